@@ -1,0 +1,85 @@
+# The commands of the project. Each says what it needs and fails when that is missing; nothing is
+# skipped. Rust is needed for all of them, Go for those with a real kube-scheduler.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo check test e2e bench deny fmt clean
+.PHONY: rust go format lint docs unit rust-tests go-checks go-tests binaries
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+CARGO_DENY := 0.20.2
+GO_VERSION := 1.26
+
+# What the Go tests and benchmarks run; they look here first.
+export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: rust ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
+	cargo build --quiet --release --locked -p extender-gateway -p extender-policies -p extender-demo
+	@$(TARGET)/release/extender-demo $(ARGS)
+
+check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
+
+test: format lint docs rust-tests go-checks binaries demo go-tests ## Everything, the real kube-scheduler included
+
+e2e: binaries go ## The product behind a real kube-scheduler, case by case
+	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
+
+# ROUNDS and PODS make it shorter: make bench ROUNDS=3 PODS=60
+bench: binaries go ## The gateway alone, then pods a second of a real kube-scheduler
+	$(TARGET)/release/bench --json $(TARGET)/bench/gateway.json $(if $(ROUNDS),--rounds $(ROUNDS))
+	cd tests && go run ./bench/pods --json $(TARGET)/bench/pods.json \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PODS),--pods $(PODS))
+
+# Not part of `make test`: building cargo-deny takes minutes, and its answer changes only with Cargo.lock.
+deny: rust ## Licences, duplicate crates and sources of the dependencies
+	@test -x $(TARGET)/tools/bin/cargo-deny || \
+	  cargo install --locked --root $(TARGET)/tools cargo-deny@$(CARGO_DENY)
+	$(TARGET)/tools/bin/cargo-deny check licenses bans sources
+
+fmt: rust go ## Formats everything
+	cargo fmt --all
+	gofmt -w tests
+
+clean: ## Removes what was built; Go's own caches stay
+	rm -rf $(TARGET) tests/.bin tests/.out
+
+# The parts of the above.
+
+rust:
+	@command -v cargo >/dev/null || { \
+	  echo "Rust is missing: install rustup; rust-toolchain.toml names the version" >&2; exit 1; }
+
+go:
+	@command -v go >/dev/null || { \
+	  echo "Go is missing: install Go $(GO_VERSION) or newer, for the real kube-scheduler in tests/" >&2; exit 1; }
+
+format: rust
+	cargo fmt --all --check
+
+lint: rust
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+docs: rust
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+unit: rust
+	cargo test --workspace --lib --bins --locked
+
+rust-tests: rust
+	cargo test --workspace --locked
+
+go-checks: go
+	@unformatted=$$(gofmt -l tests); test -z "$$unformatted" || { \
+	  echo "not formatted, make fmt does it: $$unformatted" >&2; exit 1; }
+	cd tests && go vet ./...
+
+binaries: rust
+	cargo build --release --locked -p extender-gateway -p extender-policies -p extender-bench
+
+# One package after the other: several control planes at once would slow each other down.
+go-tests: binaries go
+	cd tests && go test -count=1 -timeout 40m -p 1 ./...

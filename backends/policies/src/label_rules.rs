@@ -1,0 +1,79 @@
+//! Refuses and scores nodes by their labels, from a file of rules.
+//!
+//! [`file`] reads the rules and reports all mistakes at once, [`rule`] says what a rule means, [`reload`]
+//! follows the file while running.
+
+pub mod file;
+pub mod reload;
+pub mod rule;
+
+use extender_policy_sdk::{Info, Nodes, Normalization, Pod, Policy, Scale, Verb, Verdict};
+
+use self::rule::{Preference, Refusal};
+
+/// What the rule file says, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// In the file's order: the first that refuses a node gives the reason.
+    pub refusals: Vec<Refusal>,
+    /// Their scores add up.
+    pub preferences: Vec<Preference>,
+    /// How the sums become 0 to 10.
+    pub normalization: Normalization,
+    /// Changes when the file does: FNV-1a of its bytes.
+    pub content_hash: u64,
+}
+
+/// The policy: rules under the name that the operator gave them.
+#[derive(Clone, Debug)]
+pub struct LabelRules {
+    name: String,
+    rules: Rules,
+}
+
+impl LabelRules {
+    /// A policy that calls itself `name` (1 to 63 bytes).
+    pub fn new(name: impl Into<String>, rules: Rules) -> Self {
+        Self { name: name.into(), rules }
+    }
+}
+
+impl Policy for LabelRules {
+    /// Only what the rules do is listed: without preferences nobody asks for scores.
+    fn info(&self) -> Info {
+        let Rules { refusals, preferences, normalization, content_hash } = &self.rules;
+        let version = env!("CARGO_PKG_VERSION");
+        let mut info = Info::new(&self.name, version).revision(format!("{version}+{content_hash:016x}"));
+        if !refusals.is_empty() {
+            info = info.filters(Verb::per_node().pure());
+        }
+        if !preferences.is_empty() {
+            let scale = Scale::between(rule::bounds(preferences)).normalize(*normalization);
+            info = info.scores(Verb::per_node().pure(), scale);
+        }
+        info
+    }
+
+    /// Finds the rules for the pod once, not once a node.
+    fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
+        let refusals: Vec<_> = self.rules.refusals.iter().filter(|rule| rule.pods.includes(pod)).collect();
+        let verdict = |node| {
+            let first = refusals.iter().find(|rule| rule.refuses(&node));
+            first.map_or(Verdict::Accept, |rule| Verdict::reject(rule.reason.clone()))
+        };
+        nodes.iter().map(verdict).collect()
+    }
+
+    fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
+        let preferences: Vec<_> =
+            self.rules.preferences.iter().filter(|rule| rule.pods.includes(pod)).collect();
+        let score = |node| {
+            let met = preferences.iter().filter(|rule| rule.prefers(&node));
+            met.fold(0, |sum: i32, rule| sum.saturating_add(rule.score))
+        };
+        nodes.iter().map(score).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! What rules mean: for which pods, on which nodes, with what effect.
+
+use std::{ops::RangeInclusive, sync::Arc};
+
+use extender_policy_sdk::{Node, Pod};
+
+/// Refuses nodes that do not meet a requirement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Whom the rule is for.
+    pub pods: PodSelector,
+    /// What a node must meet.
+    pub require: Vec<Requirement>,
+    /// Why the others are refused.
+    pub reason: Arc<str>,
+}
+
+impl Refusal {
+    /// Whether the node fails any of the requirements.
+    pub fn refuses(&self, node: &Node<'_>) -> bool {
+        !self.require.iter().all(|requirement| requirement.holds(node.label(&requirement.key)))
+    }
+}
+
+/// Gives nodes that meet all requirements a score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preference {
+    /// Whom the rule is for.
+    pub pods: PodSelector,
+    /// What a node must meet.
+    pub prefer: Vec<Requirement>,
+    /// What such a node gets; negative to avoid it. Never 0.
+    pub score: i32,
+}
+
+impl Preference {
+    /// Whether the node meets all of the requirements.
+    pub fn prefers(&self, node: &Node<'_>) -> bool {
+        self.prefer.iter().all(|requirement| requirement.holds(node.label(&requirement.key)))
+    }
+}
+
+/// The least and the largest sum that scores can have, whichever rules match.
+pub fn bounds(preferences: &[Preference]) -> RangeInclusive<i32> {
+    let sum = |sum: i32, score| sum.saturating_add(score);
+    let scores = || preferences.iter().map(|preference| preference.score);
+    scores().filter(|score| *score < 0).fold(0, sum)..=scores().filter(|score| *score > 0).fold(0, sum)
+}
+
+/// Which pods a rule is for. Everything that is given must hold; nothing given means every pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodSelector {
+    /// One of these; empty: any.
+    pub namespaces: Vec<String>,
+    /// All of these, on the pod's labels.
+    pub labels: Vec<Requirement>,
+}
+
+impl PodSelector {
+    /// Whether the rule is for this pod.
+    pub fn includes(&self, pod: &Pod<'_>) -> bool {
+        let namespace = self.namespaces.is_empty() || self.namespaces.iter().any(|n| n == pod.namespace());
+        namespace && self.labels.iter().all(|requirement| requirement.holds(pod.label(&requirement.key)))
+    }
+}
+
+/// A condition on one label.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Requirement {
+    /// The label's key.
+    pub key: String,
+    /// What its value must be.
+    pub condition: Condition,
+}
+
+/// What a label's value must be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// One of these. `equals` is a list of one.
+    In(Vec<String>),
+    /// None of these.
+    NotIn(Vec<String>),
+    /// There, with any value.
+    Exists,
+    /// Not there.
+    Absent,
+    /// A whole number larger than this.
+    GreaterThan(i64),
+    /// A whole number less than this.
+    LessThan(i64),
+}
+
+impl Requirement {
+    /// Whether a label with this value (`None`: missing) meets the condition. A missing label meets
+    /// `NotIn` and `Absent` alone, as in a Kubernetes label selector; a value that is not a whole number
+    /// meets no comparison.
+    pub fn holds(&self, value: Option<&str>) -> bool {
+        let among = |values: &[String]| value.is_some_and(|value| values.iter().any(|v| v == value));
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match &self.condition {
+            Condition::In(values) => among(values),
+            Condition::NotIn(values) => !among(values),
+            Condition::Exists => value.is_some(),
+            Condition::Absent => value.is_none(),
+            Condition::GreaterThan(limit) => number().is_some_and(|number| number > *limit),
+            Condition::LessThan(limit) => number().is_some_and(|number| number < *limit),
+        }
+    }
+}

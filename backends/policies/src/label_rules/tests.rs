@@ -1,0 +1,144 @@
+//! The policy as the gateway would see it, through the SDK's own answers.
+
+use extender_policy_sdk::testing::{self, TestNode, TestPod};
+use proptest::prelude::*;
+
+use super::{
+    rule::{Condition, PodSelector, Requirement},
+    *,
+};
+
+fn policy(text: &str) -> LabelRules {
+    LabelRules::new("rules", file::read(text).unwrap())
+}
+
+/// Nodes as in the captured calls: rack, tenant and zone go round.
+fn nodes() -> Vec<TestNode> {
+    let node = |(position, zone)| {
+        TestNode::new(format!("node-{position}"))
+            .label("topology.acme.io/rack", format!("rack-{position}"))
+            .label("acme.io/tenant", format!("tenant-{position}"))
+            .label("topology.kubernetes.io/zone", format!("eu-west-1{zone}"))
+    };
+    (0..6).zip("abcabc".chars()).map(node).chain([TestNode::new("bare")]).collect()
+}
+
+fn refused(text: &str, pod: &TestPod) -> Vec<String> {
+    let refused = testing::filter(policy(text), pod, &nodes()).unwrap();
+    refused.into_iter().map(|(node, reason)| format!("{node}: {reason}")).collect()
+}
+
+#[test]
+fn drained_racks_are_refused_for_every_pod() {
+    let text = include_str!("../../examples/racks-drained.yaml");
+    let expected = ["node-2: rack is being drained", "node-5: rack is being drained"];
+    assert_eq!(refused(text, &TestPod::new("any")), expected);
+}
+
+#[test]
+fn a_tenant_over_quota_is_refused_for_the_pods_that_the_rules_name() {
+    let text = include_str!("../../examples/tenants-over-quota.yaml");
+    let quota = ["node-1: tenant is over its quota", "node-4: tenant is over its quota"];
+    let batch = ["node-1: tenant is over its batch quota", "node-4: tenant is over its batch quota"];
+    assert_eq!(refused(text, &TestPod::new("shop")), quota);
+    assert_eq!(refused(text, &TestPod::new("other")), [""; 0]);
+    assert_eq!(refused(text, &TestPod::new("other").label("tier", "batch")), batch);
+    // The first refusing rule gives the reason.
+    assert_eq!(refused(text, &TestPod::new("shop").label("tier", "batch")), quota);
+}
+
+#[test]
+fn preferred_zones_are_scored_and_the_scores_add_up() {
+    let text = include_str!("../../examples/zones-preferred.yaml");
+    let scores = |namespace| testing::score(policy(text), &TestPod::new(namespace), &nodes()).unwrap();
+    assert_eq!(scores("any"), [10, 5, 0, 10, 5, 0, 0]);
+    assert_eq!(scores("shop"), [10, 5, -5, 10, 5, -5, 0]);
+}
+
+#[test]
+fn only_what_the_rules_do_is_declared() {
+    let verbs = |text| testing::info(policy(text)).unwrap().verbs;
+    let racks = verbs(include_str!("../../examples/racks-drained.yaml"));
+    assert_eq!(racks.iter().map(|verb| (verb.verb, verb.pure)).collect::<Vec<_>>(), [(1, true)]);
+    let zones = verbs(include_str!("../../examples/zones-preferred.yaml"));
+    let declared: Vec<_> = zones.iter().map(|verb| (verb.verb, verb.score_min, verb.score_max)).collect();
+    assert_eq!(declared, [(2, Some(-5), Some(15))]);
+}
+
+#[test]
+fn the_revision_is_that_of_the_file() {
+    let revision = |text| testing::info(policy(text)).unwrap().revision;
+    let rule = "rules: [{prefer: [{key: a, equals: b}], score: 1}]";
+    // A fixed value: replicas of one build agree, and so do those of tomorrow.
+    assert_eq!(revision(rule), format!("{}+cddd4fb2652d795a", env!("CARGO_PKG_VERSION")));
+    assert_ne!(revision(rule), revision("rules: [{prefer: [{key: a, equals: b}], score: 2}]"));
+}
+
+fn requirement(key: &str, condition: Condition) -> Requirement {
+    Requirement { key: key.into(), condition }
+}
+
+#[test]
+fn conditions_hold_as_documented() {
+    let values = || vec!["a".to_owned(), "b".to_owned()];
+    // Columns: missing, "a", "c", "7", "8", "-9", "7x".
+    let asked = [None, Some("a"), Some("c"), Some("7"), Some("8"), Some("-9"), Some("7x")];
+    for (condition, expected) in [
+        (Condition::In(values()), [false, true, false, false, false, false, false]),
+        (Condition::NotIn(values()), [true, false, true, true, true, true, true]),
+        (Condition::Exists, [false, true, true, true, true, true, true]),
+        (Condition::Absent, [true, false, false, false, false, false, false]),
+        (Condition::GreaterThan(7), [false, false, false, false, true, false, false]),
+        (Condition::LessThan(8), [false, false, false, true, false, true, false]),
+    ] {
+        let requirement = requirement("k", condition);
+        assert_eq!(asked.map(|value| requirement.holds(value)), expected, "{requirement:?}");
+    }
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    let values = || prop::collection::vec("[ab12]", 1..3);
+    prop_oneof![
+        values().prop_map(Condition::In),
+        values().prop_map(Condition::NotIn),
+        Just(Condition::Exists),
+        Just(Condition::Absent),
+        (0..3_i64).prop_map(Condition::GreaterThan),
+        (0..3_i64).prop_map(Condition::LessThan),
+    ]
+}
+
+fn preference() -> impl Strategy<Value = Preference> {
+    let requirements = prop::collection::vec(("[xy]", condition()), 1..3);
+    let score = prop_oneof![-20..=20_i32, Just(i32::MAX), Just(i32::MIN)];
+    (requirements, score).prop_map(|(requirements, score)| Preference {
+        pods: PodSelector::default(),
+        prefer: requirements.into_iter().map(|(key, condition)| requirement(&key, condition)).collect(),
+        score,
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_score_leaves_the_declared_range(
+        preferences in prop::collection::vec(preference(), 1..6),
+        labels in prop::collection::btree_map("[xy]", "[ab12]", 0..3),
+    ) {
+        let bounds = rule::bounds(&preferences);
+        let node = labels.iter().fold(TestNode::new("n"), |node, (key, value)| node.label(key, value));
+        let rules = Rules {
+            refusals: vec![],
+            preferences: preferences.clone(),
+            normalization: Normalization::None,
+            content_hash: 0,
+        };
+        let scores = testing::score(LabelRules::new("r", rules), &TestPod::new("any"), &[node]).unwrap();
+        prop_assert!(bounds.contains(&scores[0]), "{} is not in {bounds:?}", scores[0]);
+    }
+
+    #[test]
+    fn not_in_is_the_opposite_of_in(values in prop::collection::vec("[ab]", 1..3), value in proptest::option::of("[abc]")) {
+        let held = |condition| requirement("k", condition).holds(value.as_deref());
+        prop_assert_ne!(held(Condition::In(values.clone())), held(Condition::NotIn(values.clone())));
+    }
+}

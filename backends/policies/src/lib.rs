@@ -1,0 +1,3 @@
+//! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`.
+
+pub mod label_rules;

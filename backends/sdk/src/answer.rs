@@ -1,0 +1,105 @@
+//! From a request to an answer, without sockets: the duties that the contract puts on a backend, so that
+//! a policy has none of them.
+
+mod error;
+mod question;
+mod rejections;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use extender_policy_api::v1alpha1 as api;
+
+pub(crate) use self::error::CallError;
+use self::{
+    question::{Asked, Question, Reading},
+    rejections::rejections,
+};
+use crate::{Backend, Verdict, backend::Prepared, info::declaration::Terms};
+
+/// The answer to the handshake.
+pub(crate) fn info(
+    backend: &Backend,
+    request: &api::GetInfoRequest,
+) -> Result<api::GetInfoResponse, CallError> {
+    guarded(|| Ok(backend.policy_for(&request.args)?.declaration.response.clone()))
+}
+
+/// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
+pub(crate) fn filter(
+    backend: &Backend,
+    request: &api::FilterRequest,
+) -> Result<api::FilterResponse, CallError> {
+    guarded(|| {
+        let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+        let prepared = backend.policy_for(asked.args()?)?;
+        let terms = prepared.declaration.filter.ok_or(CallError::NotServed("Filter"))?;
+        let question = match Question::read(asked, terms)? {
+            Reading::Whole(question) => question,
+            Reading::Miss(miss) => {
+                return Ok(api::FilterResponse {
+                    result: Some(missed(&prepared, miss)),
+                    ..Default::default()
+                });
+            }
+        };
+        let verdicts = verdicts(&prepared, &question)?;
+        let early = prepared.declaration.score.is_some_and(Terms::may_come_with_filter);
+        let scores = (request.want_scores && early).then(|| scores(&prepared, &question)).transpose()?;
+        let rejections = rejections(&verdicts);
+        Ok(api::FilterResponse { result: Some(done(&prepared, &question)), rejections, scores })
+    })
+}
+
+/// How good each of the nodes is.
+pub(crate) fn score(backend: &Backend, request: &api::ScoreRequest) -> Result<api::ScoreResponse, CallError> {
+    guarded(|| {
+        let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+        let prepared = backend.policy_for(asked.args()?)?;
+        let terms = prepared.declaration.score.ok_or(CallError::NotServed("Score"))?;
+        let question = match Question::read(asked, terms)? {
+            Reading::Whole(question) => question,
+            Reading::Miss(miss) => {
+                return Ok(api::ScoreResponse { result: Some(missed(&prepared, miss)), scores: None });
+            }
+        };
+        let scores = scores(&prepared, &question)?;
+        Ok(api::ScoreResponse { result: Some(done(&prepared, &question)), scores: Some(scores) })
+    })
+}
+
+fn verdicts(prepared: &Prepared, question: &Question<'_>) -> Result<Vec<Verdict>, CallError> {
+    prepared.policy.ready()?;
+    let verdicts = prepared.policy.filter_all(&question.pod, &question.nodes);
+    counted("filter_all", verdicts, question)
+}
+
+fn scores(prepared: &Prepared, question: &Question<'_>) -> Result<api::Scores, CallError> {
+    prepared.policy.ready()?;
+    let values = prepared.policy.score_all(&question.pod, &question.nodes);
+    counted("score_all", values, question).map(|values| api::Scores { values })
+}
+
+/// A policy that answers for more or fewer nodes than it was asked about has lost count of which is which.
+fn counted<T>(method: &'static str, answers: Vec<T>, question: &Question<'_>) -> Result<Vec<T>, CallError> {
+    let (given, asked) = (answers.len(), question.nodes.len());
+    if given == asked { Ok(answers) } else { Err(CallError::WrongCount { method, given, asked }) }
+}
+
+fn done(prepared: &Prepared, question: &Question<'_>) -> api::Result {
+    let revision = prepared.declaration.response.revision.clone();
+    api::Result { evaluated: question.count, revision, ..api::Result::default() }
+}
+
+fn missed(prepared: &Prepared, miss: api::Miss) -> api::Result {
+    let revision = prepared.declaration.response.revision.clone();
+    api::Result { evaluated: 0, miss: miss.into(), revision }
+}
+
+/// A panic fails this call and no other: one pod that triggers a bug must not stop a cluster.
+fn guarded<T>(answer: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
+    // Sound to go on: the request is dropped, and a policy is only ever shared, never half changed by us.
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|panic| Err(CallError::panicked(&*panic)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Everything that can go wrong with a call, and the status that each becomes: the contract's error table.
+
+use std::any::Any;
+
+use tonic::{Code, Status};
+
+use crate::{ArgsError, DeclarationError, NotReady};
+
+/// Why a call is not answered.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error("{0} is missing; every request has it")]
+    Missing(&'static str),
+    #[error("call.purpose is not given; it says what the answer is for")]
+    NoPurpose,
+    #[error(
+        "nodes.count is {count} and there are {rows} rows; both count the nodes of the request, at least 1"
+    )]
+    Count { count: u32, rows: usize },
+    #[error("nodes.rows.rows[{position}].{field} is missing; the node view that this policy declares has it")]
+    Row { position: usize, field: &'static str },
+    #[error(transparent)]
+    Args(#[from] ArgsError),
+    #[error("this policy has side effects and only answers PURPOSE_DECIDE")]
+    OnlyDecides,
+    #[error("this policy does not serve {0}; its GetInfo does not list it")]
+    NotServed(&'static str),
+    #[error("{0}")]
+    NotReady(String),
+    #[error("the policy's {method} gave {given} answers for {asked} nodes; one for each is right")]
+    WrongCount { method: &'static str, given: usize, asked: usize },
+    #[error(transparent)]
+    Declaration(#[from] DeclarationError),
+    #[error("the policy panicked: {0}")]
+    Panicked(String),
+}
+
+impl CallError {
+    /// From what `catch_unwind` caught.
+    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let constant = panic.downcast_ref::<&str>().copied();
+        let text = constant.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::Panicked(text.unwrap_or("without a text").to_owned())
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::Missing(_) | Self::NoPurpose | Self::Count { .. } | Self::Row { .. } | Self::Args(_) => {
+                Code::InvalidArgument
+            }
+            Self::OnlyDecides => Code::FailedPrecondition,
+            Self::NotServed(_) => Code::Unimplemented,
+            Self::NotReady(_) => Code::Unavailable,
+            Self::WrongCount { .. } | Self::Declaration(_) | Self::Panicked(_) => Code::Internal,
+        }
+    }
+}
+
+impl From<NotReady> for CallError {
+    fn from(NotReady(sentence): NotReady) -> Self {
+        Self::NotReady(sentence)
+    }
+}
+
+impl From<CallError> for Status {
+    fn from(error: CallError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}

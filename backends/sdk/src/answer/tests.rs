@@ -1,0 +1,293 @@
+//! The duties of a backend, one test each.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tonic::{Code, Status};
+
+use super::*;
+use crate::{Args, ArgsError, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View};
+
+/// Does what the namespace of the pod says; refuses nodes named "no…", scores by length of the name.
+struct Scripted(Info);
+
+impl Policy for Scripted {
+    fn info(&self) -> Info {
+        self.0.clone()
+    }
+
+    fn filter(&self, pod: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        assert!(pod.namespace() != "panic", "no verdict about {}", node.name());
+        if node.name().starts_with("no") { Verdict::reject("its name") } else { Verdict::Accept }
+    }
+
+    fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
+        i32::try_from(node.name().len()).unwrap()
+    }
+
+    fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
+        let missing = usize::from(pod.namespace() == "lost count");
+        nodes.iter().skip(missing).map(|node| self.filter(pod, &node)).collect()
+    }
+}
+
+struct Stale;
+
+impl Policy for Stale {
+    fn info(&self) -> Info {
+        both()
+    }
+
+    fn ready(&self) -> Result<(), NotReady> {
+        Err(NotReady("the price list is a day old".into()))
+    }
+}
+
+fn both() -> Info {
+    Info::new("scripted", "1.0")
+        .revision("r7")
+        .filters(Verb::per_node())
+        .scores(Verb::per_node(), Scale::between(0..=9))
+}
+
+fn backend(info: Info) -> Backend {
+    Scripted(info).into()
+}
+
+fn call() -> api::Call {
+    api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() }
+}
+
+fn pod(namespace: &str) -> api::Pod {
+    let facts = api::PodFacts { namespace: namespace.into(), ..api::PodFacts::default() };
+    api::Pod { facts: Some(facts), ..api::Pod::default() }
+}
+
+fn rows(names: &[&str]) -> Vec<api::NodeRow> {
+    let row = |name: &&str| api::NodeRow {
+        name: (*name).into(),
+        facts: Some(api::NodeFacts::default()),
+        ..api::NodeRow::default()
+    };
+    names.iter().map(row).collect()
+}
+
+fn nodes(rows: Vec<api::NodeRow>) -> api::Nodes {
+    let count = u32::try_from(rows.len()).unwrap();
+    api::Nodes { count, form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) }
+}
+
+fn request(names: &[&str]) -> api::FilterRequest {
+    api::FilterRequest {
+        call: Some(call()),
+        pod: Some(pod("shop")),
+        nodes: Some(nodes(rows(names))),
+        want_scores: false,
+    }
+}
+
+fn score_request(names: &[&str]) -> api::ScoreRequest {
+    let api::FilterRequest { call, pod, nodes, .. } = request(names);
+    api::ScoreRequest { call, pod, nodes }
+}
+
+/// What the other side of the socket would see.
+fn status(error: CallError) -> (Code, String) {
+    let status = Status::from(error);
+    (status.code(), status.message().to_owned())
+}
+
+#[test]
+fn refused_nodes_are_named_by_position_and_the_rest_is_accepted() {
+    let answer = filter(&backend(both()), &request(&["a", "no-1", "b", "no-2"])).unwrap();
+    let result = answer.result.unwrap();
+    assert_eq!((result.evaluated, result.miss, &*result.revision), (4, 0, "r7"));
+    let [rejection] = &answer.rejections[..] else {
+        panic!("one reason, one entry: {:?}", answer.rejections)
+    };
+    assert_eq!((&*rejection.reason, &*rejection.positions), ("its name", &[1, 3][..]));
+    assert_eq!(answer.scores, None);
+}
+
+#[test]
+fn each_node_is_scored_in_order() {
+    let answer = score(&backend(both()), &score_request(&["aaa", "b"])).unwrap();
+    assert_eq!(answer.scores.unwrap().values, [3, 1]);
+    assert_eq!(answer.result.unwrap().evaluated, 2);
+}
+
+#[test]
+fn scores_come_with_the_verdicts_only_where_they_may() {
+    let filters = || Info::new("s", "1").filters(Verb::per_node());
+    let cases = [
+        (both(), Some(vec![1, 4])),
+        (filters(), None),
+        (filters().scores(Verb::whole_set(), Scale::unbounded()), None),
+        (filters().scores(Verb::per_node().side_effects(), Scale::unbounded()), None),
+    ];
+    for (info, expected) in cases {
+        let wanted = api::FilterRequest { want_scores: true, ..request(&["a", "no-1"]) };
+        let scores = filter(&backend(info.clone()), &wanted).unwrap().scores;
+        assert_eq!(scores.map(|scores| scores.values), expected, "{info:?}");
+    }
+}
+
+#[test]
+fn a_request_that_is_not_whole_is_refused_and_says_why() {
+    type Change = fn(&mut api::FilterRequest);
+    let cases: [(Change, &str); 10] = [
+        (|r| r.call = None, "call is missing"),
+        (|r| r.call = Some(api::Call::default()), "call.purpose is not given"),
+        (|r| r.pod = None, "pod is missing"),
+        (|r| r.pod = Some(api::Pod::default()), "pod.facts is missing"),
+        (|r| r.nodes = None, "nodes is missing"),
+        (|r| r.nodes.as_mut().unwrap().count = 3, "nodes.count is 3 and there are 2 rows"),
+        (|r| r.nodes = Some(nodes(vec![])), "nodes.count is 0"),
+        (|r| r.nodes = Some(nodes(rows(&["a", ""]))), "nodes.rows.rows[1].name is missing"),
+        (
+            |r| r.nodes = Some(nodes(vec![api::NodeRow { name: "a".into(), ..Default::default() }])),
+            "nodes.rows.rows[0].facts is missing",
+        ),
+        (|r| r.call.as_mut().unwrap().args = "{\"a\":1}".into(), "this policy takes no args; remove `args`"),
+    ];
+    for (change, expected) in cases {
+        let mut request = request(&["a", "b"]);
+        change(&mut request);
+        let (code, text) = status(filter(&backend(both()), &request).unwrap_err());
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
+    }
+}
+
+#[test]
+fn a_policy_that_wants_names_alone_needs_no_facts() {
+    let info = Info::new("s", "1").filters(Verb::per_node().view(View::Name));
+    let row = api::NodeRow { name: "a".into(), ..api::NodeRow::default() };
+    let request = api::FilterRequest { nodes: Some(nodes(vec![row])), ..request(&[]) };
+    assert_eq!(filter(&backend(info), &request).unwrap().result.unwrap().evaluated, 1);
+}
+
+#[test]
+fn an_unknown_form_is_a_miss_and_no_error() {
+    let unknown = Some(api::Nodes { count: 9, form: None });
+    let filtered = filter(&backend(both()), &api::FilterRequest { nodes: unknown.clone(), ..request(&[]) });
+    let scored = score(&backend(both()), &api::ScoreRequest { nodes: unknown, ..score_request(&[]) });
+    for result in [filtered.unwrap().result, scored.unwrap().result] {
+        let result = result.unwrap();
+        assert_eq!((result.evaluated, result.miss()), (0, api::Miss::FormUnknown));
+    }
+}
+
+#[test]
+fn a_policy_with_side_effects_answers_decisions_alone() {
+    let info = Info::new("s", "1").filters(Verb::whole_set().side_effects());
+    let asked = |purpose| {
+        let call = Some(api::Call { purpose, ..call() });
+        filter(&backend(info.clone()), &api::FilterRequest { call, ..request(&["a"]) }).map_err(status)
+    };
+    assert!(asked(api::Purpose::Decide.into()).is_ok());
+    // 99: a purpose of a later version.
+    for purpose in [2, 3, 4, 5, 99] {
+        assert_eq!(asked(purpose).unwrap_err().0, Code::FailedPrecondition, "{purpose}");
+    }
+}
+
+#[test]
+fn a_verb_that_is_not_declared_is_not_served() {
+    let only_filters = backend(Info::new("s", "1").filters(Verb::per_node()));
+    let only_scores = backend(Info::new("s", "1").scores(Verb::per_node(), Scale::unbounded()));
+    let scored = score(&only_filters, &score_request(&["a"])).unwrap_err();
+    let filtered = filter(&only_scores, &request(&["a"])).unwrap_err();
+    assert_eq!(status(scored).0, Code::Unimplemented);
+    assert_eq!(status(filtered).0, Code::Unimplemented);
+}
+
+#[test]
+fn a_panic_fails_its_call_and_the_next_one_is_answered() {
+    let backend = backend(both());
+    let bad = api::FilterRequest { pod: Some(pod("panic")), ..request(&["a"]) };
+    let (code, text) = status(filter(&backend, &bad).unwrap_err());
+    assert_eq!((code, &*text), (Code::Internal, "the policy panicked: no verdict about a"));
+    assert!(filter(&backend, &request(&["a"])).is_ok());
+}
+
+#[test]
+fn a_policy_that_lost_count_is_an_error_and_no_acceptance() {
+    let bad = api::FilterRequest { pod: Some(pod("lost count")), ..request(&["no", "b"]) };
+    let (code, text) = status(filter(&backend(both()), &bad).unwrap_err());
+    assert_eq!(code, Code::Internal);
+    assert_eq!(text, "the policy's filter_all gave 1 answers for 2 nodes; one for each is right");
+}
+
+#[test]
+fn a_policy_that_cannot_decide_now_is_unavailable() {
+    let backend = Backend::from(Stale);
+    let expected = (Code::Unavailable, "the price list is a day old".to_owned());
+    assert_eq!(status(filter(&backend, &request(&["a"])).unwrap_err()), expected);
+    assert_eq!(status(score(&backend, &score_request(&["a"])).unwrap_err()), expected);
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+}
+
+impl Policy for Named {
+    fn info(&self) -> Info {
+        Info::new(&self.name, "1").filters(Verb::per_node())
+    }
+}
+
+fn with_args(json: &'static str) -> api::FilterRequest {
+    let call = Some(api::Call { args: json.into(), ..call() });
+    api::FilterRequest { call, ..request(&["a"]) }
+}
+
+#[test]
+fn args_choose_the_policy_and_are_read_once() {
+    let built = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&built);
+    let backend = Backend::configured(move |args| {
+        count.fetch_add(1, Ordering::Relaxed);
+        args.parse::<Named>()
+    });
+    for name in ["x", "y", "x", "y"] {
+        let args = format!("{{\"name\":\"{name}\"}}").into();
+        let info = info(&backend, &api::GetInfoRequest { args, ..Default::default() }).unwrap();
+        assert_eq!(info.name, name);
+    }
+    assert!(filter(&backend, &with_args("{\"name\":\"x\"}")).is_ok());
+    assert_eq!(built.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn wrong_args_and_what_they_declare_are_refused() {
+    let parsed = Backend::configured(Args::parse::<Named>);
+    let refused = Backend::configured(|_| Err::<Named, _>(ArgsError::new("label: no node has it")));
+    let cases = [
+        (&parsed, "", Code::InvalidArgument, "missing field `name`"),
+        (&parsed, "[]", Code::InvalidArgument, "args is not a JSON object"),
+        (&refused, "{}", Code::InvalidArgument, "label: no node has it"),
+        (&parsed, "{\"name\":\"\"}", Code::Internal, "name has 0 bytes"),
+    ];
+    for (backend, args, expected, sentence) in cases {
+        let (code, text) = status(filter(backend, &with_args(args)).unwrap_err());
+        assert_eq!(code, expected, "{text}");
+        assert!(text.contains(sentence), "{text:?} lacks {sentence:?}");
+    }
+}
+
+#[test]
+fn a_replaced_policy_answers_under_its_own_revision() {
+    let (backend, replace) = Backend::replaceable(Scripted(both())).unwrap();
+    let revision = || filter(&backend, &request(&["a"])).unwrap().result.unwrap().revision;
+    assert_eq!(revision(), "r7");
+    replace.with(Scripted(both().revision("r8"))).unwrap();
+    assert_eq!(revision(), "r8");
+    // A mistake leaves the old one in service.
+    assert!(replace.with(Scripted(Info::new("s", "1"))).is_err());
+    assert_eq!(revision(), "r8");
+}

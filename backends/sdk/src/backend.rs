@@ -1,0 +1,148 @@
+//! Where the policy that answers a call comes from: one that is always the same, one that is replaced
+//! while running, or one built from the operator's args.
+
+mod recent;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+
+use self::recent::Recent;
+use crate::{Args, ArgsError, DeclarationError, Policy, answer::CallError, info::declaration::Declaration};
+
+/// What [`serve`](crate::serve) serves. A policy turns into one by itself, so `serve(MyPolicy, …)` is
+/// enough for most. Clones are the same backend.
+#[derive(Clone)]
+pub struct Backend {
+    source: Arc<Source>,
+}
+
+enum Source {
+    Fixed(Result<Arc<Prepared>, DeclarationError>),
+    Replaced(Arc<ArcSwap<Prepared>>),
+    Configured { build: Box<Build>, recent: Mutex<Recent> },
+}
+
+type Build = dyn Fn(&Args) -> Result<Box<dyn Policy>, ArgsError> + Send + Sync;
+
+/// A policy together with its checked declaration: a call sees both of one moment.
+pub(crate) struct Prepared {
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) declaration: Declaration,
+}
+
+impl Prepared {
+    fn new(policy: Box<dyn Policy>) -> Result<Arc<Self>, DeclarationError> {
+        let declaration = Declaration::new(policy.info())?;
+        Ok(Arc::new(Self { policy, declaration }))
+    }
+}
+
+impl<P: Policy> From<P> for Backend {
+    /// One policy that takes no args.
+    fn from(policy: P) -> Self {
+        Source::Fixed(Prepared::new(Box::new(policy))).into()
+    }
+}
+
+impl From<Source> for Backend {
+    fn from(source: Source) -> Self {
+        Self { source: Arc::new(source) }
+    }
+}
+
+impl Backend {
+    /// A policy built from the operator's args, so that one process serves several configured policies.
+    /// The function is called once for each distinct args, not once a call (the last few results are
+    /// kept); without args it sees an empty object.
+    ///
+    /// ```
+    /// # use extender_policy_sdk::{Args, Backend, Info, Policy, Verb};
+    /// #[derive(serde::Deserialize)]
+    /// #[serde(deny_unknown_fields)]
+    /// struct Drain {
+    ///     label: String,
+    /// }
+    /// # impl Policy for Drain {
+    /// #     fn info(&self) -> Info { Info::new("drain", "1").filters(Verb::per_node().pure()) }
+    /// # }
+    /// let backend = Backend::configured(Args::parse::<Drain>);
+    /// ```
+    pub fn configured<P, F>(build: F) -> Self
+    where
+        P: Policy,
+        F: Fn(&Args) -> Result<P, ArgsError> + Send + Sync + 'static,
+    {
+        let build = move |args: &Args| build(args).map(|policy| Box::new(policy) as Box<dyn Policy>);
+        Source::Configured { build: Box::new(build), recent: Mutex::default() }.into()
+    }
+
+    /// A policy that takes no args and is replaced while running, such as one made from a rule file.
+    pub fn replaceable<P: Policy>(policy: P) -> Result<(Self, Replace), DeclarationError> {
+        let current = Arc::new(ArcSwap::new(Prepared::new(Box::new(policy))?));
+        Ok((Source::Replaced(Arc::clone(&current)).into(), Replace { current }))
+    }
+
+    /// What is wrong with the policy's declaration, if that is known before args come.
+    pub(crate) fn check(&self) -> Result<(), DeclarationError> {
+        match &*self.source {
+            Source::Fixed(prepared) => prepared.as_ref().map(drop).map_err(Clone::clone),
+            Source::Replaced(_) | Source::Configured { .. } => Ok(()),
+        }
+    }
+
+    /// The policy for a call with these args.
+    pub(crate) fn policy_for(&self, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
+        match &*self.source {
+            Source::Fixed(prepared) => {
+                Args::new(args)?.refuse_any()?;
+                Ok(prepared.clone()?)
+            }
+            Source::Replaced(current) => {
+                Args::new(args)?.refuse_any()?;
+                Ok(current.load_full())
+            }
+            Source::Configured { build, recent } => configured(build, recent, args),
+        }
+    }
+}
+
+fn configured(build: &Build, recent: &Mutex<Recent>, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
+    // Nothing that can panic runs under the lock, so a poisoned one holds no broken state.
+    let lock = || recent.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lock().find(args) {
+        return Ok(known);
+    }
+    let prepared = Prepared::new(build(&Args::new(args)?)?)?;
+    lock().remember(args, Arc::clone(&prepared));
+    Ok(prepared)
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend").finish_non_exhaustive()
+    }
+}
+
+/// Replaces the policy of [`Backend::replaceable`]. Calls under way finish with the old one.
+#[derive(Clone)]
+pub struct Replace {
+    current: Arc<ArcSwap<Prepared>>,
+}
+
+impl Replace {
+    /// From now on this policy answers. With a mistake in its declaration the old one stays.
+    pub fn with<P: Policy>(&self, policy: P) -> Result<(), DeclarationError> {
+        self.current.store(Prepared::new(Box::new(policy))?);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Replace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replace").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! What a policy declares about itself, in one place. [`declaration`] checks it and turns it into the
+//! contract's handshake.
+
+pub(crate) mod declaration;
+
+use std::ops::RangeInclusive;
+
+/// What a policy is and wants to be told.
+///
+/// A verb that is not declared here is never asked:
+///
+/// ```
+/// use extender_policy_sdk::{Info, Scale, Verb};
+///
+/// let only_filters = Info::new("no-arm", "1.0.0").filters(Verb::per_node().pure());
+/// let only_scores = Info::new("near", "1.0.0").scores(Verb::per_node(), Scale::between(0..=10));
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Info {
+    name: String,
+    version: String,
+    revision: Option<String>,
+    filter: Option<Verb>,
+    score: Option<(Verb, Scale)>,
+    annotations: Vec<String>,
+    raw_pod: bool,
+}
+
+impl Info {
+    /// A policy that serves nothing yet. The name is what the policy calls itself, such as
+    /// "label-rules"; the version is that of the program, usually `env!("CARGO_PKG_VERSION")`. Neither
+    /// may be empty; at most 63 and 64 bytes.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            revision: None,
+            filter: None,
+            score: None,
+            annotations: Vec::new(),
+            raw_pod: false,
+        }
+    }
+
+    /// Names everything that the answers depend on besides the request: code and rule files, not the
+    /// operator's args. At most 64 bytes. Default: the version, which is right for a policy that reads
+    /// nothing else.
+    pub fn revision(self, revision: impl Into<String>) -> Self {
+        Self { revision: Some(revision.into()), ..self }
+    }
+
+    /// The policy refuses nodes.
+    pub fn filters(self, verb: Verb) -> Self {
+        Self { filter: Some(verb), ..self }
+    }
+
+    /// The policy scores nodes, on this scale.
+    pub fn scores(self, verb: Verb, scale: Scale) -> Self {
+        Self { score: Some((verb, scale)), ..self }
+    }
+
+    /// Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be
+    /// given several times. Default: none are sent.
+    pub fn annotations(mut self, prefix: impl Into<String>) -> Self {
+        self.annotations.push(prefix.into());
+        self
+    }
+
+    /// Asks for the pod's JSON too, for what its facts leave out. Not for pure verbs.
+    pub fn raw_pod(self) -> Self {
+        Self { raw_pod: true, ..self }
+    }
+}
+
+/// How a verb wants to be asked. The default is right for most policies: about each node for itself,
+/// with the node's facts, and again at each call.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Verb {
+    view: View,
+    scope: Scope,
+    effects: Effects,
+    memory: Memory,
+}
+
+impl Verb {
+    /// The answer about a node depends on the pod and that node alone.
+    pub fn per_node() -> Self {
+        Self { view: View::Facts, scope: Scope::Node, effects: Effects::None, memory: Memory::AskAgain }
+    }
+
+    /// The answer depends on all nodes of the request ("at most three of them"): the policy is asked
+    /// after those before it, with the nodes that they left. Costs a round of its own for each pod.
+    pub fn whole_set() -> Self {
+        Self { scope: Scope::WholeSet, ..Self::per_node() }
+    }
+
+    /// What to send about each node. Default: [`View::Facts`].
+    pub fn view(self, view: View) -> Self {
+        Self { view, ..self }
+    }
+
+    /// The answer for a node is a function of args, the pod's facts and that node: it may be remembered,
+    /// and the pod's name and UID are not told. Much the fastest. Not with [`whole_set`](Self::whole_set),
+    /// [`side_effects`](Self::side_effects) or raw JSON; not for a policy that looks at the time, or at
+    /// anything outside that its revision does not name.
+    pub fn pure(self) -> Self {
+        Self { memory: Memory::Pure, ..self }
+    }
+
+    /// A call changes something outside (a reservation, a quota): the policy is asked in turn, only with
+    /// the nodes that are really left, and only when kube-scheduler is deciding. Calls for any other
+    /// purpose are refused before they reach the policy.
+    pub fn side_effects(self) -> Self {
+        Self { effects: Effects::Outside, ..self }
+    }
+}
+
+/// What a policy is told about each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// The name alone: works where the gateway knows no nodes.
+    Name,
+    /// Name, labels, taints, conditions, capacity, allocatable and the annotations asked for.
+    Facts,
+    /// All that and the object's JSON: costly, several kilobytes a node.
+    FactsAndRaw,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Node,
+    WholeSet,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effects {
+    None,
+    Outside,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    AskAgain,
+    Pure,
+}
+
+/// What the policy's scores mean.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Scale {
+    bounds: Option<RangeInclusive<i32>>,
+    normalization: Normalization,
+    best: Best,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Best {
+    Largest,
+    Least,
+}
+
+impl Scale {
+    /// Scores from the least to the largest, both included. The gateway clamps what is outside, and
+    /// counts it.
+    pub fn between(bounds: RangeInclusive<i32>) -> Self {
+        Self { bounds: Some(bounds), ..Self::unbounded() }
+    }
+
+    /// Any scores.
+    pub fn unbounded() -> Self {
+        Self { bounds: None, normalization: Normalization::None, best: Best::Largest }
+    }
+
+    /// How raw scores become 0 to 10. Default: [`Normalization::None`].
+    pub fn normalize(self, normalization: Normalization) -> Self {
+        Self { normalization, ..self }
+    }
+
+    /// The least raw score is the best. Only with a normalisation.
+    pub fn reversed(self) -> Self {
+        Self { best: Best::Least, ..self }
+    }
+}
+
+/// How raw scores become 0 to 10, over the nodes of one prioritize call. The operator may override it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Normalization {
+    /// As they are: the operator's weight multiplies the raw score.
+    None,
+    /// 10 · (s − least of the scale) / (largest − least of the scale). Needs [`Scale::between`].
+    Range,
+    /// 10 · s / the largest of the call; 0 when that is not positive.
+    Max,
+    /// 10 · (s − least of the call) / (largest − least of the call); 0 when they are equal.
+    MinMax,
+}

@@ -1,0 +1,59 @@
+//! Write a policy, call [`run`], and it is a backend of the extender gateway.
+//!
+//! kube-scheduler asks the gateway about a pod, the gateway asks every policy which nodes the pod may not
+//! run on and how good the others are. A policy is a [`Policy`]: [`filter`](Policy::filter) and
+//! [`score`](Policy::score) see one pod and one node and say what they think. Everything else is here: the
+//! gRPC service with health and reflection, the handshake, positions, counts, revisions, args, limits,
+//! draining. A policy knows no gRPC and no Kubernetes client.
+//!
+//! ```
+//! use extender_policy_sdk::{Info, Node, Pod, Policy, Verb, Verdict};
+//!
+//! struct NoArm;
+//!
+//! impl Policy for NoArm {
+//!     fn info(&self) -> Info {
+//!         Info::new("no-arm", env!("CARGO_PKG_VERSION")).filters(Verb::per_node().pure())
+//!     }
+//!
+//!     fn filter(&self, _pod: &Pod, node: &Node) -> Verdict {
+//!         match node.label("kubernetes.io/arch") {
+//!             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet"),
+//!             _ => Verdict::Accept,
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! - [`Info`] says what a policy is, in one place: verbs, what it wants to see of a node, its [`Scale`].
+//! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
+//! - [`Backend`] is for policies built from the operator's args or replaced while running.
+//! - [`testing`] tries a policy on nodes without a server.
+
+mod answer;
+mod args;
+mod backend;
+mod info;
+mod node;
+mod pod;
+mod policy;
+mod run;
+mod serve;
+mod service;
+pub mod testing;
+mod verdict;
+
+pub use extender_policy_api::v1alpha1::{OwnerReference, Resources, Taint, Toleration, Volume};
+
+pub(crate) use self::serve::MAX_MESSAGE_BYTES;
+pub use self::{
+    args::{Args, ArgsError},
+    backend::{Backend, Replace},
+    info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError},
+    node::{Node, Nodes},
+    pod::Pod,
+    policy::Policy,
+    run::{run, serve_blocking},
+    serve::{Bound, Options, ServeError, serve},
+    verdict::{NotReady, Preemption, Reason, Refusal, Verdict},
+};

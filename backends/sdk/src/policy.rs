@@ -1,0 +1,47 @@
+//! What a policy author implements.
+
+use crate::{Info, Node, Nodes, NotReady, Pod, Verdict};
+
+/// A policy: which nodes a pod may not run on, and how good the others are for it.
+///
+/// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter) and
+/// [`score`](Self::score). Methods are called from one thread at a time unless the runtime of
+/// [`serve`](crate::serve) has several, must not block (nobody else is answered meanwhile), and may
+/// panic: that call fails, the next one is answered.
+pub trait Policy: Send + Sync + 'static {
+    /// What this policy is and wants to be told. Asked once, before the first call; it must not change
+    /// while this value lives.
+    fn info(&self) -> Info;
+
+    /// May the pod run on this node? Asked only if [`info`](Self::info) declares it with
+    /// [`Info::filters`].
+    fn filter(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> Verdict {
+        Verdict::Accept
+    }
+
+    /// How good is this node for the pod? Larger is better, unless the declared
+    /// [`Scale`](crate::Scale) is reversed. Asked only if [`info`](Self::info) declares it with
+    /// [`Info::scores`].
+    fn score(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> i32 {
+        0
+    }
+
+    /// One verdict for each node, in their order. A policy overrides this when nodes depend on one
+    /// another (then it declares [`Verb::whole_set`](crate::Verb::whole_set)), or when something about
+    /// the pod is worth finding out once for all nodes.
+    fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
+        nodes.iter().map(|node| self.filter(pod, &node)).collect()
+    }
+
+    /// One score for each node, in their order; overridden for the same reasons as
+    /// [`filter_all`](Self::filter_all).
+    fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
+        nodes.iter().map(|node| self.score(pod, &node)).collect()
+    }
+
+    /// Can the policy decide now? Asked before each call. A policy that has lost what it decides by (its
+    /// price list is a day old) says so here, and the failure policy that the operator chose decides.
+    fn ready(&self) -> Result<(), NotReady> {
+        Ok(())
+    }
+}

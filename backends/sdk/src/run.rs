@@ -1,0 +1,116 @@
+//! `main` for a policy that needs no options of its own.
+
+use std::{ffi::OsString, io, net::SocketAddr, process::ExitCode};
+
+use crate::{Backend, Options, ServeError, serve};
+
+/// Exit code for arguments that are not understood.
+const BAD_USAGE: u8 = 2;
+
+/// Serves a policy as a program: understands `--address HOST:PORT` and `--help`, then does what
+/// [`serve`] does on a runtime of one thread. Exit codes: 0 stopped by a signal, 1 failed to start or
+/// ended by itself, 2 bad usage.
+///
+/// ```no_run
+/// # use extender_policy_sdk::{Info, Policy, Verb};
+/// # struct NoArm;
+/// # impl Policy for NoArm {
+/// #     fn info(&self) -> Info { Info::new("no-arm", "1").filters(Verb::per_node().pure()) }
+/// # }
+/// fn main() -> std::process::ExitCode {
+///     extender_policy_sdk::run(NoArm)
+/// }
+/// ```
+pub fn run(backend: impl Into<Backend>) -> ExitCode {
+    match command(std::env::args_os().skip(1)) {
+        Ok(Command::Serve(options)) => exit_code(serve_blocking(backend, options)),
+        Ok(Command::Help) => say(&mut io::stdout(), HELP, ExitCode::SUCCESS),
+        Err(mistake) => say(&mut io::stderr(), &mistake, ExitCode::from(BAD_USAGE)),
+    }
+}
+
+/// [`serve`] on a runtime of one thread: a policy's calls are short, and a second thread would cost each of
+/// them a wake-up.
+///
+/// # Errors
+///
+/// As for [`serve`].
+pub fn serve_blocking(backend: impl Into<Backend>, options: Options) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(backend, options))
+}
+
+const HELP: &str = "\
+Serves one policy to the extender gateway over gRPC.
+
+  --address HOST:PORT   where to listen; port 0 takes a free one [default: 127.0.0.1:0]
+  --help                prints this
+
+Prints `listening on HOST:PORT` when it is ready. SIGTERM drains, a second one ends at once.";
+
+#[derive(Debug)]
+enum Command {
+    Serve(Options),
+    Help,
+}
+
+fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
+    let mut options = Options::default();
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    while let Some(argument) = arguments.next() {
+        match argument.split_once('=').unwrap_or((&argument, "")) {
+            ("--help" | "-h", "") => return Ok(Command::Help),
+            ("--address", "") => options.address = address(&arguments.next().unwrap_or_default())?,
+            ("--address", given) => options.address = address(given)?,
+            _ => return Err(format!("{argument} is not an option of this program\n\n{HELP}")),
+        }
+    }
+    Ok(Command::Serve(options))
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("--address {text:?} is not HOST:PORT; 0.0.0.0:9000 would be one"))
+}
+
+fn exit_code(served: Result<(), ServeError>) -> ExitCode {
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => say(&mut io::stderr(), &error.to_string(), ExitCode::FAILURE),
+    }
+}
+
+/// The exit code tells what happened even if nobody reads the text.
+fn say(to: &mut dyn io::Write, text: &str, code: ExitCode) -> ExitCode {
+    drop(writeln!(to, "{text}"));
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Command, String> {
+        command(arguments.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn the_address_comes_in_both_spellings() {
+        for arguments in [&["--address", "0.0.0.0:9000"][..], &["--address=0.0.0.0:9000"]] {
+            let Ok(Command::Serve(options)) = parse(arguments) else { panic!("{arguments:?}") };
+            assert_eq!(options.address.to_string(), "0.0.0.0:9000");
+        }
+    }
+
+    #[test]
+    fn bad_usage_says_what_would_be_right() {
+        for (arguments, expected) in [
+            (&["--adress"][..], "--adress is not an option of this program"),
+            (&["--address"], "is not HOST:PORT"),
+            (&["--address", "localhost"], "\"localhost\" is not HOST:PORT; 0.0.0.0:9000 would be one"),
+            (&["--address=1.2.3.4:x"], "is not HOST:PORT"),
+        ] {
+            let mistake = parse(arguments).unwrap_err();
+            assert!(mistake.contains(expected), "{arguments:?}: {mistake}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A backend on a socket: `PolicyService`, health and reflection, from binding to draining.
+
+mod health;
+mod signals;
+
+use std::{
+    io::{self, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use extender_policy_api::v1alpha1::{FILE_DESCRIPTOR_SET, policy_service_server::PolicyServiceServer};
+use tokio::net::TcpListener;
+use tonic::transport::{
+    Server,
+    server::{Router, TcpIncoming},
+};
+
+use self::{health::Health, signals::Signals};
+use crate::{Backend, DeclarationError, service::Service};
+
+/// The largest message in bytes, in both directions: 5,000 nodes with their JSON fit.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// HTTP/2 frames and windows of 1 MiB: with the defaults of 16 and 64 KiB a request of thousands of nodes
+/// waits for many small acknowledgements.
+const FRAME_BYTES: u32 = 1 << 20;
+const WINDOW_BYTES: u32 = 1 << 20;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen; port 0 takes a free one. Default: 127.0.0.1:0.
+    pub address: SocketAddr,
+    /// How long calls under way may take after the first signal, before they are cut off. Default: 10 s.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { address: (Ipv4Addr::LOCALHOST, 0).into(), drain: Duration::from_secs(10) }
+    }
+}
+
+/// Why a backend does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The policy's declaration has mistakes.
+    #[error(transparent)]
+    Declaration(#[from] DeclarationError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; give another --address, or stop what listens there")]
+    Listen {
+        /// As it was asked for.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The address could not be printed, or a signal not be watched.
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+    /// The server ended by itself.
+    #[error("the server ended: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves until the process is told to stop: binds, prints one line `listening on ADDRESS` on stdout,
+/// answers, and on SIGTERM or SIGINT drains.
+///
+/// The first signal: health says `NOT_SERVING`, no new calls are taken, calls under way are finished for at
+/// most [`Options::drain`]. A second signal ends at once.
+///
+/// # Errors
+///
+/// [`ServeError`] when it cannot start, or when the server ends by itself.
+pub async fn serve(backend: impl Into<Backend>, options: Options) -> Result<(), ServeError> {
+    let bound = Bound::new(backend, options).await?;
+    // Each watches on its own, so the second one hears the first signal too.
+    let (mut first, mut second) = (Signals::new()?, Signals::new()?);
+    writeln!(io::stdout(), "listening on {}", bound.address())?;
+    tokio::select! {
+        ended = bound.until(first.next()) => ended,
+        () = second.twice() => Ok(()),
+    }
+}
+
+/// A backend that listens but does not answer yet. For tests and for programs with a life cycle of their
+/// own; [`serve`] is enough for the others.
+pub struct Bound {
+    service: Service,
+    incoming: TcpIncoming,
+    address: SocketAddr,
+    drain: Duration,
+}
+
+impl Bound {
+    /// Listens.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Declaration`] and [`ServeError::Listen`].
+    pub async fn new(backend: impl Into<Backend>, options: Options) -> Result<Self, ServeError> {
+        let Options { address, drain } = options;
+        let backend = backend.into();
+        backend.check()?;
+        let listen = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        // A small answer must not wait for the acknowledgement of the one before.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        Ok(Self { service: Service::new(backend), incoming, address, drain })
+    }
+
+    /// Where it listens, with the port that was taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` is ready, then drains.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Transport`] when the server ends by itself.
+    pub async fn until(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let health = Health::new().await;
+        let router = router(self.service, &health);
+        let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
+        let serving = router.serve_with_incoming_shutdown(self.incoming, async { drop(stopped.await) });
+        let limit = async {
+            stop.await;
+            health.stop().await;
+            drop(stopping);
+            tokio::time::sleep(self.drain).await;
+        };
+        tokio::select! {
+            ended = serving => Ok(ended?),
+            () = limit => Ok(()),
+        }
+    }
+}
+
+/// Why building the reflection service cannot fail.
+const BUILT_IN: &str = "the descriptors are compiled in and valid; a test serves them";
+
+fn router(service: Service, health: &Health) -> Router {
+    let policy = PolicyServiceServer::new(service)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    Server::builder()
+        .max_frame_size(FRAME_BYTES)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .add_service(policy)
+        .add_service(health.service())
+        .add_service(reflection().build_v1().expect(BUILT_IN))
+        .add_service(reflection().build_v1alpha().expect(BUILT_IN))
+}

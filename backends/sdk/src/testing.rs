@@ -1,0 +1,143 @@
+//! Tries a policy on a pod and some nodes without a server, through the same code that answers calls.
+//!
+//! ```
+//! use extender_policy_sdk::testing::{self, TestNode, TestPod};
+//! # use extender_policy_sdk::{Info, Node, Pod, Policy, Verb, Verdict};
+//! # struct NoArm;
+//! # impl Policy for NoArm {
+//! #     fn info(&self) -> Info { Info::new("no-arm", "1").filters(Verb::per_node().pure()) }
+//! #     fn filter(&self, _: &Pod, node: &Node) -> Verdict {
+//! #         match node.label("kubernetes.io/arch") {
+//! #             Some("arm64") => Verdict::reject("arm64 nodes are not in use yet"),
+//! #             _ => Verdict::Accept,
+//! #         }
+//! #     }
+//! # }
+//! let nodes = [
+//!     TestNode::new("old").label("kubernetes.io/arch", "amd64"),
+//!     TestNode::new("new").label("kubernetes.io/arch", "arm64"),
+//! ];
+//! let refused = testing::filter(NoArm, &TestPod::new("shop"), &nodes);
+//! assert_eq!(refused.unwrap(), [("new".to_owned(), "arm64 nodes are not in use yet".to_owned())]);
+//! ```
+
+use extender_policy_api::v1alpha1 as api;
+
+use crate::{
+    Backend,
+    answer::{self, CallError},
+};
+
+/// A node to try a policy on.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct TestNode {
+    row: api::NodeRow,
+}
+
+impl TestNode {
+    /// A node without labels.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self::from_facts(name, api::NodeFacts::default())
+    }
+
+    /// A node with all that the contract can say about it.
+    pub fn from_facts(name: impl Into<String>, facts: api::NodeFacts) -> Self {
+        Self { row: api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() } }
+    }
+
+    /// With a label.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.row.facts.get_or_insert_default().labels.insert(key.into(), value.into());
+        self
+    }
+}
+
+/// A pod to try a policy with.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct TestPod {
+    facts: api::PodFacts,
+}
+
+impl TestPod {
+    /// A pod without labels.
+    pub fn new(namespace: impl Into<String>) -> Self {
+        api::PodFacts { namespace: namespace.into(), ..api::PodFacts::default() }.into()
+    }
+
+    /// With a label.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.facts.labels.insert(key.into(), value.into());
+        self
+    }
+}
+
+impl From<api::PodFacts> for TestPod {
+    /// A pod with all that the contract can say about it.
+    fn from(facts: api::PodFacts) -> Self {
+        Self { facts }
+    }
+}
+
+/// Why a policy gave no answer: the text that the gateway would log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoAnswer(String);
+
+impl From<CallError> for NoAnswer {
+    fn from(error: CallError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What the policy says about itself in the handshake.
+///
+/// # Errors
+///
+/// [`NoAnswer`] when its declaration has mistakes.
+pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswer> {
+    Ok(answer::info(&backend.into(), &api::GetInfoRequest::default())?)
+}
+
+/// The refused nodes in the order given, each with its reason.
+///
+/// # Errors
+///
+/// [`NoAnswer`] as the gateway would get it: the verb is not declared, the policy is not ready, it panicked.
+pub fn filter(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    nodes: &[TestNode],
+) -> Result<Vec<(String, String)>, NoAnswer> {
+    let (call, pod, nodes_asked) = asked(pod, nodes);
+    let request = api::FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
+    let rejections = answer::filter(&backend.into(), &request)?.rejections;
+    let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
+    let refused = (0..).zip(nodes).filter_map(|(position, node)| Some((node, reason(position)?)));
+    Ok(refused.map(|(node, reason)| (node.row.name.clone(), reason.clone())).collect())
+}
+
+/// The raw scores, one a node, in the order given.
+///
+/// # Errors
+///
+/// As for [`filter`].
+pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> Result<Vec<i32>, NoAnswer> {
+    let (call, pod, nodes) = asked(pod, nodes);
+    let scores = answer::score(&backend.into(), &api::ScoreRequest { call, pod, nodes })?.scores;
+    Ok(scores.map(|scores| scores.values).unwrap_or_default())
+}
+
+type Parts = (Option<api::Call>, Option<api::Pod>, Option<api::Nodes>);
+
+/// What Filter and Score have in common, for a decision.
+fn asked(pod: &TestPod, nodes: &[TestNode]) -> Parts {
+    let call = api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() };
+    let pod = api::Pod { facts: Some(pod.facts.clone()), ..api::Pod::default() };
+    let rows = nodes.iter().map(|node| node.row.clone()).collect();
+    // More than four thousand million nodes do not fit into memory either.
+    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+    let nodes = api::Nodes { count, form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) };
+    (Some(call), Some(pod), Some(nodes))
+}

@@ -1,0 +1,110 @@
+//! What a policy says about one node, and why it cannot say anything now.
+
+use std::{borrow::Cow, sync::Arc};
+
+/// May the pod run on the node?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may, as far as this policy goes.
+    Accept,
+    /// It may not.
+    Reject(Refusal),
+}
+
+/// Why a node is refused, and what could change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For people: it ends in the pod's `PodScheduled` condition.
+    pub reason: Reason,
+    /// Whether room would help.
+    pub preemption: Preemption,
+}
+
+/// Could evicting pods from the node change the verdict?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Preemption {
+    /// No. The right answer for everything that is a property of the node, such as its labels.
+    WouldNotHelp,
+    /// Perhaps. It only counts where the operator allows it.
+    MayHelp,
+}
+
+impl Verdict {
+    /// Refuses the node.
+    ///
+    /// The reason must depend on the verdict alone. A text that differs from one attempt to the next (a
+    /// time, a free amount) makes kube-scheduler try the pod again without end. Empty reads "rejected".
+    pub fn reject(reason: impl Into<Reason>) -> Self {
+        Self::Reject(Refusal { reason: reason.into(), preemption: Preemption::WouldNotHelp })
+    }
+
+    /// Says that evicting pods from this node could change the verdict. An accepted node stays accepted.
+    #[must_use]
+    pub fn preemption_may_help(self) -> Self {
+        match self {
+            Self::Accept => Self::Accept,
+            Self::Reject(refusal) => Self::Reject(Refusal { preemption: Preemption::MayHelp, ..refusal }),
+        }
+    }
+}
+
+/// The text of a refusal. Constant texts cost nothing a node; texts made at run time (from a rule file)
+/// are best kept as `Arc<str>`, so that refusing a thousand nodes copies no text.
+#[derive(Clone, Debug)]
+pub enum Reason {
+    /// A text of the program.
+    Constant(&'static str),
+    /// A text made while running.
+    Shared(Arc<str>),
+}
+
+impl Reason {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Constant(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl PartialEq for Reason {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Reason {}
+
+impl From<&'static str> for Reason {
+    fn from(text: &'static str) -> Self {
+        Self::Constant(text)
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self::Shared(text.into())
+    }
+}
+
+impl From<Arc<str>> for Reason {
+    fn from(text: Arc<str>) -> Self {
+        Self::Shared(text)
+    }
+}
+
+impl From<Cow<'static, str>> for Reason {
+    fn from(text: Cow<'static, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => text.into(),
+            Cow::Owned(text) => text.into(),
+        }
+    }
+}
+
+/// Why the policy cannot decide now: one sentence for operators. The call fails with UNAVAILABLE and is
+/// asked again with the next pod.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotReady(pub String);

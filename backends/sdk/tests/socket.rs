@@ -1,0 +1,169 @@
+//! A policy over a real socket: the generated client, health, reflection, limits and draining.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use extender_policy_api::v1alpha1::{
+    BindRequest, Call, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes, Pod as PodMessage,
+    PodFacts, PreemptRequest, Purpose, nodes::Form, policy_service_client::PolicyServiceClient,
+    policy_service_server::SERVICE_NAME,
+};
+use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, ServeError, Verb, Verdict};
+use tokio::{sync::oneshot, task::JoinHandle};
+use tokio_stream::StreamExt as _;
+use tonic::{Code, transport::Channel};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+struct NoArm;
+
+impl Policy for NoArm {
+    fn info(&self) -> Info {
+        Info::new("no-arm", "1").filters(Verb::per_node().pure())
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        match node.label("arch") {
+            Some("arm64") => Verdict::reject("arm64"),
+            _ => Verdict::Accept,
+        }
+    }
+}
+
+struct Running {
+    channel: Channel,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<Result<(), ServeError>>,
+}
+
+async fn running(drain: Duration) -> Running {
+    let bound = Bound::new(NoArm, Options { drain, ..Options::default() }).await.unwrap();
+    let uri = format!("http://{}", bound.address());
+    let (stop, stopped) = oneshot::channel();
+    let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
+    let channel = Channel::from_shared(uri).unwrap().connect().await.unwrap();
+    Running { channel, stop, served }
+}
+
+fn request(nodes: u32) -> FilterRequest {
+    let row = |position: u32| {
+        let arch = if position.is_multiple_of(2) { "amd64" } else { "arm64" };
+        let labels = [("arch".to_owned(), arch.to_owned())].into();
+        let facts = NodeFacts { labels, ..NodeFacts::default() };
+        NodeRow { name: format!("node-{position}"), facts: Some(facts), ..NodeRow::default() }
+    };
+    let rows = (0..nodes).map(row).collect();
+    FilterRequest {
+        call: Some(Call { purpose: Purpose::Decide.into(), ..Call::default() }),
+        pod: Some(PodMessage { facts: Some(PodFacts::default()), ..PodMessage::default() }),
+        nodes: Some(Nodes { count: nodes, form: Some(Form::Rows(NodeRows { rows })) }),
+        want_scores: false,
+    }
+}
+
+#[tokio::test]
+async fn the_policy_answers_a_generated_client() {
+    let running = running(Duration::from_secs(10)).await;
+    let mut client = PolicyServiceClient::new(running.channel);
+    let info = client.get_info(GetInfoRequest::default()).await.unwrap().into_inner();
+    assert_eq!((&*info.name, info.verbs.len(), info.max_request_bytes), ("no-arm", 1, 64 << 20));
+    let answer = client.filter(request(3)).await.unwrap().into_inner();
+    assert_eq!(answer.result.unwrap().evaluated, 3);
+    assert_eq!(answer.rejections[0].positions, [1]);
+    let preempt = client.preempt(PreemptRequest::default()).await.unwrap_err();
+    let bind = client.bind(BindRequest::default()).await.unwrap_err();
+    assert_eq!((preempt.code(), bind.code()), (Code::Unimplemented, Code::Unimplemented));
+}
+
+#[tokio::test]
+async fn requests_over_the_usual_four_megabytes_pass_and_over_the_declared_limit_do_not() {
+    let running = running(Duration::from_secs(10)).await;
+    let mut client = PolicyServiceClient::new(running.channel);
+    let padded = |bytes: usize| {
+        let mut request = request(2);
+        request.pod.as_mut().unwrap().raw_json = vec![b' '; bytes].into();
+        request
+    };
+    assert!(client.filter(padded(8 << 20)).await.is_ok());
+    assert_eq!(client.filter(padded(64 << 20)).await.unwrap_err().code(), Code::OutOfRange);
+}
+
+#[tokio::test]
+async fn health_is_told_for_the_process_and_the_service_until_draining() {
+    let running = running(Duration::from_secs(10)).await;
+    let mut health = HealthClient::new(running.channel);
+    let about = |service: &str| HealthCheckRequest { service: service.into() };
+    for service in ["", SERVICE_NAME] {
+        let answer = health.check(about(service)).await.unwrap().into_inner();
+        assert_eq!(answer.status(), ServingStatus::Serving, "{service:?}");
+    }
+    assert_eq!(health.check(about("other")).await.unwrap_err().code(), Code::NotFound);
+    let mut watched = health.watch(about("")).await.unwrap().into_inner();
+    assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    running.stop.send(()).unwrap();
+    assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+    // The end of the stream lets draining finish long before its limit.
+    assert!(watched.next().await.is_none());
+    drop(health);
+    running.served.await.unwrap().unwrap();
+}
+
+/// The services that reflection lists: `$version` is a module of tonic-reflection's messages.
+macro_rules! reflected {
+    ($version:ident, $channel:expr) => {{
+        use tonic_reflection::pb::$version::{
+            ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+            server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+        };
+        let message_request = Some(MessageRequest::ListServices(String::new()));
+        let request = ServerReflectionRequest { message_request, ..Default::default() };
+        let mut client = ServerReflectionClient::new($channel);
+        let mut answers =
+            client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
+        let answer = answers.next().await.unwrap().unwrap();
+        let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+            panic!("{answer:?}")
+        };
+        list.service.into_iter().map(|service| service.name).collect::<Vec<_>>()
+    }};
+}
+
+#[tokio::test]
+async fn reflection_lists_the_services_in_both_versions() {
+    let running = running(Duration::from_secs(10)).await;
+    let v1 = reflected!(v1, running.channel.clone());
+    let v1alpha = reflected!(v1alpha, running.channel);
+    for services in [v1, v1alpha] {
+        for expected in [SERVICE_NAME, "grpc.health.v1.Health"] {
+            assert!(services.iter().any(|service| service == expected), "{expected} is not in {services:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn draining_ends_at_its_limit_though_a_client_holds_a_call() {
+    let running = running(Duration::ZERO).await;
+    let mut reflection =
+        tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient::new(running.channel);
+    let _held = reflection.server_reflection_info(tokio_stream::pending()).await.unwrap();
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_start_that_fails_says_why() {
+    struct Nothing;
+    impl Policy for Nothing {
+        fn info(&self) -> Info {
+            Info::new("nothing", "1")
+        }
+    }
+    let error = Bound::new(Nothing, Options::default()).await.err().unwrap();
+    assert!(error.to_string().contains("no verb is declared"), "{error}");
+    let first = Bound::new(NoArm, Options::default()).await.unwrap();
+    let taken = Options { address: first.address(), ..Options::default() };
+    let error = Bound::new(NoArm, taken).await.err().unwrap();
+    assert!(error.to_string().starts_with(&format!("cannot listen on {}", first.address())), "{error}");
+}

@@ -1,0 +1,344 @@
+//! The ordered fold of one filter call.
+//!
+//! Backends are asked in parallel, and the verdict is the one that asking them in turn would have given:
+//! an answer, or a failure, counts only if a node survives all earlier backends. The reference is
+//! `findNodesThatPassExtenders` of kube-scheduler with one extender for each backend.
+//!
+//! [`FilterFold::begin`] says whom to ask at once; each answer goes to [`FilterFold::answer`], which may
+//! ask for more; when [`FilterFold::verdict`] is there, whatever is still under way is no longer needed.
+
+use std::mem;
+
+use crate::{BackendFailure, FailurePolicy};
+
+/// One backend's place in the fold. The order of seats is the effective order ([`crate::order`]).
+#[derive(Debug, Clone)]
+pub struct Seat {
+    /// What its failure means.
+    pub policy: FailurePolicy,
+    /// When it is asked.
+    pub turn: Turn,
+    /// Whether its word that preemption may help counts.
+    pub preemption: Preemption,
+    /// Positions of nodes that it needs to know more about than the gateway does, ascending. They are
+    /// rejected by the gateway, at this seat's place in the order.
+    pub unknown: Vec<u32>,
+}
+
+/// When a backend is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// At once: its verdict on a node depends on that node alone.
+    Parallel,
+    /// After all earlier ones, with the nodes they left: its verdict depends on the whole set, or
+    /// asking it changes something.
+    InTurn,
+}
+
+/// Whether a backend may say that evicting pods would change its verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preemption {
+    /// It never helps, whatever the backend says.
+    Ignored,
+    /// As the backend says.
+    Honored,
+}
+
+/// Nodes to ask a backend about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// All nodes of the call.
+    All,
+    /// Those at these positions of the call, ascending.
+    Some(Vec<u32>),
+}
+
+/// A question to put to a backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Which one: its seat, counted from 0.
+    pub seat: usize,
+    /// About which nodes; never about none.
+    pub nodes: Asked,
+}
+
+/// Nodes that a backend refuses for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, as the backend said it.
+    pub reason: String,
+    /// The backend says that evicting pods could change its mind.
+    pub preemption_may_help: bool,
+    /// Positions in the question (not in the call), each once and within it.
+    pub positions: Vec<u32>,
+}
+
+/// Whether a backend that failed may be asked once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// There is time.
+    InTime,
+    /// There is not.
+    TooLate,
+}
+
+/// Who rejected nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The backend at this seat.
+    Seat(usize),
+    /// The gateway, for the backend at this seat, which needed to know more about the nodes.
+    Unknown(usize),
+}
+
+/// One way of being rejected. Nodes refer to it by its index in [`Rejected::groups`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// By whom.
+    pub by: By,
+    /// Why, as the backend said it; empty for [`By::Unknown`].
+    pub reason: String,
+    /// Evicting pods could help, and the operator lets the backend say so.
+    pub preemption_may_help: bool,
+}
+
+/// How a filter call ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every node is accepted or rejected.
+    Decided(Rejected),
+    /// A backend with [`FailurePolicy::Fail`] failed: the call ends with an error.
+    Failed {
+        /// Its seat.
+        seat: usize,
+        /// How.
+        failure: BackendFailure,
+    },
+    /// No node is left, and some were rejected only because the gateway does not know them yet: an
+    /// error, so that the pod is tried again soon.
+    NotYetKnown {
+        /// How many.
+        nodes: u32,
+    },
+}
+
+/// The nodes that fell.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rejected {
+    /// The ways of being rejected that occurred.
+    pub groups: Vec<Group>,
+    /// For each node of the call, in order: `None` where it is accepted, else the index of its group.
+    /// Empty when no node was rejected.
+    pub nodes: Vec<Option<u32>>,
+}
+
+#[derive(Debug)]
+enum Progress {
+    /// Not asked yet.
+    Waiting,
+    /// Asked; no answer yet.
+    Asked { nodes: Asked, repeated: bool },
+    /// Answered, and not yet counted.
+    Answered { nodes: Asked, refusals: Vec<Refusal> },
+    /// Failed, and not yet counted.
+    Failed { nodes: Asked, repeated: bool, again: Again, failure: BackendFailure },
+}
+
+/// The state of one filter call. See the module's text.
+#[derive(Debug)]
+pub struct FilterFold {
+    count: u32,
+    seats: Vec<Seat>,
+    progress: Vec<Progress>,
+    /// The first seat whose answer has not been counted.
+    next: usize,
+    alive: u32,
+    unknown: u32,
+    rejected: Rejected,
+    verdict: Option<Verdict>,
+}
+
+impl FilterFold {
+    /// Begins a call about `count` nodes, all of them different. Returns the questions to ask at once.
+    pub fn begin(count: u32, seats: Vec<Seat>) -> (Self, Vec<Ask>) {
+        let progress = seats.iter().map(|_| Progress::Waiting).collect();
+        let rejected = Rejected::default();
+        let mut fold =
+            Self { count, seats, progress, next: 0, alive: count, unknown: 0, rejected, verdict: None };
+        let mut asks = fold.ask_parallel();
+        fold.advance(&mut asks);
+        (fold, asks)
+    }
+
+    /// Takes the answer to a question that was asked of `seat`, or says why there is none; returns what
+    /// to ask next. An answer nobody waits for is ignored.
+    pub fn answer(
+        &mut self,
+        seat: usize,
+        answer: Result<Vec<Refusal>, BackendFailure>,
+        again: Again,
+    ) -> Vec<Ask> {
+        let Progress::Asked { nodes, repeated } = mem::replace(&mut self.progress[seat], Progress::Waiting)
+        else {
+            return Vec::new();
+        };
+        self.progress[seat] = match answer {
+            Ok(refusals) => Progress::Answered { nodes, refusals },
+            Err(failure) => Progress::Failed { nodes, repeated, again, failure },
+        };
+        let mut asks = Vec::new();
+        self.advance(&mut asks);
+        asks
+    }
+
+    /// The verdict, once it is certain.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// The verdict, taken out; `None` while it is not certain.
+    pub fn into_verdict(self) -> Option<Verdict> {
+        self.verdict
+    }
+
+    /// The seats whose answer is still waited for, in order.
+    pub fn outstanding(&self) -> impl Iterator<Item = usize> {
+        (self.next..self.seats.len()).filter(|&seat| matches!(self.progress[seat], Progress::Asked { .. }))
+    }
+
+    fn ask_parallel(&mut self) -> Vec<Ask> {
+        let parallel = (0..self.seats.len()).filter(|&seat| self.seats[seat].turn == Turn::Parallel);
+        parallel.collect::<Vec<_>>().into_iter().filter_map(|seat| self.ask(seat, false)).collect()
+    }
+
+    /// Asks a seat about the nodes that are left, without those that the gateway rejects for it.
+    fn ask(&mut self, seat: usize, repeated: bool) -> Option<Ask> {
+        let nodes = self.survivors_for(seat);
+        if self.len(&nodes) == 0 {
+            self.progress[seat] = Progress::Answered { nodes, refusals: Vec::new() };
+            return None;
+        }
+        self.progress[seat] = Progress::Asked { nodes: nodes.clone(), repeated };
+        Some(Ask { seat, nodes })
+    }
+
+    fn survivors_for(&self, seat: usize) -> Asked {
+        let unknown = &self.seats[seat].unknown;
+        if self.alive == self.count && unknown.is_empty() {
+            return Asked::All;
+        }
+        let known = |at: &u32| self.is_alive(*at) && unknown.binary_search(at).is_err();
+        Asked::Some((0..self.count).filter(known).collect())
+    }
+
+    fn is_alive(&self, at: u32) -> bool {
+        self.rejected.nodes.get(at as usize).is_none_or(Option::is_none)
+    }
+
+    fn len(&self, nodes: &Asked) -> u32 {
+        match nodes {
+            Asked::All => self.count,
+            Asked::Some(positions) => u32::try_from(positions.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Counts answers in order, as far as they are there.
+    fn advance(&mut self, asks: &mut Vec<Ask>) {
+        while self.verdict.is_none() {
+            if self.next == self.seats.len() || self.alive == 0 {
+                self.verdict = Some(self.conclude());
+                return;
+            }
+            let seat = self.next;
+            self.reject_unknown(seat);
+            if self.alive > 0 && !self.count_seat(seat, asks) {
+                return;
+            }
+            self.next += 1;
+        }
+    }
+
+    fn conclude(&mut self) -> Verdict {
+        if self.alive == 0 && self.unknown > 0 {
+            return Verdict::NotYetKnown { nodes: self.unknown };
+        }
+        Verdict::Decided(mem::take(&mut self.rejected))
+    }
+
+    /// Counts the answer of one seat. False when it is not there yet.
+    fn count_seat(&mut self, seat: usize, asks: &mut Vec<Ask>) -> bool {
+        match mem::replace(&mut self.progress[seat], Progress::Waiting) {
+            Progress::Answered { nodes, refusals } => self.reject(seat, &nodes, refusals),
+            Progress::Failed { nodes, repeated, again, failure } => {
+                let worth_it = !repeated && again == Again::InTime && self.len(&nodes) > self.alive;
+                if worth_it && let Some(ask) = self.ask(seat, true) {
+                    asks.push(ask);
+                    return false;
+                }
+                self.fail(seat, failure);
+            }
+            Progress::Waiting => {
+                // In turn: only now are the survivors known. With nothing to ask there is an answer.
+                if let Some(ask) = self.ask(seat, false) {
+                    asks.push(ask);
+                    return false;
+                }
+            }
+            asked @ Progress::Asked { .. } => {
+                self.progress[seat] = asked;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn fail(&mut self, seat: usize, failure: BackendFailure) {
+        if self.seats[seat].policy == FailurePolicy::Fail {
+            self.verdict = Some(Verdict::Failed { seat, failure });
+        }
+    }
+
+    fn reject_unknown(&mut self, seat: usize) {
+        let unknown = mem::take(&mut self.seats[seat].unknown);
+        if !unknown.is_empty() {
+            let group = Group { by: By::Unknown(seat), reason: String::new(), preemption_may_help: false };
+            self.unknown += self.reject_group(group, unknown.iter().copied());
+        }
+        self.seats[seat].unknown = unknown;
+    }
+
+    fn reject(&mut self, seat: usize, nodes: &Asked, refusals: Vec<Refusal>) {
+        let honored = self.seats[seat].preemption == Preemption::Honored;
+        for refusal in refusals {
+            let Refusal { reason, preemption_may_help, positions } = refusal;
+            let group =
+                Group { by: By::Seat(seat), reason, preemption_may_help: honored && preemption_may_help };
+            let position_in_call = |at: u32| match nodes {
+                Asked::All => at,
+                Asked::Some(positions) => positions[at as usize],
+            };
+            self.reject_group(group, positions.into_iter().map(position_in_call));
+        }
+    }
+
+    /// Rejects those of `positions` that are still alive; returns how many.
+    fn reject_group(&mut self, group: Group, positions: impl Iterator<Item = u32>) -> u32 {
+        let before = self.alive;
+        let index = u32::try_from(self.rejected.groups.len()).unwrap_or(u32::MAX);
+        self.rejected.nodes.resize(self.count as usize, None);
+        for at in positions {
+            let node = &mut self.rejected.nodes[at as usize];
+            if node.is_none() {
+                *node = Some(index);
+                self.alive -= 1;
+            }
+        }
+        if self.alive < before {
+            self.rejected.groups.push(group);
+        }
+        before - self.alive
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Texts that are safe for kube-scheduler.
+//!
+//! A reason ends in a pod's condition and, as the *format* of a printf-like call, in its event: a `%` is
+//! mangled there and can lose the event, a line break tears the condition's message apart, and a long
+//! text repeated for each node pushes the others out of the 1024 bytes that an event keeps.
+
+/// The longest text of one reason in bytes, without the prefix.
+pub const LONGEST: usize = 200;
+
+/// What stands for a reason that a backend left empty: every dropped node has a reason.
+pub const UNSAID: &str = "rejected";
+
+/// `text` as one line of at most [`LONGEST`] bytes without `%`; [`UNSAID`] when nothing is left.
+pub fn clean(text: &str) -> String {
+    let mut line = one_line(text, LONGEST);
+    if line.is_empty() {
+        line.push_str(UNSAID);
+    }
+    line
+}
+
+/// [`clean`] behind the name of the backend, as `name: text`.
+pub fn prefixed(backend: &str, text: &str) -> String {
+    format!("{backend}: {}", clean(text))
+}
+
+/// `text` without line breaks, control characters, repeated spaces and `%`, cut after `longest` bytes.
+pub fn one_line(text: &str, longest: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(longest) + 8);
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        push_without_percent(&mut line, word);
+        if line.len() > longest {
+            return cut(line, longest);
+        }
+    }
+    line
+}
+
+fn push_without_percent(line: &mut String, word: &str) {
+    let mut pieces = word.split('%');
+    line.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        push_spaced(line, "percent");
+        push_spaced(line, piece);
+    }
+}
+
+fn push_spaced(line: &mut String, word: &str) {
+    if !line.is_empty() && !line.ends_with(' ') && !word.is_empty() {
+        line.push(' ');
+    }
+    line.push_str(word);
+}
+
+fn cut(mut line: String, longest: usize) -> String {
+    const MARK: &str = "...";
+    let end = line.floor_char_boundary(longest.saturating_sub(MARK.len()));
+    line.truncate(end);
+    line.push_str(MARK);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn texts_that_would_harm_the_scheduler_are_made_harmless() {
+        for (given, expected) in [
+            ("rack is being drained", "rack is being drained"),
+            ("", "rejected"),
+            (" \n\t ", "rejected"),
+            ("50% full", "50 percent full"),
+            ("%d of %s", "percent d of percent s"),
+            ("two\nlines\r\nand\ta tab", "two lines and a tab"),
+            ("bell\u{7}and\u{85}next", "bell and next"),
+        ] {
+            assert_eq!(clean(given), expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character() {
+        let cut = clean(&"ä".repeat(500));
+        assert!(cut.len() <= LONGEST && cut.ends_with("ä..."), "{cut}");
+        assert_eq!(prefixed("rack-drain", "no"), "rack-drain: no");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_gets_through_unclean(text in "\\PC{0,300}|[%\\n a]{0,300}") {
+            let clean = clean(&text);
+            prop_assert!(!clean.is_empty() && clean.len() <= LONGEST);
+            prop_assert!(!clean.contains('%') && !clean.chars().any(char::is_control));
+        }
+    }
+}

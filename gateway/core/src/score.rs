@@ -1,0 +1,153 @@
+//! Combines the scores of one prioritize call.
+//!
+//! Each backend's raw scores are clamped to the range that it declares, normalised over the nodes that it
+//! scored, weighed and added up. The sum is exact and rounded once, half away from zero: adding a backend
+//! never changes another one's share. The reference is `prioritizeNodes` of kube-scheduler with one
+//! extender for each backend: there, as here with [`Normalization::None`], a score counts `score × weight`.
+
+mod exact;
+
+use exact::Exact;
+
+/// How raw scores become 0 to 10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Normalization {
+    /// They are taken as they are.
+    None,
+    /// 10·(s − lo)/(hi − lo), with lo < hi the declared range.
+    Range(Direction),
+    /// 10·s/largest; 0 when the largest is not positive.
+    Max(Direction),
+    /// 10·(s − least)/(largest − least); 0 when they are equal.
+    MinMax(Direction),
+}
+
+/// Which end of the raw scores is the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The largest.
+    LargestIsBest,
+    /// The least: 10 minus the normalised score counts.
+    LeastIsBest,
+}
+
+/// The range of raw scores that a backend declares; `None` for no bound on that side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Range {
+    /// The least.
+    pub least: Option<i32>,
+    /// The largest.
+    pub largest: Option<i32>,
+}
+
+impl Range {
+    /// Brings every score into the range; returns how many were outside.
+    pub fn clamp(self, scores: &mut [i32]) -> usize {
+        let (least, largest) = (self.least.unwrap_or(i32::MIN), self.largest.unwrap_or(i32::MAX));
+        let mut outside = 0;
+        for score in scores.iter_mut().filter(|score| **score < least || **score > largest) {
+            *score = if *score < least { least } else { largest };
+            outside += 1;
+        }
+        outside
+    }
+}
+
+/// One backend's scores, and how they count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ballot {
+    /// Multiplies each normalised score; from 1 to 1,000,000.
+    pub weight: u32,
+    /// How raw scores become 0 to 10.
+    pub normalization: Normalization,
+    /// The declared range, to which the scores have been clamped.
+    pub range: Range,
+    /// The positions in the call of the nodes that were scored, ascending; `None` for all nodes.
+    pub nodes: Option<Vec<u32>>,
+    /// The raw scores of those nodes, in that order.
+    pub scores: Vec<i32>,
+}
+
+/// The largest amount of a total: what kube-scheduler can multiply by 10 (`MaxNodeScore /
+/// MaxExtenderPriority`) without overflow.
+pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
+
+/// The total of each of `count` nodes; `None` for a node that nobody scored.
+pub fn totals(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
+    let shares: Vec<_> = ballots.iter().map(Share::of).collect();
+    let exact = Exact::over(shares.iter().map(|share| (share.largest_numerator(), share.denominator)));
+    let mut sums = vec![None; count];
+    for (ballot, share) in ballots.iter().zip(&shares) {
+        let factor = exact.factor(share.denominator);
+        for (rank, &score) in ballot.scores.iter().enumerate() {
+            let at = ballot.nodes.as_ref().map_or(rank, |nodes| nodes[rank] as usize);
+            exact.add(&mut sums[at], share.numerator(score), &factor);
+        }
+    }
+    sums.into_iter().map(|sum| sum.map(|sum| exact.round(sum))).collect()
+}
+
+/// A weighed, normalised score as a fraction: (offset + slope · s) / denominator.
+struct Share {
+    offset: i128,
+    slope: i128,
+    /// Positive.
+    denominator: u64,
+    most: i128,
+}
+
+impl Share {
+    fn of(ballot: &Ballot) -> Self {
+        let least = i128::from(ballot.scores.iter().copied().min().unwrap_or(0));
+        let largest = i128::from(ballot.scores.iter().copied().max().unwrap_or(0));
+        let (offset, slope, denominator, direction) = match ballot.normalization {
+            Normalization::None => (0, 1, 1, Direction::LargestIsBest),
+            Normalization::Range(direction) => {
+                let least = i128::from(ballot.range.least.unwrap_or(0));
+                let span = i128::from(ballot.range.largest.unwrap_or(0)) - least;
+                scaled(least, span, direction)
+            }
+            Normalization::Max(direction) => scaled(0, largest, direction),
+            Normalization::MinMax(direction) => scaled(least, largest - least, direction),
+        };
+        Self::new(offset, slope, denominator, direction).weighed(ballot.weight).bounded(least, largest)
+    }
+
+    fn new(offset: i128, slope: i128, denominator: i128, direction: Direction) -> Self {
+        let (offset, slope) = match direction {
+            Direction::LargestIsBest => (offset, slope),
+            Direction::LeastIsBest => (10 * denominator - offset, -slope),
+        };
+        let denominator = u64::try_from(denominator).expect("a span of 32-bit numbers is positive here");
+        Self { offset, slope, denominator, most: 0 }
+    }
+
+    fn weighed(mut self, weight: u32) -> Self {
+        self.offset *= i128::from(weight);
+        self.slope *= i128::from(weight);
+        self
+    }
+
+    fn bounded(mut self, least: i128, largest: i128) -> Self {
+        let at = |score: i128| (self.offset + self.slope * score).abs();
+        self.most = at(least).max(at(largest));
+        self
+    }
+
+    fn numerator(&self, score: i32) -> i128 {
+        self.offset + self.slope * i128::from(score)
+    }
+
+    /// No numerator of this ballot is farther from 0.
+    fn largest_numerator(&self) -> i128 {
+        self.most
+    }
+}
+
+/// 10·(s − from)/span as (offset, slope, denominator, direction); 0 when the span is not positive.
+fn scaled(from: i128, span: i128, direction: Direction) -> (i128, i128, i128, Direction) {
+    if span > 0 { (-10 * from, 10, span, direction) } else { (0, 0, 1, direction) }
+}
+
+#[cfg(test)]
+mod tests;

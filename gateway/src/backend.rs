@@ -1,0 +1,100 @@
+//! A policy backend as the gateway sees it: connection, handshake, encode, decode.
+//!
+//! [`Backend`] is the handle that calls use. Behind it one task ([`link::keep`]) connects, shakes hands,
+//! notices when the backend changes or goes, and connects again. Requests are put together from encoded
+//! parts ([`question`]) that backends share; answers are checked against the contract ([`answer`]) before
+//! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
+
+pub mod answer;
+pub mod grpc;
+pub mod info;
+pub mod link;
+pub mod question;
+pub mod row;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, filter::Refusal};
+use http::Uri;
+use tokio::sync::{Notify, watch};
+
+use answer::Answered;
+use link::{Link, State};
+use question::Question;
+
+use crate::config;
+
+/// One configured backend, connected or not.
+#[derive(Debug)]
+pub struct Backend {
+    /// As the operator configured it.
+    pub settings: config::Backend,
+    state: watch::Receiver<State>,
+    stale: Arc<Notify>,
+}
+
+impl Backend {
+    /// A handle without a connection, and what [`link::keep`] needs to provide one.
+    pub fn new(settings: config::Backend) -> (Arc<Self>, link::Publisher) {
+        let (publish, state) = watch::channel(State::untried());
+        let stale = Arc::new(Notify::new());
+        let backend = Arc::new(Self { settings, state, stale: Arc::clone(&stale) });
+        (backend, link::Publisher { state: publish, stale })
+    }
+
+    /// The connection, with what the backend said of itself.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn link(&self) -> Result<Arc<Link>, BackendFailure> {
+        self.state.borrow().link()
+    }
+
+    /// Waits until a first attempt to connect has ended, well or not.
+    pub async fn tried(&self) {
+        // An error means that the task behind the handle is gone, which ends the process.
+        let _ = self.state.clone().wait_for(|state| !state.is_untried()).await;
+    }
+
+    /// Asks which of these nodes the pod may not run on.
+    pub async fn filter(
+        &self,
+        link: &Link,
+        question: Question<'_>,
+        within: Duration,
+    ) -> Result<Vec<Refusal>, BackendFailure> {
+        let answer = ask(link, &link.paths.filter, question, within).await?;
+        Ok(self.current(link, answer::filter(answer, question.nodes.count)?))
+    }
+
+    /// Asks how good these nodes are: raw scores, one a node.
+    pub async fn score(
+        &self,
+        link: &Link,
+        question: Question<'_>,
+        within: Duration,
+    ) -> Result<Vec<i32>, BackendFailure> {
+        let answer = ask(link, &link.paths.score, question, within).await?;
+        Ok(self.current(link, answer::score(answer, question.nodes.count)?))
+    }
+
+    /// Takes the answer; when it was made under another revision than the handshake told, the handshake
+    /// is repeated soon.
+    fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
+        if answered.revision != link.info.revision {
+            self.stale.notify_one();
+        }
+        answered.value
+    }
+}
+
+async fn ask(
+    link: &Link,
+    path: &Uri,
+    question: Question<'_>,
+    within: Duration,
+) -> Result<Bytes, BackendFailure> {
+    let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
+    grpc::unary(&link.connection, path, pieces, within).await
+}

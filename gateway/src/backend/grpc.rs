@@ -1,0 +1,265 @@
+//! One unary gRPC call on an HTTP/2 connection.
+//!
+//! The request's message goes out as the pieces that it was put together from, without being copied into
+//! one, and the answer is read as it comes: what a generic client does with a message type, a codec and a
+//! queue in front of the connection is what a call cannot afford. Mirrors the gRPC protocol over HTTP/2
+//! (`grpc/grpc` doc/PROTOCOL-HTTP2.md) for calls with one message each way and no compression.
+
+use std::{fmt::Write, time::Duration};
+
+use bytes::{Buf, Bytes, BytesMut};
+use extender_gateway_core::{BackendFailure, FailureKind, reason};
+use h2::{RecvStream, client::SendRequest};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
+use tonic::{Code, Status};
+
+/// Bytes before each message: whether it is compressed, and its length.
+pub const PREFIX: usize = 5;
+
+/// The largest answer that is read. An answer about 15,000 nodes is below 100 KiB.
+pub const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+
+/// Writes the prefix of a message of `len` bytes.
+///
+/// # Errors
+/// The message is longer than 32 bits can say.
+pub fn put_prefix(len: usize, out: &mut Vec<u8>) -> Result<(), BackendFailure> {
+    let len = u32::try_from(len)
+        .map_err(|_| BackendFailure::new(FailureKind::Oversize, "the request is larger than 4 GiB"))?;
+    out.push(0);
+    out.extend_from_slice(&len.to_be_bytes());
+    Ok(())
+}
+
+/// Sends a message, in pieces that begin with its prefix, and returns the message that is answered.
+///
+/// # Errors
+/// Everything that can go wrong, [`FailureKind::Late`] after `within` included. Giving up, and dropping the
+/// future, resets the stream, so that the backend can stop working.
+pub async fn unary(
+    connection: &SendRequest<Bytes>,
+    path: &Uri,
+    pieces: impl IntoIterator<Item = Bytes>,
+    within: Duration,
+) -> Result<Bytes, BackendFailure> {
+    let call = exchange(connection, path, pieces, within);
+    tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(late(within)))
+}
+
+/// The failure of a call that took longer than it had.
+pub fn late(within: Duration) -> BackendFailure {
+    BackendFailure::new(FailureKind::Late, format!("no answer within {within:?}"))
+}
+
+async fn exchange(
+    connection: &SendRequest<Bytes>,
+    path: &Uri,
+    pieces: impl IntoIterator<Item = Bytes>,
+    within: Duration,
+) -> Result<Bytes, BackendFailure> {
+    let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
+    let (response, mut stream) =
+        connection.send_request(request(path, within), false).map_err(|error| broken(&error))?;
+    let mut pieces = pieces.into_iter().peekable();
+    while let Some(piece) = pieces.next() {
+        let last = pieces.peek().is_none();
+        // A refusal may come before everything is sent; the answer says what happened.
+        if stream.send_data(piece, last).is_err() {
+            break;
+        }
+    }
+    let response = response.await.map_err(|error| broken(&error))?;
+    answer(response).await
+}
+
+fn request(path: &Uri, within: Duration) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = http::Method::POST;
+    *request.uri_mut() = path.clone();
+    let headers = request.headers_mut();
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-timeout", timeout(within));
+    headers.insert(
+        header::USER_AGENT,
+        HeaderValue::from_static(concat!("extender-gateway/", env!("CARGO_PKG_VERSION"))),
+    );
+    request
+}
+
+/// A `grpc-timeout`: at most eight digits, and a unit.
+fn timeout(within: Duration) -> HeaderValue {
+    const EIGHT_DIGITS: u128 = 99_999_999;
+    let micros = within.as_micros();
+    let mut text = String::with_capacity(9);
+    // Writing to a String does not fail.
+    let _ = match micros {
+        ..=EIGHT_DIGITS => write!(text, "{micros}u"),
+        _ => write!(text, "{}m", within.as_millis().min(EIGHT_DIGITS)),
+    };
+    HeaderValue::from_str(&text).expect("digits and a letter are a header value")
+}
+
+async fn answer(response: Response<RecvStream>) -> Result<Bytes, BackendFailure> {
+    let (head, mut body) = response.into_parts();
+    if head.status != StatusCode::OK {
+        return Err(not_grpc(format!("HTTP status {}", head.status.as_u16())));
+    }
+    // An error without a message comes with the status among the headers.
+    if head.headers.contains_key("grpc-status") {
+        ok(&head.headers)?;
+    }
+    let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
+    if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
+        return Err(not_grpc("another content type".to_owned()));
+    }
+    let framed = read(&mut body).await?;
+    let trailers = body.trailers().await.map_err(|error| broken(&error))?;
+    ok(&trailers.ok_or_else(|| reset("the answer ended without a gRPC status"))?)?;
+    message(framed)
+}
+
+async fn read(body: &mut RecvStream) -> Result<Bytes, BackendFailure> {
+    let mut first = Bytes::new();
+    let mut joined = BytesMut::new();
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk.map_err(|error| broken(&error))?;
+        // Fails only for a stream that has ended, whose window is of no use any more.
+        let _ = body.flow_control().release_capacity(chunk.len());
+        if first.len() + joined.len() + chunk.len() > LARGEST_ANSWER + PREFIX {
+            return Err(BackendFailure::new(
+                FailureKind::Oversize,
+                format!("the answer is larger than {} MiB", LARGEST_ANSWER >> 20),
+            ));
+        }
+        if first.is_empty() && joined.is_empty() {
+            first = chunk;
+        } else {
+            joined.extend_from_slice(&std::mem::take(&mut first));
+            joined.extend_from_slice(&chunk);
+        }
+    }
+    Ok(if joined.is_empty() { first } else { joined.freeze() })
+}
+
+/// The one message of an answer.
+fn message(mut framed: Bytes) -> Result<Bytes, BackendFailure> {
+    if framed.len() < PREFIX {
+        return Err(malformed("the answer holds no message"));
+    }
+    let (compressed, len) = (framed.get_u8(), framed.get_u32() as usize);
+    match (compressed, framed.len()) {
+        (0, here) if here == len => Ok(framed),
+        (0, here) if here > len => Err(malformed("the answer holds more than one message")),
+        (0, _) => Err(malformed("the answer's message is cut off")),
+        _ => Err(malformed("the answer is compressed, which was not offered")),
+    }
+}
+
+fn ok(headers: &HeaderMap) -> Result<(), BackendFailure> {
+    let Some(status) = Status::from_header_map(headers) else {
+        return Err(reset("the answer ended without a gRPC status"));
+    };
+    match status.code() {
+        Code::Ok => Ok(()),
+        Code::DeadlineExceeded => Err(BackendFailure::new(FailureKind::Late, said(&status))),
+        Code::ResourceExhausted if status.message().contains("too large") => {
+            Err(BackendFailure::new(FailureKind::Oversize, said(&status)))
+        }
+        _ => Err(BackendFailure::new(FailureKind::Status, said(&status))),
+    }
+}
+
+/// A status as `CODE: message`, on one line and not endless: it may reach a pod's condition.
+fn said(status: &Status) -> String {
+    let message = reason::one_line(status.message(), reason::LONGEST);
+    if message.is_empty() { code(status.code()).to_owned() } else { format!("{}: {message}", code(status.code())) }
+}
+
+/// The name of a code as the gRPC specification writes it.
+fn code(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+fn broken(error: &h2::Error) -> BackendFailure {
+    match error.reason() {
+        Some(reason) if error.is_reset() => reset(&format!("the stream was reset: {reason}")),
+        Some(reason) if error.is_go_away() => reset(&format!("the connection was closed: {reason}")),
+        _ => reset("the connection was lost"),
+    }
+}
+
+fn reset(detail: &str) -> BackendFailure {
+    BackendFailure::new(FailureKind::Reset, detail)
+}
+
+fn malformed(detail: &str) -> BackendFailure {
+    BackendFailure::new(FailureKind::Malformed, detail)
+}
+
+fn not_grpc(what: String) -> BackendFailure {
+    BackendFailure::new(FailureKind::Malformed, format!("the answer is not gRPC: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_keeps_to_eight_digits() {
+        for (within, text) in [
+            (Duration::from_millis(200), "200000u"),
+            (Duration::from_micros(99_999_999), "99999999u"),
+            (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(u64::MAX), "99999999m"),
+        ] {
+            assert_eq!(timeout(within), text);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_one_plain_message() {
+        for (framed, expected) in [
+            (&[0, 0, 0, 0, 2, 7, 8][..], Ok(&[7, 8][..])),
+            (&[0, 0, 0, 0, 0], Ok(&[])),
+            (&[], Err("the answer holds no message")),
+            (&[0, 0, 0, 0, 2, 7], Err("the answer's message is cut off")),
+            (&[0, 0, 0, 0, 1, 7, 8], Err("the answer holds more than one message")),
+            (&[1, 0, 0, 0, 1, 7], Err("the answer is compressed, which was not offered")),
+        ] {
+            let read = message(Bytes::copy_from_slice(framed));
+            assert_eq!(read.as_deref().map_err(|failure| failure.detail.as_str()), expected);
+        }
+    }
+
+    #[test]
+    fn a_status_becomes_a_failure_of_its_kind() {
+        for (status, kind, detail) in [
+            (Status::unavailable("not\nnow, 5%"), FailureKind::Status, "UNAVAILABLE: not now, 5 percent"),
+            (Status::deadline_exceeded(""), FailureKind::Late, "DEADLINE_EXCEEDED"),
+        ] {
+            let mut headers = HeaderMap::new();
+            status.add_header(&mut headers).unwrap();
+            assert_eq!(ok(&headers), Err(BackendFailure::new(kind, detail)));
+        }
+        assert_eq!(ok(&HeaderMap::new()).unwrap_err().kind, FailureKind::Reset);
+    }
+}

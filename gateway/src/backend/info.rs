@@ -1,0 +1,215 @@
+//! What a backend says of itself in the handshake, held against what the configuration asks of it.
+
+use std::sync::Arc;
+
+use extender_gateway_core::{
+    BackendFailure, FailureKind,
+    filter::Turn,
+    score::{Direction, Normalization, Range},
+};
+use extender_policy_api::v1alpha1::{
+    self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo,
+};
+
+use super::row::RowView;
+use crate::{
+    cluster::table::{NodeTable, ViewId},
+    config::{NodeSource, Normalize, ScoreSettings},
+    object::annotations::AnnotationPrefixes,
+};
+
+/// The package of the contract that this gateway speaks.
+pub const API_VERSION: &str = "extender.policy.v1alpha1";
+
+/// What a backend accepts when it does not say: gRPC's usual limit.
+const USUAL_REQUEST_BYTES: usize = 4 << 20;
+
+/// A handshake that has been read. A verb that cannot be used says why, for people.
+#[derive(Debug)]
+pub struct Info {
+    /// What the backend calls itself.
+    pub name: String,
+    /// Its version; empty when unknown.
+    pub version: String,
+    /// Its revision; empty when unknown.
+    pub revision: String,
+    /// What it wants to know about pods.
+    pub pod: PodView,
+    /// The largest request message that it accepts, in bytes.
+    pub most_request_bytes: usize,
+    /// How it filters.
+    pub filter: Result<FilterPlan, BackendFailure>,
+    /// How it scores.
+    pub score: Result<ScorePlan, BackendFailure>,
+}
+
+/// What a backend wants to know about pods. Equal views share their encoding.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodView {
+    /// Among the facts.
+    pub annotations: AnnotationPrefixes,
+    /// The object's JSON, too.
+    pub raw: bool,
+}
+
+/// What a backend wants to know about nodes, and where the table has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodesView {
+    /// The view.
+    pub rows: RowView,
+    /// Its column; `None` for names alone, and where there is no table.
+    pub column: Option<ViewId>,
+}
+
+/// How a backend filters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterPlan {
+    /// About nodes.
+    pub nodes: NodesView,
+    /// When it is asked.
+    pub turn: Turn,
+}
+
+/// How a backend scores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScorePlan {
+    /// About nodes.
+    pub nodes: NodesView,
+    /// What its scores are clamped to.
+    pub range: Range,
+    /// How they become 0 to 10, the operator's wish included.
+    pub normalization: Normalization,
+}
+
+/// What the gateway can tell backends about nodes.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Where the configuration says that it comes from.
+    pub source: NodeSource,
+    /// What a watch or a file fills.
+    pub table: Option<Arc<NodeTable>>,
+}
+
+impl Info {
+    /// Reads a handshake.
+    pub fn read(response: GetInfoResponse, scoring: Option<&ScoreSettings>, known: &Known) -> Self {
+        let reader = Reader { response: &response, known };
+        let filter = reader.filter();
+        let score = reader.score(scoring);
+        Self {
+            filter,
+            score,
+            pod: PodView { annotations: prefixes(&response), raw: response.pod_raw },
+            most_request_bytes: match usize::try_from(response.max_request_bytes) {
+                Ok(0) => USUAL_REQUEST_BYTES,
+                most => most.unwrap_or(usize::MAX),
+            },
+            name: response.name,
+            version: response.version,
+            revision: response.revision,
+        }
+    }
+
+    /// The sentences of the verbs that the configuration wants and that cannot be used.
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &BackendFailure)> {
+        let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));
+        let score = self.score.as_ref().err().map(|failure| ("score", failure));
+        filter.into_iter().chain(score)
+    }
+}
+
+struct Reader<'r> {
+    response: &'r GetInfoResponse,
+    known: &'r Known,
+}
+
+impl Reader<'_> {
+    fn filter(&self) -> Result<FilterPlan, BackendFailure> {
+        let verb = self.verb(Verb::Filter, "filter")?;
+        let per_node = verb.scope() == Scope::Node && !verb.side_effects;
+        let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
+        Ok(FilterPlan { nodes: self.nodes(verb)?, turn })
+    }
+
+    fn score(&self, settings: Option<&ScoreSettings>) -> Result<ScorePlan, BackendFailure> {
+        let verb = self.verb(Verb::Score, "score")?;
+        let range = Range { least: verb.score_min, largest: verb.score_max };
+        if let (Some(least), Some(largest)) = (range.least, range.largest)
+            && least > largest
+        {
+            return Err(unsuitable(format!("declares scores from {least} to {largest}, which is no range")));
+        }
+        Ok(ScorePlan { nodes: self.nodes(verb)?, range, normalization: normalization(verb, range, settings)? })
+    }
+
+    /// What the backend declares about a verb, if it can be used at all.
+    fn verb(&self, wanted: Verb, name: &str) -> Result<&VerbInfo, BackendFailure> {
+        let GetInfoResponse { api_version, requires, verbs, .. } = self.response;
+        if api_version != API_VERSION {
+            return Err(unsuitable(format!("speaks \"{api_version}\", this gateway speaks \"{API_VERSION}\"")));
+        }
+        if let Some(required) = requires.first() {
+            return Err(unsuitable(format!("requires \"{required}\", which this version of the gateway does not know")));
+        }
+        let missing = || unsuitable(format!("does not serve {name}; leave {name} out of its configuration"));
+        verbs.iter().find(|verb| verb.verb == wanted as i32).ok_or_else(missing)
+    }
+
+    fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
+        let view = NodeView::try_from(verb.node_view).ok();
+        let rows = view.and_then(|view| RowView::new(view, prefixes(self.response))).ok_or_else(|| {
+            unsuitable(format!("asks for node view {}, which this version of the gateway does not know", verb.node_view))
+        })?;
+        if rows != RowView::Name && matches!(self.known.source, NodeSource::NamesOnly) {
+            return Err(unsuitable(
+                "wants facts about nodes, and there are none with nodes.source NamesOnly; use Watch, Request or File"
+                    .to_owned(),
+            ));
+        }
+        let column = match (&rows, &self.known.table) {
+            (RowView::Name, _) | (_, None) => None,
+            (rows, Some(table)) => Some(table.register(rows.clone())),
+        };
+        Ok(NodesView { rows, column })
+    }
+}
+
+fn prefixes(response: &GetInfoResponse) -> AnnotationPrefixes {
+    AnnotationPrefixes::new(response.annotation_prefixes.iter().cloned())
+}
+
+fn normalization(
+    verb: &VerbInfo,
+    range: Range,
+    settings: Option<&ScoreSettings>,
+) -> Result<Normalization, BackendFailure> {
+    let declared = match api::Normalization::try_from(verb.normalization) {
+        Ok(api::Normalization::Unspecified | api::Normalization::None) => Normalize::None,
+        Ok(api::Normalization::Range) => Normalize::Range,
+        Ok(api::Normalization::Max) => Normalize::Max,
+        Ok(api::Normalization::MinMax) => Normalize::MinMax,
+        Err(_) => {
+            let detail = format!("declares normalization {}, which this gateway does not know", verb.normalization);
+            return Err(unsuitable(detail));
+        }
+    };
+    let reversed = settings.and_then(|settings| settings.reversed).unwrap_or(verb.reversed);
+    let direction = if reversed { Direction::LeastIsBest } else { Direction::LargestIsBest };
+    match settings.and_then(|settings| settings.normalize).unwrap_or(declared) {
+        Normalize::None if reversed => Err(unsuitable("has reversed scores, which need a normalization".to_owned())),
+        Normalize::None => Ok(Normalization::None),
+        Normalize::Max => Ok(Normalization::Max(direction)),
+        Normalize::MinMax => Ok(Normalization::MinMax(direction)),
+        Normalize::Range => match (range.least, range.largest) {
+            (Some(least), Some(largest)) if least < largest => Ok(Normalization::Range(direction)),
+            _ => Err(unsuitable("declares no score_min < score_max, which normalization Range needs".to_owned())),
+        },
+    }
+}
+
+fn unsuitable(detail: String) -> BackendFailure {
+    BackendFailure::new(FailureKind::Unsuitable, detail)
+}
+
+#[cfg(test)]
+mod tests;

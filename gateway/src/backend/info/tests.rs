@@ -1,0 +1,99 @@
+use super::*;
+use crate::config::Weight;
+
+fn known(source: NodeSource) -> Known {
+    Known { source, table: None }
+}
+
+fn verb(verb: Verb) -> VerbInfo {
+    VerbInfo { verb: verb as i32, node_view: NodeView::Facts as i32, scope: Scope::Node as i32, ..Default::default() }
+}
+
+fn response(verbs: Vec<VerbInfo>) -> GetInfoResponse {
+    GetInfoResponse { api_version: API_VERSION.into(), verbs, ..Default::default() }
+}
+
+fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettings {
+    let weight = Weight::new(1).unwrap();
+    ScoreSettings { timeout: std::time::Duration::from_millis(200), weight, normalize, reversed }
+}
+
+#[test]
+fn a_verb_that_cannot_be_used_says_why() {
+    let request = || known(NodeSource::Request);
+    let filter = || verb(Verb::Filter);
+    for (response, known, sentence) in [
+        (response(vec![]), request(), "does not serve filter; leave filter out of its configuration"),
+        (
+            GetInfoResponse { api_version: "v9".into(), ..response(vec![filter()]) },
+            request(),
+            "speaks \"v9\", this gateway speaks \"extender.policy.v1alpha1\"",
+        ),
+        (
+            GetInfoResponse { requires: vec!["usage".into()], ..response(vec![filter()]) },
+            request(),
+            "requires \"usage\", which this version of the gateway does not know",
+        ),
+        (
+            response(vec![VerbInfo { node_view: 0, ..filter() }]),
+            request(),
+            "asks for node view 0, which this version of the gateway does not know",
+        ),
+        (
+            response(vec![VerbInfo { node_view: 77, ..filter() }]),
+            request(),
+            "asks for node view 77, which this version of the gateway does not know",
+        ),
+        (
+            response(vec![filter()]),
+            known(NodeSource::NamesOnly),
+            "wants facts about nodes, and there are none with nodes.source NamesOnly; use Watch, Request or File",
+        ),
+    ] {
+        let info = Info::read(response, None, &known);
+        assert_eq!(info.filter.unwrap_err().detail, sentence);
+    }
+}
+
+#[test]
+fn only_a_per_node_verb_without_side_effects_is_asked_at_once() {
+    for (scope, side_effects, turn) in [
+        (Scope::Node, false, Turn::Parallel),
+        (Scope::Node, true, Turn::InTurn),
+        (Scope::WholeSet, false, Turn::InTurn),
+        (Scope::Unspecified, false, Turn::InTurn),
+    ] {
+        let filter = VerbInfo { scope: scope as i32, side_effects, ..verb(Verb::Filter) };
+        let info = Info::read(response(vec![filter]), None, &known(NodeSource::Request));
+        assert_eq!(info.filter.unwrap().turn, turn, "{scope:?} {side_effects}");
+    }
+}
+
+#[test]
+fn the_operator_may_override_how_scores_are_normalised() {
+    use api::Normalization as Declared;
+    let (largest, least) = (Direction::LargestIsBest, Direction::LeastIsBest);
+    let range = "declares no score_min < score_max, which normalization Range needs";
+    for (declared, bounds, reversed, settings, expected) in [
+        (Declared::Unspecified, None, false, settings(None, None), Ok(Normalization::None)),
+        (Declared::Max, None, true, settings(None, None), Ok(Normalization::Max(least))),
+        (Declared::Max, None, true, settings(None, Some(false)), Ok(Normalization::Max(largest))),
+        (Declared::None, Some((0, 5)), false, settings(Some(Normalize::Range), None), Ok(Normalization::Range(largest))),
+        (Declared::None, None, false, settings(Some(Normalize::MinMax), Some(true)), Ok(Normalization::MinMax(least))),
+        (Declared::Range, None, false, settings(None, None), Err(range)),
+        (Declared::Range, Some((5, 5)), false, settings(None, None), Err(range)),
+        (Declared::None, None, true, settings(None, None), Err("has reversed scores, which need a normalization")),
+        (Declared::None, Some((5, 4)), false, settings(None, None), Err("declares scores from 5 to 4, which is no range")),
+    ] {
+        let score = VerbInfo {
+            normalization: declared as i32,
+            score_min: bounds.map(|(least, _)| least),
+            score_max: bounds.map(|(_, largest)| largest),
+            reversed,
+            ..verb(Verb::Score)
+        };
+        let info = Info::read(response(vec![score]), Some(&settings), &known(NodeSource::Request));
+        let read = info.score.map(|plan| plan.normalization).map_err(|failure| failure.detail);
+        assert_eq!(read, expected.map_err(str::to_owned), "{declared:?}");
+    }
+}

@@ -1,0 +1,292 @@
+//! The connection to a backend, and the one task that keeps it.
+//!
+//! The task connects, shakes hands, and asks again every second what the backend is: rules may have been
+//! edited, a replica of another build may have taken over. When the connection ends it connects again, with
+//! growing pauses. Calls never wait for any of this: they see the connection that is there, or why there is
+//! none.
+
+use std::{
+    convert::Infallible,
+    io,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
+use h2::client::{Connection, SendRequest};
+use http::Uri;
+use prost::Message;
+use tokio::{
+    net::TcpStream,
+    sync::{Notify, watch},
+    time::{sleep, timeout},
+};
+
+use super::{
+    grpc,
+    info::{API_VERSION, Info, Known},
+    question::Head,
+};
+use crate::config;
+
+/// How long connecting, and each handshake, may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a backend is asked what it is.
+const REFRESH: Duration = Duration::from_secs(1);
+/// After this many handshakes in a row without an answer the connection counts as lost.
+const MISSED: u32 = 5;
+/// The pause before the second attempt to connect; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// What an HTTP/2 peer may have under way towards the gateway; frames of this size are the fastest.
+const MEGABYTE: u32 = 1 << 20;
+
+/// A connection, and what the backend behind it is.
+#[derive(Debug)]
+pub struct Link {
+    /// Sends requests; a clone is a handle to the same connection.
+    pub connection: SendRequest<Bytes>,
+    /// From the latest handshake.
+    pub info: Info,
+    /// Begins each request.
+    pub head: Arc<Head>,
+    /// Where the verbs are.
+    pub paths: Arc<Paths>,
+}
+
+/// The URIs of the verbs.
+#[derive(Debug)]
+pub struct Paths {
+    /// Of GetInfo.
+    pub info: Uri,
+    /// Of Filter.
+    pub filter: Uri,
+    /// Of Score.
+    pub score: Uri,
+}
+
+impl Paths {
+    fn new(authority: &str) -> Self {
+        let path = |verb: &str| {
+            Uri::builder()
+                .scheme("http")
+                .authority(authority)
+                .path_and_query(format!("/{API_VERSION}.PolicyService/{verb}"))
+                .build()
+                .expect("the authority was checked with the configuration")
+        };
+        Self { info: path("GetInfo"), filter: path("Filter"), score: path("Score") }
+    }
+}
+
+/// Whether there is a connection.
+#[derive(Debug)]
+pub struct State(Result<Arc<Link>, (BackendFailure, Attempts)>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Attempts {
+    None,
+    Some,
+}
+
+impl State {
+    /// Before the first attempt.
+    pub(super) fn untried() -> Self {
+        Self(Err((unreachable("not connected yet".to_owned()), Attempts::None)))
+    }
+
+    pub(super) fn is_untried(&self) -> bool {
+        matches!(self.0, Err((_, Attempts::None)))
+    }
+
+    pub(super) fn link(&self) -> Result<Arc<Link>, BackendFailure> {
+        match &self.0 {
+            Ok(link) => Ok(Arc::clone(link)),
+            Err((failure, _)) => Err(failure.clone()),
+        }
+    }
+}
+
+/// The other end of a [`super::Backend`].
+#[derive(Debug)]
+pub struct Publisher {
+    pub(super) state: watch::Sender<State>,
+    /// Told when an answer came from another revision than the handshake.
+    pub(super) stale: Arc<Notify>,
+}
+
+/// What a link task needs to know.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The backend.
+    pub settings: config::Backend,
+    /// What can be told about nodes.
+    pub known: Known,
+    /// The name of this replica of the gateway.
+    pub gateway: Arc<str>,
+}
+
+/// Keeps a backend connected, for ever.
+pub async fn keep(task: Task, publisher: Publisher) -> Infallible {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let mut session = Session { task: &task, publisher: &publisher, greeted: false };
+        let failure = match session.run().await {
+            Ok(never) => match never {},
+            Err(failure) => failure,
+        };
+        if session.greeted {
+            pause = FIRST_PAUSE;
+        }
+        publisher.down(&task, failure);
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+impl Publisher {
+    fn down(&self, task: &Task, failure: BackendFailure) {
+        let news = !matches!(&self.state.borrow().0, Err((known, Attempts::Some)) if *known == failure);
+        if news {
+            tracing::warn!(
+                backend = %task.settings.name,
+                url = %task.settings.url,
+                kind = failure.kind.as_str(),
+                "backend is down: {failure}; its failure policies decide until it is back"
+            );
+        }
+        self.state.send_replace(State(Err((failure, Attempts::Some))));
+    }
+
+    fn up(&self, task: &Task, link: Link) {
+        let news = match &self.state.borrow().0 {
+            Err(_) => true,
+            Ok(known) => known.info.revision != link.info.revision,
+        };
+        if news {
+            announce(task, &link.info);
+        }
+        self.state.send_replace(State(Ok(Arc::new(link))));
+    }
+}
+
+fn announce(task: &Task, info: &Info) {
+    let (backend, name) = (&task.settings.name, &info.name);
+    tracing::info!(%backend, name, version = info.version, revision = info.revision, "backend is ready");
+    for (verb, failure) in info.refusals() {
+        let wanted = match verb {
+            "filter" => task.settings.filter.is_some(),
+            _ => task.settings.score.is_some(),
+        };
+        if wanted {
+            tracing::error!(%backend, verb, "backend cannot be asked for this verb: it {failure}");
+        }
+    }
+}
+
+struct Session<'s> {
+    task: &'s Task,
+    publisher: &'s Publisher,
+    greeted: bool,
+}
+
+impl Session<'_> {
+    /// One connection, from connecting to its end.
+    async fn run(&mut self) -> Result<Infallible, BackendFailure> {
+        let (requests, connection) = connect(&self.task.settings.url).await?;
+        tokio::select! {
+            ended = connection => Err(closed(&ended.err())),
+            failed = self.refresh(requests) => failed,
+        }
+    }
+
+    async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
+        let settings = &self.task.settings;
+        let paths = Arc::new(Paths::new(&settings.url.authority()));
+        let head = Arc::new(Head::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
+        let mut missed = 0;
+        let mut latest = None;
+        loop {
+            match self.shake_hands(&connection, &paths).await {
+                // A slow answer is no news about a backend that has answered before.
+                Err(failure) if self.greeted && failure.kind == FailureKind::Late && missed < MISSED => missed += 1,
+                Err(failure) => return Err(failure),
+                Ok(response) => {
+                    missed = 0;
+                    if latest.as_ref() != Some(&response) {
+                        let info = Info::read(response.clone(), settings.score.as_ref(), &self.task.known);
+                        let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
+                        self.publisher.up(self.task, Link { connection: connection.clone(), info, head, paths });
+                        latest = Some(response);
+                    }
+                    self.greeted = true;
+                }
+            }
+            // Whichever comes first; an interval would catch up after a pause, which nobody needs.
+            let _ = timeout(REFRESH, self.publisher.stale.notified()).await;
+        }
+    }
+
+    async fn shake_hands(
+        &self,
+        connection: &SendRequest<Bytes>,
+        paths: &Paths,
+    ) -> Result<GetInfoResponse, BackendFailure> {
+        let request = GetInfoRequest {
+            gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
+            api_versions: vec![API_VERSION.to_owned()],
+            backend: self.task.settings.name.to_string(),
+            args: self.task.settings.args.clone().unwrap_or_default(),
+        };
+        let mut framed = Vec::new();
+        grpc::put_prefix(request.encoded_len(), &mut framed)?;
+        request.encode_raw(&mut framed);
+        let answer = grpc::unary(connection, &paths.info, [framed.into()], PATIENCE).await.map_err(handshake)?;
+        GetInfoResponse::decode(answer).map_err(|error| {
+            handshake(BackendFailure::new(FailureKind::Malformed, format!("the answer cannot be decoded ({error})")))
+        })
+    }
+}
+
+type Connected = (SendRequest<Bytes>, Connection<TcpStream, Bytes>);
+
+async fn connect(url: &config::BackendUrl) -> Result<Connected, BackendFailure> {
+    let late = |_| unreachable(format!("cannot connect to {}: no answer within {PATIENCE:?}", url.authority()));
+    timeout(PATIENCE, open(url)).await.map_err(late)?
+}
+
+async fn open(url: &config::BackendUrl) -> Result<Connected, BackendFailure> {
+    let refused = |error: io::Error| {
+        let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
+        unreachable(format!("cannot connect to {}: {why}", url.authority()))
+    };
+    let stream = TcpStream::connect((url.host(), url.port())).await.map_err(refused)?;
+    stream.set_nodelay(true).map_err(refused)?;
+    h2::client::Builder::new()
+        .enable_push(false)
+        .initial_window_size(MEGABYTE)
+        .initial_connection_window_size(MEGABYTE)
+        .max_frame_size(MEGABYTE)
+        .max_header_list_size(16 << 10)
+        .handshake(stream)
+        .await
+        .map_err(|error| closed(&Some(error)))
+}
+
+fn closed(error: &Option<h2::Error>) -> BackendFailure {
+    let detail = match error.as_ref().and_then(h2::Error::reason) {
+        Some(reason) if reason != h2::Reason::NO_ERROR => format!("the connection was closed: {reason}"),
+        _ => "the connection was closed".to_owned(),
+    };
+    BackendFailure::new(FailureKind::Reset, detail)
+}
+
+fn handshake(failure: BackendFailure) -> BackendFailure {
+    BackendFailure::new(failure.kind, format!("the handshake failed: {}", failure.detail))
+}
+
+fn unreachable(detail: String) -> BackendFailure {
+    BackendFailure::new(FailureKind::Unreachable, detail)
+}

@@ -1,0 +1,114 @@
+//! How a node becomes a row of a request, in the view that a backend asked for.
+//!
+//! A row is written as one entry of the field `NodeRows.rows` (key, length, `NodeRow`), because protobuf
+//! messages concatenate: entries one after the other are the body of a `NodeRows`. An entry is written once
+//! and then copied into every request that needs it.
+
+use bytes::BufMut;
+use extender_policy_api::v1alpha1::{NodeFacts, NodeView};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
+
+use crate::object::{annotations::AnnotationPrefixes, node::ObjectNode};
+
+/// `NodeRows.rows`, and the fields of `NodeRow`.
+const ROWS: u32 = 1;
+const NAME: u32 = 1;
+const FACTS: u32 = 2;
+const RAW_JSON: u32 = 3;
+/// A key of a field up to 15 is one byte.
+const KEY_BYTES: usize = 1;
+
+/// What a backend wants to be told about each node. Equal views share their rows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RowView {
+    /// The name alone.
+    Name,
+    /// Name and facts, with the annotations that are wanted.
+    Facts(AnnotationPrefixes),
+    /// Name, facts and the object's JSON.
+    FactsAndRaw(AnnotationPrefixes),
+}
+
+impl RowView {
+    /// The view that a handshake asks for; `None` for one that asks for nothing.
+    pub fn new(view: NodeView, annotations: AnnotationPrefixes) -> Option<Self> {
+        match view {
+            NodeView::Unspecified => None,
+            NodeView::Name => Some(Self::Name),
+            NodeView::Facts => Some(Self::Facts(annotations)),
+            NodeView::FactsAndRaw => Some(Self::FactsAndRaw(annotations)),
+        }
+    }
+
+    /// Whether rows hold the object's JSON.
+    pub fn wants_raw(&self) -> bool {
+        matches!(self, Self::FactsAndRaw(_))
+    }
+
+    /// The annotations that are wanted among the facts; `None` when there are no facts.
+    pub fn annotations(&self) -> Option<&AnnotationPrefixes> {
+        match self {
+            Self::Name => None,
+            Self::Facts(annotations) | Self::FactsAndRaw(annotations) => Some(annotations),
+        }
+    }
+}
+
+/// Appends the entry of a node of which the name alone is told. Writes nothing but `out`.
+pub fn encode_name(name: &str, out: &mut impl BufMut) {
+    Row { name, facts: None, raw: None }.encode(out);
+}
+
+/// Appends the entry of a node in this view. `raw` is the JSON that `node` was read from; a view without it
+/// leaves it unread.
+pub fn encode_object(view: &RowView, node: &ObjectNode<'_>, raw: &[u8], out: &mut impl BufMut) {
+    let facts = view.annotations().map(|annotations| node.facts(annotations));
+    Row { name: node.name(), facts: facts.as_ref(), raw: view.wants_raw().then_some(raw) }.encode(out);
+}
+
+/// The parts of a row that are told.
+pub(crate) struct Row<'r> {
+    pub(crate) name: &'r str,
+    pub(crate) facts: Option<&'r NodeFacts>,
+    pub(crate) raw: Option<&'r [u8]>,
+}
+
+impl Row<'_> {
+    /// Appends the entry. The JSON, if any, is its end.
+    pub(crate) fn encode(&self, out: &mut impl BufMut) {
+        encode_key(ROWS, WireType::LengthDelimited, out);
+        encode_varint(self.message_len() as u64, out);
+        encode_bytes(NAME, self.name.as_bytes(), out);
+        if let Some(facts) = self.facts {
+            message::encode(FACTS, facts, out);
+        }
+        if let Some(raw) = self.raw {
+            encode_bytes(RAW_JSON, raw, out);
+        }
+    }
+
+    /// Bytes of the entry.
+    pub(crate) fn encoded_len(&self) -> usize {
+        field_len(self.message_len())
+    }
+
+    fn message_len(&self) -> usize {
+        field_len(self.name.len())
+            + self.facts.map_or(0, |facts| message::encoded_len(FACTS, facts))
+            + self.raw.map_or(0, |raw| field_len(raw.len()))
+    }
+}
+
+/// Bytes of a field whose content has this length.
+fn field_len(content: usize) -> usize {
+    KEY_BYTES + encoded_len_varint(content as u64) + content
+}
+
+fn encode_bytes(field: u32, content: &[u8], out: &mut impl BufMut) {
+    encode_key(field, WireType::LengthDelimited, out);
+    encode_varint(content.len() as u64, out);
+    out.put_slice(content);
+}
+
+#[cfg(test)]
+mod tests;

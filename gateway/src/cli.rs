@@ -1,0 +1,93 @@
+//! The commands of the program, one file a command.
+
+mod check_config;
+mod failure;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Config;
+
+pub use failure::Failure;
+
+/// What the command line says. `--help` and a wrong command line end the process in
+/// [`Parser::parse`], the latter with exit code 2.
+#[derive(Debug, Parser)]
+#[command(
+    name = "extender-gateway",
+    version,
+    about = "Stands between kube-scheduler and gRPC policy backends",
+    long_about = "Stands between kube-scheduler and gRPC policy backends.\n\n\
+        kube-scheduler sees one HTTP extender. The gateway asks every backend in parallel over gRPC, merges \
+        their answers and replies.",
+    after_help = EXIT_CODES,
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  the gateway could not start, or stopped because of a failure
+  2  the command line is wrong
+  3  the configuration cannot be read or has mistakes";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve kube-scheduler's extender calls until SIGTERM or SIGINT
+    #[command(after_help = "\
+Example:
+  extender-gateway serve --config /etc/extender-gateway/gateway.yaml")]
+    Serve(ConfigFile),
+
+    /// Print all mistakes of a configuration, or what it means
+    #[command(
+        long_about = "Print all mistakes of a configuration, or what it means.\n\n\
+            Every mistake is printed to standard error with its line, its path, what is wrong and what would be \
+            right; the exit code is then 3. A configuration without mistakes is printed to standard output with \
+            every default written out and the backends in the order in which their answers count. No backend \
+            is asked and nothing is opened but the file.",
+        after_help = "\
+Examples:
+  extender-gateway check-config --config gateway.yaml
+  extender-gateway check-config --config gateway.yaml > effective.yaml"
+    )]
+    CheckConfig(ConfigFile),
+}
+
+#[derive(Debug, Args)]
+struct ConfigFile {
+    /// The configuration, a YAML file; relative paths in it are relative to its folder
+    #[arg(long = "config", value_name = "FILE")]
+    path: PathBuf,
+}
+
+impl Arguments {
+    /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
+    /// gateway until it is told to stop.
+    pub fn run<E: Display>(self, serve: impl FnOnce(Config) -> Result<(), E>) -> ExitCode {
+        self.outcome(serve, &mut io::stdout().lock())
+            .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
+    }
+
+    fn outcome<E: Display>(
+        self,
+        serve: impl FnOnce(Config) -> Result<(), E>,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
+        match self.command {
+            Command::Serve(file) => {
+                serve(Config::read(&file.path)?).map_err(|error| Failure::Serve(error.to_string()))
+            }
+            Command::CheckConfig(file) => check_config::run(&file.path, out),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Command lines, what they print and how they end.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::*;
+
+const RIGHT: &str = "\
+apiVersion: extender-gateway.io/v1alpha1
+kind: GatewayConfiguration
+nodes: {source: File, file: nodes.yaml}
+backends:
+- {name: zones, url: 'http://zones:9000', args: {prefer: [a, 2]}, score: {weight: 2, normalize: Max}}
+- {name: racks, url: 'http://racks:9000', filter: {timeout: 1s}}
+";
+
+fn arguments(line: &[&str]) -> Result<Arguments, clap::Error> {
+    Arguments::try_parse_from([&["extender-gateway"], line].concat())
+}
+
+/// Runs a command on a file with this text: how it ends, what it printed, what `serve` got.
+fn run(command: &str, text: &str) -> (Result<(), Failure>, String, Option<Config>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    std::fs::write(&file, text).unwrap();
+    let (served, mut out) = (Cell::new(None), Vec::new());
+    let serve = |config| {
+        served.set(Some(config));
+        Err("address 0.0.0.0:8888 is taken")
+    };
+    let outcome = arguments(&[command, "--config", file.to_str().unwrap()]).unwrap().outcome(serve, &mut out);
+    let out = String::from_utf8(out).unwrap().replace(folder.path().to_str().unwrap(), "/etc");
+    (outcome, out, served.into_inner())
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn wrong_command_lines() {
+    let cases: [(&[&str], ErrorKind); 5] = [
+        (&[], ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+        (&["serve"], ErrorKind::MissingRequiredArgument),
+        (&["serve", "gateway.yaml"], ErrorKind::UnknownArgument),
+        (&["check-config", "--config"], ErrorKind::InvalidValue),
+        (&["check"], ErrorKind::InvalidSubcommand),
+    ];
+    for (line, kind) in cases {
+        let error = arguments(line).unwrap_err();
+        assert_eq!((error.kind(), error.exit_code()), (kind, 2), "{line:?}");
+    }
+}
+
+#[test]
+fn check_config_prints_what_the_file_means() {
+    let (outcome, out, served) = run("check-config", RIGHT);
+    let expected = "\
+# /etc/gateway.yaml has no mistakes. This is what it means:
+apiVersion: extender-gateway.io/v1alpha1
+kind: GatewayConfiguration
+extender:
+  address: \"0.0.0.0:8888\"
+  maxRequestBytes: 128Mi
+metrics:
+  address: \"0.0.0.0:9402\"
+timeouts:
+  decision: 1s
+nodes:
+  source: File
+  file: /etc/nodes.yaml
+reasons:
+  prefix: Backend
+backends:  # in the order in which their answers count
+- name: racks
+  url: http://racks:9000
+  filter:
+    timeout: 1s
+    failurePolicy: Fail
+    preemptionMayHelp: Ignored
+- name: zones
+  url: http://zones:9000
+  args: {\"prefer\":[\"a\",2]}
+  score:
+    timeout: 200ms
+    weight: 2
+    normalize: Max
+    # reversed: as the backend declares
+";
+    assert_eq!(out, expected);
+    assert!(outcome.is_ok() && served.is_none());
+}
+
+#[test]
+fn mistakes_end_every_command_and_are_counted() {
+    let text = format!("{RIGHT}- {{}}\n").replace("1s", "1");
+    for command in ["serve", "check-config"] {
+        let (outcome, out, served) = run(command, &text);
+        let failure = outcome.unwrap_err();
+        assert_eq!((failure.exit_code(), out.as_str(), served), (3, "", None));
+        let mut told = Vec::new();
+        failure.report(&mut told);
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains("gateway.yaml line 6: backends[1].filter.timeout: 1 has no unit; "), "{told}");
+        assert!(told.ends_with("\n4 mistakes\n"), "{told}");
+    }
+}
+
+#[test]
+fn serve_gets_the_configuration_and_its_error_is_told() {
+    let (outcome, out, served) = run("serve", RIGHT);
+    assert_eq!(served.unwrap().backends.len(), 2);
+    let failure = outcome.unwrap_err();
+    let mut told = Vec::new();
+    failure.report(&mut told);
+    assert_eq!(told, b"extender-gateway: address 0.0.0.0:8888 is taken\n");
+    assert_eq!((failure.exit_code(), out.as_str()), (1, ""));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_no_mistake_to_count() {
+    let failure: Failure = Config::read(Path::new("no/such.yaml")).unwrap_err().into();
+    let mut told = Vec::new();
+    failure.report(&mut told);
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.starts_with("no/such.yaml: cannot be read: ") && told.lines().count() == 1, "{told}");
+}

@@ -1,0 +1,132 @@
+//! Keeps the node table fed from a file, for trying things out without a cluster.
+//!
+//! The file is what `kubectl get nodes -o yaml` or `-o json` writes, or nodes as YAML documents or as a JSON
+//! array. It is looked at twice a second and read again when it is another one: written anew, renamed over, or
+//! behind another symlink. It is read when it has rested for one look, so that a file is not caught half written.
+//! A file that cannot be used changes nothing but the log.
+
+mod content;
+
+use std::{
+    convert::Infallible,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
+
+pub use self::content::ContentError;
+use super::table::NodeTable;
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Why a node file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be read at all.
+    #[error(
+        "the node file {path} cannot be read: {source}; name a readable file, such as one written by `kubectl get nodes -o yaml`"
+    )]
+    Unreadable {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It was read, but is not a file of nodes.
+    #[error("the node file {path}: {problem}")]
+    Content {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: ContentError,
+    },
+}
+
+/// A file of nodes, and which state of it the table holds.
+#[derive(Debug)]
+pub struct NodeFile {
+    path: PathBuf,
+    loaded: Option<Look>,
+    raw_wanted: watch::Receiver<bool>,
+}
+
+/// What tells one state of a file from another without reading it; that of a symlink's target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    file: (u64, u64),
+    modified: (i64, i64),
+    length: u64,
+}
+
+impl NodeFile {
+    /// Reads the file into the table for the first time; blocks while it does.
+    pub fn open(path: PathBuf, table: &NodeTable) -> Result<Self, FileError> {
+        // Both before reading: what changes meanwhile is noticed afterwards.
+        let raw_wanted = table.raw_wanted();
+        let loaded = Look::at(&path);
+        load(&path, table)?;
+        Ok(Self { path, loaded, raw_wanted })
+    }
+
+    /// Keeps the table as the file says, for ever.
+    pub async fn follow(mut self, table: Arc<NodeTable>) -> Infallible {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = self.loaded;
+        loop {
+            tokio::select! {
+                _ = looks.tick() => {
+                    let now = Look::at(&self.path);
+                    let rested = std::mem::replace(&mut last, now) == now;
+                    if rested && now != self.loaded {
+                        self.reload(now, &table).await;
+                    }
+                }
+                Ok(()) = self.raw_wanted.changed() => self.reload(Look::at(&self.path), &table).await,
+            }
+        }
+    }
+
+    /// Reads the file on a thread that may block. The same state is not tried twice.
+    async fn reload(&mut self, now: Option<Look>, table: &Arc<NodeTable>) {
+        self.loaded = now;
+        let (path, target) = (self.path.clone(), Arc::clone(table));
+        match tokio::task::spawn_blocking(move || load(&path, &target)).await {
+            Ok(Ok(())) => tracing::info!(nodes = table.len(), "read the node file again"),
+            Ok(Err(error)) => tracing::warn!(%error, "the nodes stay as they are"),
+            Err(error) => tracing::error!(%error, "reading the node file failed; the nodes stay as they are"),
+        }
+    }
+}
+
+impl Look {
+    /// `None` when there is no such file.
+    fn at(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self {
+            file: (metadata.dev(), metadata.ino()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            length: metadata.len(),
+        })
+    }
+}
+
+fn load(path: &Path, table: &NodeTable) -> Result<(), FileError> {
+    let text =
+        fs::read_to_string(path).map_err(|source| FileError::Unreadable { path: path.to_owned(), source })?;
+    let relist = content::read(&text, table.relist())
+        .map_err(|problem| FileError::Content { path: path.to_owned(), problem })?;
+    table.replace(relist);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! A node file that changes while it is followed. Time is paused: looking again costs no waiting.
+
+use std::{fs, path::Path, sync::Arc};
+
+use tempfile::TempDir;
+
+use super::NodeFile;
+use crate::{
+    backend::row::RowView,
+    cluster::table::{NodeTable, ViewId},
+    object::annotations::AnnotationPrefixes,
+};
+
+fn nodes(names: &[&str]) -> String {
+    let documents = names.iter().map(|name| format!("kind: Node\nmetadata: {{name: {name}}}\n"));
+    documents.collect::<Vec<_>>().join("---\n")
+}
+
+/// Writes beside the file and renames over it, as a careful writer does.
+fn put(path: &Path, text: &str) {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text).unwrap();
+    fs::rename(fresh, path).unwrap();
+}
+
+fn known(table: &NodeTable, view: ViewId) -> Vec<&'static str> {
+    let read = table.read();
+    ["a", "b", "c"].into_iter().filter(|name| read.entry(name, view).is_some()).collect()
+}
+
+async fn until(table: &NodeTable, view: ViewId, expected: &[&str]) {
+    let mut changes = table.changes();
+    while known(table, view) != expected {
+        changes.next().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn follows_whatever_the_file_becomes() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("nodes.yaml");
+    put(&path, &nodes(&["a"]));
+    let table = Arc::new(NodeTable::new());
+    let view = table.register(RowView::Name);
+    let file = NodeFile::open(path.clone(), &table).unwrap();
+    assert!(table.is_synced());
+    assert_eq!(known(&table, view), ["a"]);
+
+    let following = tokio::spawn(file.follow(Arc::clone(&table)));
+    put(&path, &nodes(&["b"]));
+    until(&table, view, &["b"]).await;
+
+    fs::write(&path, r#"[{"metadata":{"name":"a"}},{"metadata":{"name":"c"}}]"#).unwrap();
+    until(&table, view, &["a", "c"]).await;
+
+    // As a ConfigMap's volume does it: the link is swapped, the file behind it is another.
+    let other = folder.path().join("other");
+    fs::write(&other, nodes(&["b", "c"])).unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    fs::rename(&link, &path).unwrap();
+    until(&table, view, &["b", "c"]).await;
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_file_changes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("nodes.yaml");
+    put(&path, &nodes(&["a"]));
+    let table = Arc::new(NodeTable::new());
+    let view = table.register(RowView::Name);
+    let mut file = NodeFile::open(path.clone(), &table).unwrap();
+
+    for broken in ["", "kind: Pod\nmetadata: {name: p}\n", "metadata: [", "{"] {
+        put(&path, broken);
+        file.reload(super::Look::at(&path), &table).await;
+        assert_eq!(known(&table, view), ["a"], "{broken:?}");
+    }
+    fs::remove_file(&path).unwrap();
+    file.reload(super::Look::at(&path), &table).await;
+    assert_eq!(known(&table, view), ["a"]);
+
+    let following = tokio::spawn(file.follow(Arc::clone(&table)));
+    put(&path, &nodes(&["a", "b"]));
+    until(&table, view, &["a", "b"]).await;
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn brings_the_json_when_a_backend_wants_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("nodes.json");
+    put(&path, r#"[{"metadata":{"name":"a"}}]"#);
+    let table = Arc::new(NodeTable::new());
+    let file = NodeFile::open(path, &table).unwrap();
+    // Before the file is followed: the wish must not be lost.
+    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default()));
+    let following = tokio::spawn(file.follow(Arc::clone(&table)));
+    table.complete(view).await;
+    assert_eq!(known(&table, view), ["a"]);
+    following.abort();
+}
+
+#[test]
+fn a_first_file_that_cannot_be_used_is_an_error_that_names_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("nodes.yaml");
+    let table = NodeTable::new();
+    let missing = NodeFile::open(path.clone(), &table).unwrap_err().to_string();
+    fs::write(&path, "kind: Pod\n").unwrap();
+    let wrong = NodeFile::open(path, &table).unwrap_err().to_string();
+    assert!(missing.contains("nodes.yaml") && missing.contains("kubectl get nodes"), "{missing}");
+    assert!(wrong.contains("nodes.yaml") && wrong.contains("kind Pod"), "{wrong}");
+    assert!(!table.is_synced());
+}

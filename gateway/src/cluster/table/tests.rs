@@ -1,0 +1,251 @@
+//! The table's promises: rows for every view, changes seen once and never lost, nothing moved by a heartbeat.
+
+use std::sync::Arc;
+
+use extender_policy_api::v1alpha1::{NodeRow, NodeRows};
+use proptest::prelude::*;
+use prost::Message;
+
+use super::{Change, NodeTable, ViewId};
+use crate::{
+    backend::row::{RowView, encode_object},
+    object::{annotations::AnnotationPrefixes, node},
+};
+
+fn json(name: &str, zone: &str, heartbeat: u32) -> Vec<u8> {
+    format!(
+        r#"{{"metadata":{{"name":"{name}","resourceVersion":"{heartbeat}","labels":{{"zone":"{zone}"}},
+            "annotations":{{"acme.io/rack":"r","other":"o"}}}}}}"#
+    )
+    .into_bytes()
+}
+
+fn facts() -> RowView {
+    RowView::Facts(AnnotationPrefixes::new(["acme.io/"]))
+}
+
+fn raw() -> RowView {
+    RowView::FactsAndRaw(AnnotationPrefixes::all())
+}
+
+fn replace(table: &NodeTable, nodes: &[Vec<u8>]) {
+    let mut relist = table.relist();
+    for node in nodes {
+        relist.add(node).unwrap();
+    }
+    table.replace(relist);
+}
+
+fn row(table: &NodeTable, name: &str, view: ViewId) -> Option<NodeRow> {
+    let read = table.read();
+    let mut rows = NodeRows::decode(read.entry(name, view)?).unwrap().rows;
+    assert_eq!(rows.len(), 1, "an entry is one row");
+    rows.pop()
+}
+
+/// The row that a request with the node's object would have.
+fn direct(view: &RowView, json: &[u8]) -> NodeRow {
+    let mut body = Vec::new();
+    encode_object(view, &node::parse(json).unwrap(), json, &mut body);
+    NodeRows::decode(&*body).unwrap().rows.remove(0)
+}
+
+/// Whether the table has changed since `changes` was asked last, without waiting.
+fn changed(changes: &mut super::Changes) -> bool {
+    let waker = std::task::Waker::noop();
+    std::pin::pin!(changes.next()).as_mut().poll(&mut std::task::Context::from_waker(waker)).is_ready()
+}
+
+#[test]
+fn rows_are_those_of_a_request_with_objects() {
+    let table = NodeTable::new();
+    let early = [RowView::Name, facts(), raw()];
+    let early_ids = early.clone().map(|view| table.register(view));
+    let node = json("n1", "a", 1);
+    assert_eq!(table.apply(&node).unwrap(), Change::Added);
+    let late =
+        [RowView::Facts(AnnotationPrefixes::all()), RowView::FactsAndRaw(AnnotationPrefixes::default())];
+    let late_ids = late.clone().map(|view| table.register(view));
+
+    for (view, id) in early.iter().zip(early_ids).chain(late.iter().zip(late_ids)) {
+        assert_eq!(row(&table, "n1", id), Some(direct(view, &node)), "{view:?}");
+        assert_eq!(row(&table, "n2", id), None);
+    }
+}
+
+#[test]
+fn a_view_is_registered_once() {
+    let table = NodeTable::new();
+    let id = table.register(facts());
+    assert_ne!(table.register(RowView::Name), id);
+    let mut changes = table.changes();
+    assert_eq!(table.register(facts()), id);
+    assert!(!changed(&mut changes));
+}
+
+#[test]
+fn a_heartbeat_changes_nothing_but_rows_with_json() {
+    let table = NodeTable::new();
+    let view = table.register(facts());
+    table.apply(&json("n1", "a", 1)).unwrap();
+    let mut changes = table.changes();
+    assert_eq!(table.apply(&json("n1", "a", 2)).unwrap(), Change::Unchanged);
+    replace(&table, &[json("n1", "a", 3)]);
+    assert!(!changed(&mut changes));
+
+    assert_eq!(table.apply(&json("n1", "b", 3)).unwrap(), Change::Changed);
+    assert!(changed(&mut changes));
+    assert_eq!(row(&table, "n1", view).unwrap().facts.unwrap().labels["zone"], "b");
+
+    let raw = table.register(raw());
+    table.apply(&json("n1", "b", 4)).unwrap();
+    assert_eq!(table.apply(&json("n1", "b", 5)).unwrap(), Change::Changed);
+    assert_eq!(row(&table, "n1", raw).unwrap().raw_json, json("n1", "b", 5));
+}
+
+#[test]
+fn calls_are_not_locked_out_by_what_changes_nothing() {
+    let table = NodeTable::new();
+    let view = table.register(facts());
+    table.apply(&json("n1", "a", 1)).unwrap();
+    let read = table.read();
+    // Would never return if it took the write lock.
+    assert_eq!(table.apply(&json("n1", "a", 2)).unwrap(), Change::Unchanged);
+    assert!(table.apply(b"{}").is_err());
+    assert_eq!(table.remove("n2"), Change::Unchanged);
+    assert!(read.entry("n1", view).is_some());
+}
+
+#[test]
+fn a_list_replaces_everything() {
+    let table = NodeTable::new();
+    let view = table.register(facts());
+    replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
+    let mut changes = table.changes();
+    replace(&table, &[json("n2", "b", 2), json("n3", "c", 2)]);
+    assert!(changed(&mut changes) && !changed(&mut changes), "one change");
+    let zones = ["n1", "n2", "n3"].map(|name| row(&table, name, view)?.facts?.labels.remove("zone"));
+    assert_eq!(zones, [None, Some("b".to_owned()), Some("c".to_owned())]);
+    assert_eq!(table.len(), 2);
+
+    assert_eq!(table.remove("n3"), Change::Changed);
+    assert!(changed(&mut changes));
+    assert_eq!(row(&table, "n3", view), None);
+    replace(&table, &[]);
+    assert!(table.is_empty() && row(&table, "n2", view).is_none());
+}
+
+#[test]
+fn a_broken_node_leaves_the_old_row() {
+    let table = NodeTable::new();
+    let view = table.register(facts());
+    table.apply(&json("n1", "a", 1)).unwrap();
+    let error = table.apply(br#"{"metadata":{"name":"n1"},"status":{"capacity":{"cpu":"x"}}}"#).unwrap_err();
+    assert_eq!(error.path(), "status.capacity.cpu");
+    assert_eq!(row(&table, "n1", view), Some(direct(&facts(), &json("n1", "a", 1))));
+}
+
+#[test]
+fn json_is_asked_for_once_and_kept_from_then_on() {
+    let table = NodeTable::new();
+    let mut wanted = table.raw_wanted();
+    table.register(facts());
+    replace(&table, &[json("n1", "a", 1)]);
+    assert!(!wanted.has_changed().unwrap());
+
+    let first = table.register(raw());
+    assert!(wanted.has_changed().unwrap() && *wanted.borrow_and_update());
+    assert_eq!(row(&table, "n1", first), None, "the JSON was not kept");
+    replace(&table, &[json("n1", "a", 1)]);
+    assert_eq!(row(&table, "n1", first), Some(direct(&raw(), &json("n1", "a", 1))));
+
+    let second = RowView::FactsAndRaw(AnnotationPrefixes::default());
+    let id = table.register(second.clone());
+    assert!(!wanted.has_changed().unwrap());
+    assert_eq!(row(&table, "n1", id), Some(direct(&second, &json("n1", "a", 1))));
+}
+
+#[tokio::test]
+async fn waiting_ends_with_the_list_and_with_the_rows() {
+    let table = Arc::new(NodeTable::new());
+    table.register(facts());
+    assert!(!table.is_synced());
+    let writer = Arc::clone(&table);
+    let (register, registered) = tokio::sync::oneshot::channel::<()>();
+    // Another thread without a runtime, as the source is on another runtime.
+    let source = std::thread::spawn(move || {
+        replace(&writer, &[json("n1", "a", 1)]);
+        registered.blocking_recv().unwrap();
+        replace(&writer, &[json("n1", "a", 1)]);
+    });
+    table.synced().await;
+    assert!(table.is_synced());
+    let view = table.register(raw());
+    register.send(()).unwrap();
+    table.complete(view).await;
+    assert!(row(&table, "n1", view).is_some());
+    source.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_change_before_the_wait_is_not_lost() {
+    let table = NodeTable::new();
+    let view = table.register(facts());
+    let mut changes = table.changes();
+    assert!(table.read().entry("n1", view).is_none());
+    table.apply(&json("n1", "a", 1)).unwrap();
+    changes.next().await;
+    assert!(table.read().entry("n1", view).is_some());
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(u8, u8),
+    Remove(u8),
+    Replace(Vec<(u8, u8)>),
+    Register(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0_u8..6, 0_u8..3).prop_map(|(name, zone)| Step::Apply(name, zone)),
+        1 => (0_u8..6).prop_map(Step::Remove),
+        1 => proptest::collection::vec((0_u8..6, 0_u8..3), 0..6).prop_map(Step::Replace),
+        1 => (0_u8..4).prop_map(Step::Register),
+    ]
+}
+
+fn view(number: u8) -> RowView {
+    [RowView::Name, facts(), RowView::Facts(AnnotationPrefixes::all()), raw()][usize::from(number)].clone()
+}
+
+proptest! {
+    /// Whatever the order of events: a row that is there is the row of the node as it was told last, and only
+    /// JSON that was never kept may be missing.
+    #[test]
+    fn is_what_the_source_told_last(steps in proptest::collection::vec(step(), 0..40)) {
+        let table = NodeTable::new();
+        let node = |name: &u8, zone: &u8| json(&format!("n{name}"), &format!("z{zone}"), 0);
+        let mut nodes = std::collections::BTreeMap::new();
+        let mut views = std::collections::BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Apply(name, zone) => { table.apply(&node(&name, &zone)).unwrap(); nodes.insert(name, zone); }
+                Step::Remove(name) => { table.remove(&format!("n{name}")); nodes.remove(&name); }
+                Step::Register(number) => { views.insert(number, table.register(view(number))); }
+                Step::Replace(list) => {
+                    nodes = list.into_iter().collect();
+                    replace(&table, &nodes.iter().map(|(name, zone)| node(name, zone)).collect::<Vec<_>>());
+                }
+            }
+            prop_assert_eq!(table.len(), nodes.len());
+            for (number, id) in &views {
+                for name in 0..6 {
+                    let told = row(&table, &format!("n{name}"), *id);
+                    let expected = nodes.get(&name).map(|zone| direct(&view(*number), &node(&name, zone)));
+                    prop_assert!(told == expected || (told.is_none() && *number == 3), "{:?} {:?}", told, expected);
+                }
+            }
+        }
+    }
+}

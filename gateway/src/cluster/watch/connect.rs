@@ -1,0 +1,46 @@
+//! The way to kube-apiserver: a kubeconfig, or what the place where the gateway runs offers.
+
+use std::path::{Path, PathBuf};
+
+use kube::{
+    Client, Config,
+    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+
+/// Why there is no client. Says what to set right.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The file that the operator named cannot be used.
+    #[error("the kubeconfig {path} cannot be used: {source}")]
+    Kubeconfig {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: KubeconfigError,
+    },
+    /// No file was named, and there is none at the usual places.
+    #[error(
+        "no way to the apiserver: {0}. In a pod, mount a service account token; elsewhere, set KUBECONFIG or \
+         name a kubeconfig"
+    )]
+    Nowhere(#[source] InferConfigError),
+    /// The configuration was read, but TLS or credentials in it are not usable.
+    #[error("the credentials for the apiserver cannot be used: {0}")]
+    Credentials(#[source] kube::Error),
+}
+
+/// A client of the apiserver that this kubeconfig names; without one, of `KUBECONFIG`, `~/.kube/config` or the
+/// pod's service account, whichever is there first. Does not connect yet.
+pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+    let config = match kubeconfig {
+        Some(path) => {
+            read(path).await.map_err(|source| ConnectError::Kubeconfig { path: path.to_owned(), source })?
+        }
+        None => Config::infer().await.map_err(ConnectError::Nowhere)?,
+    };
+    Client::try_from(config).map_err(ConnectError::Credentials)
+}
+
+async fn read(path: &Path) -> Result<Config, KubeconfigError> {
+    Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await
+}

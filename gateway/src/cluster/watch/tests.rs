@@ -1,0 +1,167 @@
+//! The watch against a scripted apiserver on a real socket.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use axum::{Router, body::Body, extract::State, http::Uri, response::Response};
+use extender_policy_api::v1alpha1::NodeRows;
+use futures_util::{StreamExt, stream};
+use kube::{Client, Config};
+use prost::Message;
+use tokio::net::TcpListener;
+
+use super::watch;
+use crate::{
+    backend::row::RowView,
+    cluster::table::{NodeTable, ViewId},
+    object::annotations::AnnotationPrefixes,
+};
+
+/// What the apiserver answers to one request.
+enum Answer {
+    Reply(u16, String),
+    /// Events, and then the connection stays open without another word.
+    Events(Vec<String>),
+}
+
+/// Answers one after the other, to requests whose path and query hold these words.
+struct Script {
+    answers: Mutex<VecDeque<(&'static [&'static str], Answer)>>,
+}
+
+async fn answer(State(script): State<Arc<Script>>, uri: Uri) -> Response {
+    let (words, answer) = script.answers.lock().unwrap().pop_front().expect("no request more than scripted");
+    assert_eq!(uri.path(), "/api/v1/nodes");
+    let query = uri.query().unwrap_or_default();
+    assert!(words.iter().all(|word| query.contains(word)), "{query} should hold {words:?}");
+    match answer {
+        Answer::Reply(status, body) => Response::builder().status(status).body(body.into()).unwrap(),
+        Answer::Events(lines) => {
+            let events = stream::iter(lines).map(|line| Ok::<_, std::io::Error>(line + "\n"));
+            Response::new(Body::from_stream(events.chain(stream::pending())))
+        }
+    }
+}
+
+/// A client of an apiserver that follows the script.
+async fn apiserver(answers: Vec<(&'static [&'static str], Answer)>) -> Client {
+    let script = Arc::new(Script { answers: Mutex::new(answers.into()) });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().fallback(answer).with_state(script);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap()
+}
+
+fn node(name: &str, zone: &str, version: u32) -> String {
+    // With images and managed fields, which are skipped, and an escape, which must survive in the raw JSON.
+    format!(
+        r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}","labels":{{"zone":"{zone}"}},
+            "managedFields":[{{"fieldsV1":{{"f:metadata":{{}}}}}}]}},"status":{{"images":[{{"names":["\u003ca"]}}]}}}}"#
+    )
+    .replace('\n', "")
+}
+
+fn list(version: u32, next: &str, nodes: &[String]) -> Answer {
+    let items = nodes.join(",");
+    let body = format!(
+        r#"{{"kind":"NodeList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{items}]}}"#
+    );
+    Answer::Reply(200, body)
+}
+
+fn event(kind: &str, object: &str) -> String {
+    format!(r#"{{"type":"{kind}","object":{object}}}"#)
+}
+
+fn status(code: u16) -> String {
+    format!(
+        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"no","reason":"No","code":{code}}}"#
+    )
+}
+
+/// Name and zone of the nodes among these that the table knows.
+fn zones(table: &NodeTable, view: ViewId) -> Vec<String> {
+    let read = table.read();
+    let rows = ["n1", "n2", "n3", "n4"].iter().filter_map(|name| read.entry(name, view));
+    let rows = rows.map(|row| NodeRows::decode(row).unwrap().rows.remove(0));
+    rows.map(|row| format!("{} {}", row.name, row.facts.unwrap().labels["zone"])).collect()
+}
+
+/// Waits until the table knows just these.
+async fn until(table: &NodeTable, view: ViewId, expected: &[&str]) {
+    let mut changes = table.changes();
+    while zones(table, view) != expected {
+        changes.next().await;
+    }
+}
+
+#[tokio::test]
+async fn lists_in_pages_watches_and_lists_again_when_it_must() {
+    let client = apiserver(vec![
+        (&["limit=500"], Answer::Reply(403, status(403))),
+        (&["limit=500"], list(10, "more", &[node("n1", "a", 1), node("n2", "a", 2)])),
+        (&["limit=500", "continue=more"], list(10, "", &[node("n3", "a", 3)])),
+        (
+            &["watch=true", "resourceVersion=10", "allowWatchBookmarks=true"],
+            Answer::Events(vec![
+                event("MODIFIED", &node("n1", "b", 11)),
+                event("ADDED", &node("n4", "b", 12)),
+                event("DELETED", &node("n2", "a", 13)),
+                event("BOOKMARK", r#"{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"20"}}"#),
+                event("ERROR", &status(410)),
+            ]),
+        ),
+        (&["limit=500"], list(30, "", &[node("n1", "c", 21)])),
+        (&["watch=true", "resourceVersion=30"], Answer::Events(Vec::new())),
+        // A backend wants JSON: everything once more.
+        (&["limit=500"], list(40, "", &[node("n1", "c", 21)])),
+        (&["watch=true", "resourceVersion=40"], Answer::Events(vec![event("ADDED", &node("n2", "d", 41))])),
+    ])
+    .await;
+    let table = Arc::new(NodeTable::new());
+    let facts = table.register(RowView::Facts(AnnotationPrefixes::default()));
+    let watching = tokio::spawn(watch(Arc::clone(&table), client));
+
+    table.synced().await;
+    until(&table, facts, &["n1 b", "n3 a", "n4 b"]).await;
+    until(&table, facts, &["n1 c"]).await;
+    let raw = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default()));
+    table.complete(raw).await;
+    until(&table, raw, &["n1 c", "n2 d"]).await;
+
+    let row = NodeRows::decode(table.read().entry("n2", raw).unwrap()).unwrap().rows.remove(0);
+    assert_eq!(row.raw_json, node("n2", "d", 41), "byte for byte as the apiserver wrote it");
+    assert!(!watching.is_finished());
+    watching.abort();
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_read_costs_only_itself() {
+    let broken = node("n2", "a", 2).replace(r#""status":{"#, r#""status":{"capacity":{"cpu":"x"},"#);
+    let client = apiserver(vec![
+        (&["limit=500"], list(10, "", &[node("n1", "a", 1), broken.clone(), node("n3", "a", 3)])),
+        (
+            &["watch=true"],
+            Answer::Events(vec![
+                event("MODIFIED", &broken.replace("n2", "n1")),
+                event("ADDED", &node("n4", "a", 12)),
+            ]),
+        ),
+    ])
+    .await;
+    let table = Arc::new(NodeTable::new());
+    let facts = table.register(RowView::Facts(AnnotationPrefixes::default()));
+    let watching = tokio::spawn(watch(Arc::clone(&table), client));
+    until(&table, facts, &["n1 a", "n3 a", "n4 a"]).await;
+    watching.abort();
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_is_named() {
+    let path = std::path::Path::new("/nonexistent/kubeconfig");
+    let Err(error) = super::connect(Some(path)).await else { panic!("there is no such file") };
+    assert!(error.to_string().contains("/nonexistent/kubeconfig"), "{error}");
+}

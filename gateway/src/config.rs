@@ -1,0 +1,143 @@
+//! The configuration file: from YAML to a validated `Config`, all mistakes reported at once.
+//!
+//! The way of a file is [`yaml`] (text → tree with places) → [`cursor`] (a place in the tree that collects
+//! mistakes) → [`read`] (which fields there are) → [`Config`]. The types here and in [`backend`] are what
+//! the rest of the gateway sees: whoever holds a [`Config`] holds a valid one.
+
+mod args;
+pub mod backend;
+mod cursor;
+mod duration;
+mod effective;
+mod file;
+pub mod mistake;
+mod name;
+mod quantity;
+mod read;
+mod suggest;
+mod url;
+mod weight;
+mod words;
+mod yaml;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use extender_gateway_core::order;
+
+pub use backend::{Backend, FailurePolicy, FilterSettings, Normalize, Preemption, ScoreSettings};
+pub use duration::DurationText;
+pub use effective::Effective;
+pub use mistake::{ConfigErrors, Mistake};
+pub use name::BackendName;
+pub use quantity::SizeText;
+pub use url::BackendUrl;
+pub use weight::Weight;
+pub use words::Words;
+
+#[cfg(test)]
+mod tests;
+
+/// What `apiVersion` must say.
+pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";
+/// What `kind` must say.
+pub const KIND: &str = "GatewayConfiguration";
+
+/// Everything that the operator decided. [`Config::parse`] is the only way to get one, so that its rules
+/// hold: at least one backend, no name twice, no backend's timeout above the decision's.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where kube-scheduler calls.
+    pub extender: Extender,
+    /// Where metrics and health are read.
+    pub metrics: Metrics,
+    /// The budget of one filter or prioritize call, 1 ms to 1 h. Default 1 s.
+    pub decision_timeout: Duration,
+    /// Where facts about nodes come from.
+    pub nodes: NodeSource,
+    /// What a reason that kube-scheduler sees begins with.
+    pub reason_prefix: ReasonPrefix,
+    /// The backends in the file's order, at least one.
+    pub backends: Vec<Backend>,
+}
+
+/// The front door for kube-scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extender {
+    /// Where it listens. Default 0.0.0.0:8888; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
+    pub max_request_bytes: usize,
+}
+
+/// The door for `/metrics`, `/livez` and `/readyz`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
+    pub address: SocketAddr,
+}
+
+/// Where facts about nodes come from. Relative paths of the file are already joined to its folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeSource {
+    /// A watch of the apiserver.
+    Watch {
+        /// The kubeconfig to reach it with. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's own account.
+        kubeconfig: Option<PathBuf>,
+    },
+    /// The node objects in kube-scheduler's calls (`nodeCacheCapable: false`).
+    Request,
+    /// A file of nodes.
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Nothing but names is known.
+    NamesOnly,
+}
+
+/// What a reason that kube-scheduler sees begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasonPrefix {
+    /// The backend's name, so that a pod's events say who refused.
+    Backend,
+    /// Nothing: the text as a separate extender would have given it.
+    None,
+}
+
+impl Config {
+    /// Reads and checks a file. Relative paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no YAML, or has mistakes: all of them, sorted by place.
+    pub fn read(path: &Path) -> Result<Self, ConfigErrors> {
+        let yaml = file::text(path).map_err(|mistake| ConfigErrors::one(mistake).in_file(path))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&yaml, folder).map_err(|errors| errors.in_file(path))
+    }
+
+    /// Checks the text of a configuration. Relative paths in it are relative to `folder`.
+    ///
+    /// # Errors
+    /// The text is no YAML or has mistakes: all of them, sorted by place.
+    pub fn parse(yaml: &str, folder: &Path) -> Result<Self, ConfigErrors> {
+        let document = yaml::parse(yaml).map_err(ConfigErrors::one)?;
+        read::config(&document, folder)
+    }
+
+    /// The backends' positions in the order in which their answers count: those whose filter failure policy
+    /// is Fail, then the others, each group in the file's order.
+    ///
+    /// Mirrors kube-scheduler, which sorts its ignorable extenders last (`buildExtenders` in
+    /// `pkg/scheduler/scheduler.go`).
+    pub fn effective_order(&self) -> Vec<usize> {
+        let policies: Vec<_> = self
+            .backends
+            .iter()
+            .map(|backend| backend.filter.as_ref().map(|filter| filter.failure_policy))
+            .collect();
+        order::effective(&policies)
+    }
+}

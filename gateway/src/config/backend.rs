@@ -1,0 +1,61 @@
+//! One backend as the operator configured it: who it is, which verbs it is asked for and how much it counts.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
+
+use super::{BackendName, BackendUrl, Weight};
+
+/// A policy backend. It is asked for the verbs whose settings are present, at least one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backend {
+    /// Unlike the name of every other backend.
+    pub name: BackendName,
+    /// Where it is reached.
+    pub url: BackendUrl,
+    /// One compact JSON object with sorted keys, as it goes out in the handshake and with each call.
+    pub args: Option<Bytes>,
+    /// How it is asked which nodes the pod may run on. `None`: it is not.
+    pub filter: Option<FilterSettings>,
+    /// How it is asked how good nodes are. `None`: it is not.
+    pub score: Option<ScoreSettings>,
+}
+
+/// How a backend is asked to filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterSettings {
+    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    pub timeout: Duration,
+    /// What a failure means. Default Fail.
+    pub failure_policy: FailurePolicy,
+    /// Whether the backend's word on preemption counts. Default Ignored.
+    pub preemption_may_help: Preemption,
+}
+
+/// How a backend is asked to score, and how much its scores count. A failure is always ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScoreSettings {
+    /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
+    pub timeout: Duration,
+    /// The factor of its normalised scores. Default 1.
+    pub weight: Weight,
+    /// How raw scores become 0 to 10. `None`: as the backend declares.
+    pub normalize: Option<Normalize>,
+    /// Whether the least raw score is the best; never true with [`Normalize::None`]. `None`: as the backend
+    /// declares.
+    pub reversed: Option<bool>,
+}
+
+/// How raw scores become 0 to 10, over the nodes of one prioritize request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Normalize {
+    /// As they are.
+    None,
+    /// From the range that the backend declares.
+    Range,
+    /// The largest of the request becomes 10.
+    Max,
+    /// The least of the request becomes 0, the largest 10.
+    MinMax,
+}

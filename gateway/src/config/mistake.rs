@@ -1,0 +1,116 @@
+//! What is wrong with a configuration, and how it is told: `FILE line N: PATH: what is wrong; what would be right`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The longest text that a message repeats, in characters.
+const LONGEST_ECHO: usize = 80;
+
+/// A place in the text, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+/// One mistake. Displayed as `line N: PATH: what is wrong; what would be right`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// `None`: the file as a whole.
+    place: Option<Place>,
+    /// Such as `backends[1].score.weight`; empty for the file as a whole.
+    path: String,
+    wrong: String,
+    right: String,
+}
+
+impl Mistake {
+    /// A mistake of one value. `wrong` continues the path as a sentence would, `right` says what would do.
+    pub(super) fn at(place: Place, path: &str, wrong: String, right: &str) -> Self {
+        Self { place: Some(place), path: path.to_owned(), wrong, right: right.to_owned() }
+    }
+
+    /// A mistake of the file as a whole.
+    pub(super) fn of_file(place: Option<Place>, wrong: String, right: &str) -> Self {
+        Self { place, path: String::new(), wrong, right: right.to_owned() }
+    }
+
+    /// The line that it is on, counted from 1. `None`: the file as a whole.
+    pub fn line(&self) -> Option<u64> {
+        self.place.map(|place| place.line)
+    }
+
+    /// `PATH: what is wrong; what would be right`, without the line.
+    pub fn sentence(&self) -> String {
+        let separator = if self.path.is_empty() { "" } else { ": " };
+        format!("{}{separator}{}; {}", self.path, self.wrong, self.right)
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line() {
+            write!(out, "line {line}: ")?;
+        }
+        out.write_str(&self.sentence())
+    }
+}
+
+/// Every mistake of a configuration, at least one, sorted by place. Displayed one a line, each with the
+/// file's name if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors {
+    file: Option<PathBuf>,
+    mistakes: Vec<Mistake>,
+}
+
+impl ConfigErrors {
+    pub(super) fn one(mistake: Mistake) -> Self {
+        Self { file: None, mistakes: vec![mistake] }
+    }
+
+    pub(super) fn sorted(mut mistakes: Vec<Mistake>) -> Self {
+        // Stable: mistakes of one place stay in the order in which they were found.
+        mistakes.sort_by_key(|mistake| mistake.place);
+        Self { file: None, mistakes }
+    }
+
+    pub(super) fn in_file(self, file: &Path) -> Self {
+        Self { file: Some(file.to_owned()), ..self }
+    }
+
+    /// The mistakes, sorted by place.
+    pub fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
+    }
+
+    fn write_line(&self, out: &mut fmt::Formatter<'_>, mistake: &Mistake) -> fmt::Result {
+        match (&self.file, mistake.line()) {
+            (None, _) => write!(out, "{mistake}"),
+            (Some(file), Some(_)) => write!(out, "{} {mistake}", file.display()),
+            (Some(file), None) => write!(out, "{}: {mistake}", file.display()),
+        }
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, mistake) in self.mistakes.iter().enumerate() {
+            if position > 0 {
+                out.write_str("\n")?;
+            }
+            self.write_line(out, mistake)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// A text in quotes, without line breaks and control characters, cut if long.
+pub(super) fn echo(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_ECHO) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}

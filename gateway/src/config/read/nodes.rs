@@ -1,0 +1,58 @@
+//! The fields of `nodes`.
+
+use std::path::Path;
+
+use super::super::cursor::{Fields, Section};
+use super::super::{NodeSource, Words};
+use super::value::{choice, field_or, path};
+
+const NODES: Fields = Fields {
+    right: "a mapping such as {source: Watch}",
+    known: &["source", "file", "kubeconfig"],
+    unsupported: &[],
+};
+
+/// The words of `nodes.source`.
+#[derive(Clone, Copy, PartialEq)]
+enum Source {
+    Watch,
+    Request,
+    File,
+    NamesOnly,
+}
+
+impl Words for Source {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("Watch", Self::Watch),
+        ("Request", Self::Request),
+        ("File", Self::File),
+        ("NamesOnly", Self::NamesOnly),
+    ];
+}
+
+/// Where facts about nodes come from. Relative paths are joined to `folder`.
+pub(super) fn source(root: &Section<'_>, folder: &Path) -> Option<NodeSource> {
+    let fields = root.subsection("nodes", &NODES)?;
+    let source = field_or(&fields, "source", Source::Watch, choice)?;
+    for (name, owner) in [("kubeconfig", Source::Watch), ("file", Source::File)] {
+        if source != owner && fields.optional(name).is_some() {
+            fields.mistake_of(
+                name,
+                format!("is only read with source: {}", owner.word()),
+                "leave it out, or change source",
+            );
+        }
+    }
+    match source {
+        Source::Watch => {
+            let kubeconfig = field_or(&fields, "kubeconfig", None, |field| path(field, folder).map(Some))?;
+            Some(NodeSource::Watch { kubeconfig })
+        }
+        Source::Request => Some(NodeSource::Request),
+        Source::File => {
+            let file = fields.required("file", "a file of nodes such as nodes.yaml")?;
+            path(&file, folder).map(|path| NodeSource::File { path })
+        }
+        Source::NamesOnly => Some(NodeSource::NamesOnly),
+    }
+}

@@ -1,0 +1,183 @@
+//! The messages of wrong configurations, and what right ones mean.
+
+mod mistakes;
+mod properties;
+
+use super::*;
+
+/// The example that is shipped, so that it stays right.
+const EXAMPLE: &str = include_str!("../../examples/gateway.yaml");
+/// What every configuration begins with.
+const HEADER: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
+/// The least that a configuration says about backends.
+const BACKENDS: &str = "backends: [{name: a, url: 'http://a:1', filter: {}}]\n";
+
+/// The documentation, so that what it shows stays true.
+const DOCUMENTATION: &str = include_str!("../../../docs/configuration.md");
+
+fn parse(yaml: &str) -> Result<Config, ConfigErrors> {
+    Config::parse(yaml, Path::new("/etc/gateway"))
+}
+
+/// The configuration of a text that has to be right.
+fn right(yaml: &str) -> Config {
+    parse(yaml).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"))
+}
+
+#[test]
+fn the_least_configuration_has_the_documented_defaults() {
+    let config =
+        right(&format!("{HEADER}backends: [{{name: a, url: 'http://a:1', filter: {{}}, score: {{}}}}]"));
+    let expected = Config {
+        extender: Extender { address: "0.0.0.0:8888".parse().unwrap(), max_request_bytes: 134_217_728 },
+        metrics: Metrics { address: "0.0.0.0:9402".parse().unwrap() },
+        decision_timeout: Duration::from_secs(1),
+        nodes: NodeSource::Watch { kubeconfig: None },
+        reason_prefix: ReasonPrefix::Backend,
+        backends: vec![Backend {
+            name: BackendName::new("a").unwrap(),
+            url: BackendUrl::new("http://a:1").unwrap(),
+            args: None,
+            filter: Some(FilterSettings {
+                timeout: Duration::from_millis(200),
+                failure_policy: FailurePolicy::Fail,
+                preemption_may_help: Preemption::Ignored,
+            }),
+            score: Some(ScoreSettings {
+                timeout: Duration::from_millis(200),
+                weight: Weight::ONE,
+                normalize: None,
+                reversed: None,
+            }),
+        }],
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn the_example_is_right_and_says_what_it_seems_to() {
+    let config = right(EXAMPLE);
+    let [zones, quota, racks] = config.backends.as_slice() else { panic!("{config:?}") };
+    assert_eq!(zones.args.as_deref(), Some(br#"{"prefer":["zone-a","zone-b"]}"#.as_slice()));
+    assert_eq!(zones.filter, None);
+    let score = zones.score.clone().unwrap();
+    assert_eq!((score.weight.value(), score.normalize), (2, Some(Normalize::MinMax)));
+    assert_eq!((score.timeout, score.reversed), (Duration::from_millis(100), Some(false)));
+    let filter = quota.filter.clone().unwrap();
+    assert_eq!(filter.failure_policy, FailurePolicy::Ignore);
+    assert_eq!(filter.preemption_may_help, Preemption::Honored);
+    assert_eq!(quota.score, None);
+    assert_eq!(racks.url.authority(), "rack-drain.policies.svc:9000");
+}
+
+#[test]
+fn the_documentation_shows_a_right_file_and_what_it_means() {
+    let (_, after) = DOCUMENTATION.split_once("```yaml\n").unwrap();
+    let (shown, _) = after.split_once("```").unwrap();
+    let meaning = Effective(&right(shown)).to_string();
+    assert!(DOCUMENTATION.contains(&meaning), "{meaning}");
+}
+
+#[test]
+fn the_documentation_names_every_field() {
+    for line in EXAMPLE.lines().filter(|line| !line.starts_with('#')) {
+        let names = line.split([' ', '{']).filter_map(|word| word.strip_suffix(':'));
+        for name in names.filter(|name| !["label", "prefer"].contains(name)) {
+            let documented = [format!("`{name}`"), format!(".{name}`"), format!("`{name}.")];
+            assert!(documented.iter().any(|field| DOCUMENTATION.contains(field)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn backends_that_fail_the_call_come_first() {
+    assert_eq!(right(EXAMPLE).effective_order(), [2, 0, 1]);
+}
+
+#[test]
+fn node_sources_and_their_paths() {
+    let cases = [
+        ("{}", NodeSource::Watch { kubeconfig: None }),
+        (
+            "{source: Watch, kubeconfig: k.conf}",
+            NodeSource::Watch { kubeconfig: Some("/etc/gateway/k.conf".into()) },
+        ),
+        ("{source: File, file: nodes.yaml}", NodeSource::File { path: "/etc/gateway/nodes.yaml".into() }),
+        ("{source: File, file: /nodes.yaml}", NodeSource::File { path: "/nodes.yaml".into() }),
+        ("{source: Request}", NodeSource::Request),
+        ("{source: NamesOnly}", NodeSource::NamesOnly),
+    ];
+    for (nodes, expected) in cases {
+        assert_eq!(right(&format!("{HEADER}nodes: {nodes}\n{BACKENDS}")).nodes, expected, "{nodes}");
+    }
+}
+
+#[test]
+fn a_default_timeout_gives_way_to_a_shorter_decision() {
+    let config = right(&format!("{HEADER}timeouts: {{decision: 50ms}}\n{BACKENDS}"));
+    assert_eq!(config.backends[0].filter.clone().unwrap().timeout, Duration::from_millis(50));
+}
+
+#[test]
+fn equal_arguments_have_equal_bytes() {
+    let args = |args: &str| {
+        let backend = format!("[{{name: a, url: 'http://a:1', filter: {{}}, args: {args}}}]");
+        right(&format!("{HEADER}backends: {backend}")).backends[0].args.clone().unwrap()
+    };
+    let expected = br#"{"a":[1,-2,1.5,true,null],"b":{"c":"no","d":"1"}}"#;
+    assert_eq!(args("{b: {d: '1', c: no}, a: [1, -2, 1.5, true, ~]}"), expected.as_slice());
+    assert_eq!(args("{a: [0x1, -2, 15e-1, true, null], b: {c: 'no', d: !!str 1}}"), expected.as_slice());
+    assert_eq!(args("{}"), b"{}".as_slice());
+}
+
+#[test]
+fn both_doors_can_take_a_free_port() {
+    right(&format!("{HEADER}extender: {{address: '[::]:0'}}\nmetrics: {{address: '[::]:0'}}\n{BACKENDS}"));
+}
+
+#[test]
+fn an_anchor_can_be_used_again() {
+    let yaml = "
+backends:
+- {name: a, url: 'http://a:1', filter: &settings {timeout: 10ms}}
+- {name: b, url: 'http://b:1', filter: *settings}";
+    let config = right(&format!("{HEADER}{yaml}"));
+    assert_eq!(config.backends[1].filter, config.backends[0].filter);
+}
+
+#[test]
+fn a_file_is_read_with_paths_relative_to_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    std::fs::write(&file, format!("{HEADER}nodes: {{source: File, file: nodes.yaml}}\n{BACKENDS}")).unwrap();
+    let expected = NodeSource::File { path: folder.path().join("nodes.yaml") };
+    assert_eq!(Config::read(&file).unwrap().nodes, expected);
+}
+
+#[test]
+fn files_that_are_no_configuration_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = "#".repeat((1 << 20) + 1);
+    let cases: [(&str, &[u8], &str); 3] = [
+        ("latin1", b"kind: \xe9", ": is not text in UTF-8; a YAML file in UTF-8"),
+        ("large", large.as_bytes(), ": is too large; at most 1 MiB, as much as a ConfigMap holds"),
+        (
+            "wrong",
+            b"apiVersion: v1\nkind: Pod\nbackends: []",
+            " line 1: apiVersion: is \"v1\"; extender-gateway.io/v1alpha1",
+        ),
+    ];
+    for (name, bytes, expected) in cases {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        let message = Config::read(&file).unwrap_err().to_string();
+        assert_eq!(message.lines().next().unwrap(), format!("{}{expected}", file.display()));
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let message = Config::read(Path::new("no/such.yaml")).unwrap_err().to_string();
+    assert!(message.starts_with("no/such.yaml: cannot be read: "), "{message}");
+    assert!(message.ends_with("; the path of a readable file"), "{message}");
+}

@@ -1,0 +1,148 @@
+//! What holds for every text and every configuration.
+
+use proptest::prelude::*;
+
+use super::super::duration;
+use super::super::quantity;
+use super::{EXAMPLE, HEADER, parse, right};
+use crate::config::{BackendUrl, Config, DurationText, Effective, FailurePolicy, SizeText};
+use std::time::Duration;
+
+/// What mutations put into a text: what the format and YAML give a meaning.
+const PIECES: [&str; 32] = [
+    ":", ": ", "- ", "\n", "  ", "{", "}", "[", "]", ",", "#", "&a ", "*a", "!!str ", "!x ", "|\n", ">-\n",
+    "? ", "'", "\"", "\\", "~", "0", "-1", "1e999", ".nan", "\u{feff}", "\u{0}", "ü", "<<: ", "---\n", "\t",
+];
+
+/// Cuts a piece of the text out and puts another in, at places given in thousandths of its length.
+fn mutated(text: &str, at: usize, length: usize, piece: &str) -> String {
+    let boundary = |wanted: usize| (wanted..=text.len()).find(|end| text.is_char_boundary(*end));
+    let start = boundary(text.len() * at / 1000).unwrap_or(text.len());
+    let end = boundary((start + length).min(text.len())).unwrap_or(text.len());
+    format!("{}{piece}{}", &text[..start], &text[end..])
+}
+
+/// The example with some mutations.
+fn mutated_example() -> impl Strategy<Value = String> {
+    let mutation = (0..=1000_usize, 0..8_usize, prop::sample::select(PIECES.as_slice()));
+    prop::collection::vec(mutation, 1..6).prop_map(|mutations| {
+        mutations
+            .into_iter()
+            .fold(EXAMPLE.to_owned(), |text, (at, length, piece)| mutated(&text, at, length, piece))
+    })
+}
+
+/// One of several texts.
+fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
+    prop::sample::select(texts).prop_map(str::to_owned)
+}
+
+/// Fields of the gateway that are right.
+fn gateway_fields() -> impl Strategy<Value = String> {
+    let nodes = one_of(&[
+        "{}",
+        "{kubeconfig: 'a b'}",
+        "{source: Request}",
+        "{source: File, file: /true}",
+        "{source: NamesOnly}",
+    ]);
+    let address = one_of(&["0.0.0.0:1", "127.0.0.1:0", "'[::1]:3'"]);
+    let prefix = one_of(&["Backend", "None"]);
+    (nodes, address, prefix, 65_536..=1_073_741_824_u64, 1_000..=3_600_000_u64).prop_map(
+        |(nodes, address, prefix, bytes, decision)| {
+            format!(
+                "nodes: {nodes}\nextender: {{address: {address}, maxRequestBytes: {bytes}}}\n\
+                 reasons: {{prefix: {prefix}}}\ntimeouts: {{decision: {decision}ms}}\n"
+            )
+        },
+    )
+}
+
+/// Fields of a backend that are right, without its name.
+fn backend_fields() -> impl Strategy<Value = String> {
+    let filter = one_of(&[
+        "filter: {}",
+        "filter: {failurePolicy: Ignore}",
+        "filter: {timeout: 1s, preemptionMayHelp: Honored}",
+    ]);
+    let score = one_of(&[
+        "",
+        ", score: {}",
+        ", score: {normalize: None, weight: 1000000}",
+        ", score: {normalize: MinMax, reversed: true, timeout: 7ms}",
+        ", score: {normalize: Range}",
+        ", score: {normalize: Max, reversed: false}",
+    ]);
+    let url = one_of(&["http://h.b_c.d:1", "http://[::1]:65535", "http://10.0.0.1:80"]);
+    let args =
+        one_of(&["", ", args: {}", r#", args: {a: ["\u0000\u0085\t\"'#: ", "", {b: 1.0, c: -7}], "": ~}"#]);
+    (filter, score, url, args)
+        .prop_map(|(filter, score, url, args)| format!("url: '{url}', {filter}{score}{args}"))
+}
+
+fn right_text() -> impl Strategy<Value = String> {
+    (gateway_fields(), prop::collection::vec(backend_fields(), 1..6)).prop_map(|(gateway, backends)| {
+        let backend = |(position, fields): (usize, &String)| format!("- {{name: '{position}', {fields}}}\n");
+        let backends: String = backends.iter().enumerate().map(backend).collect();
+        format!("{HEADER}{gateway}backends:\n{backends}")
+    })
+}
+
+/// The configuration with its backends in their effective order.
+fn reordered(config: &Config) -> Config {
+    let order = config.effective_order();
+    let backends = order.iter().map(|position| config.backends[*position].clone()).collect();
+    Config { backends, ..config.clone() }
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_a_panic_and_every_refusal_says_why(text in mutated_example()) {
+        if let Err(errors) = parse(&text) {
+            prop_assert!(!errors.mistakes().is_empty());
+            let lines: Vec<_> = errors.mistakes().iter().map(super::Mistake::line).collect();
+            prop_assert!(lines.is_sorted(), "{errors}");
+        }
+    }
+
+    #[test]
+    fn no_text_at_all_is_a_panic(text in "[ -~\n]{0,64}|\\PC{0,32}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn what_is_written_out_means_the_same(text in right_text()) {
+        let config = right(&text);
+        let written = Effective(&config).to_string();
+        prop_assert_eq!(right(&written), reordered(&config), "{}", written);
+    }
+
+    #[test]
+    fn the_effective_order_is_two_groups_in_the_order_of_the_file(text in right_text()) {
+        let config = right(&text);
+        let fails = |position: &usize| {
+            let filter = config.backends[*position].filter.as_ref();
+            filter.is_some_and(|filter| filter.failure_policy == FailurePolicy::Fail)
+        };
+        let (first, second): (Vec<_>, Vec<_>) = (0..config.backends.len()).partition(fails);
+        prop_assert_eq!(config.effective_order(), [first, second].concat());
+    }
+
+    #[test]
+    fn durations_are_written_as_they_are_read(milliseconds in 1..=3_600_000_u64) {
+        let duration = Duration::from_millis(milliseconds);
+        prop_assert_eq!(duration::parse(&DurationText(duration).to_string()), Ok(duration));
+    }
+
+    #[test]
+    fn sizes_are_written_as_they_are_read(bytes in 65_536..=1_073_741_824_usize) {
+        prop_assert_eq!(quantity::parse(&SizeText(bytes).to_string()), Ok(bytes));
+    }
+
+    #[test]
+    fn urls_are_written_as_they_are_read(text in "http://([a-z0-9._-]{1,12}|\\[[0-9a-f:]{2,9}\\]|[0-9.]{1,15}):[0-9]{1,6}") {
+        if let Ok(url) = BackendUrl::new(&text) {
+            prop_assert_eq!(BackendUrl::new(&url.to_string()), Ok(url));
+        }
+    }
+}

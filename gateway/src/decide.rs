@@ -1,0 +1,109 @@
+//! Drives the decision of core: asks backends, feeds answers, keeps the deadline.
+//!
+//! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view that some
+//! backend wants ([`case`]), asks the backends at once from the task that serves the call (nothing is
+//! spawned, so that a caller who hangs up takes all questions with it), and stops as soon as the decision is
+//! certain.
+
+mod case;
+mod error;
+mod failures;
+mod filter;
+mod prioritize;
+
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+pub use self::{error::CallError, filter::Filtered};
+use self::failures::Failures;
+use crate::{
+    backend::{Backend, info::Known},
+    config::ReasonPrefix,
+    object::pod::ObjectPod,
+    observe::Metrics,
+    wire::Request,
+};
+
+/// A call as the door hands it over.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'c> {
+    /// The request.
+    pub request: &'c Request,
+    /// Its pod.
+    pub pod: &'c ObjectPod<'c>,
+    /// When it came; the decision's budget counts from here.
+    pub began: Instant,
+}
+
+/// Decides calls with the configured backends.
+#[derive(Debug)]
+pub struct Decider {
+    /// In effective order.
+    backends: Vec<Arc<Backend>>,
+    known: Known,
+    budget: Duration,
+    prefix: ReasonPrefix,
+    failures: Failures,
+    metrics: Arc<Metrics>,
+    ids: Ids,
+}
+
+/// What a [`Decider`] needs besides its backends.
+#[derive(Debug)]
+pub struct Terms {
+    /// What can be told about nodes.
+    pub known: Known,
+    /// The time that a decision may take (`timeouts.decision`).
+    pub budget: Duration,
+    /// What stands before a backend's reasons.
+    pub prefix: ReasonPrefix,
+    /// Where failures are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Decider {
+    /// For backends in effective order.
+    pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
+        let Terms { known, budget, prefix, metrics } = terms;
+        let failures = Failures::new(Arc::clone(&metrics));
+        Self { backends, known, budget, prefix, failures, metrics, ids: Ids::new() }
+    }
+
+    /// Waits until a first attempt to connect to every backend has ended, well or not.
+    pub async fn tried_all(&self) {
+        for backend in &self.backends {
+            backend.tried().await;
+        }
+    }
+}
+
+/// Makes the ids of calls: the same for all backends of one call, different from those of other calls and
+/// of other replicas.
+#[derive(Debug)]
+struct Ids {
+    run: u64,
+    next: AtomicU64,
+}
+
+impl Ids {
+    fn new() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        // A hasher's random key is what the standard library has of randomness.
+        Self { run: RandomState::new().hash_one(0_u8), next: AtomicU64::new(1) }
+    }
+
+    fn next(&self) -> String {
+        let mut id = String::with_capacity(24);
+        // Writing to a String does not fail.
+        let _ = write!(id, "{:016x}-{:x}", self.run, self.next.fetch_add(1, Ordering::Relaxed));
+        id
+    }
+}

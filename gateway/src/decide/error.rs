@@ -1,0 +1,76 @@
+//! The ways in which a call ends without a decision.
+
+use std::fmt;
+
+use extender_gateway_core::{BackendFailure, reason};
+
+use crate::{object::ObjectError, wire::WireError};
+
+/// Why a call has no decision. Displayed, it is what the caller is told: one line without `%`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallError {
+    /// The body is not a request that can be read.
+    Request(String),
+    /// A backend failed whose failure policy is Fail.
+    Backend {
+        /// Its configured name.
+        name: String,
+        /// What it was asked.
+        verb: &'static str,
+        /// What happened.
+        failure: BackendFailure,
+    },
+    /// No node is left, and some were rejected because the gateway does not know them yet.
+    NotYetKnown {
+        /// How many.
+        nodes: u32,
+    },
+}
+
+impl CallError {
+    /// The kind as a metric label: one lower-case word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Request(_) => "request",
+            Self::Backend { .. } => "backend",
+            Self::NotYetKnown { .. } => "unknown_nodes",
+        }
+    }
+
+    /// The pod's JSON cannot be read.
+    pub fn pod(error: &ObjectError) -> Self {
+        Self::Request(format!("Pod: {error}"))
+    }
+
+    /// A node object of the request cannot be read.
+    pub fn node(name: &str, error: &ObjectError) -> Self {
+        Self::Request(format!("node {name}: {error}"))
+    }
+}
+
+impl From<WireError> for CallError {
+    fn from(error: WireError) -> Self {
+        Self::Request(error.to_string())
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 400;
+        let text = match self {
+            Self::Request(what) => format!("extender-gateway: bad request: {what}"),
+            Self::Backend { name, verb, failure } => {
+                format!("extender-gateway: backend {name} failed {verb}: {failure}")
+            }
+            Self::NotYetKnown { nodes: 1 } => {
+                "extender-gateway: no node is left, and 1 node is not yet known to the gateway".to_owned()
+            }
+            Self::NotYetKnown { nodes } => {
+                format!("extender-gateway: no node is left, and {nodes} nodes are not yet known to the gateway")
+            }
+        };
+        f.write_str(&reason::one_line(&text, LONGEST))
+    }
+}
+
+impl std::error::Error for CallError {}

@@ -1,0 +1,178 @@
+//! Decides a filter call.
+
+use extender_gateway_core::{
+    BackendFailure, FailurePolicy,
+    filter::{Again, Ask, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
+    reason,
+};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+use super::{Call, CallError, Decider, case::Case, case::Views, failures::Consequence};
+use crate::{
+    backend::{Backend, link::Link, question::Question},
+    config::{FilterSettings, ReasonPrefix},
+    wire::reply::Reason,
+};
+
+/// What the reply says about a node that the gateway does not know.
+const NOT_YET_KNOWN: &str = "node is not yet known to the gateway";
+
+/// A repetition in less time than this would only be late again.
+const WORTH_ASKING: Duration = Duration::from_millis(1);
+
+/// A decided filter call.
+#[derive(Debug)]
+pub struct Filtered {
+    /// The nodes that fell.
+    pub rejected: Rejected,
+    /// Why, for each group of `rejected`.
+    pub reasons: Vec<Reason>,
+}
+
+/// One backend of a call.
+struct Participant<'d> {
+    backend: &'d Backend,
+    settings: &'d FilterSettings,
+    /// How to ask it, or why it cannot be asked.
+    ready: Result<(Arc<Link>, Views), BackendFailure>,
+}
+
+impl Decider {
+    /// Decides which nodes the pod may not run on.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn filter(&self, call: Call<'_>) -> Result<Filtered, CallError> {
+        let count = call.request.names.count();
+        let mut case = Case::new(call, self.ids.next(), self.known.table.as_deref());
+        let mut participants = Vec::new();
+        let mut seats = Vec::new();
+        if count > 0 {
+            for backend in &self.backends {
+                if let Some(settings) = &backend.settings.filter {
+                    let (participant, seat) = seat(&mut case, backend, settings).await?;
+                    participants.push(participant);
+                    seats.push(seat);
+                }
+            }
+        }
+        let deadline = call.began + self.budget;
+        let verdict = self.fold(&case, (call, deadline), &participants, FilterFold::begin(count, seats)).await;
+        self.conclude(&participants, verdict)
+    }
+
+    async fn fold(
+        &self,
+        case: &Case<'_>,
+        (call, deadline): (Call<'_>, Instant),
+        participants: &[Participant<'_>],
+        (mut fold, mut asks): (FilterFold, Vec<Ask>),
+    ) -> Verdict {
+        let mut under_way = FuturesUnordered::new();
+        while fold.verdict().is_none() {
+            for ask in asks.drain(..) {
+                under_way.push(participants[ask.seat].ask(case, ask, deadline));
+            }
+            let answered = under_way.next().await;
+            let (seat, answer) = answered.expect("while there is no verdict somebody is being asked");
+            if let Err(failure) = &answer {
+                let participant = &participants[seat];
+                let outcome = (call, consequence(participant.settings.failure_policy));
+                self.failures.record(participant.backend, "filter", failure, outcome);
+            }
+            let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
+            asks = fold.answer(seat, answer, if in_time { Again::InTime } else { Again::TooLate });
+        }
+        fold.into_verdict().expect("the loop ended because there is one")
+    }
+
+    fn conclude(&self, participants: &[Participant<'_>], verdict: Verdict) -> Result<Filtered, CallError> {
+        match verdict {
+            Verdict::Decided(rejected) => {
+                let reasons = rejected.groups.iter().map(|group| self.reason(participants, group)).collect();
+                self.count_unknown(&rejected);
+                Ok(Filtered { rejected, reasons })
+            }
+            Verdict::Failed { seat, failure } => {
+                let name = participants[seat].backend.settings.name.to_string();
+                Err(CallError::Backend { name, verb: "filter", failure })
+            }
+            Verdict::NotYetKnown { nodes } => {
+                self.metrics.unknown_nodes(u64::from(nodes));
+                Err(CallError::NotYetKnown { nodes })
+            }
+        }
+    }
+
+    fn count_unknown(&self, rejected: &Rejected) {
+        let unknown = |group: &u32| matches!(rejected.groups[*group as usize].by, By::Unknown(_));
+        self.metrics.unknown_nodes(rejected.nodes.iter().flatten().filter(|group| unknown(group)).count() as u64);
+    }
+
+    fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
+        let text = match (group.by, self.prefix) {
+            (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
+            (By::Seat(_), ReasonPrefix::None) => reason::clean(&group.reason),
+            (By::Seat(seat), ReasonPrefix::Backend) => {
+                reason::prefixed(participants[seat].backend.settings.name.as_str(), &group.reason)
+            }
+        };
+        Reason { text, preemption_may_help: group.preemption_may_help }
+    }
+}
+
+/// Finds out how a backend can be asked, and what its place in the fold is.
+async fn seat<'d>(
+    case: &mut Case<'_>,
+    backend: &'d Backend,
+    settings: &'d FilterSettings,
+) -> Result<(Participant<'d>, Seat), CallError> {
+    let mut seat = Seat {
+        policy: settings.failure_policy,
+        turn: Turn::Parallel,
+        preemption: settings.preemption_may_help,
+        unknown: Vec::new(),
+    };
+    let ready = match backend.link() {
+        Err(failure) => Err(failure),
+        Ok(link) => match &link.info.filter {
+            Err(failure) => Err(failure.clone()),
+            Ok(plan) => {
+                seat.turn = plan.turn;
+                let told = case.tell(&link.info.pod, &plan.nodes).await?;
+                told.map(|views| (Arc::clone(&link), views))
+            }
+        },
+    };
+    if let Ok((_, views)) = &ready {
+        seat.unknown.clone_from(&case.nodes(*views).unknown);
+    }
+    Ok((Participant { backend, settings, ready }, seat))
+}
+
+impl Participant<'_> {
+    async fn ask(
+        &self,
+        case: &Case<'_>,
+        ask: Ask,
+        deadline: Instant,
+    ) -> (usize, Result<Vec<Refusal>, BackendFailure>) {
+        let (link, views) = match &self.ready {
+            Ok(ready) => ready,
+            Err(failure) => return (ask.seat, Err(failure.clone())),
+        };
+        let nodes = case.nodes(*views).part(&ask.nodes);
+        let question = Question { call: &case.id, pod: case.pod(*views), nodes: &nodes };
+        let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
+        (ask.seat, self.backend.filter(link, question, within).await)
+    }
+}
+
+fn consequence(policy: FailurePolicy) -> Consequence {
+    match policy {
+        FailurePolicy::Fail => Consequence::FailsTheCall,
+        FailurePolicy::Ignore => Consequence::LeftOut,
+    }
+}

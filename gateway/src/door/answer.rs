@@ -1,0 +1,162 @@
+//! Answers: the one table from what went wrong to what kube-scheduler is told.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use extender_gateway_core::reason;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::{Body, Frame, SizeHint};
+
+use super::Verb;
+use crate::{decide::CallError, wire::reply};
+
+/// Where a reason goes when there is no body: for people with curl, and for proxies' logs.
+const REASON: &str = "x-extender-gateway-error";
+
+/// Why a call has no decision to answer with.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// The status where the verb has no form for errors of its own.
+    status: StatusCode,
+    /// One word for metrics and logs.
+    outcome: &'static str,
+    /// For people: one line.
+    text: String,
+}
+
+/// A refusal in the form of its verb.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) response: Response<Reply>,
+    pub(super) outcome: &'static str,
+    pub(super) text: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, outcome: &'static str, text: impl AsRef<str>) -> Self {
+        const LONGEST: usize = 500;
+        Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST) }
+    }
+
+    /// Nothing is served at this path.
+    pub(super) fn path(path: &str) -> Self {
+        let text = format!("extender-gateway: no verb at {path}; a path ends with /filter or /prioritize");
+        Self::new(StatusCode::NOT_FOUND, "path", text)
+    }
+
+    /// Verbs are posted.
+    pub(super) fn method(method: &Method) -> Self {
+        let text = format!("extender-gateway: method {method} is not served, kube-scheduler sends POST");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", text)
+    }
+
+    /// The body is too large.
+    pub(super) fn too_large(most: usize) -> Self {
+        let text = format!(
+            "extender-gateway: the request has more than {most} bytes; raise extender.maxRequestBytes, or set \
+             nodeCacheCapable in kube-scheduler's configuration"
+        );
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
+    }
+
+    /// The request cannot be read.
+    pub(super) fn request(what: String) -> Self {
+        CallError::Request(what).into()
+    }
+
+    /// The verb is known to kube-scheduler, and not to this version of the gateway.
+    pub(super) fn unsupported(verb: Verb) -> Self {
+        let verb = verb.as_str();
+        let text = format!(
+            "extender-gateway: {verb} is not supported by this version; leave {verb}Verb out of kube-scheduler's \
+             configuration"
+        );
+        Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", text)
+    }
+
+    /// A bug of the gateway.
+    pub(super) fn panicked() -> Self {
+        let text = "extender-gateway: internal error while deciding; the gateway's log has the place";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "panic", text)
+    }
+
+    /// In the form that kube-scheduler reads for this verb: filter and bind say it in a body, the others by
+    /// a status without one.
+    pub(super) fn of(self, verb: Verb) -> Refused {
+        let body = match verb {
+            Verb::Filter => reply::filter_error(&self.text),
+            Verb::Bind => reply::bind_error(&self.text),
+            Verb::Prioritize | Verb::Preempt => return self.status(),
+        };
+        Refused { response: reply(body.into_pieces()), outcome: self.outcome, text: self.text }
+    }
+
+    /// As a status without a body.
+    pub(super) fn status(self) -> Refused {
+        let mut response = Response::new(Reply::default());
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        let text = self.text.replace(|c: char| !c.is_ascii(), "?");
+        headers.extend(HeaderValue::from_str(&text).ok().map(|text| (REASON.parse().ok(), text)).and_then(
+            |(name, text): (Option<header::HeaderName>, _)| name.map(|name| (name, text)),
+        ));
+        Refused { response, outcome: self.outcome, text: self.text }
+    }
+}
+
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Self {
+        let status = match error {
+            CallError::Request(_) => StatusCode::BAD_REQUEST,
+            CallError::Backend { .. } => StatusCode::BAD_GATEWAY,
+            CallError::NotYetKnown { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.kind(), error.to_string())
+    }
+}
+
+/// A 200 with these pieces of JSON, and its length: a chunked answer whose end is late costs the connection.
+pub(super) fn reply(pieces: Vec<Bytes>) -> Response<Reply> {
+    let reply = Reply { left: pieces.iter().map(|piece| piece.len() as u64).sum(), pieces: pieces.into() };
+    let mut response = Response::new(reply);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A body that is there already.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    pieces: VecDeque<Bytes>,
+    left: u64,
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.pieces.pop_front();
+        self.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

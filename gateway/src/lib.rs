@@ -1,0 +1,16 @@
+//! The extender gateway: kube-scheduler's HTTP/JSON extender calls in, gRPC policy backends out.
+//!
+//! The way of a call is [`door`] → [`wire`] → [`decide`] (which drives `extender-gateway-core`) →
+//! [`backend`] and back. [`object`] reads Kubernetes objects, [`cluster`] keeps what the gateway knows of
+//! the nodes, [`config`] what the operator said, [`observe`] what can be seen from outside.
+
+pub mod backend;
+pub mod cli;
+pub mod cluster;
+pub mod config;
+pub mod decide;
+pub mod door;
+pub mod object;
+pub mod observe;
+pub mod serve;
+pub mod wire;

@@ -1,0 +1,16 @@
+//! The program: reads the command line and runs the command.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use extender_gateway::{cli::Arguments, observe, serve};
+
+/// The system's allocator takes twice as long for the many short-lived pieces of a call.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    observe::log::init();
+    arguments.run(serve::run)
+}

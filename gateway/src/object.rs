@@ -1,0 +1,64 @@
+//! Kubernetes objects as JSON, read once, partially and borrowed, into the facts of the contract.
+//!
+//! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts, whether it came in a
+//! call, from a watch or from a file. They read what the facts need and skip the rest unread; strings without
+//! escapes stay slices of the input. What Go's `encoding/json` tolerates in an object that kube-scheduler
+//! wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, and `null` for anything.
+
+mod amounts;
+pub mod annotations;
+mod claims;
+mod json;
+mod meta;
+pub mod node;
+pub mod pod;
+pub mod quantity;
+mod requests;
+
+use serde::Deserialize;
+
+/// Why an object could not be read. Says which field of which kind, what is wrong and what would be right.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}.{path}: {problem}")]
+pub struct ObjectError {
+    kind: &'static str,
+    path: String,
+    problem: String,
+}
+
+impl ObjectError {
+    /// Where in the object the mistake is, such as `spec.containers[0].resources.requests.cpu`; `?` where the
+    /// text is not JSON at that place.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn new(kind: &'static str, path: &str, problem: impl Into<String>) -> Self {
+        Self { kind, path: path.to_owned(), problem: problem.into() }
+    }
+}
+
+/// Reads the whole of `json` as one object. The path of a mistake is found by reading a second time, so that
+/// objects without one do not pay for it.
+fn read<'a, T>(kind: &'static str, json: &'a [u8]) -> Result<T, ObjectError>
+where
+    T: Deserialize<'a> + Default,
+{
+    let mut text = serde_json::Deserializer::from_slice(json);
+    let object = json::object(&mut text);
+    object.and_then(|object| text.end().map(|()| object)).map_err(|error| {
+        let path = path_of_mistake::<T>(json).unwrap_or_else(|| "?".to_owned());
+        ObjectError::new(kind, &path, error.to_string())
+    })
+}
+
+/// Where reading stops; `None` when it goes through, as with text behind the object.
+fn path_of_mistake<'a, T: Deserialize<'a> + Default>(json: &'a [u8]) -> Option<String> {
+    let mut track = serde_path_to_error::Track::new();
+    let mut text = serde_json::Deserializer::from_slice(json);
+    let read: Result<T, _> = json::object(serde_path_to_error::Deserializer::new(&mut text, &mut track));
+    read.err().map(|_| track.path().to_string())
+}
+
+#[cfg(test)]
+mod tests;

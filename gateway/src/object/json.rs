@@ -1,0 +1,192 @@
+//! JSON values as Go's `encoding/json` reads them into Kubernetes types: `null` is the zero value, whether it
+//! stands for a string, a list, an entry of a list, a map or an object. Strings are borrowed where they can be.
+
+use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
+
+/// A string; a slice of the input unless it holds an escape. `null` is the empty string.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&Text<'_>> for String {
+    fn from(text: &Text<'_>) -> Self {
+        text.0.as_ref().to_owned()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // `deserialize_any` because `deserialize_str` refuses null.
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Text::default())
+    }
+}
+
+/// A list of objects. `null` is the empty list; an entry that is `null` is the entry's default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct List<T>(Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ListVisitor(PhantomData))
+    }
+}
+
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
+    type Value = List<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(entry) = entries.next_element_seed(ObjectVisitor(PhantomData))? {
+            list.push(entry);
+        }
+        Ok(List(list))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(List::default())
+    }
+}
+
+/// A map in the order of the text. `null` is the empty map; a value that is `null` is the value's default. Of
+/// equal keys the last one counts, as in Go, once the pairs are collected into a real map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Map<'a, T>(Vec<(Text<'a>, T)>);
+
+impl<T> Default for Map<'_, T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Map<'_, T> {
+    /// The pairs, in the order of the text.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().map(|(key, value)| (&**key, value))
+    }
+}
+
+impl<'de: 'a, 'a, T: Deserialize<'de> + Default> Deserialize<'de> for Map<'a, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MapVisitor(PhantomData))
+    }
+}
+
+struct MapVisitor<'a, T>(PhantomData<(&'a str, T)>);
+
+impl<'de: 'a, 'a, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<'a, T> {
+    type Value = Map<'a, T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some((key, value)) = entries.next_entry::<Text<'a>, Option<T>>()? {
+            pairs.push((key, value.unwrap_or_default()));
+        }
+        Ok(Map(pairs))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Map::default())
+    }
+}
+
+/// For a scalar: `null` is the default.
+pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// For an object: `null` is the default, and a list is refused, which serde would take for the fields in order.
+pub(super) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    ObjectVisitor(PhantomData).deserialize(deserializer)
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Default> DeserializeSeed<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(fields))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+}

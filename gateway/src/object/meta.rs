@@ -1,0 +1,62 @@
+//! The part of an object's metadata that facts are made of.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{
+    annotations::AnnotationPrefixes,
+    json::{List, Map, Text, nullable},
+};
+
+/// Mirrors `metav1.ObjectMeta`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Meta<'a> {
+    #[serde(borrow)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow)]
+    pub(super) namespace: Text<'a>,
+    #[serde(borrow)]
+    pub(super) uid: Text<'a>,
+    #[serde(borrow)]
+    pub(super) labels: Map<'a, Text<'a>>,
+    #[serde(borrow)]
+    annotations: Map<'a, Text<'a>>,
+    #[serde(borrow)]
+    owner_references: List<Owner<'a>>,
+}
+
+/// Mirrors `metav1.OwnerReference`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Owner<'a> {
+    #[serde(borrow)]
+    pub(super) api_version: Text<'a>,
+    #[serde(borrow)]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow)]
+    pub(super) uid: Text<'a>,
+    #[serde(deserialize_with = "nullable")]
+    controller: bool,
+}
+
+impl<'a> Meta<'a> {
+    /// The annotations that are wanted.
+    pub(super) fn annotations(&self, wanted: &AnnotationPrefixes) -> BTreeMap<String, String> {
+        let wanted = self.annotations.iter().filter(|(key, _)| wanted.want(key));
+        wanted.map(|(key, value)| (key.to_owned(), value.into())).collect()
+    }
+
+    /// The owner that controls the object. Mirrors `metav1.GetControllerOf`.
+    pub(super) fn controller(&self) -> Option<&Owner<'a>> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+}
+
+/// A map of strings as the contract's types hold it.
+pub(super) fn owned(map: &Map<'_, Text<'_>>) -> BTreeMap<String, String> {
+    map.iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+}

@@ -1,0 +1,119 @@
+//! A node's JSON as the contract's facts.
+
+use extender_policy_api::v1alpha1::{NodeFacts, Resources, Taint};
+use serde::Deserialize;
+
+use super::{
+    ObjectError,
+    amounts::{Amounts, ResourceList},
+    annotations::AnnotationPrefixes,
+    json::{List, Text, nullable, object},
+    meta::{Meta, owned},
+    read,
+};
+
+/// A node as far as the facts need it, borrowed from its JSON. Images, addresses and managed fields, most of a
+/// node's bytes, are skipped unread. Mirrors `corev1.Node`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ObjectNode<'a> {
+    #[serde(borrow, deserialize_with = "object")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "object")]
+    spec: Spec<'a>,
+    #[serde(borrow, deserialize_with = "object")]
+    status: Status<'a>,
+}
+
+/// Mirrors `corev1.NodeSpec`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    taints: List<Tainted<'a>>,
+    #[serde(deserialize_with = "nullable")]
+    unschedulable: bool,
+}
+
+/// Mirrors `corev1.Taint` without the time it was added.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tainted<'a> {
+    #[serde(borrow)]
+    key: Text<'a>,
+    #[serde(borrow)]
+    value: Text<'a>,
+    #[serde(borrow)]
+    effect: Text<'a>,
+}
+
+/// Mirrors `corev1.NodeStatus`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status<'a> {
+    #[serde(borrow)]
+    capacity: ResourceList<'a>,
+    #[serde(borrow)]
+    allocatable: ResourceList<'a>,
+    #[serde(borrow)]
+    conditions: List<Condition<'a>>,
+}
+
+/// Mirrors `corev1.NodeCondition` without its times and texts, which change while the node idles.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+}
+
+/// Reads a node. It must have a name; whatever else is there must be of its type.
+pub fn parse(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
+    let node: ObjectNode<'_> = read("Node", json)?;
+    if node.name().is_empty() {
+        return Err(ObjectError::new("Node", "metadata.name", "a node needs a name"));
+    }
+    Ok(node)
+}
+
+impl ObjectNode<'_> {
+    /// `metadata.name`, never empty.
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// What policies are told about the node, with the annotations that are wanted.
+    pub fn facts(&self, wanted: &AnnotationPrefixes) -> NodeFacts {
+        let Self { metadata, spec, status } = self;
+        NodeFacts {
+            labels: owned(&metadata.labels),
+            annotations: metadata.annotations(wanted),
+            taints: spec.taints.iter().map(taint).collect(),
+            unschedulable: spec.unschedulable,
+            conditions: status.conditions.iter().map(Condition::pair).collect(),
+            capacity: reported(&status.capacity),
+            allocatable: reported(&status.allocatable),
+        }
+    }
+}
+
+impl Condition<'_> {
+    fn pair(&self) -> (String, String) {
+        ((&self.r#type).into(), (&self.status).into())
+    }
+}
+
+fn taint(tainted: &Tainted<'_>) -> Taint {
+    Taint { key: (&tainted.key).into(), value: (&tainted.value).into(), effect: (&tainted.effect).into() }
+}
+
+/// Nothing when the kubelet has not reported yet, which is not the same as a node that offers nothing.
+fn reported(list: &ResourceList<'_>) -> Option<Resources> {
+    let amounts = Amounts::of(list);
+    (!amounts.is_empty()).then(|| amounts.resources())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! A pod's JSON as the contract's identity and facts.
+
+use extender_policy_api::v1alpha1::{OwnerReference, PodFacts, PodIdentity, Toleration};
+use serde::Deserialize;
+
+use super::{
+    ObjectError,
+    amounts::ResourceList,
+    annotations::AnnotationPrefixes,
+    claims::{self, Volume},
+    json::{List, Map, Text, nullable, object},
+    meta::{Meta, Owner, owned},
+    read,
+    requests::{Container, Demand, Requirements},
+};
+
+/// A pod as far as the facts need it, borrowed from its JSON. Mirrors `corev1.Pod`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ObjectPod<'a> {
+    #[serde(borrow, deserialize_with = "object")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "object")]
+    spec: Spec<'a>,
+}
+
+/// Mirrors `corev1.PodSpec`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    containers: List<Container<'a>>,
+    #[serde(borrow)]
+    init_containers: List<Container<'a>>,
+    #[serde(borrow, deserialize_with = "object")]
+    resources: Requirements<'a>,
+    #[serde(borrow)]
+    overhead: ResourceList<'a>,
+    #[serde(deserialize_with = "nullable")]
+    priority: i32,
+    #[serde(borrow)]
+    priority_class_name: Text<'a>,
+    #[serde(borrow)]
+    tolerations: List<Tolerated<'a>>,
+    #[serde(borrow)]
+    node_selector: Map<'a, Text<'a>>,
+    #[serde(borrow)]
+    volumes: List<Volume<'a>>,
+    #[serde(borrow)]
+    scheduler_name: Text<'a>,
+}
+
+/// Mirrors `corev1.Toleration`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Tolerated<'a> {
+    #[serde(borrow)]
+    key: Text<'a>,
+    #[serde(borrow)]
+    operator: Text<'a>,
+    #[serde(borrow)]
+    value: Text<'a>,
+    #[serde(borrow)]
+    effect: Text<'a>,
+    toleration_seconds: Option<i64>,
+}
+
+/// Reads a pod. It may lack everything, its name too; a field that is there must be of its type.
+pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
+    read("Pod", json)
+}
+
+impl ObjectPod<'_> {
+    /// `metadata.name`; empty when the pod has none.
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// `metadata.namespace`; "default" when the pod has none.
+    pub fn namespace(&self) -> &str {
+        if self.metadata.namespace.is_empty() { "default" } else { &self.metadata.namespace }
+    }
+
+    /// `metadata.uid`; empty when the pod has none.
+    pub fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    /// `metadata.labels`, in the order of the text.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata.labels.iter().map(|(key, value)| (key, &**value))
+    }
+
+    /// What tells the pod from its siblings.
+    pub fn identity(&self) -> PodIdentity {
+        PodIdentity {
+            name: self.name().to_owned(),
+            uid: self.uid().to_owned(),
+            claims: claims::derived(&self.spec.volumes, self.name()),
+        }
+    }
+
+    /// What the pod has in common with its siblings, with the annotations that are wanted.
+    pub fn facts(&self, wanted: &AnnotationPrefixes) -> PodFacts {
+        let Self { metadata, spec } = self;
+        PodFacts {
+            namespace: self.namespace().to_owned(),
+            labels: owned(&metadata.labels),
+            annotations: metadata.annotations(wanted),
+            owner: metadata.controller().map(owner),
+            priority: spec.priority,
+            priority_class_name: (&spec.priority_class_name).into(),
+            requests: Some(spec.demand().resources()),
+            tolerations: spec.tolerations.iter().map(toleration).collect(),
+            node_selector: owned(&spec.node_selector),
+            volumes: claims::facts(&spec.volumes, self.name()),
+            scheduler_name: (&spec.scheduler_name).into(),
+        }
+    }
+}
+
+impl<'a> Spec<'a> {
+    fn demand(&self) -> Demand<'_, 'a> {
+        Demand {
+            containers: &self.containers,
+            init_containers: &self.init_containers,
+            pod_level: &self.resources,
+            overhead: &self.overhead,
+        }
+    }
+}
+
+fn owner(owner: &Owner<'_>) -> OwnerReference {
+    OwnerReference {
+        api_version: (&owner.api_version).into(),
+        kind: (&owner.kind).into(),
+        name: (&owner.name).into(),
+        uid: (&owner.uid).into(),
+    }
+}
+
+fn toleration(tolerated: &Tolerated<'_>) -> Toleration {
+    Toleration {
+        key: (&tolerated.key).into(),
+        operator: (&tolerated.operator).into(),
+        value: (&tolerated.value).into(),
+        effect: (&tolerated.effect).into(),
+        toleration_seconds: tolerated.toleration_seconds,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What a pod needs from a node, as kube-scheduler counts it.
+
+use extender_policy_api::v1alpha1::Resources;
+use serde::Deserialize;
+
+use super::{
+    amounts::{Amounts, ResourceList},
+    json::{List, Text, object},
+};
+
+/// The fields of `corev1.PodSpec` that say what the pod needs; they are read as part of the spec.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Demand<'s, 'a> {
+    pub(super) containers: &'s List<Container<'a>>,
+    pub(super) init_containers: &'s List<Container<'a>>,
+    /// `spec.resources`
+    pub(super) pod_level: &'s Requirements<'a>,
+    pub(super) overhead: &'s ResourceList<'a>,
+}
+
+/// Mirrors `corev1.Container`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Container<'a> {
+    #[serde(borrow, deserialize_with = "object")]
+    resources: Requirements<'a>,
+    #[serde(borrow)]
+    restart_policy: Text<'a>,
+}
+
+/// Mirrors `corev1.ResourceRequirements`, the field that is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Requirements<'a> {
+    #[serde(borrow)]
+    requests: ResourceList<'a>,
+}
+
+impl Container<'_> {
+    fn requests(&self) -> Amounts<'_> {
+        Amounts::of(&self.resources.requests)
+    }
+
+    /// An init container that keeps running beside the others.
+    fn is_sidecar(&self) -> bool {
+        &*self.restart_policy == "Always"
+    }
+}
+
+impl Demand<'_, '_> {
+    /// Mirrors `PodRequests` of k8s.io/component-helpers/resource 1.36 for a pod that has not been placed: what
+    /// a resize left in its status is not looked at. `pods` is 1, because a pod takes one of the places that a
+    /// node offers.
+    pub(super) fn resources(&self) -> Resources {
+        let mut total = self.of_containers();
+        for (name, quantity) in self.pod_level.requests.iter().filter(|(name, _)| counts_for_the_pod(name)) {
+            total.set(name, *quantity);
+        }
+        total.add(&Amounts::of(self.overhead));
+        Resources { pods: 1, ..total.resources() }
+    }
+
+    /// Mirrors `AggregateContainerRequests`: what runs together is summed; while an init container runs, only
+    /// the sidecars before it run too.
+    fn of_containers(&self) -> Amounts<'_> {
+        let mut total = Amounts::default();
+        for container in self.containers.iter() {
+            total.add(&container.requests());
+        }
+        let mut sidecars = Amounts::default();
+        let mut peak = Amounts::default();
+        for container in self.init_containers.iter() {
+            let mut running = container.requests();
+            if container.is_sidecar() {
+                total.add(&running);
+                sidecars.add(&running);
+                peak.raise_to(&sidecars);
+            } else {
+                running.add(&sidecars);
+                peak.raise_to(&running);
+            }
+        }
+        total.raise_to(&peak);
+        total
+    }
+}
+
+/// Mirrors `IsSupportedPodLevelResource`.
+fn counts_for_the_pod(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! What can be seen of the gateway from outside: logs, metrics, health.
+
+pub mod health;
+pub mod log;
+mod metrics;
+
+pub use health::Health;
+pub use metrics::Metrics;

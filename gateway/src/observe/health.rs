@@ -1,0 +1,53 @@
+//! `/metrics`, `/livez` and `/readyz`.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use axum::{Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse, routing::get};
+
+use super::Metrics;
+
+/// Whether the gateway wants calls.
+#[derive(Debug, Default)]
+pub struct Health {
+    ready: AtomicBool,
+}
+
+impl Health {
+    /// Calls are welcome from now on.
+    pub fn ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
+    /// Calls should go elsewhere: the gateway is about to stop.
+    pub fn stopping(&self) {
+        self.ready.store(false, Ordering::Relaxed);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+}
+
+/// The routes of the metrics address.
+pub fn routes(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
+    Router::new()
+        .route("/metrics", get(text).with_state(metrics))
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz).with_state(health))
+}
+
+async fn text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(CONTENT_TYPE, openmetrics)], metrics.text())
+}
+
+async fn readyz(State(health): State<Arc<Health>>) -> impl IntoResponse {
+    if health.is_ready() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready: nodes are not synced yet, or the gateway is stopping\n")
+    }
+}

@@ -1,0 +1,12 @@
+//! The log: one line a fact, on standard error, so that standard output holds only what scripts read.
+
+use tracing_subscriber::EnvFilter;
+
+/// Which lines are written when `RUST_LOG` does not say: ours, and warnings of the libraries.
+const USUAL: &str = "warn,extender_gateway=info";
+
+/// Begins to write the log. Call it once.
+pub fn init() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

@@ -1,0 +1,131 @@
+//! Counters of what should not happen, and of calls.
+//!
+//! Labels are bounded: verbs and kinds are fixed, backends are those of the configuration.
+
+use extender_gateway_core::FailureKind;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    calls: Family<CallLabels, Counter>,
+    failures: Family<FailureLabels, Counter>,
+    clamped: Family<BackendLabels, Counter>,
+    unknown: Counter,
+    panics: Counter,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    verb: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailureLabels {
+    backend: String,
+    verb: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BackendLabels {
+    backend: String,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All at zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("extender_gateway");
+        let metrics = (Family::default(), Family::default(), Family::default(), Counter::default(), Counter::default());
+        let (calls, failures, clamped, unknown, panics) = metrics;
+        registry.register("calls", "Calls at the door, by verb and outcome", Family::clone(&calls));
+        registry.register(
+            "backend_failures",
+            "Calls to backends without a usable answer, by backend, verb and kind",
+            Family::clone(&failures),
+        );
+        registry.register(
+            "clamped_scores",
+            "Raw scores outside the range that their backend declares",
+            Family::clone(&clamped),
+        );
+        registry.register(
+            "unknown_nodes",
+            "Nodes rejected because the gateway did not know them yet",
+            Counter::clone(&unknown),
+        );
+        registry.register("panics", "Calls that ended in a panic", Counter::clone(&panics));
+        Self { registry, calls, failures, clamped, unknown, panics }
+    }
+
+    /// A call at the door has been answered.
+    pub fn called(&self, verb: &'static str, outcome: &'static str) {
+        self.calls.get_or_create(&CallLabels { verb, outcome }).inc();
+    }
+
+    /// A backend has failed.
+    pub fn backend_failed(&self, backend: &str, verb: &'static str, kind: FailureKind) {
+        let labels = FailureLabels { backend: backend.to_owned(), verb, kind: kind.as_str() };
+        self.failures.get_or_create(&labels).inc();
+    }
+
+    /// Scores of a backend have been clamped.
+    pub fn clamped(&self, backend: &str, scores: u64) {
+        self.clamped.get_or_create(&BackendLabels { backend: backend.to_owned() }).inc_by(scores);
+    }
+
+    /// Nodes were rejected because the gateway did not know them.
+    pub fn unknown_nodes(&self, nodes: u64) {
+        self.unknown.inc_by(nodes);
+    }
+
+    /// A call has panicked.
+    pub fn panicked(&self) {
+        self.panics.inc();
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_can_be_read() {
+        let metrics = Metrics::new();
+        metrics.called("filter", "ok");
+        metrics.backend_failed("racks", "score", FailureKind::Late);
+        metrics.clamped("racks", 3);
+        metrics.unknown_nodes(2);
+        metrics.panicked();
+        let text = metrics.text();
+        for line in [
+            r#"extender_gateway_calls_total{verb="filter",outcome="ok"} 1"#,
+            r#"extender_gateway_backend_failures_total{backend="racks",verb="score",kind="late"} 1"#,
+            r#"extender_gateway_clamped_scores_total{backend="racks"} 3"#,
+            "extender_gateway_unknown_nodes_total 2",
+            "extender_gateway_panics_total 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

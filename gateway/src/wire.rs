@@ -1,0 +1,46 @@
+//! kube-scheduler's extender JSON, in and out.
+//!
+//! Requests are sliced, not decoded: where the pod, the names and the node objects begin and end in the
+//! body is all that is needed to hand them on, and replies are spliced out of the same bytes. The types
+//! mirrored are `ExtenderArgs`, `ExtenderFilterResult` and `HostPriorityList` of
+//! `k8s.io/kube-scheduler/extender/v1`.
+
+pub mod json;
+pub mod names;
+pub mod reply;
+pub mod request;
+
+pub use names::Names;
+pub use request::{Offer, Request};
+
+use std::fmt;
+
+/// What is wrong with a request's JSON, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireError {
+    /// What was expected, or what is missing.
+    pub what: String,
+    /// The byte of the body, counted from 0; `None` when the whole is meant.
+    pub at: Option<usize>,
+}
+
+impl WireError {
+    fn at(at: usize, what: impl Into<String>) -> Self {
+        Self { what: what.into(), at: Some(at) }
+    }
+
+    fn whole(what: impl Into<String>) -> Self {
+        Self { what: what.into(), at: None }
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some(at) => write!(f, "{} at byte {at}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}

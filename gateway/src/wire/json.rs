@@ -1,0 +1,349 @@
+//! A cursor over JSON text that finds where values begin and end, and decodes none of them.
+//!
+//! What it passes over is checked only as far as its end depends on it: quotes, brackets, commas and
+//! colons of the level that is looked at. What is really used of a value is parsed, and so checked, by
+//! those who use it. Nesting is limited, strings are passed over with `memchr`.
+
+use std::{borrow::Cow, ops::Range};
+
+use memchr::memchr2;
+
+use super::WireError;
+
+/// The deepest nesting of arrays and objects. Kubernetes objects stay below 30.
+pub const DEEPEST: u32 = 128;
+
+/// A place in a JSON text.
+#[derive(Debug)]
+pub struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// A string as it stands in the text. 32 bits a place: texts are smaller than 4 GiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawString {
+    start: u32,
+    end: u32,
+    escaped: bool,
+}
+
+impl RawString {
+    /// Where the text between the quotes stands.
+    pub fn inner(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    /// Where it stands, quotes included.
+    pub fn quoted(self) -> Range<usize> {
+        self.start as usize - 1..self.end as usize + 1
+    }
+
+    /// Whether there is a backslash in it.
+    pub fn is_escaped(self) -> bool {
+        self.escaped
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// At the beginning of `text`.
+    pub fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The place, as an index into the text.
+    pub fn place(&self) -> usize {
+        self.at
+    }
+
+    /// The next byte that is not white space, without going past it.
+    pub fn peek(&mut self) -> Option<u8> {
+        while let Some(byte) = self.text.get(self.at) {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(*byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Goes past `null`, if that is what comes next.
+    pub fn take_null(&mut self) -> bool {
+        let null = self.peek() == Some(b'n') && self.text[self.at..].starts_with(b"null");
+        if null {
+            self.at += 4;
+        }
+        null
+    }
+
+    /// Visits the entries of an object: `each` is called with the cursor before every value, and must go
+    /// past it.
+    pub fn object(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &[u8]) -> Result<(), WireError>,
+    ) -> Result<(), WireError> {
+        self.expect(b'{', "an object")?;
+        if self.take(b'}') {
+            return Ok(());
+        }
+        loop {
+            let key = self.string("a key in quotes")?;
+            self.expect(b':', "':' after a key")?;
+            each(self, &self.unescaped(key)?)?;
+            if !self.take(b',') {
+                return self.expect(b'}', "',' or '}' in an object");
+            }
+        }
+    }
+
+    /// Visits the elements of an array, like [`Cursor::object`].
+    pub fn array(
+        &mut self,
+        mut each: impl FnMut(&mut Self) -> Result<(), WireError>,
+    ) -> Result<(), WireError> {
+        self.expect(b'[', "an array")?;
+        if self.take(b']') {
+            return Ok(());
+        }
+        loop {
+            each(self)?;
+            if !self.take(b',') {
+                return self.expect(b']', "',' or ']' in an array");
+            }
+        }
+    }
+
+    /// Goes past a string. `wanted` is what the error says was expected.
+    pub fn string(&mut self, wanted: &str) -> Result<RawString, WireError> {
+        self.expect(b'"', wanted)?;
+        let start = self.place_in_32_bits()?;
+        let escaped = self.pass_string()?;
+        Ok(RawString { start, end: self.place_in_32_bits()? - 1, escaped })
+    }
+
+    /// Goes past a value of any kind; returns where it stands.
+    pub fn value(&mut self) -> Result<Range<usize>, WireError> {
+        let first = self.peek();
+        let start = self.at;
+        match first {
+            Some(b'{' | b'[') => self.pass_nested()?,
+            Some(b'"') => {
+                self.at += 1;
+                self.pass_string()?;
+            }
+            Some(b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => self.pass_scalar(),
+            _ => return Err(self.error("a value")),
+        }
+        Ok(start..self.at)
+    }
+
+    /// The error when text stands behind the value that ends here.
+    pub fn end(&mut self) -> Result<(), WireError> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(WireError::at(self.at, "unexpected text behind the JSON value")),
+        }
+    }
+
+    /// The bytes that a string stands for.
+    pub fn unescaped(&self, string: RawString) -> Result<Cow<'a, [u8]>, WireError> {
+        if !string.escaped {
+            return Ok(Cow::Borrowed(&self.text[string.inner()]));
+        }
+        match serde_json::from_slice::<String>(&self.text[string.quoted()]) {
+            Ok(text) => Ok(Cow::Owned(text.into_bytes())),
+            Err(error) => Err(WireError::at(string.inner().start, format!("malformed string ({error})"))),
+        }
+    }
+
+    fn place_in_32_bits(&self) -> Result<u32, WireError> {
+        u32::try_from(self.at).map_err(|_| WireError::at(self.at, "the text is too long"))
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let here = self.peek() == Some(byte);
+        self.at += usize::from(here);
+        here
+    }
+
+    fn expect(&mut self, byte: u8, wanted: &str) -> Result<(), WireError> {
+        if self.take(byte) { Ok(()) } else { Err(self.error(wanted)) }
+    }
+
+    fn error(&self, wanted: &str) -> WireError {
+        let found = match self.text.get(self.at) {
+            None => "the end of the text".to_owned(),
+            Some(byte) => format!("'{}'", byte.escape_ascii()),
+        };
+        WireError::at(self.at, format!("malformed JSON: expected {wanted}, found {found}"))
+    }
+
+    /// From behind the opening quote to behind the closing one; returns whether there was a backslash.
+    fn pass_string(&mut self) -> Result<bool, WireError> {
+        let opened = self.at - 1;
+        let mut escaped = false;
+        loop {
+            let Some(found) = memchr2(b'"', b'\\', &self.text[self.at..]) else {
+                return Err(WireError::at(opened, "malformed JSON: a string that does not end"));
+            };
+            self.at += found + 1;
+            if self.text[self.at - 1] == b'"' {
+                return Ok(escaped);
+            }
+            escaped = true;
+            self.at = (self.at + 1).min(self.text.len());
+        }
+    }
+
+    /// From an opening bracket to behind the one that closes it.
+    fn pass_nested(&mut self) -> Result<(), WireError> {
+        let opened = self.at;
+        // One bit a level: whether it is an object.
+        let (mut objects, mut depth) = (0_u128, 0);
+        while let Some(&byte) = self.text.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => {
+                    self.pass_string()?;
+                }
+                b'{' | b'[' if depth == DEEPEST => {
+                    return Err(WireError::at(self.at, format!("nested deeper than {DEEPEST} levels")));
+                }
+                b'{' | b'[' => {
+                    objects = objects << 1 | u128::from(byte == b'{');
+                    depth += 1;
+                }
+                b'}' | b']' if (objects & 1 == 1) != (byte == b'}') => {
+                    self.at -= 1;
+                    return Err(self.error("the bracket that closes the last opened one"));
+                }
+                b'}' | b']' if depth == 1 => return Ok(()),
+                b'}' | b']' => {
+                    objects >>= 1;
+                    depth -= 1;
+                }
+                _ => {}
+            }
+        }
+        Err(WireError::at(opened, "malformed JSON: an array or object that does not end"))
+    }
+
+    fn pass_scalar(&mut self) {
+        let rest = &self.text[self.at..];
+        let word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+        self.at += rest.iter().position(|byte| !word(byte)).unwrap_or(rest.len());
+    }
+}
+
+/// Whether an object's key is `name`, as `encoding/json` of Go sees it: letter case does not matter.
+pub fn key_is(key: &[u8], name: &str) -> bool {
+    key.eq_ignore_ascii_case(name.as_bytes())
+}
+
+/// Appends `text` as a JSON string with quotes.
+pub fn push_string(out: &mut Vec<u8>, text: &str) {
+    let plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    if plain {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Writing a string into a Vec has no way to fail.
+        serde_json::to_writer(out, text).expect("a string can be written to memory");
+    }
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn span(text: &str) -> Result<Range<usize>, String> {
+        Cursor::new(text.as_bytes()).value().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_end_where_they_end() {
+        for (text, rest) in [
+            ("{}x", "x"),
+            (" [1, {\"a\\\"]\": [\"}\"]}] ,", " ,"),
+            ("\"a\\\\\"b", "b"),
+            ("-1.5e+3,", ","),
+            ("null}", "}"),
+        ] {
+            assert_eq!(&text[span(text).unwrap().end..], rest, "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_text_is_named_with_its_place() {
+        let deep = "[".repeat(129);
+        for (text, message) in [
+            ("", "malformed JSON: expected a value, found the end of the text at byte 0"),
+            (" }", "malformed JSON: expected a value, found '}' at byte 1"),
+            ("[1, 2", "malformed JSON: an array or object that does not end at byte 0"),
+            ("[\"a]", "malformed JSON: a string that does not end at byte 1"),
+            ("[\"a\\", "malformed JSON: a string that does not end at byte 1"),
+            ("[}", "malformed JSON: expected the bracket that closes the last opened one, found '}' at byte 1"),
+            (deep.as_str(), "nested deeper than 128 levels at byte 129"),
+        ] {
+            assert_eq!(span(text), Err(message.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_may_be_escaped_and_of_any_case() {
+        let mut seen = Vec::new();
+        let text = br#"{ "P\u006fD" : 1 , "x": [2] }"#;
+        let mut cursor = Cursor::new(text);
+        let read = cursor.object(|cursor, key| {
+            seen.push((key_is(key, "Pod"), cursor.value()?.len()));
+            Ok(())
+        });
+        assert_eq!((read, seen), (Ok(()), vec![(true, 1), (false, 3)]));
+        assert_eq!(cursor.end(), Ok(()));
+    }
+
+    #[test]
+    fn texts_are_quoted() {
+        let mut out = Vec::new();
+        push_string(&mut out, "plain ä");
+        push_string(&mut out, "\"\\\n");
+        assert_eq!(out, r#""plain ä""\"\\\n""#.as_bytes());
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            ".*".prop_map(serde_json::Value::String),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Into::into),
+                prop::collection::btree_map(".*", inner, 0..6)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_is_passed_whole(value in json(), pretty in any::<bool>()) {
+            let text = if pretty { format!("{value:#}") } else { value.to_string() };
+            prop_assert_eq!(span(&text), Ok(0..text.len()));
+            let mut quoted = Vec::new();
+            push_string(&mut quoted, &text);
+            prop_assert_eq!(serde_json::from_slice::<String>(&quoted).unwrap(), text);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let mut cursor = Cursor::new(&bytes);
+            let _ = cursor.object(|cursor, _| cursor.value().map(drop));
+            let _ = Cursor::new(&bytes).value();
+        }
+    }
+}

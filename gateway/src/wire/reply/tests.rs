@@ -1,0 +1,100 @@
+use extender_gateway_core::filter::{By, Group};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn request(body: &str) -> Request {
+    Request::read(Bytes::copy_from_slice(body.as_bytes())).unwrap()
+}
+
+fn text(body: Body) -> String {
+    String::from_utf8(body.into_pieces().concat()).unwrap()
+}
+
+fn rejected(nodes: &[Option<u32>]) -> Rejected {
+    let group = |at| Group { by: By::Seat(at), reason: String::new(), preemption_may_help: false };
+    Rejected { groups: vec![group(0), group(1)], nodes: nodes.into() }
+}
+
+fn reasons() -> Vec<Reason> {
+    [("no \"gpu\"", false), ("full", true)]
+        .map(|(text, preemption_may_help)| Reason { text: text.into(), preemption_may_help })
+        .into()
+}
+
+#[test]
+fn accepted_names_go_back_as_they_came_and_every_other_has_a_reason() {
+    let request = request(r#"{"Pod":{},"NodeNames":["a", "b","\u0063" ,"d","a","d"]}"#);
+    for (nodes, expected) in [
+        (&[][..], r#"{"NodeNames":["a", "b","\u0063" ,"d","a","d"],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}"#),
+        (
+            &[Some(0), None, None, Some(1)],
+            r#"{"NodeNames":["b","\u0063"],"FailedNodes":{"d":"full"},"FailedAndUnresolvableNodes":{"a":"no \"gpu\""},"Error":""}"#,
+        ),
+        (
+            &[None, Some(0), Some(0), None],
+            r#"{"NodeNames":["a","d","a","d"],"FailedNodes":{},"FailedAndUnresolvableNodes":{"b":"no \"gpu\"","\u0063":"no \"gpu\""},"Error":""}"#,
+        ),
+        (
+            &[Some(1), Some(1), Some(1), Some(1)],
+            r#"{"NodeNames":[],"FailedNodes":{"a":"full","b":"full","\u0063":"full","d":"full"},"FailedAndUnresolvableNodes":{},"Error":""}"#,
+        ),
+    ] {
+        assert_eq!(text(filtered(&request, &rejected(nodes), &reasons())), expected);
+    }
+}
+
+#[test]
+fn objects_go_back_byte_for_byte() {
+    let body = include_str!("../../../../tests/captures/filter-nodes.json");
+    let request = request(body);
+    let reply = text(filtered(&request, &rejected(&[None, Some(0), None]), &reasons()));
+    let kept = |node| String::from_utf8(request.object(node).unwrap().into()).unwrap();
+    let expected = format!(r#"{{"Nodes":{{"metadata":{{}},"items":[{},{}]}},"FailedNodes""#, kept(0), kept(2));
+    assert!(reply.starts_with(&expected), "{reply}");
+    let empty = text(filtered(&request, &rejected(&[Some(0), Some(0), Some(0)]), &reasons()));
+    assert!(empty.starts_with(r#"{"Nodes":{"metadata":{},"items":[]},"FailedNodes""#), "{empty}");
+}
+
+#[test]
+fn long_runs_are_slices_of_the_request() {
+    let names: Vec<String> = (0..5000).map(|at| format!("ip-10-16-{at}.eu-west-1.compute.internal")).collect();
+    let body = Bytes::from(json!({"Pod": {}, "NodeNames": names}).to_string());
+    let request = Request::read(body.clone()).unwrap();
+    let pieces = filtered(&request, &Rejected::default(), &[]).into_pieces();
+    assert_eq!(pieces.len(), 3);
+    assert!(body.as_ptr_range().contains(&pieces[1].as_ptr()));
+}
+
+#[test]
+fn scores_are_plain_integers_and_unscored_nodes_are_left_out() {
+    let request = request(r#"{"Pod":{},"NodeNames":["a","b","c","a"]}"#);
+    let reply = text(prioritized(&request, &[Some(0), None, Some(-92)]));
+    assert_eq!(reply, r#"[{"Host":"a","Score":0},{"Host":"c","Score":-92},{"Host":"a","Score":0}]"#);
+    assert_eq!(text(prioritized(&request, &[None, None, None])), "[]");
+    assert_eq!(text(filter_error("a \"b\"")), r#"{"Error":"a \"b\""}"#);
+}
+
+proptest! {
+    #[test]
+    fn the_reply_is_the_request_less_the_rejected(
+        nodes in prop::collection::vec(("[a-c\"\\\\é]{1,2}", prop::option::of(0_u32..2)), 0..12)
+    ) {
+        let names: Vec<&String> = nodes.iter().map(|(name, _)| name).collect();
+        let request = request(&json!({"Pod": {}, "NodeNames": names}).to_string());
+        let fates: Vec<_> = nodes.iter().map(|(_, fate)| *fate).take(request.names.count() as usize).collect();
+        let fate = |entry: &usize| fates[request.names.node_at(*entry) as usize];
+        let reply: Value = serde_json::from_str(&text(filtered(&request, &rejected(&fates), &reasons()))).unwrap();
+        let entries = 0..nodes.len();
+        let kept: Vec<&String> = entries.clone().filter(|entry| fate(entry).is_none()).map(|at| names[at]).collect();
+        prop_assert_eq!(&reply["NodeNames"], &json!(kept));
+        for entry in entries {
+            let name = names[entry].as_str();
+            let found = [reply["FailedAndUnresolvableNodes"].get(name), reply["FailedNodes"].get(name)];
+            let expected = [(0, "no \"gpu\""), (1, "full")]
+                .map(|(group, text)| (fate(&entry) == Some(group)).then(|| json!(text)));
+            prop_assert_eq!(found.map(|found| found.cloned()), expected);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The body of filter and prioritize: `ExtenderArgs`.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::{
+    Names, WireError,
+    json::{Cursor, RawString, key_is},
+};
+
+/// A filter or prioritize request: which bytes of the body are what.
+#[derive(Debug)]
+pub struct Request {
+    body: Bytes,
+    pod: Range<usize>,
+    /// The names of the nodes in question, in either form.
+    pub names: Names,
+    /// In which form the nodes came.
+    pub offer: Offer,
+}
+
+/// How kube-scheduler offers nodes.
+#[derive(Debug)]
+pub enum Offer {
+    /// By name (`nodeCacheCapable: true`).
+    Names,
+    /// As full objects (`nodeCacheCapable: false`), which stand at these places of the body.
+    Objects(Vec<Range<usize>>),
+}
+
+impl Request {
+    /// Slices a body.
+    ///
+    /// Keys match in any letter case, the last of equal keys counts, unknown ones are passed over, as
+    /// `encoding/json` of Go does it.
+    ///
+    /// # Errors
+    /// The JSON is malformed as far as it is looked at, the pod is missing, or not exactly one of `Nodes`
+    /// and `NodeNames` is given. An empty list is a list.
+    pub fn read(body: Bytes) -> Result<Self, WireError> {
+        let fields = Fields::read(&body)?;
+        let pod = fields.pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
+        let (names, offer) = match (fields.names, fields.nodes) {
+            (Some(names), None) => (names, Offer::Names),
+            (None, Some(Listed { names, objects })) => (names, Offer::Objects(objects)),
+            (Some(_), Some(_)) => return Err(not_one("both Nodes and NodeNames")),
+            (None, None) => return Err(not_one("neither Nodes nor NodeNames")),
+        };
+        Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer })
+    }
+
+    /// The pod's JSON.
+    pub fn pod(&self) -> Bytes {
+        self.body.slice(self.pod.clone())
+    }
+
+    /// The JSON of a node; `None` when only names were sent.
+    pub fn object(&self, node: u32) -> Option<Bytes> {
+        match &self.offer {
+            Offer::Names => None,
+            Offer::Objects(objects) => {
+                Some(self.body.slice(objects[self.names.first_entry(node)].clone()))
+            }
+        }
+    }
+
+    /// Where the element at an entry stands in the body: a quoted name, or an object.
+    pub(super) fn element(&self, entry: usize) -> Range<usize> {
+        match &self.offer {
+            Offer::Names => self.names.quoted_range(entry),
+            Offer::Objects(objects) => objects[entry].clone(),
+        }
+    }
+
+    pub(super) fn body(&self) -> &Bytes {
+        &self.body
+    }
+}
+
+fn not_one(what: &str) -> WireError {
+    WireError::whole(format!("the request has {what}; exactly one of them is expected"))
+}
+
+#[derive(Default)]
+struct Fields {
+    pod: Option<Range<usize>>,
+    names: Option<Vec<RawString>>,
+    nodes: Option<Listed>,
+}
+
+/// Nodes in full.
+#[derive(Default)]
+struct Listed {
+    names: Vec<RawString>,
+    objects: Vec<Range<usize>>,
+}
+
+impl Fields {
+    fn read(body: &[u8]) -> Result<Self, WireError> {
+        let mut fields = Self::default();
+        let mut cursor = Cursor::new(body);
+        cursor.object(|cursor, key| {
+            match key {
+                key if key_is(key, "Pod") => fields.pod = optional(cursor, pod)?,
+                key if key_is(key, "NodeNames") => fields.names = optional(cursor, node_names)?,
+                key if key_is(key, "Nodes") => fields.nodes = optional(cursor, node_list)?,
+                _ => drop(cursor.value()?),
+            }
+            Ok(())
+        })?;
+        cursor.end()?;
+        Ok(fields)
+    }
+}
+
+fn optional<T>(
+    cursor: &mut Cursor<'_>,
+    read: fn(&mut Cursor<'_>) -> Result<T, WireError>,
+) -> Result<Option<T>, WireError> {
+    if cursor.take_null() { Ok(None) } else { read(cursor).map(Some) }
+}
+
+fn pod(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireError> {
+    match cursor.peek() {
+        Some(b'{') => cursor.value(),
+        _ => Err(WireError::at(cursor.place(), "the Pod is not an object")),
+    }
+}
+
+fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
+    let mut names = Vec::new();
+    cursor.array(|cursor| {
+        names.push(cursor.string("a node's name in quotes")?);
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+fn node_list(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
+    let mut listed = Listed::default();
+    cursor.object(|cursor, key| {
+        if key_is(key, "items") {
+            listed = optional(cursor, nodes)?.unwrap_or_default();
+            return Ok(());
+        }
+        cursor.value().map(drop)
+    })?;
+    Ok(listed)
+}
+
+fn nodes(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
+    let mut listed = Listed::default();
+    cursor.array(|cursor| {
+        cursor.peek();
+        let start = cursor.place();
+        let name = node_name(cursor)?;
+        listed.names.push(name.ok_or_else(|| WireError::at(start, "a node without metadata.name"))?);
+        listed.objects.push(start..cursor.place());
+        Ok(())
+    })?;
+    Ok(listed)
+}
+
+/// Goes past a node; returns where its name stands.
+fn node_name(cursor: &mut Cursor<'_>) -> Result<Option<RawString>, WireError> {
+    let mut name = None;
+    cursor.object(|cursor, key| {
+        if key_is(key, "metadata") {
+            name = optional(cursor, metadata_name)?.flatten();
+            return Ok(());
+        }
+        cursor.value().map(drop)
+    })?;
+    Ok(name)
+}
+
+fn metadata_name(cursor: &mut Cursor<'_>) -> Result<Option<RawString>, WireError> {
+    let mut name = None;
+    cursor.object(|cursor, key| {
+        if key_is(key, "name") {
+            name = Some(cursor.string("a node's name in quotes")?);
+            return Ok(());
+        }
+        cursor.value().map(drop)
+    })?;
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+use super::*;
+
+fn read(body: &str) -> Result<Request, String> {
+    Request::read(Bytes::copy_from_slice(body.as_bytes())).map_err(|error| error.to_string())
+}
+
+fn names(request: &Request) -> Vec<&str> {
+    (0..request.names.count()).map(|node| request.names.name(node)).collect()
+}
+
+#[test]
+fn real_requests_are_sliced() {
+    let by_name = read(include_str!("../../../../tests/captures/filter-names.json")).unwrap();
+    let in_full = read(include_str!("../../../../tests/captures/prioritize-nodes.json")).unwrap();
+    assert_eq!(names(&by_name)[0], "ip-10-16-0-0.eu-west-1.compute.internal");
+    assert_eq!((by_name.names.count(), in_full.names.count()), (3, 3));
+    assert!(by_name.pod().starts_with(br#"{"metadata":{"name":"low-0""#) && by_name.object(0).is_none());
+    for node in 0..3 {
+        let object: serde_json::Value = serde_json::from_slice(&in_full.object(node).unwrap()).unwrap();
+        assert_eq!(object["metadata"]["name"], in_full.names.name(node));
+    }
+}
+
+#[test]
+fn odd_but_legal_requests_are_served() {
+    for (body, expected) in [
+        (r#"{"Pod":{},"Nodes":null,"NodeNames":[]}"#, &[][..]),
+        (r#"{"Pod":{},"Nodes":{"metadata":{},"items":null},"NodeNames":null}"#, &[]),
+        (r#"{"Pod":{},"Nodes":{}}"#, &[]),
+        (r#" { "pod" : { } , "nodenames" : [ "a" , "b" ] } "#, &["a", "b"]),
+        (r#"{"NODENAMES":["a"],"unknown":[{}],"POD":{"a":"}"}}"#, &["a"]),
+        (r#"{"Pod":{},"NodeNames":["a","b","a"]}"#, &["a", "b"]),
+        (r#"{"Pod":{},"NodeNames":["a\u002db","a-b"]}"#, &["a-b"]),
+        (r#"{"Pod":{},"NodeNames":["a"],"NodeNames":["b"]}"#, &["b"]),
+        (r#"{"pod":{},"nodes":{"items":[{"spec":{"x":[]},"metadata":{"labels":{},"name":"a"}}]}}"#, &["a"]),
+    ] {
+        assert_eq!(names(&read(body).unwrap()), expected, "{body}");
+    }
+}
+
+#[test]
+fn bad_requests_are_refused_with_the_place() {
+    for (body, message) in [
+        ("", "malformed JSON: expected an object, found the end of the text at byte 0"),
+        ("[]", "malformed JSON: expected an object, found '[' at byte 0"),
+        (r#"{"Pod":{}"#, "malformed JSON: expected ',' or '}' in an object, found the end of the text at byte 9"),
+        (r#"{"Pod":{},}"#, "malformed JSON: expected a key in quotes, found '}' at byte 10"),
+        (r#"{"NodeNames":["a"]}"#, "the request has no Pod"),
+        (r#"{"Pod":null,"NodeNames":["a"]}"#, "the request has no Pod"),
+        (r#"{"Pod":[],"NodeNames":["a"]}"#, "the Pod is not an object at byte 7"),
+        (r#"{"Pod":{}}"#, "the request has neither Nodes nor NodeNames; exactly one of them is expected"),
+        (
+            r#"{"Pod":{},"Nodes":{"items":[]},"NodeNames":[]}"#,
+            "the request has both Nodes and NodeNames; exactly one of them is expected",
+        ),
+        (r#"{"Pod":{},"NodeNames":["a",1]}"#, "malformed JSON: expected a node's name in quotes, found '1' at byte 27"),
+        (r#"{"Pod":{},"NodeNames":["a",]}"#, "malformed JSON: expected a node's name in quotes, found ']' at byte 27"),
+        (r#"{"Pod":{},"NodeNames":"a"}"#, "malformed JSON: expected an array, found '\\\"' at byte 22"),
+        (r#"{"Pod":{},"Nodes":{"items":[{"metadata":{}}]}}"#, "a node without metadata.name at byte 28"),
+        (r#"{"Pod":{},"Nodes":{"items":[null]}}"#, "malformed JSON: expected an object, found 'n' at byte 28"),
+        (r#"{"Pod":{},"NodeNames":["a"]} x"#, "unexpected text behind the JSON value at byte 29"),
+    ] {
+        assert_eq!(read(body).err().as_deref(), Some(message), "{body}");
+    }
+    let broken = Request::read(Bytes::from_static(b"{\"Pod\":{},\"NodeNames\":[\"\xff\"]}"));
+    assert_eq!(broken.err().map(|error| error.what), Some("a node name that is not UTF-8".to_owned()));
+}

@@ -1,0 +1,283 @@
+//! Calls as kube-scheduler makes them, against scripted backends on real sockets: what is answered, and what
+//! the backends are asked.
+
+mod support;
+
+use extender_policy_api::v1alpha1::{NodeView, Scope};
+use prost::Message;
+use serde_json::json;
+use support::{
+    Gateway,
+    backend::{Act, Scripted, filtered, framed, info, result, rows, scored},
+    by_name,
+    http::Client,
+    in_full, node,
+};
+
+const MODES: [(fn(&[&str]) -> String, &str); 2] = [(by_name, "NodeNames"), (in_full, "Nodes")];
+
+fn backend(name: &str, backend: &Scripted, rest: &str) -> String {
+    format!("- {{name: {name}, url: 'http://{}', {rest}}}\n", backend.address)
+}
+
+#[tokio::test]
+async fn verdicts_are_merged_in_order_in_both_modes() {
+    let first = Scripted::refusing(&["a"], "rack is\nbeing 100% drained", 0).await;
+    let second = Scripted::refusing(&["a", "b"], "over quota", 0).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n{}{}",
+        backend("first", &first, "filter: {}"),
+        backend("second", &second, "filter: {preemptionMayHelp: Honored}"),
+    ))
+    .await;
+    for (request, key) in MODES {
+        let answer = gateway.post("/filter", request(&["a", "b", "c"])).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+        let mut expected = json!({
+            "FailedNodes": {"b": "second: over quota"},
+            "FailedAndUnresolvableNodes": {"a": "first: rack is being 100 percent drained"},
+            "Error": "",
+        });
+        expected[key] = if key == "Nodes" { json!({"metadata": {}, "items": [node("c")]}) } else { json!(["c"]) };
+        assert_eq!(answer.json(), expected);
+    }
+}
+
+#[tokio::test]
+async fn scores_are_weighed_and_added() {
+    let first = Scripted::start(info(NodeView::Name), |_, message| {
+        Act::Message(scored(&message, |name| if name == "a" { 7 } else { 0 }).encode_to_vec())
+    })
+    .await;
+    let second = Scripted::refusing(&[], "", 3).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n{}{}",
+        backend("first", &first, "score: {weight: 2}"),
+        backend("second", &second, "score: {}"),
+    ))
+    .await;
+    for (request, _) in MODES {
+        let answer = gateway.post("/any/prefix/prioritize", request(&["a", "b", "a"])).await;
+        assert_eq!(
+            answer.json(),
+            json!([{"Host": "a", "Score": 17}, {"Host": "b", "Score": 3}, {"Host": "a", "Score": 17}])
+        );
+    }
+    assert_eq!(first.asked("Score"), [["a", "b"], ["a", "b"]]);
+}
+
+#[tokio::test]
+async fn an_empty_list_asks_nobody() {
+    let backend_ = Scripted::refusing(&["a"], "no", 3).await;
+    let configured = backend("only", &backend_, "filter: {}, score: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    for body in [r#"{"Pod":{},"NodeNames":[]}"#, r#"{"Pod":{},"Nodes":{"items":null}}"#] {
+        let answer = gateway.post("/filter", body).await;
+        assert_eq!(answer.error(), "", "{answer:?}");
+        assert_eq!(gateway.post("/prioritize", body).await.json(), json!([]));
+    }
+    assert!(backend_.asked("Filter").is_empty() && backend_.asked("Score").is_empty());
+}
+
+/// Every way in which a backend can fail a call, and what the gateway says of it.
+fn faults() -> Vec<(Act, &'static str)> {
+    let empty = scored(&support_message(), |_| 0).encode_to_vec();
+    let wrong = extender_policy_api::v1alpha1::ScoreResponse { result: result(7), ..Default::default() };
+    vec![
+        (Act::Hang, "no answer within 150ms"),
+        (Act::Endless(empty), "no answer within 150ms"),
+        (Act::Reset, "the stream was reset: "),
+        (Act::Drop, "the connection was lost"),
+        (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
+        (Act::Status(12, ""), "UNIMPLEMENTED"),
+        (Act::Http(404), "the answer is not gRPC: HTTP status 404"),
+        (Act::Message(Vec::new()), "the answer has no result"),
+        (Act::Message(wrong.encode_to_vec()), "7 nodes were evaluated, 2 were asked about"),
+        (Act::Message(b"\xff\xff\xff".to_vec()), "the answer cannot be decoded"),
+        (Act::Framed(b"\x00\x00\x00".to_vec()), "the answer holds no message"),
+        (Act::Framed(framed(&[0; 16]).repeat(2)), "the answer holds more than one message"),
+        (Act::Framed(vec![0; (16 << 20) + 6]), "the answer is larger than 16 MiB"),
+    ]
+}
+
+fn support_message() -> bytes::Bytes {
+    use extender_policy_api::v1alpha1::{NodeRows, Nodes, ScoreRequest, nodes::Form};
+    let nodes = Some(Nodes { count: 0, form: Some(Form::Rows(NodeRows::default())) });
+    ScoreRequest { nodes, ..Default::default() }.encode_to_vec().into()
+}
+
+#[tokio::test]
+async fn every_failure_is_decided_by_the_failure_policy() {
+    for (act, text) in faults() {
+        let bad = Scripted::always(act.clone()).await;
+        let good = Scripted::refusing(&["a"], "no", 4).await;
+        for (policy, fails) in [("Fail", true), ("Ignore", false)] {
+            let bad = backend("bad", &bad, &format!("filter: {{timeout: 150ms, failurePolicy: {policy}}}, score: {{timeout: 150ms}}"));
+            let good = backend("good", &good, "filter: {}, score: {}");
+            let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{bad}{good}")).await;
+            let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
+            if fails {
+                let error = answer.error();
+                assert!(error.starts_with(&format!("extender-gateway: backend bad failed filter: {text}")), "{act:.60?}: {error}");
+                assert!(!error.contains('%') && answer.json().get("NodeNames").is_none(), "{answer:?}");
+            } else {
+                assert_eq!((answer.error().as_str(), &answer.json()["NodeNames"]), ("", &json!(["b"])), "{act:?}");
+            }
+            let answer = gateway.post("/prioritize", by_name(&["a", "b"])).await;
+            assert_eq!(answer.json(), json!([{"Host": "a", "Score": 4}, {"Host": "b", "Score": 4}]), "{act:?}");
+            assert!(gateway.metrics.text().contains(r#"backend_failures_total{backend="bad",verb="filter""#));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_is_not_there_is_a_failure_too() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n- {{name: gone, url: 'http://{gone}', filter: {{}}, score: {{}}}}"
+    ))
+    .await;
+    let error = gateway.post("/filter", by_name(&["a"])).await.error();
+    assert_eq!(
+        error,
+        format!("extender-gateway: backend gone failed filter: cannot connect to {gone}: connection refused")
+    );
+    assert_eq!(gateway.post("/prioritize", by_name(&["a"])).await.json(), json!([]));
+}
+
+#[tokio::test]
+async fn a_whole_set_backend_sees_the_survivors() {
+    let first = Scripted::refusing(&["a"], "no", 0).await;
+    let mut whole = info(NodeView::Name);
+    whole.verbs[0].scope = Scope::WholeSet as i32;
+    let whole = Scripted::start(whole, |_, message| Act::Message(filtered(&message, &["b"], "crowded").encode_to_vec())).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n{}{}",
+        backend("first", &first, "filter: {}"),
+        backend("whole", &whole, "filter: {}"),
+    ))
+    .await;
+    let answer = gateway.post("/filter", by_name(&["a", "b", "c"])).await.json();
+    assert_eq!(answer["NodeNames"], json!(["c"]));
+    assert_eq!(whole.asked("Filter"), [["b", "c"]]);
+}
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
+    let slow = Scripted::always(Act::Hang).await;
+    let configured = backend("slow", &slow, "filter: {timeout: 60s}");
+    let gateway =
+        Gateway::start(&format!("timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let mut client = Client::connect(gateway.address).await;
+    let body = by_name(&["a"]);
+    let head = format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    client.write(head.as_bytes()).await;
+    while slow.asked("Filter").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(client);
+    slow.given_up().await;
+}
+
+#[tokio::test]
+async fn rows_come_from_the_table_and_unknown_nodes_are_rejected_where_they_are_needed() {
+    let facts = Scripted::start(info(NodeView::Facts), |verb, message| match verb {
+        "Filter" => Act::Message(filtered(&message, &["b"], "no").encode_to_vec()),
+        _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
+    })
+    .await;
+    let names = Scripted::refusing(&["c"], "by name", 2).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Watch}}\nbackends:\n{}{}",
+        backend("names", &names, "filter: {}, score: {}"),
+        backend("facts", &facts, "filter: {}, score: {}"),
+    ))
+    .await;
+    for name in ["a", "b"] {
+        gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
+    }
+    let answer = gateway.post("/filter", by_name(&["a", "b", "c", "d"])).await.json();
+    assert_eq!(answer["NodeNames"], json!(["a"]));
+    assert_eq!(
+        answer["FailedAndUnresolvableNodes"],
+        json!({"b": "facts: no", "c": "names: by name", "d": "node is not yet known to the gateway"})
+    );
+    assert_eq!(names.asked("Filter"), [["a", "b", "c", "d"]]);
+    let told = rows(&facts.messages("Filter")[0]);
+    assert_eq!(told.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(told[0].facts.as_ref().unwrap().allocatable.as_ref().unwrap().milli_cpu, 2000);
+    let scores = gateway.post("/prioritize", by_name(&["a", "d"])).await.json();
+    assert_eq!(scores, json!([{"Host": "a", "Score": 3}, {"Host": "d", "Score": 2}]));
+    let error = gateway.post("/filter", by_name(&["x", "y"])).await.error();
+    assert_eq!(error, "extender-gateway: no node is left, and 2 nodes are not yet known to the gateway");
+}
+
+#[tokio::test]
+async fn a_node_that_arrives_in_time_is_asked_about() {
+    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+        Act::Message(filtered(&message, &[], "").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Watch}}\nbackends:\n{configured}")).await;
+    let call = gateway.post("/filter", by_name(&["late"]));
+    let arrive = async {
+        tokio::task::yield_now().await;
+        gateway.table.apply(node("late").to_string().as_bytes()).unwrap();
+    };
+    let (answer, ()) = tokio::join!(call, arrive);
+    assert_eq!(answer.json()["NodeNames"], json!(["late"]));
+}
+
+#[tokio::test]
+async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
+    let facts = Scripted::start(info(NodeView::FactsAndRaw), |_, message| {
+        Act::Message(filtered(&message, &[], "").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Watch}}\nbackends:\n{configured}")).await;
+    let answer = gateway.post("/filter", in_full(&["a"])).await.json();
+    assert_eq!(answer["Nodes"]["items"], json!([node("a")]));
+    let told = rows(&facts.messages("Filter")[0]);
+    assert_eq!(told[0].raw_json, node("a").to_string());
+    assert_eq!(told[0].facts.as_ref().unwrap().labels["name"], "a");
+}
+
+#[tokio::test]
+async fn bad_calls_get_an_answer_in_the_form_of_their_verb() {
+    let backend_ = Scripted::refusing(&[], "", 0).await;
+    let configured = backend("only", &backend_, "filter: {}, score: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let mut client = Client::connect(gateway.address).await;
+    let large = vec![b' '; (1 << 20) + 1];
+    let bad_node = r#"{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"},"status":{"capacity":{"cpu":"x"}}}]}}"#;
+    for (method, path, body, status, text) in [
+        ("POST", "/filter", &b"{"[..], 200, "extender-gateway: bad request: malformed JSON: expected a key in quotes"),
+        ("POST", "/filter", br#"{"NodeNames":["a"]}"#, 200, "extender-gateway: bad request: the request has no Pod"),
+        ("POST", "/filter", br#"{"Pod":{}}"#, 200, "extender-gateway: bad request: the request has neither Nodes"),
+        ("POST", "/filter", br#"{"Pod":{"metadata":7},"NodeNames":[]}"#, 200, "extender-gateway: bad request: Pod: "),
+        ("POST", "/filter", &large, 200, "extender-gateway: the request has more than 1048576 bytes; raise extender"),
+        ("POST", "/prioritize", b"{", 400, "extender-gateway: bad request: malformed JSON"),
+        ("POST", "/prioritize", &large, 413, "extender-gateway: the request has more than 1048576 bytes"),
+        ("POST", "/preempt", b"{}", 501, "extender-gateway: preempt is not supported by this version"),
+        ("POST", "/bind", b"{}", 200, "extender-gateway: bind is not supported by this version"),
+        ("POST", "/nothing", b"{}", 404, "extender-gateway: no verb at /nothing"),
+        ("GET", "/filter", b"", 405, "extender-gateway: method GET is not served"),
+    ] {
+        let answer = client.send(method, path, body).await;
+        assert_eq!(answer.status, status, "{path}");
+        let said = match status {
+            200 => answer.error(),
+            _ => {
+                assert!(answer.body.is_empty(), "{answer:?}");
+                answer.header("x-extender-gateway-error").unwrap().to_owned()
+            }
+        };
+        assert!(said.starts_with(text), "{path}: {said}");
+    }
+    let named = backend("facts", &backend_, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{named}")).await;
+    assert_eq!(gateway.post("/filter", bad_node).await.error(), "", "a view of names alone does not read the node");
+    assert_eq!(client.post("/filter", by_name(&["a"]).as_bytes()).await.status, 200, "the connection lives on");
+}

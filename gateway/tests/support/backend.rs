@@ -1,0 +1,233 @@
+//! A policy backend that does what a script says, down to the frames.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use extender_policy_api::v1alpha1::{
+    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeView, Rejection, Scope, ScoreRequest,
+    ScoreResponse, Scores, Verb, VerbInfo, nodes::Form,
+};
+use h2::{RecvStream, server::SendResponse};
+use http::{HeaderMap, Request, Response};
+use prost::Message;
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a backend does with a call.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Answers this message.
+    Message(Vec<u8>),
+    /// Sends these bytes as they are where the framed message belongs, then an OK.
+    Framed(Vec<u8>),
+    /// Sends the message, and nothing after it.
+    Endless(Vec<u8>),
+    /// Ends with a gRPC status.
+    Status(i32, &'static str),
+    /// Answers with an HTTP status that is not gRPC's.
+    Http(u16),
+    /// Never answers.
+    Hang,
+    /// Resets the stream.
+    Reset,
+    /// Closes the connection.
+    Drop,
+}
+
+type Script = Box<dyn Fn(&str, Bytes) -> Act + Send + Sync>;
+
+/// A running backend.
+pub struct Scripted {
+    pub address: SocketAddr,
+    calls: Arc<Mutex<Vec<(String, Bytes)>>>,
+    ended: Arc<tokio::sync::Semaphore>,
+}
+
+impl Scripted {
+    /// Starts one that introduces itself with `info` and does what `script` says with (verb, message).
+    pub async fn start(info: GetInfoResponse, script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let ended = Arc::new(tokio::sync::Semaphore::new(0));
+        let script: Script = Box::new(script);
+        let shared = Arc::new(Shared { info, script, calls: Arc::clone(&calls), ended: Arc::clone(&ended) });
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(connection(stream, Arc::clone(&shared)));
+            }
+        });
+        Self { address, calls, ended }
+    }
+
+    /// One that refuses the nodes of these names and scores every node with this number.
+    pub async fn refusing(names: &'static [&'static str], reason: &'static str, score: i32) -> Self {
+        Self::start(info(NodeView::Name), move |verb, message| match verb {
+            "Filter" => Act::Message(filtered(&message, names, reason).encode_to_vec()),
+            _ => Act::Message(scored(&message, |_| score).encode_to_vec()),
+        })
+        .await
+    }
+
+    /// One that does this with every Filter and Score.
+    pub async fn always(act: Act) -> Self {
+        Self::start(info(NodeView::Name), move |_, _| act.clone()).await
+    }
+
+    /// The names of the nodes of each call of a verb so far.
+    pub fn asked(&self, verb: &str) -> Vec<Vec<String>> {
+        let calls = self.calls.lock().unwrap();
+        calls.iter().filter(|(called, _)| called == verb).map(|(_, message)| names(message)).collect()
+    }
+
+    /// The messages of each call of a verb so far.
+    pub fn messages(&self, verb: &str) -> Vec<Bytes> {
+        let calls = self.calls.lock().unwrap();
+        calls.iter().filter(|(called, _)| called == verb).map(|(_, message)| message.clone()).collect()
+    }
+
+    /// Waits until a call that hangs was given up by the gateway.
+    pub async fn given_up(&self) {
+        self.ended.acquire().await.unwrap().forget();
+    }
+}
+
+/// A backend that filters and scores node by node.
+pub fn info(view: NodeView) -> GetInfoResponse {
+    let verb = |verb: Verb| VerbInfo {
+        verb: verb as i32,
+        node_view: view as i32,
+        scope: Scope::Node as i32,
+        ..VerbInfo::default()
+    };
+    GetInfoResponse {
+        name: "scripted".into(),
+        api_version: "extender.policy.v1alpha1".into(),
+        verbs: vec![verb(Verb::Filter), verb(Verb::Score)],
+        ..GetInfoResponse::default()
+    }
+}
+
+/// The names in a request. Filter and Score have the same fields.
+pub fn names(message: &Bytes) -> Vec<String> {
+    rows(message).into_iter().map(|row| row.name).collect()
+}
+
+pub fn rows(message: &Bytes) -> Vec<api::NodeRow> {
+    let request = ScoreRequest::decode(message.clone()).unwrap();
+    let Some(Form::Rows(rows)) = request.nodes.unwrap().form else { panic!("no rows") };
+    rows.rows
+}
+
+pub fn result(count: usize) -> Option<api::Result> {
+    Some(api::Result { evaluated: u32::try_from(count).unwrap(), ..api::Result::default() })
+}
+
+pub fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> FilterResponse {
+    FilterRequest::decode(message.clone()).unwrap();
+    let names = names(message);
+    let at = |name: &String| refused.contains(&name.as_str());
+    let positions: Vec<u32> = (0..).zip(&names).filter(|(_, name)| at(name)).map(|(at, _)| at).collect();
+    let rejection = Rejection { reason: reason.into(), preemption_may_help: true, positions };
+    FilterResponse { result: result(names.len()), rejections: vec![rejection], scores: None }
+}
+
+pub fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreResponse {
+    let names = names(message);
+    let values = names.iter().map(|name| score(name)).collect();
+    ScoreResponse { result: result(names.len()), scores: Some(Scores { values }) }
+}
+
+struct Shared {
+    info: GetInfoResponse,
+    script: Script,
+    calls: Arc<Mutex<Vec<(String, Bytes)>>>,
+    ended: Arc<tokio::sync::Semaphore>,
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    let (close, mut closed) = tokio::sync::mpsc::channel::<()>(1);
+    loop {
+        tokio::select! {
+            request = connection.accept() => match request {
+                Some(Ok((request, respond))) => {
+                    tokio::spawn(call(request, respond, Arc::clone(&shared), close.clone()));
+                }
+                _ => return,
+            },
+            _ = closed.recv() => return,
+        }
+    }
+}
+
+async fn call(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    shared: Arc<Shared>,
+    close: tokio::sync::mpsc::Sender<()>,
+) {
+    let (head, mut body) = request.into_parts();
+    let mut message = BytesMut::new();
+    while let Some(chunk) = body.data().await {
+        let Ok(chunk) = chunk else { return };
+        let _ = body.flow_control().release_capacity(chunk.len());
+        message.extend_from_slice(&chunk);
+    }
+    let verb = head.uri.path().rsplit('/').next().unwrap().to_owned();
+    let message = message.freeze().slice(5..);
+    if verb == "GetInfo" {
+        return send(&mut respond, framed(&shared.info.encode_to_vec()), true);
+    }
+    shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
+    match (shared.script)(&verb, message) {
+        Act::Message(message) => send(&mut respond, framed(&message), true),
+        Act::Framed(bytes) => send(&mut respond, bytes.into(), true),
+        Act::Endless(message) => {
+            send(&mut respond, framed(&message), false);
+            std::future::pending().await
+        }
+        Act::Status(code, text) => {
+            let head = Response::builder().header("content-type", "application/grpc");
+            let head = head.header("grpc-status", code).header("grpc-message", text);
+            respond.send_response(head.body(()).unwrap(), true).unwrap();
+        }
+        Act::Http(status) => {
+            respond.send_response(Response::builder().status(status).body(()).unwrap(), true).unwrap();
+        }
+        Act::Hang => {
+            let _ = std::future::poll_fn(|context| respond.poll_reset(context)).await;
+            shared.ended.add_permits(1);
+        }
+        Act::Reset => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+        Act::Drop => {
+            close.send(()).await.unwrap();
+            // Dropped before the connection, the stream would be reset.
+            std::future::pending().await
+        }
+    }
+}
+
+pub fn framed(message: &[u8]) -> Bytes {
+    let mut framed = BytesMut::new();
+    framed.put_u8(0);
+    framed.put_u32(u32::try_from(message.len()).unwrap());
+    framed.extend_from_slice(message);
+    framed.freeze()
+}
+
+fn send(respond: &mut SendResponse<Bytes>, data: Bytes, end: bool) {
+    let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+    let mut stream = respond.send_response(head, false).unwrap();
+    stream.send_data(data, false).unwrap();
+    if end {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", 0.into());
+        stream.send_trailers(trailers).unwrap();
+    } else {
+        // Dropped, the stream would be reset.
+        std::mem::forget(stream);
+    }
+}

@@ -1,0 +1,75 @@
+//! A client that sees what is on the wire: status, headers, body, and whether the connection lives on.
+
+use std::net::SocketAddr;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+pub struct Client {
+    stream: TcpStream,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn error(&self) -> String {
+        self.json()["Error"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Client {
+    pub async fn connect(address: SocketAddr) -> Self {
+        Self { stream: TcpStream::connect(address).await.unwrap() }
+    }
+
+    pub async fn post(&mut self, path: &str, body: &[u8]) -> Answer {
+        self.send("POST", path, body).await
+    }
+
+    pub async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Answer {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
+        self.stream.write_all(head.as_bytes()).await.unwrap();
+        self.stream.write_all(body).await.unwrap();
+        self.answer().await
+    }
+
+    /// Sends bytes as they are, without waiting for an answer.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    pub async fn answer(&mut self) -> Answer {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(self.stream.read_u8().await.expect("an answer"));
+        }
+        let head = String::from_utf8(head).unwrap();
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let headers: Vec<(String, String)> = lines
+            .map(|line| line.split_once(": ").unwrap())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let mut answer = Answer { status, headers, body: Vec::new() };
+        let length = answer.header("content-length").expect("every answer has its length").parse().unwrap();
+        answer.body = vec![0; length];
+        self.stream.read_exact(&mut answer.body).await.unwrap();
+        answer
+    }
+}

@@ -1,0 +1,82 @@
+//! The real door on port 0, in front of scripted backends on real sockets.
+
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+pub mod backend;
+pub mod http;
+
+use std::{path::Path, sync::Arc};
+
+use extender_gateway::{
+    backend::{Backend, info::Known, link},
+    cluster::table::NodeTable,
+    config::{Config, NodeSource},
+    decide::{Decider, Terms},
+    door::{self, Door},
+    observe::Metrics,
+};
+use tokio::net::TcpListener;
+
+/// A gateway that runs in the test's own runtime.
+pub struct Gateway {
+    pub address: std::net::SocketAddr,
+    pub metrics: Arc<Metrics>,
+    pub table: Arc<NodeTable>,
+}
+
+impl Gateway {
+    /// Starts one with `nodes` and `backends` of a configuration, and waits until every backend was tried.
+    pub async fn start(rest: &str) -> Self {
+        let yaml = format!(
+            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+             extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi}}\nmetrics: {{address: 127.0.0.1:0}}\n{rest}"
+        );
+        let config = Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
+        let table = Arc::new(NodeTable::new());
+        let watched = !matches!(config.nodes, NodeSource::Request | NodeSource::NamesOnly);
+        let known = Known { source: config.nodes.clone(), table: watched.then(|| Arc::clone(&table)) };
+        let connect = |at: usize| {
+            let settings = &config.backends[at];
+            let (backend, publisher) = Backend::new(settings.clone());
+            let task = link::Task { settings: settings.clone(), known: known.clone(), gateway: "test".into() };
+            tokio::spawn(link::keep(task, publisher));
+            backend
+        };
+        let backends = config.effective_order().into_iter().map(connect).collect();
+        let metrics = Arc::new(Metrics::new());
+        let (budget, prefix) = (config.decision_timeout, config.reason_prefix);
+        let terms = Terms { known: known.clone(), budget, prefix, metrics: Arc::clone(&metrics) };
+        let decider = Decider::new(backends, terms);
+        decider.tried_all().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let most = config.extender.max_request_bytes;
+        let door = Arc::new(Door { decider, metrics: Arc::clone(&metrics), most });
+        tokio::spawn(door::serve(listener, door, std::future::pending()));
+        Self { address, metrics, table }
+    }
+
+    /// Posts a body and returns the answer.
+    pub async fn post(&self, path: &str, body: impl AsRef<[u8]>) -> http::Answer {
+        http::Client::connect(self.address).await.post(path, body.as_ref()).await
+    }
+}
+
+/// A request in names mode about a pod of namespace `shop`.
+pub fn by_name(names: &[&str]) -> String {
+    serde_json::json!({"Pod": pod(), "Nodes": null, "NodeNames": names}).to_string()
+}
+
+/// A request with full objects.
+pub fn in_full(names: &[&str]) -> String {
+    let items: Vec<_> = names.iter().map(|name| node(name)).collect();
+    serde_json::json!({"Pod": pod(), "Nodes": {"metadata": {}, "items": items}, "NodeNames": null}).to_string()
+}
+
+pub fn pod() -> serde_json::Value {
+    serde_json::json!({"metadata": {"name": "web-0", "namespace": "shop", "uid": "u-1", "labels": {"app": "web"}}})
+}
+
+pub fn node(name: &str) -> serde_json::Value {
+    serde_json::json!({"metadata": {"name": name, "labels": {"name": name}}, "status": {"allocatable": {"cpu": "2"}}})
+}

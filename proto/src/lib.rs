@@ -1,0 +1,18 @@
+//! The contract between the extender gateway and policy backends: the types generated from
+//! `extender/policy/v1alpha1/*.proto`. No logic; what the fields mean is written in the .proto files,
+//! how a call goes in `SPEC.md`.
+
+/// Package `extender.policy.v1alpha1`.
+#[expect(
+    missing_docs,
+    unused_qualifications,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code; its documentation is the .proto files"
+)]
+pub mod v1alpha1 {
+    tonic::include_proto!("extender.policy.v1alpha1");
+
+    /// The encoded `FileDescriptorSet` of the package, for the reflection service.
+    pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));
+}

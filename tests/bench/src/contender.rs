@@ -1,0 +1,127 @@
+//! Those who are asked: extenders over HTTP, and three empty gRPC calls.
+
+use std::{error::Error, net::SocketAddr};
+
+use extender_harness::{
+    http::{Connection, HttpError},
+    request::Verb,
+};
+
+use crate::case::{Bodies, Case, Tail};
+
+pub use self::empty_calls::EmptyCalls;
+
+mod check;
+mod empty_calls;
+
+/// What can go wrong while somebody is asked ends the benchmark.
+pub type Failure = Box<dyn Error>;
+
+/// Somebody whose calls are timed.
+pub trait Contender {
+    /// Makes the call with this number, and waits for the answer.
+    fn call(&mut self, verb: Verb, number: usize, bodies: &Bodies) -> Result<(), Failure>;
+
+    /// Makes enough calls to have seen everything once, and checks the answers in full.
+    fn warm_up(&mut self, case: &Case, bodies: &Bodies) -> Result<(), Failure>;
+}
+
+/// What an extender is expected to leave of the nodes that it is asked about.
+#[derive(Debug, Clone, Copy)]
+pub enum Keeps {
+    /// What the policies leave.
+    Survivors,
+    /// Everything.
+    All,
+}
+
+/// An extender on one kept connection.
+#[derive(Debug)]
+pub struct Extender {
+    connection: Connection,
+    keeps: Keeps,
+    /// The length of the answer to each choice of nodes, which does not depend on the pod: a timed
+    /// answer of another length is not the answer that was checked.
+    lengths: Vec<usize>,
+}
+
+/// An answer that is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongAnswer {
+    /// A status, or a length, that no good answer to this body has.
+    #[error("{address}{path}: status {status} with {length} bytes, where 200 with {expected} was right")]
+    Outside {
+        /// Who answered.
+        address: SocketAddr,
+        /// What was asked.
+        path: &'static str,
+        /// What came.
+        status: u16,
+        /// How long it was, in bytes.
+        length: usize,
+        /// How long the checked answer was, in bytes.
+        expected: usize,
+    },
+    /// Another number of nodes than the policies leave.
+    #[error("{address}{path}: {found} nodes in the answer, where {expected} were right: {beginning}")]
+    Nodes {
+        /// Who answered.
+        address: SocketAddr,
+        /// What was asked.
+        path: &'static str,
+        /// How many nodes the answer holds.
+        found: usize,
+        /// How many are right.
+        expected: usize,
+        /// The first bytes of the answer.
+        beginning: String,
+    },
+}
+
+impl Extender {
+    /// Connects.
+    pub fn open(address: SocketAddr, keeps: Keeps) -> Result<Self, HttpError> {
+        Ok(Self { connection: Connection::open(address)?, keeps, lengths: Vec::new() })
+    }
+
+    fn expected_nodes(&self, verb: Verb, tail: &Tail) -> usize {
+        match (verb, self.keeps) {
+            (Verb::Filter, Keeps::Survivors) => tail.survivors,
+            (Verb::Filter, Keeps::All) | (Verb::Prioritize, _) => tail.nodes,
+        }
+    }
+
+    /// One call whose answer is read in full. Returns its length.
+    fn checked_call(&mut self, verb: Verb, number: usize, bodies: &Bodies) -> Result<usize, Failure> {
+        let (body, tail) = bodies.body(number);
+        let (address, expected) = (self.connection.peer(), self.expected_nodes(verb, tail));
+        let answer = self.connection.post(verb.path(), &body)?;
+        let found = check::nodes_in(verb, answer.body)?;
+        if found != expected {
+            let beginning = String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
+            return Err(WrongAnswer::Nodes { address, path: verb.path(), found, expected, beginning }.into());
+        }
+        Ok(answer.body.len())
+    }
+}
+
+impl Contender for Extender {
+    fn call(&mut self, verb: Verb, number: usize, bodies: &Bodies) -> Result<(), Failure> {
+        let (body, _) = bodies.body(number);
+        let address = self.connection.peer();
+        let expected = self.lengths[number % self.lengths.len()];
+        let answer = self.connection.post(verb.path(), &body)?;
+        let (status, length) = (answer.status, answer.body.len());
+        if status == 200 && length == expected {
+            return Ok(());
+        }
+        Err(WrongAnswer::Outside { address, path: verb.path(), status, length, expected }.into())
+    }
+
+    fn warm_up(&mut self, case: &Case, bodies: &Bodies) -> Result<(), Failure> {
+        let variants = 0..bodies.variants();
+        let lengths = variants.map(|number| self.checked_call(case.verb, number, bodies));
+        self.lengths = lengths.collect::<Result<_, _>>()?;
+        (0..case.calls / 4).try_for_each(|number| self.call(case.verb, number, bodies))
+    }
+}

@@ -1,0 +1,170 @@
+//! The floor: an extender that does nothing but answer, hand-written on sockets. It keeps every node and
+//! gives every node a score, so that kube-scheduler does with its answers what it does with real ones.
+//! A thread serves a connection, memory is used again, and answers are sent out of the request's bytes.
+
+use std::{
+    io::{self, IoSlice, Read},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
+use extender_harness::{http::write_parts, request::Verb};
+use memchr::memmem;
+
+use self::reply::Reply;
+
+mod reply;
+
+/// The room that each read offers, in bytes.
+const READ_SIZE: usize = 256 * 1024;
+
+/// Serves connections until the listener fails.
+pub fn serve(listener: &TcpListener) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        // A connection that breaks is the peer's affair.
+        thread::spawn(move || Connection::new(stream).map(Connection::serve));
+    }
+}
+
+/// One connection of kube-scheduler, which sends one request at a time.
+struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    reply: Reply,
+}
+
+/// Where things are in a request, in bytes from its beginning.
+struct Request {
+    verb: Verb,
+    body: usize,
+    end: usize,
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, request: Vec::new(), reply: Reply::default() })
+    }
+
+    fn serve(mut self) -> io::Result<()> {
+        while let Some(request) = self.read_request()? {
+            self.answer(&request)?;
+        }
+        Ok(())
+    }
+
+    /// The next request, or nothing when the peer is done.
+    fn read_request(&mut self) -> io::Result<Option<Request>> {
+        let mut filled = 0;
+        let mut known: Option<Request> = None;
+        loop {
+            if let Some(request) = known.take_if(|request| filled >= request.end) {
+                return Ok(Some(request));
+            }
+            let count = self.read_some(filled, known.as_ref().map_or(0, |request| request.end))?;
+            if count == 0 {
+                return Ok(None);
+            }
+            filled += count;
+            if known.is_none() {
+                known = Request::find(&self.request[..filled])?;
+            }
+        }
+    }
+
+    fn read_some(&mut self, filled: usize, end: usize) -> io::Result<usize> {
+        let room = end.max(filled + READ_SIZE);
+        if self.request.len() < room {
+            self.request.resize(room, 0);
+        }
+        self.stream.read(&mut self.request[filled..])
+    }
+
+    fn answer(&mut self, request: &Request) -> io::Result<()> {
+        let parts = self.reply.to(request.verb, &self.request[request.body..request.end]);
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+        let [one, two, three] = parts;
+        let mut parts = [head.as_bytes(), one, two, three].map(IoSlice::new);
+        write_parts(&mut self.stream, &mut parts)
+    }
+}
+
+impl Request {
+    /// Reads the head, once it has come.
+    fn find(come: &[u8]) -> io::Result<Option<Self>> {
+        let Some(head) = memmem::find(come, b"\r\n\r\n") else { return Ok(None) };
+        let text = String::from_utf8_lossy(&come[..head]);
+        let mut lines = text.split("\r\n");
+        let path = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+        let length: usize = lines
+            .find_map(|line| line.strip_prefix("Content-Length: "))
+            .and_then(|length| length.parse().ok())
+            .ok_or(io::ErrorKind::InvalidData)?;
+        let body = head + 4;
+        let verb = if path.ends_with(Verb::Prioritize.path()) { Verb::Prioritize } else { Verb::Filter };
+        Ok(Some(Self { verb, body, end: body + length }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use extender_harness::{
+        http::Connection as Client,
+        node::{Images, nodes},
+        pod::ReplicaSet,
+        request::{names_part, objects_part, pod_part},
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn echo() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || serve(&listener));
+        address
+    }
+
+    #[test]
+    fn every_node_is_kept_and_scored_in_both_forms_on_one_connection() {
+        let (pod, list) =
+            (pod_part(&ReplicaSet::new("shop", "a", &[], 1).pod()), nodes(0..30, Images::Usual));
+        let mut client = Client::open(echo()).unwrap();
+        let mut ask = |path: &str, tail: &[u8]| -> Value {
+            let answer = client.post(path, &[&pod, tail]).unwrap();
+            assert_eq!(answer.status, 200);
+            serde_json::from_slice(answer.body).unwrap()
+        };
+        let (names, objects) = (names_part(&list), objects_part(&list));
+        let sent: Value = serde_json::from_slice(&[&pod[..], &objects[..]].concat()).unwrap();
+        assert_eq!(ask("/v1/filter", &objects), json!({"Nodes": sent["Nodes"]}));
+        let kept: Vec<&str> = list.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(ask("/filter", &names), json!({"NodeNames": kept}));
+        for tail in [names, objects] {
+            let scores = ask("/prioritize", &tail);
+            let hosts: Vec<&str> =
+                scores.as_array().unwrap().iter().map(|score| score["Host"].as_str().unwrap()).collect();
+            assert_eq!(hosts, kept);
+            assert!(scores.as_array().unwrap().iter().all(|score| score["Score"].as_i64().unwrap() <= 10));
+        }
+    }
+
+    #[test]
+    fn no_nodes_are_no_nodes() {
+        let mut client = Client::open(echo()).unwrap();
+        let mut ask = |path: &str, body: &[u8]| {
+            String::from_utf8(client.post(path, &[body]).unwrap().body.to_vec()).unwrap()
+        };
+        let names: &[u8] = br#"{"Pod":{},"Nodes":null,"NodeNames":[]}"#;
+        let objects: &[u8] = br#"{"Pod":{},"Nodes":{"metadata":{},"items":null},"NodeNames":null}"#;
+        assert_eq!(ask("/filter", names), r#"{"NodeNames":[]}"#);
+        assert_eq!(ask("/filter", objects), r#"{"Nodes":{"metadata":{},"items":null}}"#);
+        assert_eq!(ask("/prioritize", names), "[]");
+        assert_eq!(ask("/prioritize", objects), "[]");
+    }
+}

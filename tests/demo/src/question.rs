@@ -1,0 +1,106 @@
+//! What a body asks: its pod and its nodes, each with its JSON.
+
+use std::collections::BTreeMap;
+
+use extender_gateway::object::{annotations::AnnotationPrefixes, node, pod};
+use extender_policy_api::v1alpha1::{NodeFacts, Pod};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::Failure;
+
+/// Node objects by name.
+pub(crate) type KnownNodes = BTreeMap<String, String>;
+
+/// A body, understood.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// The pod as namespace/name.
+    pub(crate) pod_name: String,
+    /// The pod as policies are told.
+    pub(crate) pod: Pod,
+    /// The nodes, in the body's order.
+    pub(crate) nodes: Vec<OfferedNode>,
+    /// How they came.
+    pub(crate) form: Form,
+}
+
+/// The form in which nodes come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As names; the gateway knows the nodes from elsewhere.
+    Names,
+    /// As whole objects.
+    Objects,
+}
+
+/// A node of the body.
+#[derive(Debug)]
+pub(crate) struct OfferedNode {
+    /// metadata.name.
+    pub(crate) name: String,
+    /// The object, byte for byte as it came or stands in the file.
+    pub(crate) json: String,
+    /// What policies are told.
+    pub(crate) facts: NodeFacts,
+}
+
+/// Mirrors `ExtenderArgs`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Body<'a> {
+    #[serde(borrow)]
+    pod: &'a RawValue,
+    #[serde(borrow)]
+    nodes: Option<NodeList<'a>>,
+    node_names: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct NodeList<'a> {
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
+}
+
+impl Question {
+    /// Reads a body; names are looked up among the known nodes.
+    pub(crate) fn read(body: &[u8], known: &KnownNodes) -> Result<Self, Failure> {
+        let body: Body<'_> = serde_json::from_slice(body)?;
+        let (form, objects) = match (&body.nodes, &body.node_names) {
+            (Some(list), None) => (Form::Objects, list.items.iter().map(|item| item.get()).collect()),
+            (None, Some(names)) => (Form::Names, looked_up(names, known)?),
+            _ => return Err("a body of the demo has neither names nor nodes, or both".into()),
+        };
+        let nodes = objects.into_iter().map(OfferedNode::read).collect::<Result<_, _>>()?;
+        let object = pod::parse(body.pod.get().as_bytes())?;
+        let facts = Some(object.facts(&AnnotationPrefixes::default()));
+        let pod = Pod { identity: Some(object.identity()), facts, ..Pod::default() };
+        Ok(Self { pod_name: format!("{}/{}", object.namespace(), object.name()), pod, nodes, form })
+    }
+}
+
+fn looked_up<'a>(names: &[String], known: &'a KnownNodes) -> Result<Vec<&'a str>, Failure> {
+    let look_up = |name: &String| {
+        let node = known.get(name).map(String::as_str);
+        node.ok_or_else(|| format!("{name} is not in the demo's file of nodes").into())
+    };
+    names.iter().map(look_up).collect()
+}
+
+impl OfferedNode {
+    fn read(json: &str) -> Result<Self, Failure> {
+        let object = node::parse(json.as_bytes())?;
+        let facts = object.facts(&AnnotationPrefixes::default());
+        Ok(Self { name: object.name().to_owned(), json: json.to_owned(), facts })
+    }
+
+    /// The host part of the name, which tells the demo's nodes apart.
+    pub(crate) fn short_name(&self) -> &str {
+        self.name.split('.').next().unwrap_or(&self.name)
+    }
+
+    /// The value of a label; empty when the node has none.
+    pub(crate) fn label(&self, key: &str) -> &str {
+        self.facts.labels.get(key).map_or("", String::as_str)
+    }
+}

@@ -1,0 +1,35 @@
+//! `--serve`: everything stays, and the text says how to use it.
+
+use std::thread;
+
+use crate::stage::Stage;
+
+/// Prints what to put into kube-scheduler's configuration, then waits for Ctrl-C.
+pub(crate) fn until_interrupted(stage: &Stage) {
+    let (extender, metrics) = (stage.gateway.extender, stage.gateway.metrics);
+    println!(
+        "
+The gateway serves until Ctrl-C. In kube-scheduler's KubeSchedulerConfiguration:
+
+  extenders:
+  - urlPrefix: http://{extender}
+    filterVerb: filter
+    prioritizeVerb: prioritize
+    weight: 1
+    httpTimeout: 2s
+    # kube-scheduler sends whole nodes, so any cluster's will do. With `nodes: {{source: Watch}}` in
+    # the gateway's configuration say true here: names alone are sent, which is much faster.
+    nodeCacheCapable: false
+
+The same by hand:
+
+  curl -s --data-binary @tests/captures/filter-names.json http://{extender}/filter
+  curl -s --data-binary @tests/captures/prioritize-nodes.json http://{extender}/prioritize
+  curl -s http://{metrics}/metrics
+
+Change tests/demo/rules/rack-drain.yaml while it runs: the policy reads it again."
+    );
+    loop {
+        thread::park();
+    }
+}

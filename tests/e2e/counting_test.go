@@ -1,0 +1,36 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// counter stands between kube-scheduler and an extender and counts the filter calls.
+type counter struct {
+	filters atomic.Int64
+	// last is when the last one came, in nanoseconds of the Unix epoch.
+	last atomic.Int64
+	// address is where kube-scheduler finds it.
+	address string
+}
+
+// count starts a counter in front of the extender at target.
+func (s *scenario) count(target string) *counter {
+	c := &counter{}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/filter") {
+			c.filters.Add(1)
+			c.last.Store(time.Now().UnixNano())
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	s.Cleanup(server.Close)
+	c.address = server.Listener.Addr().String()
+	return c
+}

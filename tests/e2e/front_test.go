@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"path/filepath"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/peer"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// policy is one set of rules and how it is asked. The same list is served by the gateway with as
+// many backends, or by as many plain extenders.
+type policy struct {
+	name string
+	// rules is a file in testdata.
+	rules string
+	// filter and score say for which verbs it is asked.
+	filter *product.Filter
+	score  *product.Score
+}
+
+// Timeouts are long enough for a busy machine and shorter than the gateway's own second.
+const backendTimeout = "800ms"
+
+func refusing(name string) policy {
+	return policy{name: name, rules: name + ".yaml", filter: &product.Filter{Timeout: backendTimeout, FailurePolicy: "Fail"}}
+}
+
+func scoring(name string, weight int64) policy {
+	return policy{name: name, rules: name + ".yaml", score: &product.Score{Timeout: backendTimeout, Weight: weight, Normalize: "None"}}
+}
+
+// alsoScoring makes a policy that does both.
+func (p policy) alsoScoring(weight int64) policy {
+	p.score = scoring(p.name, weight).score
+	return p
+}
+
+// ignorable lets kube-scheduler go on without the policy's refusals when it fails.
+func (p policy) ignorable() policy {
+	p.filter = &product.Filter{Timeout: p.filter.Timeout, FailurePolicy: "Ignore"}
+	return p
+}
+
+// normalized has the scores stretched before they are added.
+func (p policy) normalized(how string) policy {
+	score := *p.score
+	score.Normalize = how
+	p.score = &score
+	return p
+}
+
+func (p policy) file() string { return filepath.Join("testdata", p.rules) }
+
+// front is what kube-scheduler asks.
+type front interface {
+	name() string
+	// start runs the policies and returns kube-scheduler's entries for them.
+	start(s *scenario, policies []policy) []configv1.Extender
+}
+
+type gatewayFront struct{}
+
+type plainFront struct{}
+
+var (
+	gatewayOnly     = []front{gatewayFront{}}
+	gatewayAndPlain = []front{gatewayFront{}, plainFront{}}
+)
+
+func (gatewayFront) name() string { return "gateway" }
+
+func (gatewayFront) start(s *scenario, policies []policy) []configv1.Extender {
+	backends := startBackends(s, policies)
+	return startGateway(s, policies, backends)
+}
+
+// startBackends runs a label-rules process for each policy.
+func startBackends(s *scenario, policies []policy) map[string]*process.Server {
+	s.Helper()
+	backends := map[string]*process.Server{}
+	for _, p := range policies {
+		backends[p.name] = startBackend(s, p, "127.0.0.1:0")
+	}
+	return backends
+}
+
+func startBackend(s *scenario, p policy, address string) *process.Server {
+	s.Helper()
+	server, err := product.StartLabelRules(s.ctx, shared.Dir, p.name, p.file(), address)
+	s.must(err)
+	s.keep(server)
+	return server
+}
+
+// startGateway runs the gateway in front of backends that need not be alive.
+func startGateway(s *scenario, policies []policy, backends map[string]*process.Server) []configv1.Extender {
+	s.Helper()
+	var list []product.Backend
+	for _, p := range policies {
+		list = append(list, product.Backend{Name: p.name, URL: "http://" + backends[p.name].Address, Filter: p.filter, Score: p.score})
+	}
+	server, err := product.StartGateway(s.ctx, shared.Dir, product.NewConfig(shared.Cluster, s.mode, list))
+	s.must(err)
+	s.keep(server)
+	return []configv1.Extender{controlplane.ExtenderEntry(server.Address, s.mode)}
+}
+
+func (plainFront) name() string { return "plain Go extenders" }
+
+func (plainFront) start(s *scenario, policies []policy) []configv1.Extender {
+	var entries []configv1.Extender
+	for _, p := range policies {
+		server, err := peer.Start(s.ctx, shared.Cluster, shared.plainExtender, peer.Options{Name: "plain-" + p.name, Rules: p.file(), Mode: s.mode})
+		s.must(err)
+		s.Cleanup(func() { s.must(server.Kill()) })
+		entries = append(entries, plainEntry(p, server.Address, s.mode))
+	}
+	return entries
+}
+
+func plainEntry(p policy, address string, mode controlplane.NodeMode) configv1.Extender {
+	entry := controlplane.ExtenderEntry(address, mode)
+	if p.filter == nil {
+		entry.FilterVerb = ""
+	} else {
+		entry.Ignorable = p.filter.FailurePolicy == "Ignore"
+	}
+	if p.score == nil {
+		entry.PrioritizeVerb, entry.Weight = "", 0
+	} else {
+		entry.Weight = p.score.Weight
+	}
+	return entry
+}

@@ -1,0 +1,34 @@
+package product
+
+import (
+	"context"
+
+	"extender-gateway.io/tests/kube/process"
+)
+
+// StartGateway runs the gateway until its extender port listens. Files and logs go to dir.
+func StartGateway(ctx context.Context, dir string, config Config) (*process.Server, error) {
+	file, err := config.write(dir)
+	if err != nil {
+		return nil, err
+	}
+	return serve(ctx, dir, Gateway, Gateway, "extender listening on", "serve", "--config", file)
+}
+
+// StartLabelRules runs the label-rules policy of the given name at the address; port 0 takes any free one.
+func StartLabelRules(ctx context.Context, dir, name, rules, address string) (*process.Server, error) {
+	return serve(ctx, dir, LabelRules, name, "listening on", "--rules", rules, "--name", name, "--address", address)
+}
+
+// StartEcho runs the extender that keeps every node and gives each a score without looking at anything.
+func StartEcho(ctx context.Context, dir string) (*process.Server, error) {
+	return serve(ctx, dir, EchoExtender, EchoExtender, "listening on", "--address", "127.0.0.1:0")
+}
+
+func serve(ctx context.Context, dir, binary, name, announcement string, args ...string) (*process.Server, error) {
+	path, err := Binary(binary)
+	if err != nil {
+		return nil, err
+	}
+	return process.Serve(ctx, process.Program{Name: name, Dir: dir, Path: path, Args: args}, announcement)
+}

@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// scenario is one case with its own nodes, pods and processes. Its methods fail the test rather
+// than return errors.
+type scenario struct {
+	*testing.T
+	ctx   context.Context
+	front front
+	mode  controlplane.NodeMode
+}
+
+// patience bounds a scenario. The longest waits are kube-scheduler's own, 1 to 10 s after an error.
+const patience = 2 * time.Minute
+
+// forEach runs a case in front of each of the fronts and in each mode.
+func forEach(t *testing.T, sentence string, fronts []front, modes []controlplane.NodeMode, body func(*scenario)) {
+	for _, front := range fronts {
+		for _, mode := range modes {
+			t.Run(fmt.Sprintf("%s/%s", front.name(), mode), func(t *testing.T) {
+				body(newScenario(t, sentence, front, mode))
+			})
+		}
+	}
+}
+
+var bothModes = []controlplane.NodeMode{controlplane.Names, controlplane.FullObjects}
+
+func newScenario(t *testing.T, sentence string, front front, mode controlplane.NodeMode) *scenario {
+	results.add(t, fmt.Sprintf("%s — %s, %s", sentence, front.name(), mode))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	s := &scenario{T: t, ctx: ctx, front: front, mode: mode}
+	t.Cleanup(func() {
+		cancel()
+		s.clear()
+	})
+	return s
+}
+
+// clear leaves the cluster empty for the next scenario. The test's own context has ended by then.
+func (s *scenario) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s.must(objects.DeletePods(ctx, shared.Client, shop, search, other))
+	s.must(objects.DeleteNodes(ctx, shared.Client))
+}
+
+func (s *scenario) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// nodes creates the nodes of the scenario.
+func (s *scenario) nodes(nodes []*corev1.Node) {
+	s.Helper()
+	s.must(objects.CreateNodes(s.ctx, shared.Client, nodes))
+}
+
+// pods creates pods.
+func (s *scenario) pods(pods ...*corev1.Pod) {
+	s.Helper()
+	s.must(objects.CreatePods(s.ctx, shared.Client, pods))
+}
+
+// scheduler starts kube-scheduler for the rest of the scenario.
+func (s *scenario) scheduler(extenders []configv1.Extender, scores controlplane.InTreeScores) {
+	s.Helper()
+	scheduler, err := shared.StartScheduler(s.ctx, controlplane.SchedulerOptions{Extenders: extenders, Scores: scores})
+	s.must(err)
+	s.Cleanup(func() {
+		s.showLog(scheduler)
+		s.must(scheduler.Kill())
+	})
+}
+
+// keep stops a server at the end of the scenario; a server that ignores SIGTERM fails it.
+func (s *scenario) keep(server *process.Server) {
+	s.Cleanup(func() {
+		s.showLog(server.Process)
+		// A scenario may have frozen it.
+		s.must(server.Thaw())
+		s.must(server.Stop())
+	})
+}
+
+// showLog helps to understand a failure.
+func (s *scenario) showLog(p *process.Process) {
+	if s.Failed() {
+		s.Logf("end of %s:\n%s", p.LogFile, process.Tail(p.LogFile, 15))
+	}
+}

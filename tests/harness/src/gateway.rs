@@ -1,0 +1,152 @@
+//! Starts the gateway, with a configuration that is written for it.
+
+use std::{
+    fmt::{self, Display, Formatter},
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    binaries::Program,
+    policy::{LaunchError, Policy},
+    process::Process,
+};
+
+/// The running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    /// The process.
+    pub process: Process,
+    /// Where kube-scheduler calls.
+    pub extender: SocketAddr,
+    /// Where metrics and health are.
+    pub metrics: SocketAddr,
+}
+
+/// Where the gateway gets node facts from.
+#[derive(Debug, Clone)]
+pub enum NodeSource {
+    /// A file with a `NodeList`.
+    File(PathBuf),
+    /// The node objects of each call.
+    Request,
+}
+
+/// One policy in the gateway's configuration, asked for both verbs.
+#[derive(Debug, Clone)]
+pub struct Backend {
+    /// Its name there.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What its scores are multiplied with, from 1 to 10⁶.
+    pub weight: u32,
+}
+
+/// The gateway's configuration, as far as it is not left to defaults.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Where kube-scheduler calls. Port 0 is a free one.
+    pub address: SocketAddr,
+    /// Where node facts come from.
+    pub nodes: NodeSource,
+    /// The policies, in order.
+    pub backends: Vec<Backend>,
+}
+
+/// Why the gateway does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// Its configuration could not be written.
+    #[error("{}: the gateway's configuration cannot be written there: {cause}", path.display())]
+    Configuration {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The program is not there, or did not become ready.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+}
+
+impl Gateway {
+    /// Writes the configuration to `file` and serves it.
+    pub fn start(configuration: &Configuration, file: &Path) -> Result<Self, GatewayError> {
+        fs::write(file, configuration.to_string())
+            .map_err(|cause| GatewayError::Configuration { path: file.to_owned(), cause })?;
+        let mut command = Command::new(Program::Gateway.path().map_err(LaunchError::from)?);
+        command.arg("serve").arg("--config").arg(file);
+        let beginnings = ["extender listening on ", "metrics listening on "];
+        let (process, [extender, metrics]) =
+            Process::start("extender-gateway", command, beginnings).map_err(LaunchError::from)?;
+        Ok(Self { process, extender, metrics })
+    }
+}
+
+impl Backend {
+    /// This policy, with this weight, under the name it was started with.
+    pub fn of(policy: &Policy, weight: u32) -> Self {
+        Self { name: policy.process.name().to_owned(), address: policy.address, weight }
+    }
+}
+
+impl Display for Configuration {
+    /// The YAML file. Paths are written as JSON strings, which YAML reads.
+    fn fmt(&self, file: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(file, "apiVersion: extender-gateway.io/v1alpha1")?;
+        writeln!(file, "kind: GatewayConfiguration")?;
+        writeln!(file, "extender: {{address: \"{}\"}}", self.address)?;
+        writeln!(file, "metrics: {{address: \"127.0.0.1:0\"}}")?;
+        match &self.nodes {
+            NodeSource::File(path) => {
+                let path = path.display().to_string();
+                writeln!(file, "nodes: {{source: File, file: {path:?}}}")?;
+            }
+            NodeSource::Request => writeln!(file, "nodes: {{source: Request}}")?,
+        }
+        writeln!(file, "backends:")?;
+        self.backends.iter().try_for_each(|backend| write!(file, "{backend}"))
+    }
+}
+
+impl Display for Backend {
+    fn fmt(&self, file: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(file, "- name: {}", self.name)?;
+        writeln!(file, "  url: http://{}", self.address)?;
+        writeln!(file, "  filter: {{}}")?;
+        writeln!(file, "  score: {{weight: {}}}", self.weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_reads_as_one_would_write_it() {
+        let backend = |name: &str, port, weight| Backend {
+            name: name.to_owned(),
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            weight,
+        };
+        let configuration = Configuration {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            nodes: NodeSource::File("/some where/nodes.json".into()),
+            backends: vec![backend("rack-drain", 9000, 1), backend("zones", 9001, 2)],
+        };
+        assert_eq!(
+            configuration.to_string(),
+            "apiVersion: extender-gateway.io/v1alpha1\n\
+             kind: GatewayConfiguration\n\
+             extender: {address: \"127.0.0.1:0\"}\n\
+             metrics: {address: \"127.0.0.1:0\"}\n\
+             nodes: {source: File, file: \"/some where/nodes.json\"}\n\
+             backends:\n\
+             - name: rack-drain\n  url: http://127.0.0.1:9000\n  filter: {}\n  score: {weight: 1}\n\
+             - name: zones\n  url: http://127.0.0.1:9001\n  filter: {}\n  score: {weight: 2}\n"
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! A program that runs as a child process, and ends with the process that started it.
+//!
+//! A child is killed when its [`Process`] is dropped. When this process is killed itself nothing is
+//! dropped, so each child has a [`Watchdog`] beside it. Ctrl-C reaches all of them through the terminal.
+
+use std::{
+    io,
+    net::SocketAddr,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::RecvTimeoutError,
+    time::Duration,
+};
+
+use self::{output::Announcements, output::Tail, watchdog::Watchdog};
+
+mod output;
+mod watchdog;
+
+/// A program that is not ready by then will not become ready. It is long because a machine that builds at
+/// the same time is slow.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// A running program.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    watchdog: Option<Watchdog>,
+    stderr: Tail,
+}
+
+/// Why a program did not become ready.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system did not start it.
+    #[error("{name} could not be started: {cause}")]
+    Spawn {
+        /// What was started.
+        name: String,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// It ended first.
+    #[error("{name} ended ({status}) before it printed `{missing}…`; it said:\n{stderr}")]
+    Ended {
+        /// What was started.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The line that was waited for.
+        missing: &'static str,
+        /// The end of its standard error.
+        stderr: String,
+    },
+    /// It runs, and is not ready.
+    #[error("{name} has not printed `{missing}…` within {} s; it said:\n{stderr}", READY_WITHIN.as_secs())]
+    Late {
+        /// What was started.
+        name: String,
+        /// The line that was waited for.
+        missing: &'static str,
+        /// The end of its standard error.
+        stderr: String,
+    },
+    /// The line that was waited for holds no address.
+    #[error("{name} printed `{line}`, which does not end with an address such as 127.0.0.1:8888")]
+    NotAnAddress {
+        /// What was started.
+        name: String,
+        /// What it printed.
+        line: String,
+    },
+}
+
+impl Process {
+    /// Starts the program and waits until it has printed, on its standard output and in this order, a line
+    /// with each of the beginnings: the rest of such a line is the address that it listens on.
+    pub fn start<const N: usize>(
+        name: &str,
+        mut command: Command,
+        beginnings: [&'static str; N],
+    ) -> Result<(Self, [SocketAddr; N]), StartError> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let spawn_error = |cause| StartError::Spawn { name: name.to_owned(), cause };
+        let mut child = command.spawn().map_err(spawn_error)?;
+        let stdout = child.stdout.take().expect("standard output is piped");
+        let stderr = child.stderr.take().expect("standard error is piped");
+        let watchdog = Watchdog::beside(&child);
+        let mut process = Self { name: name.to_owned(), child, watchdog: None, stderr: Tail::of(stderr) };
+        process.watchdog = Some(watchdog.map_err(spawn_error)?);
+        let announcements = Announcements::of(stdout, READY_WITHIN);
+        let mut addresses = [SocketAddr::from(([0, 0, 0, 0], 0)); N];
+        for (address, beginning) in addresses.iter_mut().zip(beginnings) {
+            *address = process.announced(&announcements, beginning)?;
+        }
+        Ok((process, addresses))
+    }
+
+    /// What it was started as.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process's number, for `/proc`.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The last lines of its standard error, for messages.
+    pub fn last_words(&self) -> String {
+        self.stderr.text()
+    }
+
+    fn announced(
+        &mut self,
+        announcements: &Announcements,
+        beginning: &'static str,
+    ) -> Result<SocketAddr, StartError> {
+        match announcements.next(beginning) {
+            Ok(line) => self.address_in(beginning, line),
+            Err(end) => Err(self.not_ready(beginning, end)),
+        }
+    }
+
+    fn address_in(&self, beginning: &str, line: String) -> Result<SocketAddr, StartError> {
+        let address = line[beginning.len()..].trim().parse();
+        address.map_err(|_| StartError::NotAnAddress { name: self.name.clone(), line })
+    }
+
+    fn not_ready(&mut self, missing: &'static str, end: RecvTimeoutError) -> StartError {
+        let name = self.name.clone();
+        let status = match end {
+            // A closed output is the end of the process, or as good as that.
+            RecvTimeoutError::Disconnected => self.stop().ok(),
+            RecvTimeoutError::Timeout => None,
+        };
+        let stderr = self.last_words();
+        match status {
+            Some(status) => StartError::Ended { name, status, missing, stderr },
+            None => StartError::Late { name, missing, stderr },
+        }
+    }
+
+    /// Ends the process if it still runs. Its watchdog goes first: as long as it watches, the process
+    /// must not be reaped, or its number could be somebody else's by then.
+    fn stop(&mut self) -> io::Result<ExitStatus> {
+        drop(self.watchdog.take());
+        if let Some(status) = self.ended_by_itself()? {
+            return Ok(status);
+        }
+        self.child.kill()?;
+        self.child.wait()
+    }
+
+    /// The status, if the process ends on its own in the moment in which it closes its output.
+    fn ended_by_itself(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.stderr.wait_for_end(Duration::from_millis(200));
+        self.child.try_wait()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.watchdog.take());
+        // Both fail only for a process that is gone, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! Objects as text with gaps. A template is JSON in Go's order of fields, laid out for people, with
+//! `${name}` where a value goes; on the wire it has no white space, as Go writes it.
+
+/// The template without the line breaks and indents that are there for people.
+pub(crate) fn compact(template: &str) -> String {
+    template.lines().map(str::trim).collect()
+}
+
+/// The template with every `${name}` replaced by its value.
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut pieces = template.split("${");
+    let mut filled = String::with_capacity(template.len() * 2);
+    filled.extend(pieces.next());
+    for piece in pieces {
+        let (name, rest) = piece.split_once('}').expect("a gap in a template is closed");
+        let value = values.iter().find(|(known, _)| *known == name);
+        filled.push_str(value.expect("a template has gaps only for values that its module gives").1);
+        filled.push_str(rest);
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_filled_wherever_they_are() {
+        let filled = fill("${a}-${b}${a}.", &[("a", "one"), ("b", "two")]);
+        assert_eq!(filled, "one-twoone.");
+    }
+
+    #[test]
+    fn layout_is_dropped_and_blanks_inside_lines_stay() {
+        assert_eq!(compact("{\n  \"a\":\"b c\"\n}\n"), r#"{"a":"b c"}"#);
+    }
+}

@@ -1,0 +1,67 @@
+package binaries
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Names of the programs under kube/cmd.
+const (
+	Etcd          = "etcd"
+	APIServer     = "kube-apiserver"
+	Scheduler     = "kube-scheduler"
+	PlainExtender = "plain-extender"
+)
+
+// Build makes programs of kube/cmd available and returns the path of each. The first build compiles
+// Kubernetes and takes minutes; later ones cost about a second, since Go's build cache has everything
+// and an unchanged program is not linked again.
+func Build(ctx context.Context, names ...string) (map[string]string, error) {
+	module, err := ModuleDir()
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]string{}
+	var missing []string
+	for _, name := range names {
+		path, prebuilt, err := prebuiltPath(name)
+		if err != nil {
+			return nil, err
+		}
+		if !prebuilt {
+			path = filepath.Join(module, outDir, name)
+			missing = append(missing, name)
+		}
+		paths[name] = path
+	}
+	return paths, goBuild(ctx, module, missing)
+}
+
+// outDir holds the programs. Each checkout has its own, so that checkouts never replace each other's.
+const outDir = ".bin"
+
+// goBuild compiles into outDir. One run at a time: test packages run in parallel and would link
+// the same file twice.
+func goBuild(ctx context.Context, module string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	unlock, err := lock(filepath.Join(module, outDir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// The revision is left out, or each commit would link again.
+	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", outDir + "/"}
+	for _, name := range names {
+		args = append(args, "./kube/cmd/"+name)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %v in %s: %w\n%s", args, module, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package controlplane
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// startAPIServer fills in everything of Cluster by which the apiserver is reached.
+func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
+	creds, err := newCredentials(c.Dir)
+	if err != nil {
+		return err
+	}
+	secure, err := c.reserve()
+	if err != nil {
+		return err
+	}
+	p, err := c.start(binaries.APIServer, apiServerFlags(etcd, secure, creds)...)
+	if err != nil {
+		return err
+	}
+	if err := waitForCertificate(ctx, p, creds); err != nil {
+		return err
+	}
+	if err := c.writeKubeconfig(secure.url("https"), creds); err != nil {
+		return err
+	}
+	return p.Until(ctx, "ready", func(ctx context.Context) error {
+		return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+func apiServerFlags(etcd string, secure port, creds credentials) []string {
+	return []string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		"--secure-port=" + secure.String(),
+		"--permit-port-sharing",
+		"--cert-dir=" + creds.certDir,
+		"--token-auth-file=" + creds.tokenFile,
+		"--authorization-mode=AlwaysAllow",
+		"--service-account-key-file=" + creds.serviceAccountKey,
+		"--service-account-signing-key-file=" + creds.serviceAccountKey,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		// An endpoint on loopback is invalid, and nobody asks for it.
+		"--endpoint-reconciler-type=none",
+		// Without controllers nobody would create service accounts or remove the not-ready taint.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+	}
+}
+
+func waitForCertificate(ctx context.Context, p *process.Process, creds credentials) error {
+	return p.Until(ctx, "writing its certificate", func(context.Context) error {
+		_, err := os.Stat(creds.serverKey())
+		return err
+	})
+}
+
+// writeKubeconfig writes the file that all clients use and makes Client from the same file.
+func (c *Cluster) writeKubeconfig(url string, creds credentials) error {
+	authority, err := os.ReadFile(creds.serverCertificate())
+	if err != nil {
+		return err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: authority}
+	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: creds.token}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "admin"}
+	config.CurrentContext = "test"
+	c.Kubeconfig = filepath.Join(c.Dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, c.Kubeconfig); err != nil {
+		return err
+	}
+	return c.connect()
+}
+
+func (c *Cluster) connect() (err error) {
+	if c.REST, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
+		return err
+	}
+	// A test's own client shall never be what limits it.
+	c.REST.QPS, c.REST.Burst = unlimitedQPS, unlimitedQPS
+	c.REST.ContentType = "application/vnd.kubernetes.protobuf"
+	c.Client, err = kubernetes.NewForConfig(c.REST)
+	return err
+}
+
+// unlimitedQPS is more requests a second than any client here can make.
+const unlimitedQPS = 100_000

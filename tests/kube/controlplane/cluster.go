@@ -1,0 +1,65 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// Cluster is a running etcd and kube-apiserver; schedulers are started on it as tests need them.
+type Cluster struct {
+	// Dir holds the logs and all other files.
+	Dir string
+	// Kubeconfig is a file by which any client may do anything.
+	Kubeconfig string
+	// REST and Client are the same as Kubeconfig for clients in this program, without a rate limit.
+	REST   *rest.Config
+	Client kubernetes.Interface
+
+	programs  map[string]string
+	processes []*process.Process
+	ports     []port
+}
+
+// Start builds what is missing and runs etcd and kube-apiserver until they are ready. The caller
+// calls Stop, whatever Start returns is what is left to stop.
+func Start(ctx context.Context, dir string) (*Cluster, error) {
+	c := &Cluster{Dir: dir}
+	var err error
+	c.programs, err = binaries.Build(ctx, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
+	if err != nil {
+		return c, err
+	}
+	etcd, err := c.startEtcd(ctx)
+	if err != nil {
+		return c, err
+	}
+	return c, c.startAPIServer(ctx, etcd)
+}
+
+// Stop ends all processes at once, clients before servers; their data is thrown away with Dir.
+func (c *Cluster) Stop() error {
+	var errs []error
+	for _, p := range slices.Backward(c.processes) {
+		errs = append(errs, p.Kill())
+	}
+	for _, p := range c.ports {
+		p.release()
+	}
+	return errors.Join(errs...)
+}
+
+// reserve takes a port that belongs to the cluster until it stops.
+func (c *Cluster) reserve() (port, error) {
+	p, err := reservePort()
+	if err == nil {
+		c.ports = append(c.ports, p)
+	}
+	return p, err
+}

@@ -1,0 +1,49 @@
+package controlplane
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+
+	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// startEtcd runs one member that trusts the page cache: nothing here must survive a power cut.
+func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
+	client, err := c.reserve()
+	if err != nil {
+		return "", err
+	}
+	peer, err := c.reserve()
+	if err != nil {
+		return "", err
+	}
+	url = client.url("http")
+	p, err := c.start(binaries.Etcd,
+		"--data-dir="+filepath.Join(c.Dir, "etcd"),
+		"--listen-client-urls="+url,
+		"--advertise-client-urls="+url,
+		"--listen-peer-urls="+peer.url("http"),
+		"--initial-advertise-peer-urls="+peer.url("http"),
+		"--initial-cluster=default="+peer.url("http"),
+		"--socket-reuse-port",
+		"--unsafe-no-fsync",
+	)
+	if err != nil {
+		return "", err
+	}
+	return url, p.Until(ctx, "ready", func(ctx context.Context) error {
+		return getOK(ctx, http.DefaultClient, url+"/readyz")
+	})
+}
+
+// start runs a program of the control plane, which ends with the cluster.
+func (c *Cluster) start(name string, args ...string) (*process.Process, error) {
+	p, err := process.Start(name, c.Dir, c.programs[name], args...)
+	if err != nil {
+		return nil, err
+	}
+	c.processes = append(c.processes, p)
+	return p, nil
+}

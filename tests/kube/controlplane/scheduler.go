@@ -1,0 +1,50 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"path/filepath"
+
+	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// StartScheduler runs a kube-scheduler until it is ready, which includes that it has seen all
+// nodes and pods that were there. It serves pods of the default scheduler's name, so run one at a
+// time; Kill it like a crash, and what it was about to bind stays pending.
+func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) (*process.Process, error) {
+	config := filepath.Join(c.Dir, "kube-scheduler.yaml")
+	if err := options.writeTo(config, c.Kubeconfig); err != nil {
+		return nil, fmt.Errorf("write %s: %w", config, err)
+	}
+	secure, err := c.reserve()
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.start(binaries.Scheduler, schedulerFlags(config, secure)...)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Until(ctx, "ready", func(ctx context.Context) error {
+		return getOK(ctx, trusting, secure.url("https")+"/readyz")
+	})
+}
+
+func schedulerFlags(config string, secure port) []string {
+	return []string{
+		"--config=" + config,
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + secure.String(),
+		"--permit-port-sharing",
+		"--authentication-skip-lookup",
+		"--authorization-always-allow-paths=/metrics,/healthz,/readyz",
+	}
+}
+
+// trusting accepts the certificate that a scheduler makes for itself at each start.
+var trusting = &http.Client{Transport: &http.Transport{
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+	DisableKeepAlives: true,
+}}

@@ -1,0 +1,70 @@
+package controlplane
+
+import (
+	"os"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// SchedulerOptions is what differs from one scheduler of a test to the next. The zero value is a
+// scheduler as it comes, without extenders.
+type SchedulerOptions struct {
+	Extenders []configv1.Extender
+	// Scores says which plugins of kube-scheduler score nodes beside the extenders.
+	Scores InTreeScores
+	// APICalls says how fast kube-scheduler may call the apiserver.
+	APICalls APICalls
+}
+
+// InTreeScores chooses kube-scheduler's own score plugins.
+type InTreeScores int
+
+const (
+	// DefaultScores keeps the plugins that kube-scheduler has by default.
+	DefaultScores InTreeScores = iota
+	// ExtenderScoresOnly takes them all out, so that the extenders' scores alone decide.
+	ExtenderScoresOnly
+)
+
+// APICalls chooses the rate limit of kube-scheduler's client.
+type APICalls int
+
+const (
+	// Unlimited leaves the scheduler's speed to the scheduler and its extenders.
+	Unlimited APICalls = iota
+	// DefaultLimit is kube-scheduler's default of 50 a second.
+	DefaultLimit
+)
+
+// writeTo writes the KubeSchedulerConfiguration that the options stand for.
+func (o SchedulerOptions) writeTo(file, kubeconfig string) error {
+	text, err := yaml.Marshal(o.configuration(kubeconfig))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+func (o SchedulerOptions) configuration(kubeconfig string) *configv1.KubeSchedulerConfiguration {
+	config := &configv1.KubeSchedulerConfiguration{
+		TypeMeta:                 metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
+		PodInitialBackoffSeconds: new(int64(1)),
+		Profiles:                 []configv1.KubeSchedulerProfile{{Plugins: o.Scores.plugins()}},
+		Extenders:                o.Extenders,
+	}
+	config.LeaderElection.LeaderElect = new(false)
+	config.ClientConnection.Kubeconfig = kubeconfig
+	if o.APICalls == Unlimited {
+		config.ClientConnection.QPS, config.ClientConnection.Burst = unlimitedQPS, unlimitedQPS
+	}
+	return config
+}
+
+func (s InTreeScores) plugins() *configv1.Plugins {
+	if s == DefaultScores {
+		return nil
+	}
+	return &configv1.Plugins{Score: configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "*"}}}}
+}
