@@ -37,9 +37,9 @@ pub struct Backend {
 impl Backend {
     /// A handle without a connection, and what [`link::keep`] needs to provide one.
     pub fn new(settings: config::Backend) -> (Arc<Self>, link::Publisher) {
-        let (publish, state) = watch::channel(State::untried());
+        let (publish, seen) = watch::channel(State::untried());
         let stale = Arc::new(Notify::new());
-        let backend = Arc::new(Self { settings, state, stale: Arc::clone(&stale) });
+        let backend = Arc::new(Self { settings, state: seen, stale: Arc::clone(&stale) });
         (backend, link::Publisher { state: publish, stale })
     }
 

@@ -22,8 +22,8 @@ use std::{
 
 use tokio::time::Instant;
 
-pub use self::{error::CallError, filter::Filtered};
 use self::failures::Failures;
+pub use self::{error::CallError, filter::Filtered};
 use crate::{
     backend::{Backend, info::Known},
     config::ReasonPrefix,

@@ -75,9 +75,9 @@ impl Door {
         let (head, body) = request.into_parts();
         let verb = match served(&head) {
             Ok(verb) => verb,
-            Err((verb, refused)) => {
+            Err((verb, refusal)) => {
                 body::drain(body);
-                return self.refuse(verb, refused);
+                return self.refuse(verb, refusal.status());
             }
         };
         let answered = AssertUnwindSafe(self.answer(verb, &head, body, began)).catch_unwind().await;
@@ -118,14 +118,10 @@ impl Door {
 }
 
 /// The verb that a head asks for, or the refusal and what stands for the verb in metrics.
-fn served(head: &Parts) -> Result<Verb, (&'static str, Refused)> {
+fn served(head: &Parts) -> Result<Verb, (&'static str, Refusal)> {
     let path = head.uri.path();
-    let verb = Verb::of(path).ok_or_else(|| ("none", Refusal::path(path).status()))?;
-    if head.method == Method::POST {
-        Ok(verb)
-    } else {
-        Err((verb.as_str(), Refusal::method(&head.method).status()))
-    }
+    let verb = Verb::of(path).ok_or_else(|| ("none", Refusal::path(path)))?;
+    if head.method == Method::POST { Ok(verb) } else { Err((verb.as_str(), Refusal::method(&head.method))) }
 }
 
 #[cfg(test)]

@@ -129,11 +129,7 @@ fn listen(field: &'static str, address: SocketAddr) -> Result<Bound, ServeError>
     bound.map_err(|source| ServeError::Listen { field, address, source })
 }
 
-fn connect(
-    settings: &config::Backend,
-    known: &Known,
-    links: &mut JoinSet<Infallible>,
-) -> Arc<Backend> {
+fn connect(settings: &config::Backend, known: &Known, links: &mut JoinSet<Infallible>) -> Arc<Backend> {
     let (backend, publisher) = Backend::new(settings.clone());
     let task = link::Task { settings: settings.clone(), known: known.clone(), gateway: host_name() };
     links.spawn(link::keep(task, publisher));

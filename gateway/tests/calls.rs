@@ -1,6 +1,8 @@
 //! Calls as kube-scheduler makes them, against scripted backends on real sockets: what is answered, and what
 //! the backends are asked.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use extender_policy_api::v1alpha1::{NodeView, Scope};
@@ -14,7 +16,11 @@ use support::{
     in_full, node,
 };
 
-const MODES: [(fn(&[&str]) -> String, &str); 2] = [(by_name, "NodeNames"), (in_full, "Nodes")];
+/// Makes a request of these names.
+type Form = fn(&[&str]) -> String;
+
+/// Both forms of a request, and where the reply has the nodes that are left.
+const MODES: [(Form, &str); 2] = [(by_name, "NodeNames"), (in_full, "Nodes")];
 
 fn backend(name: &str, backend: &Scripted, rest: &str) -> String {
     format!("- {{name: {name}, url: 'http://{}', {rest}}}\n", backend.address)
@@ -38,7 +44,8 @@ async fn verdicts_are_merged_in_order_in_both_modes() {
             "FailedAndUnresolvableNodes": {"a": "first: rack is being 100 percent drained"},
             "Error": "",
         });
-        expected[key] = if key == "Nodes" { json!({"metadata": {}, "items": [node("c")]}) } else { json!(["c"]) };
+        expected[key] =
+            if key == "Nodes" { json!({"metadata": {}, "items": [node("c")]}) } else { json!(["c"]) };
         assert_eq!(answer.json(), expected);
     }
 }
@@ -82,7 +89,8 @@ async fn an_empty_list_asks_nobody() {
 /// Every way in which a backend can fail a call, and what the gateway says of it.
 fn faults() -> Vec<(Act, &'static str)> {
     let empty = scored(&support_message(), |_| 0).encode_to_vec();
-    let wrong = extender_policy_api::v1alpha1::ScoreResponse { result: result(7), ..Default::default() };
+    let wrong =
+        extender_policy_api::v1alpha1::ScoreResponse { result: Some(result(7)), ..Default::default() };
     vec![
         (Act::Hang, "no answer within 150ms"),
         (Act::Endless(empty), "no answer within 150ms"),
@@ -112,19 +120,35 @@ async fn every_failure_is_decided_by_the_failure_policy() {
         let bad = Scripted::always(act.clone()).await;
         let good = Scripted::refusing(&["a"], "no", 4).await;
         for (policy, fails) in [("Fail", true), ("Ignore", false)] {
-            let bad = backend("bad", &bad, &format!("filter: {{timeout: 150ms, failurePolicy: {policy}}}, score: {{timeout: 150ms}}"));
+            let bad = backend(
+                "bad",
+                &bad,
+                &format!("filter: {{timeout: 150ms, failurePolicy: {policy}}}, score: {{timeout: 150ms}}"),
+            );
             let good = backend("good", &good, "filter: {}, score: {}");
-            let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{bad}{good}")).await;
+            let gateway =
+                Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{bad}{good}")).await;
             let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
             if fails {
                 let error = answer.error();
-                assert!(error.starts_with(&format!("extender-gateway: backend bad failed filter: {text}")), "{act:.60?}: {error}");
+                assert!(
+                    error.starts_with(&format!("extender-gateway: backend bad failed filter: {text}")),
+                    "{act:.60?}: {error}"
+                );
                 assert!(!error.contains('%') && answer.json().get("NodeNames").is_none(), "{answer:?}");
             } else {
-                assert_eq!((answer.error().as_str(), &answer.json()["NodeNames"]), ("", &json!(["b"])), "{act:?}");
+                assert_eq!(
+                    (answer.error().as_str(), &answer.json()["NodeNames"]),
+                    ("", &json!(["b"])),
+                    "{act:?}"
+                );
             }
             let answer = gateway.post("/prioritize", by_name(&["a", "b"])).await;
-            assert_eq!(answer.json(), json!([{"Host": "a", "Score": 4}, {"Host": "b", "Score": 4}]), "{act:?}");
+            assert_eq!(
+                answer.json(),
+                json!([{"Host": "a", "Score": 4}, {"Host": "b", "Score": 4}]),
+                "{act:?}"
+            );
             assert!(gateway.metrics.text().contains(r#"backend_failures_total{backend="bad",verb="filter""#));
         }
     }
@@ -150,7 +174,10 @@ async fn a_whole_set_backend_sees_the_survivors() {
     let first = Scripted::refusing(&["a"], "no", 0).await;
     let mut whole = info(NodeView::Name);
     whole.verbs[0].scope = Scope::WholeSet as i32;
-    let whole = Scripted::start(whole, |_, message| Act::Message(filtered(&message, &["b"], "crowded").encode_to_vec())).await;
+    let whole = Scripted::start(whole, |_, message| {
+        Act::Message(filtered(&message, &["b"], "crowded").encode_to_vec())
+    })
+    .await;
     let gateway = Gateway::start(&format!(
         "nodes: {{source: Request}}\nbackends:\n{}{}",
         backend("first", &first, "filter: {}"),
@@ -166,11 +193,14 @@ async fn a_whole_set_backend_sees_the_survivors() {
 async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
     let slow = Scripted::always(Act::Hang).await;
     let configured = backend("slow", &slow, "filter: {timeout: 60s}");
-    let gateway =
-        Gateway::start(&format!("timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\nbackends:\n{configured}"
+    ))
+    .await;
     let mut client = Client::connect(gateway.address).await;
     let body = by_name(&["a"]);
-    let head = format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let head =
+        format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     client.write(head.as_bytes()).await;
     while slow.asked("Filter").is_empty() {
         tokio::task::yield_now().await;
@@ -244,40 +274,59 @@ async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
     assert_eq!(told[0].facts.as_ref().unwrap().labels["name"], "a");
 }
 
+static LARGE: [u8; (1 << 20) + 1] = [b' '; (1 << 20) + 1];
+
+/// Method, path, body; status, and the beginning of what is said.
+const BAD_CALLS: [(&str, &str, &[u8], u16, &str); 11] = [
+    ("POST", "/filter", b"{", 200, "bad request: malformed JSON: expected a key in quotes"),
+    ("POST", "/filter", br#"{"NodeNames":["a"]}"#, 200, "bad request: the request has no Pod"),
+    ("POST", "/filter", br#"{"Pod":{}}"#, 200, "bad request: the request has neither Nodes"),
+    ("POST", "/filter", br#"{"Pod":{"metadata":7},"NodeNames":[]}"#, 200, "bad request: Pod: "),
+    ("POST", "/filter", &LARGE, 200, "the request has more than 1048576 bytes; raise extender"),
+    ("POST", "/prioritize", b"{", 400, "bad request: malformed JSON"),
+    ("POST", "/prioritize", &LARGE, 413, "the request has more than 1048576 bytes"),
+    ("POST", "/preempt", b"{}", 501, "preempt is not supported by this version"),
+    ("POST", "/bind", b"{}", 200, "bind is not supported by this version"),
+    ("POST", "/nothing", b"{}", 404, "no verb at /nothing"),
+    ("GET", "/filter", b"", 405, "method GET is not served"),
+];
+
 #[tokio::test]
 async fn bad_calls_get_an_answer_in_the_form_of_their_verb() {
-    let backend_ = Scripted::refusing(&[], "", 0).await;
-    let configured = backend("only", &backend_, "filter: {}, score: {}");
+    let accepting = Scripted::refusing(&[], "", 0).await;
+    let configured = backend("only", &accepting, "filter: {}, score: {}");
     let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
     let mut client = Client::connect(gateway.address).await;
-    let large = vec![b' '; (1 << 20) + 1];
-    let bad_node = r#"{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"},"status":{"capacity":{"cpu":"x"}}}]}}"#;
-    for (method, path, body, status, text) in [
-        ("POST", "/filter", &b"{"[..], 200, "extender-gateway: bad request: malformed JSON: expected a key in quotes"),
-        ("POST", "/filter", br#"{"NodeNames":["a"]}"#, 200, "extender-gateway: bad request: the request has no Pod"),
-        ("POST", "/filter", br#"{"Pod":{}}"#, 200, "extender-gateway: bad request: the request has neither Nodes"),
-        ("POST", "/filter", br#"{"Pod":{"metadata":7},"NodeNames":[]}"#, 200, "extender-gateway: bad request: Pod: "),
-        ("POST", "/filter", &large, 200, "extender-gateway: the request has more than 1048576 bytes; raise extender"),
-        ("POST", "/prioritize", b"{", 400, "extender-gateway: bad request: malformed JSON"),
-        ("POST", "/prioritize", &large, 413, "extender-gateway: the request has more than 1048576 bytes"),
-        ("POST", "/preempt", b"{}", 501, "extender-gateway: preempt is not supported by this version"),
-        ("POST", "/bind", b"{}", 200, "extender-gateway: bind is not supported by this version"),
-        ("POST", "/nothing", b"{}", 404, "extender-gateway: no verb at /nothing"),
-        ("GET", "/filter", b"", 405, "extender-gateway: method GET is not served"),
-    ] {
+    for (method, path, body, status, text) in BAD_CALLS {
         let answer = client.send(method, path, body).await;
         assert_eq!(answer.status, status, "{path}");
-        let said = match status {
-            200 => answer.error(),
-            _ => {
-                assert!(answer.body.is_empty(), "{answer:?}");
-                answer.header("x-extender-gateway-error").unwrap().to_owned()
-            }
+        let said = if status == 200 {
+            answer.error()
+        } else {
+            assert!(answer.body.is_empty(), "{answer:?}");
+            answer.header("x-extender-gateway-error").unwrap().to_owned()
         };
-        assert!(said.starts_with(text), "{path}: {said}");
+        assert!(said.starts_with(&format!("extender-gateway: {text}")), "{path}: {said}");
     }
-    let named = backend("facts", &backend_, "filter: {}");
-    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{named}")).await;
-    assert_eq!(gateway.post("/filter", bad_node).await.error(), "", "a view of names alone does not read the node");
-    assert_eq!(client.post("/filter", by_name(&["a"]).as_bytes()).await.status, 200, "the connection lives on");
+    let answer = client.post("/filter", by_name(&["a"]).as_bytes()).await;
+    assert_eq!(answer.json()["NodeNames"], json!(["a"]), "the connection lives on");
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
+    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+        Act::Message(filtered(&message, &[], "").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let body =
+        r#"{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"},"status":{"capacity":{"cpu":"x"}}}]}}"#;
+    let error = gateway.post("/filter", body).await.error();
+    assert!(error.starts_with("extender-gateway: bad request: node a: Node.status.capacity.cpu"), "{error}");
+    let error = gateway.post("/filter", by_name(&["a"])).await.error();
+    assert!(
+        error.starts_with("extender-gateway: backend facts failed filter: wants facts about nodes"),
+        "{error}"
+    );
 }

@@ -81,7 +81,7 @@ pub fn totals(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
         let factor = exact.factor(share.denominator);
         for (rank, &score) in ballot.scores.iter().enumerate() {
             let at = ballot.nodes.as_ref().map_or(rank, |nodes| nodes[rank] as usize);
-            exact.add(&mut sums[at], share.numerator(score), &factor);
+            Exact::add(&mut sums[at], share.numerator(score), &factor);
         }
     }
     sums.into_iter().map(|sum| sum.map(|sum| exact.round(sum))).collect()

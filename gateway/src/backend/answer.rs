@@ -25,7 +25,11 @@ pub fn filter(message: Bytes, count: u32) -> Result<Answered<Vec<Refusal>>, Back
     let mut refused = vec![false; if rejections.is_empty() { 0 } else { count as usize }];
     for at in rejections.iter().flat_map(|rejection| &rejection.positions) {
         match refused.get_mut(*at as usize) {
-            None => return Err(malformed(format!("position {at} is out of range: {count} nodes were asked about"))),
+            None => {
+                return Err(malformed(format!(
+                    "position {at} is out of range: {count} nodes were asked about"
+                )));
+            }
             Some(true) => return Err(malformed(format!("position {at} is refused twice"))),
             Some(fresh) => *fresh = true,
         }
@@ -79,8 +83,8 @@ mod tests {
     use api::{Rejection, Scores};
     use proptest::prelude::*;
 
-    fn result(evaluated: u32) -> Option<api::Result> {
-        Some(api::Result { evaluated, miss: 0, revision: "r1".into() })
+    fn result(evaluated: u32) -> api::Result {
+        api::Result { evaluated, miss: 0, revision: "r1".into() }
     }
 
     fn rejection(positions: &[u32]) -> Rejection {
@@ -92,10 +96,16 @@ mod tests {
         let answer = |result, rejections| FilterResponse { result, rejections, scores: None };
         for (answer, detail) in [
             (FilterResponse::default(), "the answer has no result"),
-            (answer(result(0), vec![]), "0 nodes were evaluated, 3 were asked about"),
-            (answer(result(4), vec![]), "4 nodes were evaluated, 3 were asked about"),
-            (answer(result(3), vec![rejection(&[3])]), "position 3 is out of range: 3 nodes were asked about"),
-            (answer(result(3), vec![rejection(&[1]), rejection(&[0, 1])]), "position 1 is refused twice"),
+            (answer(Some(result(0)), vec![]), "0 nodes were evaluated, 3 were asked about"),
+            (answer(Some(result(4)), vec![]), "4 nodes were evaluated, 3 were asked about"),
+            (
+                answer(Some(result(3)), vec![rejection(&[3])]),
+                "position 3 is out of range: 3 nodes were asked about",
+            ),
+            (
+                answer(Some(result(3)), vec![rejection(&[1]), rejection(&[0, 1])]),
+                "position 1 is refused twice",
+            ),
             (
                 answer(Some(api::Result { miss: 1, ..Default::default() }), vec![]),
                 "the backend does not know nodes inline, which every backend must",
@@ -104,23 +114,28 @@ mod tests {
             let failure = filter(answer.encode_to_vec().into(), 3).unwrap_err();
             assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
         }
-        let kept = filter(answer(result(3), vec![rejection(&[0, 2])]).encode_to_vec().into(), 3).unwrap();
+        let kept =
+            filter(answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(), 3).unwrap();
         assert_eq!((kept.value[0].positions.as_slice(), kept.revision.as_str()), (&[0, 2][..], "r1"));
     }
 
     #[test]
     fn a_score_answer_that_breaks_the_contract_is_a_failure() {
-        let answer = |result, values: &[i32]| ScoreResponse { result, scores: Some(Scores { values: values.into() }) };
+        let answer =
+            |result, values: &[i32]| ScoreResponse { result, scores: Some(Scores { values: values.into() }) };
         for (answer, detail) in [
-            (ScoreResponse { result: result(2), scores: None }, "the answer has no scores"),
-            (answer(result(2), &[1]), "1 scores for 2 nodes"),
-            (answer(result(2), &[1, 2, 3]), "3 scores for 2 nodes"),
+            (ScoreResponse { result: Some(result(2)), scores: None }, "the answer has no scores"),
+            (answer(Some(result(2)), &[1]), "1 scores for 2 nodes"),
+            (answer(Some(result(2)), &[1, 2, 3]), "3 scores for 2 nodes"),
             (answer(None, &[1, 2]), "the answer has no result"),
         ] {
             let failure = score(answer.encode_to_vec().into(), 2).unwrap_err();
             assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
         }
-        assert_eq!(score(answer(result(2), &[-1, 7]).encode_to_vec().into(), 2).unwrap().value, [-1, 7]);
+        assert_eq!(
+            score(answer(Some(result(2)), &[-1, 7]).encode_to_vec().into(), 2).unwrap().value,
+            [-1, 7]
+        );
     }
 
     proptest! {

@@ -103,7 +103,7 @@ fn timeout(within: Duration) -> HeaderValue {
 async fn answer(response: Response<RecvStream>) -> Result<Bytes, BackendFailure> {
     let (head, mut body) = response.into_parts();
     if head.status != StatusCode::OK {
-        return Err(not_grpc(format!("HTTP status {}", head.status.as_u16())));
+        return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())));
     }
     // An error without a message comes with the status among the headers.
     if head.headers.contains_key("grpc-status") {
@@ -111,7 +111,7 @@ async fn answer(response: Response<RecvStream>) -> Result<Bytes, BackendFailure>
     }
     let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
     if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
-        return Err(not_grpc("another content type".to_owned()));
+        return Err(not_grpc("another content type"));
     }
     let framed = read(&mut body).await?;
     let trailers = body.trailers().await.map_err(|error| broken(&error))?;
@@ -173,7 +173,11 @@ fn ok(headers: &HeaderMap) -> Result<(), BackendFailure> {
 /// A status as `CODE: message`, on one line and not endless: it may reach a pod's condition.
 fn said(status: &Status) -> String {
     let message = reason::one_line(status.message(), reason::LONGEST);
-    if message.is_empty() { code(status.code()).to_owned() } else { format!("{}: {message}", code(status.code())) }
+    if message.is_empty() {
+        code(status.code()).to_owned()
+    } else {
+        format!("{}: {message}", code(status.code()))
+    }
 }
 
 /// The name of a code as the gRPC specification writes it.
@@ -215,7 +219,7 @@ fn malformed(detail: &str) -> BackendFailure {
     BackendFailure::new(FailureKind::Malformed, detail)
 }
 
-fn not_grpc(what: String) -> BackendFailure {
+fn not_grpc(what: &str) -> BackendFailure {
     BackendFailure::new(FailureKind::Malformed, format!("the answer is not gRPC: {what}"))
 }
 

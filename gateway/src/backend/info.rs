@@ -7,9 +7,7 @@ use extender_gateway_core::{
     filter::Turn,
     score::{Direction, Normalization, Range},
 };
-use extender_policy_api::v1alpha1::{
-    self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo,
-};
+use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
 use super::row::RowView;
 use crate::{
@@ -139,17 +137,25 @@ impl Reader<'_> {
         {
             return Err(unsuitable(format!("declares scores from {least} to {largest}, which is no range")));
         }
-        Ok(ScorePlan { nodes: self.nodes(verb)?, range, normalization: normalization(verb, range, settings)? })
+        Ok(ScorePlan {
+            nodes: self.nodes(verb)?,
+            range,
+            normalization: normalization(verb, range, settings)?,
+        })
     }
 
     /// What the backend declares about a verb, if it can be used at all.
     fn verb(&self, wanted: Verb, name: &str) -> Result<&VerbInfo, BackendFailure> {
         let GetInfoResponse { api_version, requires, verbs, .. } = self.response;
         if api_version != API_VERSION {
-            return Err(unsuitable(format!("speaks \"{api_version}\", this gateway speaks \"{API_VERSION}\"")));
+            return Err(unsuitable(format!(
+                "speaks \"{api_version}\", this gateway speaks \"{API_VERSION}\""
+            )));
         }
         if let Some(required) = requires.first() {
-            return Err(unsuitable(format!("requires \"{required}\", which this version of the gateway does not know")));
+            return Err(unsuitable(format!(
+                "requires \"{required}\", which this version of the gateway does not know"
+            )));
         }
         let missing = || unsuitable(format!("does not serve {name}; leave {name} out of its configuration"));
         verbs.iter().find(|verb| verb.verb == wanted as i32).ok_or_else(missing)
@@ -158,7 +164,10 @@ impl Reader<'_> {
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
         let rows = view.and_then(|view| RowView::new(view, prefixes(self.response))).ok_or_else(|| {
-            unsuitable(format!("asks for node view {}, which this version of the gateway does not know", verb.node_view))
+            unsuitable(format!(
+                "asks for node view {}, which this version of the gateway does not know",
+                verb.node_view
+            ))
         })?;
         if rows != RowView::Name && matches!(self.known.source, NodeSource::NamesOnly) {
             return Err(unsuitable(
@@ -189,20 +198,25 @@ fn normalization(
         Ok(api::Normalization::Max) => Normalize::Max,
         Ok(api::Normalization::MinMax) => Normalize::MinMax,
         Err(_) => {
-            let detail = format!("declares normalization {}, which this gateway does not know", verb.normalization);
+            let detail =
+                format!("declares normalization {}, which this gateway does not know", verb.normalization);
             return Err(unsuitable(detail));
         }
     };
     let reversed = settings.and_then(|settings| settings.reversed).unwrap_or(verb.reversed);
     let direction = if reversed { Direction::LeastIsBest } else { Direction::LargestIsBest };
     match settings.and_then(|settings| settings.normalize).unwrap_or(declared) {
-        Normalize::None if reversed => Err(unsuitable("has reversed scores, which need a normalization".to_owned())),
+        Normalize::None if reversed => {
+            Err(unsuitable("has reversed scores, which need a normalization".to_owned()))
+        }
         Normalize::None => Ok(Normalization::None),
         Normalize::Max => Ok(Normalization::Max(direction)),
         Normalize::MinMax => Ok(Normalization::MinMax(direction)),
         Normalize::Range => match (range.least, range.largest) {
             (Some(least), Some(largest)) if least < largest => Ok(Normalization::Range(direction)),
-            _ => Err(unsuitable("declares no score_min < score_max, which normalization Range needs".to_owned())),
+            _ => Err(unsuitable(
+                "declares no score_min < score_max, which normalization Range needs".to_owned(),
+            )),
         },
     }
 }

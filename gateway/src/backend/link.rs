@@ -5,12 +5,7 @@
 //! growing pauses. Calls never wait for any of this: they see the connection that is there, or why there is
 //! none.
 
-use std::{
-    convert::Infallible,
-    io,
-    sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
@@ -59,7 +54,7 @@ pub struct Link {
 /// The URIs of the verbs.
 #[derive(Debug)]
 pub struct Paths {
-    /// Of GetInfo.
+    /// Of `GetInfo`.
     pub info: Uri,
     /// Of Filter.
     pub filter: Uri,
@@ -197,7 +192,7 @@ impl Session<'_> {
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
         let (requests, connection) = connect(&self.task.settings.url).await?;
         tokio::select! {
-            ended = connection => Err(closed(&ended.err())),
+            ended = connection => Err(closed(ended.err().as_ref())),
             failed = self.refresh(requests) => failed,
         }
     }
@@ -211,14 +206,17 @@ impl Session<'_> {
         loop {
             match self.shake_hands(&connection, &paths).await {
                 // A slow answer is no news about a backend that has answered before.
-                Err(failure) if self.greeted && failure.kind == FailureKind::Late && missed < MISSED => missed += 1,
+                Err(failure) if self.greeted && failure.kind == FailureKind::Late && missed < MISSED => {
+                    missed += 1;
+                }
                 Err(failure) => return Err(failure),
                 Ok(response) => {
                     missed = 0;
                     if latest.as_ref() != Some(&response) {
                         let info = Info::read(response.clone(), settings.score.as_ref(), &self.task.known);
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
-                        self.publisher.up(self.task, Link { connection: connection.clone(), info, head, paths });
+                        self.publisher
+                            .up(self.task, Link { connection: connection.clone(), info, head, paths });
                         latest = Some(response);
                     }
                     self.greeted = true;
@@ -243,9 +241,14 @@ impl Session<'_> {
         let mut framed = Vec::new();
         grpc::put_prefix(request.encoded_len(), &mut framed)?;
         request.encode_raw(&mut framed);
-        let answer = grpc::unary(connection, &paths.info, [framed.into()], PATIENCE).await.map_err(handshake)?;
+        let answer = grpc::unary(connection, &paths.info, [framed.into()], PATIENCE)
+            .await
+            .map_err(|failure| handshake(&failure))?;
         GetInfoResponse::decode(answer).map_err(|error| {
-            handshake(BackendFailure::new(FailureKind::Malformed, format!("the answer cannot be decoded ({error})")))
+            handshake(&BackendFailure::new(
+                FailureKind::Malformed,
+                format!("the answer cannot be decoded ({error})"),
+            ))
         })
     }
 }
@@ -253,7 +256,8 @@ impl Session<'_> {
 type Connected = (SendRequest<Bytes>, Connection<TcpStream, Bytes>);
 
 async fn connect(url: &config::BackendUrl) -> Result<Connected, BackendFailure> {
-    let late = |_| unreachable(format!("cannot connect to {}: no answer within {PATIENCE:?}", url.authority()));
+    let late =
+        |_| unreachable(format!("cannot connect to {}: no answer within {PATIENCE:?}", url.authority()));
     timeout(PATIENCE, open(url)).await.map_err(late)?
 }
 
@@ -272,18 +276,18 @@ async fn open(url: &config::BackendUrl) -> Result<Connected, BackendFailure> {
         .max_header_list_size(16 << 10)
         .handshake(stream)
         .await
-        .map_err(|error| closed(&Some(error)))
+        .map_err(|error| closed(Some(&error)))
 }
 
-fn closed(error: &Option<h2::Error>) -> BackendFailure {
-    let detail = match error.as_ref().and_then(h2::Error::reason) {
+fn closed(error: Option<&h2::Error>) -> BackendFailure {
+    let detail = match error.and_then(h2::Error::reason) {
         Some(reason) if reason != h2::Reason::NO_ERROR => format!("the connection was closed: {reason}"),
         _ => "the connection was closed".to_owned(),
     };
     BackendFailure::new(FailureKind::Reset, detail)
 }
 
-fn handshake(failure: BackendFailure) -> BackendFailure {
+fn handshake(failure: &BackendFailure) -> BackendFailure {
     BackendFailure::new(failure.kind, format!("the handshake failed: {}", failure.detail))
 }
 

@@ -225,7 +225,10 @@ mod tests {
                 assert_eq!((&filter.call, &filter.pod), (&score.call, &score.pod));
                 let call = filter.call.unwrap();
                 assert_eq!((call.id.as_str(), call.purpose), ("c-1", Purpose::Decide as i32));
-                assert_eq!((call.gateway.as_str(), call.backend.as_str(), &call.args[..]), ("gateway-0", "racks", &b"{}"[..]));
+                assert_eq!(
+                    (call.gateway.as_str(), call.backend.as_str(), &call.args[..]),
+                    ("gateway-0", "racks", &b"{}"[..])
+                );
                 assert_eq!(filter.pod.unwrap().raw_json, json);
                 let whole = (u32::try_from(expected.len()).unwrap(), expected.to_vec());
                 assert_eq!(names(filter.nodes), whole);

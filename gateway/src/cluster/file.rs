@@ -1,9 +1,9 @@
 //! Keeps the node table fed from a file, for trying things out without a cluster.
 //!
-//! The file is what `kubectl get nodes -o yaml` or `-o json` writes, or nodes as YAML documents or as a JSON
-//! array. It is looked at twice a second and read again when it is another one: written anew, renamed over, or
-//! behind another symlink. It is read when it has rested for one look, so that a file is not caught half written.
-//! A file that cannot be used changes nothing but the log.
+//! The file is what `kubectl get nodes -o yaml` or `-o json` writes, or nodes as YAML documents or as a
+//! JSON array. It is looked at twice a second and read again when it is another one: written anew, renamed
+//! over, or behind another symlink. It is read when it has rested for one look, so that a file is not
+//! caught half written. A file that cannot be used changes nothing but the log.
 
 mod content;
 
@@ -32,7 +32,8 @@ const LOOK: Duration = Duration::from_millis(500);
 pub enum FileError {
     /// It cannot be read at all.
     #[error(
-        "the node file {path} cannot be read: {source}; name a readable file, such as one written by `kubectl get nodes -o yaml`"
+        "the node file {path} cannot be read: {source}; name a readable file, such as one written by \
+         `kubectl get nodes -o yaml`"
     )]
     Unreadable {
         /// Where it should be.

@@ -52,9 +52,9 @@ impl NodeTable {
         Self::default()
     }
 
-    /// Makes sure that there are rows in this view, and says where; a view that is registered already keeps its
-    /// place. Known nodes get their rows at once. Only the first view with JSON has to wait until the source
-    /// has brought the nodes once more: [`NodeTable::complete`].
+    /// Makes sure that there are rows in this view, and says where; a view that is registered already keeps
+    /// its place. Known nodes get their rows at once. Only the first view with JSON has to wait until the
+    /// source has brought the nodes once more: [`NodeTable::complete`].
     pub fn register(&self, view: RowView) -> ViewId {
         let mut stock = self.lock_stock();
         if let Some(place) = stock.place_of(&view) {
@@ -68,8 +68,8 @@ impl NodeTable {
         ViewId(place)
     }
 
-    /// Takes a node as it is now. Calls notice nothing unless its rows change: a heartbeat changes the rows of
-    /// views with JSON alone.
+    /// Takes a node as it is now. Calls notice nothing unless its rows change: a heartbeat changes the rows
+    /// of views with JSON alone.
     pub fn apply(&self, json: &[u8]) -> Result<Change, ObjectError> {
         let object = node::parse(json)?;
         let mut stock = self.lock_stock();
@@ -97,8 +97,8 @@ impl NodeTable {
         Relist::new(self.lock_stock().wants_raw())
     }
 
-    /// Takes exactly the nodes of this list: whatever is not in it goes, all in one step for the calls. From now
-    /// on the table is synced.
+    /// Takes exactly the nodes of this list: whatever is not in it goes, all in one step for the calls.
+    /// From now on the table is synced.
     pub fn replace(&self, relist: Relist) {
         let mut stock = self.lock_stock();
         if stock.replace(relist) != Change::Unchanged {
@@ -110,8 +110,8 @@ impl NodeTable {
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
 
-    /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never hold
-    /// it across an await.
+    /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never
+    /// hold it across an await.
     pub fn read(&self) -> TableRead<'_> {
         TableRead { columns: self.columns.read().unwrap_or_else(PoisonError::into_inner) }
     }
@@ -146,13 +146,14 @@ impl NodeTable {
         }
     }
 
-    /// The changes from here on. Taken before [`NodeTable::read`], it misses none that the reader has not seen.
+    /// The changes from here on. Taken before [`NodeTable::read`], it misses none that the reader has not
+    /// seen.
     pub fn changes(&self) -> Changes {
         Changes::new(self.changes.subscribe())
     }
 
-    /// Becomes true, once, when a view wants JSON. The source then brings the nodes once more, because the table
-    /// has not kept it.
+    /// Becomes true, once, when a view wants JSON. The source then brings the nodes once more, because the
+    /// table has not kept it.
     pub fn raw_wanted(&self) -> watch::Receiver<bool> {
         self.raw_wanted.subscribe()
     }
@@ -184,8 +185,8 @@ pub struct TableRead<'t> {
 }
 
 impl TableRead<'_> {
-    /// The node's entry for a `NodeRows` message in this view; `None` when the node, or its JSON where that is
-    /// wanted, is not known yet.
+    /// The node's entry for a `NodeRows` message in this view; `None` when the node, or its JSON where that
+    /// is wanted, is not known yet.
     pub fn entry(&self, name: &str, view: ViewId) -> Option<&[u8]> {
         self.columns.get(view.0)?.get(name).map(|row| &**row)
     }

@@ -1,9 +1,9 @@
 //! Keeps the node table fed from kube-apiserver.
 //!
-//! Each node goes as its own JSON through [`crate::object::node`], like a node from a call or a file: the typed
-//! clients' node is never built. The nodes are listed in pages and then watched; kube's watcher resumes where it
-//! was, lists again when it must, and waits longer after each failure. While the apiserver is away the table
-//! keeps what it knows.
+//! Each node goes as its own JSON through [`crate::object::node`], like a node from a call or a file: the
+//! typed clients' node is never built. The nodes are listed in pages and then watched; kube's watcher
+//! resumes where it was, lists again when it must, and waits longer after each failure. While the apiserver
+//! is away the table keeps what it knows.
 
 mod connect;
 mod raw_node;

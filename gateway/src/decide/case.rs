@@ -53,7 +53,9 @@ impl Told {
         let Asked::Some(nodes) = asked else { return self.encoded.all.clone() };
         let rank = |node: &u32| match &self.known {
             None => *node as usize,
-            Some(known) => known.binary_search(node).expect("nobody is asked about nodes that cannot be told"),
+            Some(known) => {
+                known.binary_search(node).expect("nobody is asked about nodes that cannot be told")
+            }
         };
         let nodes: Vec<usize> = nodes.iter().map(rank).collect();
         if nodes.len() == self.encoded.all.count as usize {
@@ -136,10 +138,10 @@ impl<'c> Case<'c> {
             return Ok(Ok(self.by_name()));
         }
         if let Offer::Objects(_) = self.call.request.offer {
-            return self.from_request(&view.rows).map(Ok);
+            return self.read_from_request(&view.rows).map(Ok);
         }
         match (self.table, view.column) {
-            (Some(table), Some(column)) => Ok(Ok(self.from_table(table, column).await)),
+            (Some(table), Some(column)) => Ok(Ok(self.read_from_table(table, column).await)),
             _ => Ok(Err(no_facts())),
         }
     }
@@ -153,7 +155,7 @@ impl<'c> Case<'c> {
         Told { encoded: rows.finish(), known: None, unknown: Vec::new() }
     }
 
-    fn from_request(&self, view: &RowView) -> Result<Told, CallError> {
+    fn read_from_request(&self, view: &RowView) -> Result<Told, CallError> {
         let names = &self.call.request.names;
         let mut rows = Rows::with_capacity(names.count() as usize, ROW_GUESS);
         for node in 0..names.count() {
@@ -166,7 +168,7 @@ impl<'c> Case<'c> {
     }
 
     /// Rows of the table; waits a moment for those that are not there.
-    async fn from_table(&self, table: &NodeTable, column: ViewId) -> Told {
+    async fn read_from_table(&self, table: &NodeTable, column: ViewId) -> Told {
         loop {
             // Taken first, so that a change between the look and the wait is not missed.
             let mut changes = table.changes();

@@ -66,7 +66,9 @@ impl fmt::Display for CallError {
                 "extender-gateway: no node is left, and 1 node is not yet known to the gateway".to_owned()
             }
             Self::NotYetKnown { nodes } => {
-                format!("extender-gateway: no node is left, and {nodes} nodes are not yet known to the gateway")
+                format!(
+                    "extender-gateway: no node is left, and {nodes} nodes are not yet known to the gateway"
+                )
             }
         };
         f.write_str(&reason::one_line(&text, LONGEST))

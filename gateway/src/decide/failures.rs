@@ -19,9 +19,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Failures {
     metrics: Arc<Metrics>,
-    /// By backend and verb: when the last line was written, and how many were not since.
-    said: Mutex<HashMap<(String, &'static str), (Instant, u64)>>,
+    /// By backend and verb.
+    said: Mutex<HashMap<(String, &'static str), Said>>,
 }
+
+/// When the last line was written, and how many were not since.
+type Said = (Instant, u64);
 
 /// What became of a failure, as the log says it.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +37,7 @@ pub(super) enum Consequence {
 
 impl Failures {
     /// None yet.
-    pub fn new(metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         Self { metrics, said: Mutex::default() }
     }
 

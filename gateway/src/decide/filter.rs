@@ -59,7 +59,8 @@ impl Decider {
             }
         }
         let deadline = call.began + self.budget;
-        let verdict = self.fold(&case, (call, deadline), &participants, FilterFold::begin(count, seats)).await;
+        let verdict =
+            self.fold(&case, (call, deadline), &participants, FilterFold::begin(count, seats)).await;
         self.conclude(&participants, verdict)
     }
 
@@ -108,7 +109,8 @@ impl Decider {
 
     fn count_unknown(&self, rejected: &Rejected) {
         let unknown = |group: &u32| matches!(rejected.groups[*group as usize].by, By::Unknown(_));
-        self.metrics.unknown_nodes(rejected.nodes.iter().flatten().filter(|group| unknown(group)).count() as u64);
+        self.metrics
+            .unknown_nodes(rejected.nodes.iter().flatten().filter(|group| unknown(group)).count() as u64);
     }
 
     fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {

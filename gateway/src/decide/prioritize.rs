@@ -46,7 +46,12 @@ impl Decider {
             match answer {
                 Ok(ballot) => ballots.extend(ballot.map(|ballot| self.clamp(participant, ballot))),
                 Err(failure) => {
-                    self.failures.record(participant.backend, "score", &failure, (call, Consequence::LeftOut));
+                    self.failures.record(
+                        participant.backend,
+                        "score",
+                        &failure,
+                        (call, Consequence::LeftOut),
+                    );
                 }
             }
         }

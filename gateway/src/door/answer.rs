@@ -106,9 +106,12 @@ impl Refusal {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
         let text = self.text.replace(|c: char| !c.is_ascii(), "?");
-        headers.extend(HeaderValue::from_str(&text).ok().map(|text| (REASON.parse().ok(), text)).and_then(
-            |(name, text): (Option<header::HeaderName>, _)| name.map(|name| (name, text)),
-        ));
+        headers.extend(
+            HeaderValue::from_str(&text)
+                .ok()
+                .map(|text| (REASON.parse().ok(), text))
+                .and_then(|(name, text): (Option<header::HeaderName>, _)| name.map(|name| (name, text))),
+        );
         Refused { response, outcome: self.outcome, text: self.text }
     }
 }

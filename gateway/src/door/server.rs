@@ -17,7 +17,7 @@ use super::Door;
 /// How long a connection may go without a complete request head. More than the 90 seconds for which
 /// kube-scheduler keeps idle connections: a connection that closes while a request is on its way fails that
 /// request.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE: Duration = Duration::from_mins(2);
 /// The pause after a failed accept, which is most often a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long calls that are under way may take when the gateway stops.

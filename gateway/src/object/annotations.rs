@@ -1,8 +1,8 @@
 //! Which annotations a backend wants among the facts.
 
-/// `GetInfoResponse.annotation_prefixes` in a canonical form: two lists that want the same annotations because
-/// they differ in order, repetition or a prefix that another one covers are equal, and share their encodings.
-/// The default wants none.
+/// `GetInfoResponse.annotation_prefixes` in a canonical form: two lists that want the same annotations
+/// because they differ in order, repetition or a prefix that another one covers are equal, and share their
+/// encodings. The default wants none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct AnnotationPrefixes(Vec<String>);
 

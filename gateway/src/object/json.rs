@@ -1,5 +1,6 @@
-//! JSON values as Go's `encoding/json` reads them into Kubernetes types: `null` is the zero value, whether it
-//! stands for a string, a list, an entry of a list, a map or an object. Strings are borrowed where they can be.
+//! JSON values as Go's `encoding/json` reads them into Kubernetes types: `null` is the zero value, whether
+//! it stands for a string, a list, an entry of a list, a map or an object. Strings are borrowed where they
+//! can be.
 
 use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
 
@@ -156,7 +157,8 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// For an object: `null` is the default, and a list is refused, which serde would take for the fields in order.
+/// For an object: `null` is the default, and a list is refused, which serde would take for the fields in
+/// order.
 pub(super) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -12,8 +12,8 @@ use super::{
     read,
 };
 
-/// A node as far as the facts need it, borrowed from its JSON. Images, addresses and managed fields, most of a
-/// node's bytes, are skipped unread. Mirrors `corev1.Node`.
+/// A node as far as the facts need it, borrowed from its JSON. Images, addresses and managed fields, most
+/// of a node's bytes, are skipped unread. Mirrors `corev1.Node`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ObjectNode<'a> {

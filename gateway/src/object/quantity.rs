@@ -1,8 +1,8 @@
 //! Kubernetes quantities ("100m", "1Gi", "1e3", "0.5"), by the rules of apimachinery's `resource.Quantity`.
 //!
-//! A [`Quantity`] is a whole number of nanos, the finest unit that apimachinery keeps: finer amounts are rounded
-//! away from zero when they are read, as `ParseQuantity` does. Amounts past 2^127 nanos (1.7e29) are held
-//! at that; every reader of them is an `i64` that has long been full.
+//! A [`Quantity`] is a whole number of nanos, the finest unit that apimachinery keeps: finer amounts are
+//! rounded away from zero when they are read, as `ParseQuantity` does. Amounts past 2^127 nanos (1.7e29)
+//! are held at that; every reader of them is an `i64` that has long been full.
 
 use std::fmt;
 
@@ -26,13 +26,14 @@ pub struct Quantity {
 /// A text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a quantity: write a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei, or an exponent, such as 100m, 2, 1.5Gi or 1e3"
+    "{0:?} is not a quantity: write a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, \
+     Pi, Ei, or an exponent, such as 100m, 2, 1.5Gi or 1e3"
 )]
 pub struct QuantityError(String);
 
 impl Quantity {
-    /// Reads a quantity. Mirrors `resource.ParseQuantity`, its leniency included: `.5`, `5.`, `+1`, and a sign,
-    /// point or suffix without digits, which is zero.
+    /// Reads a quantity. Mirrors `resource.ParseQuantity`, its leniency included: `.5`, `5.`, `+1`, and a
+    /// sign, point or suffix without digits, which is zero.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = Parts::split(text).ok_or_else(|| QuantityError(text.to_owned()))?;
         Ok(Self { nanos: parts.nanos() })
@@ -44,8 +45,8 @@ impl Quantity {
         saturate(divide_away_from_zero(self.nanos, NANOS_A_MILLI))
     }
 
-    /// Whole units, rounded away from zero, saturating. Mirrors `Quantity.Value`, which wraps or gives 0 where
-    /// this one saturates.
+    /// Whole units, rounded away from zero, saturating. Mirrors `Quantity.Value`, which wraps or gives 0
+    /// where this one saturates.
     pub fn value(self) -> i64 {
         saturate(divide_away_from_zero(self.nanos, NANOS))
     }

@@ -48,9 +48,9 @@ impl Container<'_> {
 }
 
 impl Demand<'_, '_> {
-    /// Mirrors `PodRequests` of k8s.io/component-helpers/resource 1.36 for a pod that has not been placed: what
-    /// a resize left in its status is not looked at. `pods` is 1, because a pod takes one of the places that a
-    /// node offers.
+    /// Mirrors `PodRequests` of k8s.io/component-helpers/resource 1.36 for a pod that has not been placed:
+    /// what a resize left in its status is not looked at. `pods` is 1, because a pod takes one of the
+    /// places that a node offers.
     pub(super) fn resources(&self) -> Resources {
         let mut total = self.of_containers();
         for (name, quantity) in self.pod_level.requests.iter().filter(|(name, _)| counts_for_the_pod(name)) {
@@ -74,7 +74,6 @@ impl Demand<'_, '_> {
             if container.is_sidecar() {
                 total.add(&running);
                 sidecars.add(&running);
-                peak.raise_to(&sidecars);
             } else {
                 running.add(&sidecars);
                 peak.raise_to(&running);

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use axum::{Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse, routing::get};
+use axum::{
+    Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse,
+    routing::get,
+};
 
 use super::Metrics;
 

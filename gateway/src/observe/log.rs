@@ -1,5 +1,7 @@
 //! The log: one line a fact, on standard error, so that standard output holds only what scripts read.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 /// Which lines are written when `RUST_LOG` does not say: ours, and warnings of the libraries.
@@ -8,5 +10,6 @@ const USUAL: &str = "warn,extender_gateway=info";
 /// Begins to write the log. Call it once.
 pub fn init() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
 }

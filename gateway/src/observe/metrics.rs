@@ -48,7 +48,8 @@ impl Metrics {
     /// All at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("extender_gateway");
-        let metrics = (Family::default(), Family::default(), Family::default(), Counter::default(), Counter::default());
+        let metrics =
+            (Family::default(), Family::default(), Family::default(), Counter::default(), Counter::default());
         let (calls, failures, clamped, unknown, panics) = metrics;
         registry.register("calls", "Calls at the door, by verb and outcome", Family::clone(&calls));
         registry.register(
@@ -96,7 +97,7 @@ impl Metrics {
         self.panics.inc();
     }
 
-    /// All metrics in the OpenMetrics text format.
+    /// All metrics in the `OpenMetrics` text format.
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a String does not fail.

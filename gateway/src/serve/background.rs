@@ -1,11 +1,6 @@
 //! The second thread: where nodes come from, and the metrics address.
 
-use std::{
-    io,
-    net::TcpListener as Bound,
-    sync::Arc,
-    thread,
-};
+use std::{io, net::TcpListener as Bound, sync::Arc, thread};
 
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
@@ -56,10 +51,12 @@ impl Background {
 /// Feeds the table for ever; returns what made that impossible.
 async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>) -> String {
     match (source, table) {
-        (NodeSource::Watch { kubeconfig }, Some(table)) => match watch::connect(kubeconfig.as_deref()).await {
-            Ok(client) => watch::watch(table, client).await.to_string(),
-            Err(error) => format!("nodes.source Watch: {error}"),
-        },
+        (NodeSource::Watch { kubeconfig }, Some(table)) => {
+            match watch::connect(kubeconfig.as_deref()).await {
+                Ok(client) => watch::watch(table, client).await.to_string(),
+                Err(error) => format!("nodes.source Watch: {error}"),
+            }
+        }
         (NodeSource::File { path }, Some(table)) => match NodeFile::open(path, &table) {
             Ok(file) => match file.follow(table).await {},
             Err(error) => format!("nodes.file: {error}"),

@@ -253,7 +253,6 @@ pub fn push_string(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,7 +284,10 @@ mod tests {
             ("[1, 2", "malformed JSON: an array or object that does not end at byte 0"),
             ("[\"a]", "malformed JSON: a string that does not end at byte 1"),
             ("[\"a\\", "malformed JSON: a string that does not end at byte 1"),
-            ("[}", "malformed JSON: expected the bracket that closes the last opened one, found '}' at byte 1"),
+            (
+                "[}",
+                "malformed JSON: expected the bracket that closes the last opened one, found '}' at byte 1",
+            ),
             (deep.as_str(), "nested deeper than 128 levels at byte 129"),
         ] {
             assert_eq!(span(text), Err(message.to_owned()), "{text}");

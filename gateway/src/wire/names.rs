@@ -82,7 +82,8 @@ impl Names {
 
     /// The first entry of a node.
     pub fn first_entry(&self, node: u32) -> usize {
-        let first = self.repetitions.as_ref().map(|repetitions| repetitions.first_entry_of_node[node as usize]);
+        let first =
+            self.repetitions.as_ref().map(|repetitions| repetitions.first_entry_of_node[node as usize]);
         first.unwrap_or(node) as usize
     }
 

@@ -59,9 +59,7 @@ impl Request {
     pub fn object(&self, node: u32) -> Option<Bytes> {
         match &self.offer {
             Offer::Names => None,
-            Offer::Objects(objects) => {
-                Some(self.body.slice(objects[self.names.first_entry(node)].clone()))
-            }
+            Offer::Objects(objects) => Some(self.body.slice(objects[self.names.first_entry(node)].clone())),
         }
     }
 
@@ -105,7 +103,9 @@ impl Fields {
                 key if key_is(key, "Pod") => fields.pod = optional(cursor, pod)?,
                 key if key_is(key, "NodeNames") => fields.names = optional(cursor, node_names)?,
                 key if key_is(key, "Nodes") => fields.nodes = optional(cursor, node_list)?,
-                _ => drop(cursor.value()?),
+                _ => {
+                    cursor.value()?;
+                }
             }
             Ok(())
         })?;

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What a backend does with a call.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// Answers this message.
     Message(Vec<u8>),
     /// Sends these bytes as they are where the framed message belongs, then an OK.
@@ -39,15 +39,18 @@ pub enum Act {
 type Script = Box<dyn Fn(&str, Bytes) -> Act + Send + Sync>;
 
 /// A running backend.
-pub struct Scripted {
-    pub address: SocketAddr,
+pub(crate) struct Scripted {
+    pub(crate) address: SocketAddr,
     calls: Arc<Mutex<Vec<(String, Bytes)>>>,
     ended: Arc<tokio::sync::Semaphore>,
 }
 
 impl Scripted {
     /// Starts one that introduces itself with `info` and does what `script` says with (verb, message).
-    pub async fn start(info: GetInfoResponse, script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        info: GetInfoResponse,
+        script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
@@ -63,7 +66,7 @@ impl Scripted {
     }
 
     /// One that refuses the nodes of these names and scores every node with this number.
-    pub async fn refusing(names: &'static [&'static str], reason: &'static str, score: i32) -> Self {
+    pub(crate) async fn refusing(names: &'static [&'static str], reason: &'static str, score: i32) -> Self {
         Self::start(info(NodeView::Name), move |verb, message| match verb {
             "Filter" => Act::Message(filtered(&message, names, reason).encode_to_vec()),
             _ => Act::Message(scored(&message, |_| score).encode_to_vec()),
@@ -72,30 +75,30 @@ impl Scripted {
     }
 
     /// One that does this with every Filter and Score.
-    pub async fn always(act: Act) -> Self {
+    pub(crate) async fn always(act: Act) -> Self {
         Self::start(info(NodeView::Name), move |_, _| act.clone()).await
     }
 
     /// The names of the nodes of each call of a verb so far.
-    pub fn asked(&self, verb: &str) -> Vec<Vec<String>> {
+    pub(crate) fn asked(&self, verb: &str) -> Vec<Vec<String>> {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|(called, _)| called == verb).map(|(_, message)| names(message)).collect()
     }
 
     /// The messages of each call of a verb so far.
-    pub fn messages(&self, verb: &str) -> Vec<Bytes> {
+    pub(crate) fn messages(&self, verb: &str) -> Vec<Bytes> {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|(called, _)| called == verb).map(|(_, message)| message.clone()).collect()
     }
 
     /// Waits until a call that hangs was given up by the gateway.
-    pub async fn given_up(&self) {
+    pub(crate) async fn given_up(&self) {
         self.ended.acquire().await.unwrap().forget();
     }
 }
 
 /// A backend that filters and scores node by node.
-pub fn info(view: NodeView) -> GetInfoResponse {
+pub(crate) fn info(view: NodeView) -> GetInfoResponse {
     let verb = |verb: Verb| VerbInfo {
         verb: verb as i32,
         node_view: view as i32,
@@ -111,33 +114,33 @@ pub fn info(view: NodeView) -> GetInfoResponse {
 }
 
 /// The names in a request. Filter and Score have the same fields.
-pub fn names(message: &Bytes) -> Vec<String> {
+pub(crate) fn names(message: &Bytes) -> Vec<String> {
     rows(message).into_iter().map(|row| row.name).collect()
 }
 
-pub fn rows(message: &Bytes) -> Vec<api::NodeRow> {
+pub(crate) fn rows(message: &Bytes) -> Vec<api::NodeRow> {
     let request = ScoreRequest::decode(message.clone()).unwrap();
     let Some(Form::Rows(rows)) = request.nodes.unwrap().form else { panic!("no rows") };
     rows.rows
 }
 
-pub fn result(count: usize) -> Option<api::Result> {
-    Some(api::Result { evaluated: u32::try_from(count).unwrap(), ..api::Result::default() })
+pub(crate) fn result(count: usize) -> api::Result {
+    api::Result { evaluated: u32::try_from(count).unwrap(), ..api::Result::default() }
 }
 
-pub fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> FilterResponse {
+pub(crate) fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> FilterResponse {
     FilterRequest::decode(message.clone()).unwrap();
     let names = names(message);
     let at = |name: &String| refused.contains(&name.as_str());
     let positions: Vec<u32> = (0..).zip(&names).filter(|(_, name)| at(name)).map(|(at, _)| at).collect();
     let rejection = Rejection { reason: reason.into(), preemption_may_help: true, positions };
-    FilterResponse { result: result(names.len()), rejections: vec![rejection], scores: None }
+    FilterResponse { result: Some(result(names.len())), rejections: vec![rejection], scores: None }
 }
 
-pub fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreResponse {
+pub(crate) fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreResponse {
     let names = names(message);
     let values = names.iter().map(|name| score(name)).collect();
-    ScoreResponse { result: result(names.len()), scores: Some(Scores { values }) }
+    ScoreResponse { result: Some(result(names.len())), scores: Some(Scores { values }) }
 }
 
 struct Shared {
@@ -187,7 +190,7 @@ async fn call(
         Act::Framed(bytes) => send(&mut respond, bytes.into(), true),
         Act::Endless(message) => {
             send(&mut respond, framed(&message), false);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         Act::Status(code, text) => {
             let head = Response::builder().header("content-type", "application/grpc");
@@ -201,16 +204,18 @@ async fn call(
             let _ = std::future::poll_fn(|context| respond.poll_reset(context)).await;
             shared.ended.add_permits(1);
         }
-        Act::Reset => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+        Act::Reset => {
+            respond.send_reset(h2::Reason::INTERNAL_ERROR);
+        }
         Act::Drop => {
             close.send(()).await.unwrap();
             // Dropped before the connection, the stream would be reset.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
 
-pub fn framed(message: &[u8]) -> Bytes {
+pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut framed = BytesMut::new();
     framed.put_u8(0);
     framed.put_u32(u32::try_from(message.len()).unwrap());

@@ -7,54 +7,55 @@ use tokio::{
     net::TcpStream,
 };
 
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
 }
 
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    pub fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         self.json()["Error"].as_str().unwrap_or_default().to_owned()
     }
 }
 
 impl Client {
-    pub async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self { stream: TcpStream::connect(address).await.unwrap() }
     }
 
-    pub async fn post(&mut self, path: &str, body: &[u8]) -> Answer {
+    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Answer {
         self.send("POST", path, body).await
     }
 
-    pub async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Answer {
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
+    pub(crate) async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Answer {
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
         self.stream.write_all(head.as_bytes()).await.unwrap();
         self.stream.write_all(body).await.unwrap();
         self.answer().await
     }
 
     /// Sends bytes as they are, without waiting for an answer.
-    pub async fn write(&mut self, bytes: &[u8]) {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    pub async fn answer(&mut self) -> Answer {
+    pub(crate) async fn answer(&mut self) -> Answer {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(self.stream.read_u8().await.expect("an answer"));

@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-pub mod backend;
-pub mod http;
+pub(crate) mod backend;
+pub(crate) mod http;
 
 use std::{path::Path, sync::Arc};
 
@@ -18,27 +18,29 @@ use extender_gateway::{
 use tokio::net::TcpListener;
 
 /// A gateway that runs in the test's own runtime.
-pub struct Gateway {
-    pub address: std::net::SocketAddr,
-    pub metrics: Arc<Metrics>,
-    pub table: Arc<NodeTable>,
+pub(crate) struct Gateway {
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) table: Arc<NodeTable>,
 }
 
 impl Gateway {
     /// Starts one with `nodes` and `backends` of a configuration, and waits until every backend was tried.
-    pub async fn start(rest: &str) -> Self {
+    pub(crate) async fn start(rest: &str) -> Self {
         let yaml = format!(
             "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
              extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi}}\nmetrics: {{address: 127.0.0.1:0}}\n{rest}"
         );
-        let config = Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
+        let config =
+            Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
         let table = Arc::new(NodeTable::new());
         let watched = !matches!(config.nodes, NodeSource::Request | NodeSource::NamesOnly);
         let known = Known { source: config.nodes.clone(), table: watched.then(|| Arc::clone(&table)) };
         let connect = |at: usize| {
             let settings = &config.backends[at];
             let (backend, publisher) = Backend::new(settings.clone());
-            let task = link::Task { settings: settings.clone(), known: known.clone(), gateway: "test".into() };
+            let task =
+                link::Task { settings: settings.clone(), known: known.clone(), gateway: "test".into() };
             tokio::spawn(link::keep(task, publisher));
             backend
         };
@@ -57,26 +59,27 @@ impl Gateway {
     }
 
     /// Posts a body and returns the answer.
-    pub async fn post(&self, path: &str, body: impl AsRef<[u8]>) -> http::Answer {
+    pub(crate) async fn post(&self, path: &str, body: impl AsRef<[u8]>) -> http::Answer {
         http::Client::connect(self.address).await.post(path, body.as_ref()).await
     }
 }
 
 /// A request in names mode about a pod of namespace `shop`.
-pub fn by_name(names: &[&str]) -> String {
+pub(crate) fn by_name(names: &[&str]) -> String {
     serde_json::json!({"Pod": pod(), "Nodes": null, "NodeNames": names}).to_string()
 }
 
 /// A request with full objects.
-pub fn in_full(names: &[&str]) -> String {
+pub(crate) fn in_full(names: &[&str]) -> String {
     let items: Vec<_> = names.iter().map(|name| node(name)).collect();
-    serde_json::json!({"Pod": pod(), "Nodes": {"metadata": {}, "items": items}, "NodeNames": null}).to_string()
+    serde_json::json!({"Pod": pod(), "Nodes": {"metadata": {}, "items": items}, "NodeNames": null})
+        .to_string()
 }
 
-pub fn pod() -> serde_json::Value {
+pub(crate) fn pod() -> serde_json::Value {
     serde_json::json!({"metadata": {"name": "web-0", "namespace": "shop", "uid": "u-1", "labels": {"app": "web"}}})
 }
 
-pub fn node(name: &str) -> serde_json::Value {
+pub(crate) fn node(name: &str) -> serde_json::Value {
     serde_json::json!({"metadata": {"name": name, "labels": {"name": name}}, "status": {"allocatable": {"cpu": "2"}}})
 }

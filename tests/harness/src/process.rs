@@ -73,7 +73,7 @@ pub enum StartError {
 }
 
 impl Process {
-    /// Starts the program and waits until it has printed, on its standard output and in this order, a line
+    /// Starts the program and waits until it has printed, on its standard output and in any order, a line
     /// with each of the beginnings: the rest of such a line is the address that it listens on.
     pub fn start<const N: usize>(
         name: &str,
@@ -88,10 +88,10 @@ impl Process {
         let watchdog = Watchdog::beside(&child);
         let mut process = Self { name: name.to_owned(), child, watchdog: None, stderr: Tail::of(stderr) };
         process.watchdog = Some(watchdog.map_err(spawn_error)?);
-        let announcements = Announcements::of(stdout, READY_WITHIN);
+        let mut announcements = Announcements::of(stdout, READY_WITHIN);
         let mut addresses = [SocketAddr::from(([0, 0, 0, 0], 0)); N];
         for (address, beginning) in addresses.iter_mut().zip(beginnings) {
-            *address = process.announced(&announcements, beginning)?;
+            *address = process.announced(&mut announcements, beginning)?;
         }
         Ok((process, addresses))
     }
@@ -113,10 +113,10 @@ impl Process {
 
     fn announced(
         &mut self,
-        announcements: &Announcements,
+        announcements: &mut Announcements,
         beginning: &'static str,
     ) -> Result<SocketAddr, StartError> {
-        match announcements.next(beginning) {
+        match announcements.beginning_with(beginning) {
             Ok(line) => self.address_in(beginning, line),
             Err(end) => Err(self.not_ready(beginning, end)),
         }

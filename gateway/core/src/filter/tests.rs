@@ -29,8 +29,7 @@ const IGNORE: FailurePolicy = FailurePolicy::Ignore;
 
 #[test]
 fn the_first_backend_in_order_gives_the_reason_whoever_answers_first() {
-    let (mut fold, asks) =
-        FilterFold::begin(3, vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::Parallel)]);
+    let (mut fold, asks) = FilterFold::begin(3, vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::Parallel)]);
     assert_eq!(asks.len(), 2);
     assert!(fold.answer(1, Ok(refuse("second", &[0, 1])), Again::InTime).is_empty());
     assert_eq!(fold.verdict(), None);
@@ -92,8 +91,7 @@ fn a_repetition_that_fails_too_and_one_without_time_are_failures() {
 
 #[test]
 fn a_backend_in_turn_sees_the_survivors_of_the_earlier_ones() {
-    let seats =
-        vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::InTurn), seat(IGNORE, Turn::Parallel)];
+    let seats = vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::InTurn), seat(IGNORE, Turn::Parallel)];
     let (mut fold, asks) = FilterFold::begin(3, seats);
     assert_eq!(asks.iter().map(|ask| ask.seat).collect::<Vec<_>>(), [0, 2]);
     fold.answer(2, Ok(vec![]), Again::InTime);
@@ -191,7 +189,11 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
 }
 
 /// What the fold gives when answers arrive in the order that `pick` chooses.
-fn folded(count: u32, backends: &[Backend], mut pick: impl FnMut(usize) -> usize) -> Result<Vec<Option<By>>, By> {
+fn folded(
+    count: u32,
+    backends: &[Backend],
+    mut pick: impl FnMut(usize) -> usize,
+) -> Result<Vec<Option<By>>, By> {
     let seats = backends.iter().map(|backend| backend.seat.clone()).collect();
     let (mut fold, mut asks) = FilterFold::begin(count, seats);
     while fold.verdict().is_none() {

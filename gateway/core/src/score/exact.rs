@@ -29,7 +29,9 @@ impl Exact {
     pub(super) fn over(fractions: impl Iterator<Item = (i128, u64)> + Clone) -> Self {
         match narrow(fractions.clone()) {
             Some(denominator) => Self::Narrow { denominator },
-            None => Self::Wide { denominator: fractions.map(|(_, denominator)| BigInt::from(denominator)).product() },
+            None => Self::Wide {
+                denominator: fractions.map(|(_, denominator)| BigInt::from(denominator)).product(),
+            },
         }
     }
 
@@ -42,7 +44,7 @@ impl Exact {
     }
 
     /// Adds a fraction to a sum; `None` is a sum of nothing.
-    pub(super) fn add(&self, sum: &mut Option<Sum>, numerator: i128, factor: &Factor) {
+    pub(super) fn add(sum: &mut Option<Sum>, numerator: i128, factor: &Factor) {
         let fraction = match factor {
             Factor::Narrow(factor) => Sum::Narrow(numerator * factor),
             Factor::Wide(factor) => Sum::Wide(factor * numerator),

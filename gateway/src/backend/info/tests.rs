@@ -6,7 +6,12 @@ fn known(source: NodeSource) -> Known {
 }
 
 fn verb(verb: Verb) -> VerbInfo {
-    VerbInfo { verb: verb as i32, node_view: NodeView::Facts as i32, scope: Scope::Node as i32, ..Default::default() }
+    VerbInfo {
+        verb: verb as i32,
+        node_view: NodeView::Facts as i32,
+        scope: Scope::Node as i32,
+        ..Default::default()
+    }
 }
 
 fn response(verbs: Vec<VerbInfo>) -> GetInfoResponse {
@@ -78,12 +83,36 @@ fn the_operator_may_override_how_scores_are_normalised() {
         (Declared::Unspecified, None, false, settings(None, None), Ok(Normalization::None)),
         (Declared::Max, None, true, settings(None, None), Ok(Normalization::Max(least))),
         (Declared::Max, None, true, settings(None, Some(false)), Ok(Normalization::Max(largest))),
-        (Declared::None, Some((0, 5)), false, settings(Some(Normalize::Range), None), Ok(Normalization::Range(largest))),
-        (Declared::None, None, false, settings(Some(Normalize::MinMax), Some(true)), Ok(Normalization::MinMax(least))),
+        (
+            Declared::None,
+            Some((0, 5)),
+            false,
+            settings(Some(Normalize::Range), None),
+            Ok(Normalization::Range(largest)),
+        ),
+        (
+            Declared::None,
+            None,
+            false,
+            settings(Some(Normalize::MinMax), Some(true)),
+            Ok(Normalization::MinMax(least)),
+        ),
         (Declared::Range, None, false, settings(None, None), Err(range)),
         (Declared::Range, Some((5, 5)), false, settings(None, None), Err(range)),
-        (Declared::None, None, true, settings(None, None), Err("has reversed scores, which need a normalization")),
-        (Declared::None, Some((5, 4)), false, settings(None, None), Err("declares scores from 5 to 4, which is no range")),
+        (
+            Declared::None,
+            None,
+            true,
+            settings(None, None),
+            Err("has reversed scores, which need a normalization"),
+        ),
+        (
+            Declared::None,
+            Some((5, 4)),
+            false,
+            settings(None, None),
+            Err("declares scores from 5 to 4, which is no range"),
+        ),
     ] {
         let score = VerbInfo {
             normalization: declared as i32,

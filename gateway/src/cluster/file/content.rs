@@ -9,11 +9,12 @@ use crate::{
     object::ObjectError,
 };
 
-/// The deepest nesting of a YAML document. A node's managed fields take about 10 levels; the parser is recursive,
-/// and this many fit the stack of any thread.
+/// The deepest nesting of a YAML document. A node's managed fields take about 10 levels; the parser is
+/// recursive, and this many fit the stack of any thread.
 const DEEPEST: usize = 24;
 
-/// Why a text is not a file of nodes. Says where: objects are counted from 1, through all lists and documents.
+/// Why a text is not a file of nodes. Says where: objects are counted from 1, through all lists and
+/// documents.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// It begins like JSON and does not go on like it.

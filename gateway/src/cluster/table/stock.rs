@@ -1,8 +1,8 @@
 //! What the writers of the table know: every node, and its row in every view.
 //!
-//! Of a node are kept its facts with all annotations, in the contract's encoding: rows of a later view are made
-//! from them, and equal facts have equal bytes, so they tell a heartbeat from a change. The JSON is kept only
-//! while some view wants it, as a slice of that view's row.
+//! Of a node are kept its facts with all annotations, in the contract's encoding: rows of a later view are
+//! made from them, and equal facts have equal bytes, so they tell a heartbeat from a change. The JSON is
+//! kept only while some view wants it, as a slice of that view's row.
 
 use std::{collections::HashMap, sync::Arc};
 

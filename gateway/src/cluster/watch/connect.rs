@@ -29,8 +29,8 @@ pub enum ConnectError {
     Credentials(#[source] kube::Error),
 }
 
-/// A client of the apiserver that this kubeconfig names; without one, of `KUBECONFIG`, `~/.kube/config` or the
-/// pod's service account, whichever is there first. Does not connect yet.
+/// A client of the apiserver that this kubeconfig names; without one, of `KUBECONFIG`, `~/.kube/config` or
+/// the pod's service account, whichever is there first. Does not connect yet.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
     let config = match kubeconfig {
         Some(path) => {

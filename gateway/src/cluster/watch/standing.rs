@@ -60,7 +60,8 @@ impl Standing {
         Some(notice)
     }
 
-    /// An attempt failed. That the apiserver has forgotten our place is no failure: the nodes are listed again.
+    /// An attempt failed. That the apiserver has forgotten our place is no failure: the nodes are listed
+    /// again.
     pub(super) fn failed(&mut self, error: &watcher::Error) -> Option<Notice> {
         if code(error) == Some(410) {
             return None;

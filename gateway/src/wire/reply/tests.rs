@@ -27,7 +27,10 @@ fn reasons() -> Vec<Reason> {
 fn accepted_names_go_back_as_they_came_and_every_other_has_a_reason() {
     let request = request(r#"{"Pod":{},"NodeNames":["a", "b","\u0063" ,"d","a","d"]}"#);
     for (nodes, expected) in [
-        (&[][..], r#"{"NodeNames":["a", "b","\u0063" ,"d","a","d"],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}"#),
+        (
+            &[][..],
+            r#"{"NodeNames":["a", "b","\u0063" ,"d","a","d"],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}"#,
+        ),
         (
             &[Some(0), None, None, Some(1)],
             r#"{"NodeNames":["b","\u0063"],"FailedNodes":{"d":"full"},"FailedAndUnresolvableNodes":{"a":"no \"gpu\""},"Error":""}"#,
@@ -51,7 +54,8 @@ fn objects_go_back_byte_for_byte() {
     let request = request(body);
     let reply = text(filtered(&request, &rejected(&[None, Some(0), None]), &reasons()));
     let kept = |node| String::from_utf8(request.object(node).unwrap().into()).unwrap();
-    let expected = format!(r#"{{"Nodes":{{"metadata":{{}},"items":[{},{}]}},"FailedNodes""#, kept(0), kept(2));
+    let expected =
+        format!(r#"{{"Nodes":{{"metadata":{{}},"items":[{},{}]}},"FailedNodes""#, kept(0), kept(2));
     assert!(reply.starts_with(&expected), "{reply}");
     let empty = text(filtered(&request, &rejected(&[Some(0), Some(0), Some(0)]), &reasons()));
     assert!(empty.starts_with(r#"{"Nodes":{"metadata":{},"items":[]},"FailedNodes""#), "{empty}");
@@ -59,7 +63,8 @@ fn objects_go_back_byte_for_byte() {
 
 #[test]
 fn long_runs_are_slices_of_the_request() {
-    let names: Vec<String> = (0..5000).map(|at| format!("ip-10-16-{at}.eu-west-1.compute.internal")).collect();
+    let names: Vec<String> =
+        (0..5000).map(|at| format!("ip-10-16-{at}.eu-west-1.compute.internal")).collect();
     let body = Bytes::from(json!({"Pod": {}, "NodeNames": names}).to_string());
     let request = Request::read(body.clone()).unwrap();
     let pieces = filtered(&request, &Rejected::default(), &[]).into_pieces();
@@ -94,7 +99,7 @@ proptest! {
             let found = [reply["FailedAndUnresolvableNodes"].get(name), reply["FailedNodes"].get(name)];
             let expected = [(0, "no \"gpu\""), (1, "full")]
                 .map(|(group, text)| (fate(&entry) == Some(group)).then(|| json!(text)));
-            prop_assert_eq!(found.map(|found| found.cloned()), expected);
+            prop_assert_eq!(found.map(Option::<&Value>::cloned), expected);
         }
     }
 }

@@ -43,7 +43,10 @@ fn bad_requests_are_refused_with_the_place() {
     for (body, message) in [
         ("", "malformed JSON: expected an object, found the end of the text at byte 0"),
         ("[]", "malformed JSON: expected an object, found '[' at byte 0"),
-        (r#"{"Pod":{}"#, "malformed JSON: expected ',' or '}' in an object, found the end of the text at byte 9"),
+        (
+            r#"{"Pod":{}"#,
+            "malformed JSON: expected ',' or '}' in an object, found the end of the text at byte 9",
+        ),
         (r#"{"Pod":{},}"#, "malformed JSON: expected a key in quotes, found '}' at byte 10"),
         (r#"{"NodeNames":["a"]}"#, "the request has no Pod"),
         (r#"{"Pod":null,"NodeNames":["a"]}"#, "the request has no Pod"),
@@ -53,11 +56,20 @@ fn bad_requests_are_refused_with_the_place() {
             r#"{"Pod":{},"Nodes":{"items":[]},"NodeNames":[]}"#,
             "the request has both Nodes and NodeNames; exactly one of them is expected",
         ),
-        (r#"{"Pod":{},"NodeNames":["a",1]}"#, "malformed JSON: expected a node's name in quotes, found '1' at byte 27"),
-        (r#"{"Pod":{},"NodeNames":["a",]}"#, "malformed JSON: expected a node's name in quotes, found ']' at byte 27"),
+        (
+            r#"{"Pod":{},"NodeNames":["a",1]}"#,
+            "malformed JSON: expected a node's name in quotes, found '1' at byte 27",
+        ),
+        (
+            r#"{"Pod":{},"NodeNames":["a",]}"#,
+            "malformed JSON: expected a node's name in quotes, found ']' at byte 27",
+        ),
         (r#"{"Pod":{},"NodeNames":"a"}"#, "malformed JSON: expected an array, found '\\\"' at byte 22"),
         (r#"{"Pod":{},"Nodes":{"items":[{"metadata":{}}]}}"#, "a node without metadata.name at byte 28"),
-        (r#"{"Pod":{},"Nodes":{"items":[null]}}"#, "malformed JSON: expected an object, found 'n' at byte 28"),
+        (
+            r#"{"Pod":{},"Nodes":{"items":[null]}}"#,
+            "malformed JSON: expected an object, found 'n' at byte 28",
+        ),
         (r#"{"Pod":{},"NodeNames":["a"]} x"#, "unexpected text behind the JSON value at byte 29"),
     ] {
         assert_eq!(read(body).err().as_deref(), Some(message), "{body}");

@@ -19,6 +19,7 @@ const KEPT_LINES: usize = 40;
 #[derive(Debug)]
 pub(super) struct Announcements {
     lines: Receiver<String>,
+    seen: Vec<String>,
     deadline: Instant,
 }
 
@@ -28,14 +29,18 @@ impl Announcements {
         let (sender, lines) = mpsc::channel();
         // Nobody listening is no reason to stop reading.
         thread::spawn(move || for_each_line(output, |line| drop(sender.send(line))));
-        Self { lines, deadline: Instant::now() + within }
+        Self { lines, seen: Vec::new(), deadline: Instant::now() + within }
     }
 
-    /// The next line that begins so. Other lines are skipped.
-    pub(super) fn next(&self, beginning: &str) -> Result<String, RecvTimeoutError> {
+    /// The first line that begins so, whether it has come or is still to come.
+    pub(super) fn beginning_with(&mut self, beginning: &str) -> Result<String, RecvTimeoutError> {
+        if let Some(line) = self.seen.iter().find(|line| line.starts_with(beginning)) {
+            return Ok(line.clone());
+        }
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left)?;
+            self.seen.push(line.clone());
             if line.starts_with(beginning) {
                 return Ok(line);
             }

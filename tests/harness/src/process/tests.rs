@@ -35,7 +35,7 @@ fn ends_within(id: u32, limit: Duration) -> bool {
 
 #[test]
 fn addresses_are_found_between_other_lines() {
-    let script = "echo hello; echo listening on 127.0.0.1:80; echo metrics on [::1]:81; exec sleep 60";
+    let script = "echo hello; echo metrics on [::1]:81; echo listening on 127.0.0.1:80; exec sleep 60";
     let (process, [door, metrics]) =
         Process::start("it", shell(script), ["listening on ", "metrics on "]).unwrap();
     assert_eq!((door.port(), metrics.port()), (80, 81));
