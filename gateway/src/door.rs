@@ -80,12 +80,7 @@ impl Door {
                 return self.refuse(verb, refusal.status());
             }
         };
-        let answered = AssertUnwindSafe(self.answer(verb, &head, body, began)).catch_unwind().await;
-        let answered = answered.unwrap_or_else(|_| {
-            self.metrics.panicked();
-            Err(Refusal::panicked())
-        });
-        match answered {
+        match survive(&self.metrics, self.answer(verb, &head, body, began)).await {
             Ok(reply) => {
                 self.metrics.called(verb.as_str(), "ok");
                 answer::reply(reply)
@@ -117,6 +112,19 @@ impl Door {
     }
 }
 
+/// What a call answers, a panic included: one pod that triggers a bug must not stop a cluster.
+async fn survive<T>(
+    metrics: &Metrics,
+    answer: impl Future<Output = Result<T, Refusal>>,
+) -> Result<T, Refusal> {
+    // Nothing that a call leaves half done is seen by another: what they share is behind locks that are
+    // not held across a decision.
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        metrics.panicked();
+        Err(Refusal::panicked())
+    })
+}
+
 /// The verb that a head asks for, or the refusal and what stands for the verb in metrics.
 fn served(head: &Parts) -> Result<Verb, (&'static str, Refusal)> {
     let path = head.uri.path();
@@ -126,7 +134,17 @@ fn served(head: &Parts) -> Result<Verb, (&'static str, Refusal)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Verb;
+    use super::{Metrics, Refusal, Verb, survive};
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_answered_and_counted() {
+        let metrics = Metrics::new();
+        let call = async { panic!("a bug") };
+        let refusal: Result<(), Refusal> = survive(&metrics, call).await;
+        let refused = refusal.unwrap_err().of(Verb::Filter);
+        assert_eq!((refused.response.status().as_u16(), refused.outcome), (200, "panic"));
+        assert!(metrics.text().contains("extender_gateway_panics_total 1"));
+    }
 
     #[test]
     fn the_last_segment_is_the_verb() {

@@ -1,6 +1,6 @@
 //! Refuses and scores nodes by their labels, from a file of rules.
 //!
-//! [`file`] reads the rules and reports all mistakes at once, [`rule`] says what a rule means, [`reload`]
+//! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] says what a rule means, [`reload`]
 //! follows the file while running.
 
 pub mod file;

@@ -47,6 +47,11 @@ async fn running(drain: Duration) -> Running {
     Running { channel, stop, served }
 }
 
+/// A fault that shows as waiting for ever fails the test instead.
+async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
+}
+
 fn request(nodes: u32) -> FilterRequest {
     let row = |position: u32| {
         let arch = if position.is_multiple_of(2) { "amd64" } else { "arm64" };
@@ -105,7 +110,7 @@ async fn health_is_told_for_the_process_and_the_service_until_draining() {
     running.stop.send(()).unwrap();
     assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::NotServing);
     // The end of the stream lets draining finish long before its limit.
-    assert!(watched.next().await.is_none());
+    assert!(soon(watched.next()).await.is_none());
     drop(health);
     running.served.await.unwrap().unwrap();
 }
@@ -149,7 +154,7 @@ async fn draining_ends_at_its_limit_though_a_client_holds_a_call() {
         tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient::new(running.channel);
     let _held = reflection.server_reflection_info(tokio_stream::pending()).await.unwrap();
     running.stop.send(()).unwrap();
-    running.served.await.unwrap().unwrap();
+    soon(running.served).await.unwrap().unwrap();
 }
 
 #[tokio::test]

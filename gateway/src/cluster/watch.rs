@@ -39,7 +39,7 @@ pub async fn watch(table: Arc<NodeTable>, client: Client) -> WatchEnded {
         let nodes = watcher(Api::<RawNode>::all(client.clone()), watcher::Config::default());
         tokio::select! {
             () = feed(&table, nodes.default_backoff(), &mut standing) => return WatchEnded,
-            Ok(()) = raw_wanted.changed() => tracing::debug!("listing the nodes again: a backend wants their JSON"),
+            Ok(()) = raw_wanted.changed() => tracing::debug!("listing nodes again: a backend wants their JSON"),
         }
     }
 }

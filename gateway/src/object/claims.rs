@@ -16,9 +16,11 @@ pub(super) struct Volume<'a> {
     name: Text<'a>,
     #[serde(borrow)]
     persistent_volume_claim: Option<ClaimSource<'a>>,
+    /// Whether there is one is all that counts.
     ephemeral: Option<EphemeralSource>,
 }
 
+/// Mirrors `corev1.PersistentVolumeClaimVolumeSource`, the field that is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ClaimSource<'a> {
@@ -61,6 +63,7 @@ impl Volume<'_> {
     }
 }
 
+/// A claim of a `StatefulSet` is named `<template>-<pod>`: it differs from pod to pod, so it is no fact.
 fn named<'v>(claim: &'v str, pod: &str) -> Claim<'v> {
     if !pod.is_empty() && claim.contains(pod) {
         Claim::Derived(claim.to_owned())

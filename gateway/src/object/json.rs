@@ -34,6 +34,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
+/// Decides between borrowing and owning; `serde_json` says which strings stand in the input as they are.
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
@@ -80,6 +81,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
     }
 }
 
+/// Entries go through [`ObjectVisitor`], so that `null` and lists among them are treated as elsewhere.
 struct ListVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
@@ -167,6 +169,7 @@ where
     ObjectVisitor(PhantomData).deserialize(deserializer)
 }
 
+/// Takes a map or `null`, and nothing else.
 struct ObjectVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Default> DeserializeSeed<'de> for ObjectVisitor<T> {

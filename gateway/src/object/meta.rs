@@ -21,6 +21,7 @@ pub(super) struct Meta<'a> {
     pub(super) uid: Text<'a>,
     #[serde(borrow)]
     pub(super) labels: Map<'a, Text<'a>>,
+    /// Private, because nobody may take one that was not wanted.
     #[serde(borrow)]
     annotations: Map<'a, Text<'a>>,
     #[serde(borrow)]
@@ -39,6 +40,7 @@ pub(super) struct Owner<'a> {
     pub(super) name: Text<'a>,
     #[serde(borrow)]
     pub(super) uid: Text<'a>,
+    /// At most one owner has it; the apiserver sees to that.
     #[serde(deserialize_with = "nullable")]
     controller: bool,
 }

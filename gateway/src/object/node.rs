@@ -29,6 +29,7 @@ pub struct ObjectNode<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Spec<'a> {
+    /// In order: policies may go by the first that matches.
     #[serde(borrow)]
     taints: List<Tainted<'a>>,
     #[serde(deserialize_with = "nullable")]
@@ -55,6 +56,7 @@ struct Status<'a> {
     capacity: ResourceList<'a>,
     #[serde(borrow)]
     allocatable: ResourceList<'a>,
+    /// One of each type.
     #[serde(borrow)]
     conditions: List<Condition<'a>>,
 }

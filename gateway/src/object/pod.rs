@@ -30,12 +30,16 @@ pub struct ObjectPod<'a> {
 struct Spec<'a> {
     #[serde(borrow)]
     containers: List<Container<'a>>,
+    /// Sidecars among them: init containers that are restarted.
     #[serde(borrow)]
     init_containers: List<Container<'a>>,
+    /// For the pod as a whole, since 1.34.
     #[serde(borrow, deserialize_with = "object")]
     resources: Requirements<'a>,
+    /// What the runtime class costs on top.
     #[serde(borrow)]
     overhead: ResourceList<'a>,
+    /// Filled from the class by the apiserver; absent on a pod that never passed one.
     #[serde(deserialize_with = "nullable")]
     priority: i32,
     #[serde(borrow)]
@@ -50,7 +54,7 @@ struct Spec<'a> {
     scheduler_name: Text<'a>,
 }
 
-/// Mirrors `corev1.Toleration`.
+/// Mirrors `corev1.Toleration`. Operators are handed on as they are: clusters gain new ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Tolerated<'a> {
@@ -62,6 +66,7 @@ struct Tolerated<'a> {
     value: Text<'a>,
     #[serde(borrow)]
     effect: Text<'a>,
+    /// 0 is not the same as absent: evicted at once, or never.
     toleration_seconds: Option<i64>,
 }
 

@@ -26,8 +26,8 @@ pub struct Quantity {
 /// A text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a quantity: write a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, \
-     Pi, Ei, or an exponent, such as 100m, 2, 1.5Gi or 1e3"
+    "{0:?} is not a quantity: write a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, \
+     Ti, Pi, Ei, or an exponent, such as 100m, 2, 1.5Gi or 1e3"
 )]
 pub struct QuantityError(String);
 
@@ -62,6 +62,7 @@ fn divide_away_from_zero(amount: i128, unit: i128) -> i128 {
     amount / unit + (amount % unit).signum()
 }
 
+/// Held at the ends of the type.
 fn saturate(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(if amount < 0 { i64::MIN } else { i64::MAX })
 }
@@ -140,6 +141,7 @@ fn append_digit(amount: u128, digit: u8) -> u128 {
     amount.saturating_mul(10).saturating_add(u128::from(digit - b'0'))
 }
 
+/// Appends so many zeros. Nothing stays nothing, however far it is shifted.
 fn shift_left(amount: u128, places: usize) -> u128 {
     if amount == 0 {
         return 0;

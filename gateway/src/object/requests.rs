@@ -37,6 +37,7 @@ pub(super) struct Requirements<'a> {
 }
 
 impl Container<'_> {
+    /// Not the limits: where requests are missing, the apiserver has filled them in from these.
     fn requests(&self) -> Amounts<'_> {
         Amounts::of(&self.resources.requests)
     }
@@ -72,6 +73,7 @@ impl Demand<'_, '_> {
         for container in self.init_containers.iter() {
             let mut running = container.requests();
             if container.is_sidecar() {
+                // It runs on beside everything after it; being part of the total, it needs no peak of its own.
                 total.add(&running);
                 sidecars.add(&running);
             } else {

@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use self::{output::Announcements, output::Tail, watchdog::Watchdog};
+use self::{
+    output::{Announcements, Tail},
+    watchdog::Watchdog,
+};
 
 mod output;
 mod watchdog;

@@ -1,7 +1,7 @@
 //! Serves a file of label rules as a policy backend.
 
 use std::{
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
@@ -46,7 +46,7 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage or bad rules."
 const BAD_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
     match start(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

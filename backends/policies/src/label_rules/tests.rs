@@ -56,6 +56,18 @@ fn preferred_zones_are_scored_and_the_scores_add_up() {
 }
 
 #[test]
+fn one_failed_requirement_refuses_and_all_met_ones_prefer() {
+    let two =
+        "[{key: topology.acme.io/rack, notIn: [rack-1]}, {key: acme.io/tenant, in: [tenant-0, tenant-1]}]";
+    let any = TestPod::new("any");
+    let refusing = format!("rules: [{{require: {two}, reason: r}}]");
+    let others = ["node-1: r", "node-2: r", "node-3: r", "node-4: r", "node-5: r", "bare: r"];
+    assert_eq!(refused(&refusing, &any), others);
+    let preferring = policy(&format!("rules: [{{prefer: {two}, score: 3}}]"));
+    assert_eq!(testing::score(preferring, &any, &nodes()).unwrap(), [3, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
 fn only_what_the_rules_do_is_declared() {
     let verbs = |text| testing::info(policy(text)).unwrap().verbs;
     let racks = verbs(include_str!("../../examples/racks-drained.yaml"));
@@ -137,7 +149,10 @@ proptest! {
     }
 
     #[test]
-    fn not_in_is_the_opposite_of_in(values in prop::collection::vec("[ab]", 1..3), value in proptest::option::of("[abc]")) {
+    fn not_in_is_the_opposite_of_in(
+        values in prop::collection::vec("[ab]", 1..3),
+        value in proptest::option::of("[abc]"),
+    ) {
         let held = |condition| requirement("k", condition).holds(value.as_deref());
         prop_assert_ne!(held(Condition::In(values.clone())), held(Condition::NotIn(values.clone())));
     }

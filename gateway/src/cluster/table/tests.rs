@@ -230,7 +230,10 @@ proptest! {
         let mut views = std::collections::BTreeMap::new();
         for step in steps {
             match step {
-                Step::Apply(name, zone) => { table.apply(&node(&name, &zone)).unwrap(); nodes.insert(name, zone); }
+                Step::Apply(name, zone) => {
+                    table.apply(&node(&name, &zone)).unwrap();
+                    nodes.insert(name, zone);
+                }
                 Step::Remove(name) => { table.remove(&format!("n{name}")); nodes.remove(&name); }
                 Step::Register(number) => { views.insert(number, table.register(view(number))); }
                 Step::Replace(list) => {

@@ -1,5 +1,7 @@
 //! How the watch is doing, so that a log says when that changes and not every time that it is tried.
 
+use std::error::Error;
+
 use kube::{
     Error as ClientError,
     runtime::{watcher, watcher::Event},
@@ -74,7 +76,7 @@ impl Standing {
             Self::Failing { after, .. } => after,
         };
         *self = Self::Failing { cause, after };
-        Some(Notice::Failed { error: error.to_string(), remedy: cause.remedy() })
+        Some(Notice::Failed { error: whole_text(error), remedy: cause.remedy() })
     }
 }
 
@@ -99,6 +101,21 @@ impl Cause {
             Self::Other => "Check that the apiserver runs and can be reached from here; it is tried again",
         }
     }
+}
+
+/// The error with its causes. Outer texts often hold the next one already, but hide "connection refused".
+fn whole_text(error: &watcher::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let inner = error.to_string();
+        if !text.contains(&inner) {
+            text.push_str(": ");
+            text.push_str(&inner);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The HTTP status that the apiserver answered with.
@@ -158,6 +175,21 @@ mod tests {
         ];
         assert_eq!(notices(away), ["Synced", "Check", "-", "Check", "Recovered"]);
     }
+
+    #[test]
+    fn the_text_goes_down_to_the_cause() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let outer = kube::Error::ReadEvents(std::io::Error::other(NoWay(refused)));
+        let Some(Notice::Failed { error, .. }) = Standing::default().failed(&Error::WatchFailed(outer))
+        else {
+            panic!("a failure is said")
+        };
+        assert_eq!(error, "watch stream failed: Error reading events stream: no way: connection refused");
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no way")]
+    struct NoWay(#[source] std::io::Error);
 
     #[test]
     fn listing_again_is_no_failure() {
