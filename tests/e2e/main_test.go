@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
@@ -53,6 +55,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	err = shared.start(dir)
 	if err == nil {
+		results.note(productUsed())
 		code = m.Run()
 		results.print(os.Stdout)
 	}
@@ -80,6 +83,20 @@ func (e *environment) start(dir string) error {
 		return err
 	}
 	return objects.CreateNamespaces(ctx, e.Client, shop, search, other)
+}
+
+// productUsed says which binaries are tested, because an old one is easily left behind.
+func productUsed() string {
+	var text strings.Builder
+	for _, name := range []string{product.Gateway, product.LabelRules} {
+		path, err := product.Binary(name)
+		if err != nil {
+			fmt.Fprintln(&text, err)
+		} else if info, err := os.Stat(path); err == nil {
+			fmt.Fprintf(&text, "%s was built %s ago: %s\n", name, time.Since(info.ModTime()).Round(time.Second), path)
+		}
+	}
+	return text.String()
 }
 
 func (e *environment) stop() error {

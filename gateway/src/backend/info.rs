@@ -108,6 +108,13 @@ impl Info {
         }
     }
 
+    /// The columns of the table that its verbs are told from.
+    pub fn columns(&self) -> impl Iterator<Item = ViewId> {
+        let filter = self.filter.as_ref().ok().and_then(|plan| plan.nodes.column);
+        let score = self.score.as_ref().ok().and_then(|plan| plan.nodes.column);
+        filter.into_iter().chain(score)
+    }
+
     /// The sentences of the verbs that the configuration wants and that cannot be used.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &BackendFailure)> {
         let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));

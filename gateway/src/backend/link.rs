@@ -10,6 +10,7 @@ use std::{convert::Infallible, io, sync::Arc, time::Duration};
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
+use futures_util::future::join_all;
 use h2::client::{Connection, SendRequest};
 use http::Uri;
 use prost::Message;
@@ -214,6 +215,7 @@ impl Session<'_> {
                     missed = 0;
                     if latest.as_ref() != Some(&response) {
                         let info = Info::read(response.clone(), settings.score.as_ref(), &self.task.known);
+                        self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
                         self.publisher
                             .up(self.task, Link { connection: connection.clone(), info, head, paths });
@@ -225,6 +227,14 @@ impl Session<'_> {
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
             let _ = timeout(REFRESH, self.publisher.stale.notified()).await;
         }
+    }
+
+    /// Waits, not for ever, until the table has the rows that the backend will be told: those with JSON are
+    /// listed anew when the first backend wants them.
+    async fn complete(&self, info: &Info) {
+        let Some(table) = &self.task.known.table else { return };
+        let rows = info.columns().map(|column| table.complete(column));
+        let _ = timeout(PATIENCE, join_all(rows)).await;
     }
 
     async fn shake_hands(

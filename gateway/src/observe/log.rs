@@ -4,8 +4,9 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// Which lines are written when `RUST_LOG` does not say: ours, and warnings of the libraries.
-const USUAL: &str = "warn,extender_gateway=info";
+/// Which lines are written when `RUST_LOG` does not say: ours, and warnings of the libraries, except that
+/// kube repeats at each attempt what the watch says once.
+const USUAL: &str = "warn,extender_gateway=info,kube_client=off,kube_runtime=off";
 
 /// Begins to write the log. Call it once.
 pub fn init() {

@@ -34,6 +34,7 @@ impl Gateway {
         let config =
             Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
         let table = Arc::new(NodeTable::new());
+        table.replace(table.relist());
         let watched = !matches!(config.nodes, NodeSource::Request | NodeSource::NamesOnly);
         let known = Known { source: config.nodes.clone(), table: watched.then(|| Arc::clone(&table)) };
         let connect = |at: usize| {

@@ -65,6 +65,7 @@ func (b *bench) start(ctx context.Context, dir string) error {
 		return err
 	}
 	b.rules = filepath.Join(module, "bench", "pods", "rules")
+	fmt.Fprintln(os.Stderr, "starting the control plane (where Kubernetes was never compiled before, this takes minutes)")
 	built, err := binaries.Build(ctx, binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
 	if err != nil {
 		return err

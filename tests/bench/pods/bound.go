@@ -5,11 +5,10 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"extender-gateway.io/tests/kube/controlplane"
 )

@@ -51,7 +51,7 @@ pub(crate) fn generated(verb: Verb, nodes: &[Node]) -> Call {
 /// Twelve nodes: two in each rack, three of each tenant, four in each zone. Their numbers are far from
 /// those of the captured ones.
 pub(crate) fn twelve_nodes() -> Vec<Node> {
-    nodes(1_200..1_212, Images::Few)
+    nodes(300..312, Images::Few)
 }
 
 /// The nodes that the gateway is told about: those of the captured calls, and the twelve.

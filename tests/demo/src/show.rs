@@ -16,6 +16,9 @@ use crate::{
 /// The widest line.
 const WIDTH: usize = 100;
 
+/// The head of the first column.
+const NODE: &str = "node";
+
 /// What stands above a table.
 pub(crate) struct Heading<'a> {
     /// The call.
@@ -26,64 +29,66 @@ pub(crate) struct Heading<'a> {
     pub(crate) took: Duration,
 }
 
-/// Who plays.
+/// Who plays, and how to read the rest.
 pub(crate) fn introduction(stage: &Stage, colours: Colours) -> String {
     let mut text = Text::default();
     text.line(colours.bold("kube-scheduler's calls, one gateway, three gRPC policies"));
     text.line("");
-    text.line(format!(
-        "  {:<18}{:<18}asks the three in parallel",
-        "extender-gateway", stage.gateway.extender
-    ));
+    text.line(format!("  {:<18}{:<18}asks the three at once", "extender-gateway", stage.gateway.extender));
     for (policy, weight) in &stage.policies {
-        let file = format!("tests/demo/rules/{}.yaml", policy.process.name());
-        text.line(format!("  {:<18}{:<18}weight {weight}, {file}", policy.process.name(), policy.address));
+        let name = policy.process.name();
+        text.line(format!("  {name:<18}{:<18}weight {weight}, tests/demo/rules/{name}.yaml", policy.address));
     }
+    text.line("");
+    text.line("  filter      a node falls when a policy refuses it; the first one's reason counts");
+    text.line("  prioritize  a policy's score times its weight, added up; gateway is what it answered");
+    text.line("  captured    what a real kube-scheduler sent, whose extender had kept all three nodes");
     text.0
 }
 
-/// What came of a filter call: a line for each node.
+/// What came of a filter call: a line for each node, and one more for each further policy that refuses it.
 pub(crate) fn filter(heading: &Heading<'_>, outcome: &FilterOutcome, colours: Colours) -> String {
     let mut text = heading.text(colours);
-    let columns = format!("  {:<14}{:<9}{:<10}{:<12}", "node", "rack", "tenant", "zone");
-    text.line(colours.dim(columns.trim_end()));
+    let columns = format!("  {NODE:<15}{:<8}{:<10}zone", "rack", "tenant");
+    text.line(colours.dim(&columns));
     for (node, refusals) in heading.question.nodes.iter().zip(&outcome.refusals) {
-        let facts = format!("  {:<14}{}", node.short_name(), columns_of(node));
-        match refusals.split_first() {
-            None => text.line(format!("{facts}{}", colours.green("stays"))),
-            Some((first, others)) => text.line(format!("{facts}{}", falls(first, others, colours))),
+        let facts = facts_of(node);
+        let Some((first, others)) = refusals.split_first() else {
+            text.line(format!("{facts}{}", colours.green("stays")));
+            continue;
+        };
+        text.line(format!("{facts}{}  {}", colours.red("falls"), words(first)));
+        for other in others {
+            let also = format!("also   {}", words(other));
+            text.line(format!("{:width$}{}", "", colours.dim(&also), width = facts.len()));
         }
     }
     text.0
 }
 
-fn columns_of(node: &OfferedNode) -> String {
+fn facts_of(node: &OfferedNode) -> String {
     let [rack, tenant, zone] =
         ["topology.acme.io/rack", "acme.io/tenant", "topology.kubernetes.io/zone"].map(|key| node.label(key));
-    format!("{rack:<9}{tenant:<10}{zone:<12}")
+    format!("  {:<15}{rack:<8}{tenant:<10}{zone:<12}", node.short_name())
 }
 
-fn falls(first: &Refusal, others: &[Refusal], colours: Colours) -> String {
-    let mut text = format!("{} {}: {}", colours.red("falls"), first.policy, first.reason);
-    for other in others {
-        text.push_str(&colours.dim(&format!(" (and {})", other.policy)));
-    }
-    text
+fn words(refusal: &Refusal) -> String {
+    format!("{}: {}", refusal.policy, refusal.reason)
 }
 
 /// What came of a prioritize call: a line for each node, the best first.
 pub(crate) fn scores(heading: &Heading<'_>, outcome: &ScoreOutcome, colours: Colours) -> String {
     let mut text = heading.text(colours);
-    let mut columns = format!("  {:<14}", "node");
+    let mut columns = format!("  {NODE:<15}");
     for (policy, weight) in &outcome.policies {
-        let _ = write!(columns, "{:>20}", format!("{policy} x{weight}"));
+        let _ = write!(columns, "{:>21}", format!("{policy} \u{d7} {weight}"));
     }
-    text.line(colours.dim(&format!("{columns}{:>8}{:>10}", "sum", "gateway")));
+    text.line(colours.dim(&format!("{columns}{:>6}{:>9}", "sum", "gateway")));
     let mut nodes: Vec<_> = heading.question.nodes.iter().zip(&outcome.nodes).collect();
     nodes.sort_by_key(|(_, scores)| std::cmp::Reverse(scores.answered));
     for (node, scores) in nodes {
         let mark = if scores.answered == outcome.best() { colours.green("  best") } else { String::new() };
-        text.line(format!("  {:<14}{}{mark}", node.short_name(), numbers(scores)));
+        text.line(format!("  {:<15}{}{mark}", node.short_name(), numbers(scores)));
     }
     text.0
 }
@@ -91,10 +96,10 @@ pub(crate) fn scores(heading: &Heading<'_>, outcome: &ScoreOutcome, colours: Col
 fn numbers(scores: &NodeScores) -> String {
     let mut text = String::new();
     for score in &scores.raw {
-        let _ = write!(text, "{score:>20}");
+        let _ = write!(text, "{score:>21}");
     }
     let answered = scores.answered.map_or("none".to_owned(), |sum| sum.to_string());
-    let _ = write!(text, "{:>8}{answered:>10}", scores.expected);
+    let _ = write!(text, "{:>6}{answered:>9}", scores.expected);
     text
 }
 
@@ -119,14 +124,13 @@ impl Heading<'_> {
             Form::Names => "by name",
             Form::Objects => "as full objects",
         };
-        let about = format!("{} call, {nodes} nodes {form}", self.call.origin);
+        let name = format!("{:<12}", verb.path().trim_start_matches('/'));
+        let about = format!("{}, {nodes} nodes {form}, {}", self.question.pod_name, self.call.origin);
         let took = format!("{:.2} ms", self.took.as_secs_f64() * 1e3);
-        let name = verb.path().trim_start_matches('/');
-        let left = format!("{name}  {}", self.question.pod_name);
-        let gap = WIDTH.saturating_sub(left.len() + took.len());
+        let gap = WIDTH.saturating_sub(name.len() + about.len());
         let mut text = Text::default();
         text.line("");
-        text.line(format!("{}{about:^gap$}{took}", colours.bold(&left)));
+        text.line(format!("{}{about}{took:>gap$}", colours.bold(&name)));
         text
     }
 }
