@@ -17,8 +17,7 @@ export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: rust ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
-	cargo build --quiet --release --locked -p extender-gateway -p extender-policies -p extender-demo
+demo: binaries ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
 	@$(TARGET)/release/extender-demo $(ARGS)
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
@@ -77,8 +76,10 @@ go-checks: go
 	  echo "not formatted, make fmt does it: $$unformatted" >&2; exit 1; }
 	cd tests && go vet ./...
 
+# All programs together: with fewer packages cargo would choose other features of the dependencies, and
+# build them anew for each choice.
 binaries: rust
-	cargo build --release --locked -p extender-gateway -p extender-policies -p extender-bench
+	cargo build --release --locked --workspace --bins
 
 # One package after the other: several control planes at once would slow each other down.
 go-tests: binaries go

@@ -11,7 +11,7 @@ mod filter;
 mod prioritize;
 mod server;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 pub use self::server::serve;
 use self::{
-    answer::{Refusal, Refused, Reply},
+    answer::{Log, Refusal, Refused, Reply},
     body::BodyError,
 };
 use crate::{decide::Decider, observe::Metrics};
@@ -70,14 +70,14 @@ impl Verb {
 
 impl Door {
     /// Answers one request. Never fails: whatever goes wrong has an answer.
-    async fn call(&self, request: Request<Incoming>) -> Response<Reply> {
+    async fn call(&self, request: Request<Incoming>, caller: SocketAddr) -> Response<Reply> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
         let verb = match served(&head) {
             Ok(verb) => verb,
             Err((verb, refusal)) => {
                 body::drain(body);
-                return self.refuse(verb, refusal.status());
+                return self.refuse(verb, refusal.status(), caller);
             }
         };
         match survive(&self.metrics, self.answer(verb, &head, body, began)).await {
@@ -85,7 +85,7 @@ impl Door {
                 self.metrics.called(verb.as_str(), "ok");
                 answer::reply(reply)
             }
-            Err(refusal) => self.refuse(verb.as_str(), refusal.of(verb)),
+            Err(refusal) => self.refuse(verb.as_str(), refusal.of(verb), caller),
         }
     }
 
@@ -105,9 +105,14 @@ impl Door {
         decided.map_err(Refusal::from)
     }
 
-    fn refuse(&self, verb: &'static str, refused: Refused) -> Response<Reply> {
+    fn refuse(&self, verb: &'static str, refused: Refused, caller: SocketAddr) -> Response<Reply> {
         self.metrics.called(verb, refused.outcome);
-        tracing::warn!(verb, outcome = refused.outcome, "call refused: {}", refused.text);
+        match refused.log {
+            Log::Here => {
+                tracing::warn!(verb, %caller, outcome = refused.outcome, "call refused: {}", refused.text)
+            }
+            Log::AtItsCause => tracing::debug!(verb, %caller, outcome = refused.outcome, "{}", refused.text),
+        }
         refused.response
     }
 }

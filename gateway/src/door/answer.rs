@@ -27,6 +27,16 @@ pub(super) struct Refusal {
     outcome: &'static str,
     /// For people: one line.
     text: String,
+    log: Log,
+}
+
+/// Where a refusal is said in the log: once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Log {
+    /// Nobody has said it yet.
+    Here,
+    /// What caused it has its own line, and not more than one a second.
+    AtItsCause,
 }
 
 /// A refusal in the form of its verb.
@@ -35,12 +45,13 @@ pub(super) struct Refused {
     pub(super) response: Response<Reply>,
     pub(super) outcome: &'static str,
     pub(super) text: String,
+    pub(super) log: Log,
 }
 
 impl Refusal {
     fn new(status: StatusCode, outcome: &'static str, text: impl AsRef<str>) -> Self {
         const LONGEST: usize = 500;
-        Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST) }
+        Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), log: Log::Here }
     }
 
     /// Nothing is served at this path.
@@ -93,7 +104,7 @@ impl Refusal {
             Verb::Bind => reply::bind_error(&self.text),
             Verb::Prioritize | Verb::Preempt => return self.status(),
         };
-        Refused { response: reply(body.into_pieces()), outcome: self.outcome, text: self.text }
+        Refused { response: reply(body.into_pieces()), outcome: self.outcome, text: self.text, log: self.log }
     }
 
     /// As a status without a body.
@@ -106,13 +117,10 @@ impl Refusal {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
         let text = self.text.replace(|c: char| !c.is_ascii(), "?");
-        headers.extend(
-            HeaderValue::from_str(&text)
-                .ok()
-                .map(|text| (REASON.parse().ok(), text))
-                .and_then(|(name, text): (Option<header::HeaderName>, _)| name.map(|name| (name, text))),
-        );
-        Refused { response, outcome: self.outcome, text: self.text }
+        if let Ok(text) = HeaderValue::from_str(&text) {
+            headers.insert(REASON, text);
+        }
+        Refused { response, outcome: self.outcome, text: self.text, log: self.log }
     }
 }
 
@@ -123,7 +131,11 @@ impl From<CallError> for Refusal {
             CallError::Backend { .. } => StatusCode::BAD_GATEWAY,
             CallError::NotYetKnown { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self::new(status, error.kind(), error.to_string())
+        let log = match error {
+            CallError::Backend { .. } => Log::AtItsCause,
+            CallError::Request(_) | CallError::NotYetKnown { .. } => Log::Here,
+        };
+        Self { log, ..Self::new(status, error.kind(), error.to_string()) }
     }
 }
 

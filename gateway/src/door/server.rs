@@ -1,11 +1,11 @@
 //! Accepts connections and speaks HTTP/1.1 on them.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -30,9 +30,9 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: impl Future<Out
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, caller)) => {
                     let connection = connections.watcher();
-                    serve_connection(stream, Arc::clone(&door), connection);
+                    serve_connection((stream, caller), Arc::clone(&door), connection);
                 }
                 Err(error) => not_accepted(&error).await,
             },
@@ -51,14 +51,14 @@ async fn not_accepted(error: &io::Error) {
     sleep(PAUSE).await;
 }
 
-fn serve_connection(stream: TcpStream, door: Arc<Door>, connection: hyper_util::server::graceful::Watcher) {
+fn serve_connection((stream, caller): (TcpStream, SocketAddr), door: Arc<Door>, connection: Watcher) {
     // Without it a small answer waits for the acknowledgement of an earlier one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!("TCP_NODELAY could not be set: {error}");
     }
     let service = service_fn(move |request| {
         let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.call(request).await) }
+        async move { Ok::<_, Infallible>(door.call(request, caller).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

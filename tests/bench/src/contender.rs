@@ -49,7 +49,9 @@ pub struct Extender {
 #[derive(Debug, thiserror::Error)]
 pub enum WrongAnswer {
     /// A status, or a length, that no good answer to this body has.
-    #[error("{address}{path}: status {status} with {length} bytes, where 200 with {expected} was right")]
+    #[error(
+        "{address}{path}: status {status} and {length} bytes, where 200 and {expected} were right: {beginning}"
+    )]
     Outside {
         /// Who answered.
         address: SocketAddr,
@@ -61,6 +63,8 @@ pub enum WrongAnswer {
         length: usize,
         /// How long the checked answer was, in bytes.
         expected: usize,
+        /// The first bytes of the answer.
+        beginning: String,
     },
     /// Another number of nodes than the policies leave.
     #[error("{address}{path}: {found} nodes in the answer, where {expected} were right: {beginning}")]
@@ -98,7 +102,7 @@ impl Extender {
         let answer = self.connection.post(verb.path(), &body)?;
         let found = check::nodes_in(verb, answer.body)?;
         if found != expected {
-            let beginning = String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
+            let beginning = beginning(answer.body);
             return Err(WrongAnswer::Nodes { address, path: verb.path(), found, expected, beginning }.into());
         }
         Ok(answer.body.len())
@@ -115,7 +119,8 @@ impl Contender for Extender {
         if status == 200 && length == expected {
             return Ok(());
         }
-        Err(WrongAnswer::Outside { address, path: verb.path(), status, length, expected }.into())
+        let (path, beginning) = (verb.path(), beginning(answer.body));
+        Err(WrongAnswer::Outside { address, path, status, length, expected, beginning }.into())
     }
 
     fn warm_up(&mut self, case: &Case, bodies: &Bodies) -> Result<(), Failure> {
@@ -124,4 +129,9 @@ impl Contender for Extender {
         self.lengths = lengths.collect::<Result<_, _>>()?;
         (0..case.calls / 4).try_for_each(|number| self.call(case.verb, number, bodies))
     }
+}
+
+/// As much of an answer as a message needs.
+fn beginning(answer: &[u8]) -> String {
+    String::from_utf8_lossy(&answer[..answer.len().min(300)]).into_owned()
 }

@@ -1,6 +1,6 @@
 //! The processes of the benchmark: three policies, a gateway for each form of nodes, and the floor.
 
-use std::{net::SocketAddr, path::Path, process::Command};
+use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 
 use extender_harness::{
     binaries::Program,
@@ -18,6 +18,9 @@ const KNOWN_NODES: usize = 5_000;
 
 /// How many nodes full objects are taken from. Each has 14 kB.
 const FULL_NODES: usize = 1_000;
+
+/// Long enough that slowness is measured, not cut off.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The rules of the demo: racks being drained, tenants over quota, zones preferred.
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../demo/rules");
@@ -58,7 +61,8 @@ impl Stage {
         let policies = [policy("rack-drain")?, policy("tenant-quota")?, policy("zone-preference")?];
         let gateway = |nodes, file: &str| {
             let backends = policies.iter().map(|policy| Backend::of(policy, 1)).collect();
-            let configuration = Configuration { address: ([127, 0, 0, 1], 0).into(), nodes, backends };
+            let address = ([127, 0, 0, 1], 0).into();
+            let configuration = Configuration { address, nodes, backends, timeout: TIMEOUT };
             Gateway::start(&configuration, &folder.path().join(file))
         };
         let (by_names, by_objects) =

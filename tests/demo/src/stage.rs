@@ -1,6 +1,6 @@
 //! The servers of the demo: three policies and the gateway, each a process of its own.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use extender_harness::{
     gateway::{Backend, Configuration, Gateway, NodeSource},
@@ -15,6 +15,10 @@ const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rules");
 
 /// The policies in the gateway's order: their names, which are those of their files, and weights.
 const POLICIES: [(&str, u32); 3] = [("rack-drain", 1), ("tenant-quota", 1), ("zone-preference", 2)];
+
+/// Less than the `httpTimeout` that `--serve` prints. A call takes a thousandth of it, but a machine that
+/// has just compiled all this may be busy.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything that runs. It ends when this is dropped.
 #[derive(Debug)]
@@ -42,7 +46,8 @@ impl Stage {
         });
         let policies = policies.collect::<Result<Vec<_>, Failure>>()?;
         let backends = policies.iter().map(|(policy, weight)| Backend::of(policy, *weight)).collect();
-        let configuration = Configuration { address, nodes: NodeSource::File(file), backends };
+        let nodes_file = NodeSource::File(file);
+        let configuration = Configuration { address, nodes: nodes_file, backends, timeout: TIMEOUT };
         let gateway = Gateway::start(&configuration, &folder.path().join("gateway.yaml"))?;
         Ok(Self { policies, gateway, nodes, _folder: folder })
     }

@@ -6,6 +6,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use crate::{
@@ -54,6 +55,8 @@ pub struct Configuration {
     pub nodes: NodeSource,
     /// The policies, in order.
     pub backends: Vec<Backend>,
+    /// How long a call, and each policy in it, may take; whole milliseconds.
+    pub timeout: Duration,
 }
 
 /// Why the gateway does not run.
@@ -107,17 +110,16 @@ impl Display for Configuration {
             }
             NodeSource::Request => writeln!(file, "nodes: {{source: Request}}")?,
         }
+        let timeout = self.timeout.as_millis();
+        writeln!(file, "timeouts: {{decision: {timeout}ms}}")?;
         writeln!(file, "backends:")?;
-        self.backends.iter().try_for_each(|backend| write!(file, "{backend}"))
-    }
-}
-
-impl Display for Backend {
-    fn fmt(&self, file: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(file, "- name: {}", self.name)?;
-        writeln!(file, "  url: http://{}", self.address)?;
-        writeln!(file, "  filter: {{}}")?;
-        writeln!(file, "  score: {{weight: {}}}", self.weight)
+        for Backend { name, address, weight } in &self.backends {
+            writeln!(file, "- name: {name}")?;
+            writeln!(file, "  url: http://{address}")?;
+            writeln!(file, "  filter: {{timeout: {timeout}ms}}")?;
+            writeln!(file, "  score: {{timeout: {timeout}ms, weight: {weight}}}")?;
+        }
+        Ok(())
     }
 }
 
@@ -136,6 +138,7 @@ mod tests {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             nodes: NodeSource::File("/some where/nodes.json".into()),
             backends: vec![backend("rack-drain", 9000, 1), backend("zones", 9001, 2)],
+            timeout: Duration::from_secs(2),
         };
         assert_eq!(
             configuration.to_string(),
@@ -144,9 +147,12 @@ mod tests {
              extender: {address: \"127.0.0.1:0\"}\n\
              metrics: {address: \"127.0.0.1:0\"}\n\
              nodes: {source: File, file: \"/some where/nodes.json\"}\n\
+             timeouts: {decision: 2000ms}\n\
              backends:\n\
-             - name: rack-drain\n  url: http://127.0.0.1:9000\n  filter: {}\n  score: {weight: 1}\n\
-             - name: zones\n  url: http://127.0.0.1:9001\n  filter: {}\n  score: {weight: 2}\n"
+             - name: rack-drain\n  url: http://127.0.0.1:9000\n  \
+             filter: {timeout: 2000ms}\n  score: {timeout: 2000ms, weight: 1}\n\
+             - name: zones\n  url: http://127.0.0.1:9001\n  \
+             filter: {timeout: 2000ms}\n  score: {timeout: 2000ms, weight: 2}\n"
         );
     }
 }
