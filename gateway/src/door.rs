@@ -109,9 +109,11 @@ impl Door {
         self.metrics.called(verb, refused.outcome);
         match refused.log {
             Log::Here => {
-                tracing::warn!(verb, %caller, outcome = refused.outcome, "call refused: {}", refused.text)
+                tracing::warn!(verb, %caller, outcome = refused.outcome, "call refused: {}", refused.text);
             }
-            Log::AtItsCause => tracing::debug!(verb, %caller, outcome = refused.outcome, "{}", refused.text),
+            Log::AtItsCause => {
+                tracing::debug!(verb, %caller, outcome = refused.outcome, "{}", refused.text);
+            }
         }
         refused.response
     }
