@@ -63,7 +63,7 @@ lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 docs: rust
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 
 unit: rust
 	cargo test --workspace --lib --bins --locked

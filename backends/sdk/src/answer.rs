@@ -14,7 +14,12 @@ use self::{
     question::{Asked, Question, Reading},
     rejections::rejections,
 };
-use crate::{Backend, Verdict, backend::Prepared, info::declaration::Terms};
+use crate::{
+    Backend, Verdict,
+    backend::Prepared,
+    info::declaration::Terms,
+    request::{FilterRequest, ScoreRequest},
+};
 
 /// The answer to the handshake.
 pub(crate) fn info(
@@ -25,10 +30,7 @@ pub(crate) fn info(
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
-pub(crate) fn filter(
-    backend: &Backend,
-    request: &api::FilterRequest,
-) -> Result<api::FilterResponse, CallError> {
+pub(crate) fn filter(backend: &Backend, request: &FilterRequest) -> Result<api::FilterResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
         let prepared = backend.policy_for(asked.args()?)?;
@@ -51,7 +53,7 @@ pub(crate) fn filter(
 }
 
 /// How good each of the nodes is.
-pub(crate) fn score(backend: &Backend, request: &api::ScoreRequest) -> Result<api::ScoreResponse, CallError> {
+pub(crate) fn score(backend: &Backend, request: &ScoreRequest) -> Result<api::ScoreResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
         let prepared = backend.policy_for(asked.args()?)?;
@@ -69,19 +71,19 @@ pub(crate) fn score(backend: &Backend, request: &api::ScoreRequest) -> Result<ap
 
 fn verdicts(prepared: &Prepared, question: &Question<'_>) -> Result<Vec<Verdict>, CallError> {
     prepared.policy.ready()?;
-    let verdicts = prepared.policy.filter_all(&question.pod, &question.nodes);
+    let verdicts = prepared.policy.filter_all(&question.pod, &question.nodes());
     counted("filter_all", verdicts, question)
 }
 
 fn scores(prepared: &Prepared, question: &Question<'_>) -> Result<api::Scores, CallError> {
     prepared.policy.ready()?;
-    let values = prepared.policy.score_all(&question.pod, &question.nodes);
+    let values = prepared.policy.score_all(&question.pod, &question.nodes());
     counted("score_all", values, question).map(|values| api::Scores { values })
 }
 
 /// A policy that answers for more or fewer nodes than it was asked about has lost count of which is which.
 fn counted<T>(method: &'static str, answers: Vec<T>, question: &Question<'_>) -> Result<Vec<T>, CallError> {
-    let (given, asked) = (answers.len(), question.nodes.len());
+    let (given, asked) = (answers.len(), question.nodes().len());
     if given == asked { Ok(answers) } else { Err(CallError::WrongCount { method, given, asked }) }
 }
 

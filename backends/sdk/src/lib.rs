@@ -37,6 +37,7 @@ mod info;
 mod node;
 mod pod;
 mod policy;
+mod request;
 mod run;
 mod serve;
 mod service;

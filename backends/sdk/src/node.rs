@@ -1,21 +1,34 @@
-//! Nodes as a policy sees them: borrowed views over the request, nothing is copied for a node.
+//! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node
+//! of it, [`shape`] the check when it comes in, [`facts`] finds things in it, [`wire`] walks protobuf.
 
-use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, Resources, Taint};
+mod facts;
+pub(crate) mod row;
+mod shape;
+mod wire;
+
+use std::fmt;
+
+use extender_policy_api::v1alpha1::{Resources, Taint};
+
+use self::{
+    facts::{Facts, Map, Whole},
+    row::Row,
+};
 
 /// The nodes of one call, in the order of the request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Nodes<'a> {
-    rows: &'a [NodeRow],
+    rows: &'a [Row<'a>],
 }
 
 impl<'a> Nodes<'a> {
-    pub(crate) fn new(rows: &'a [NodeRow]) -> Self {
+    pub(crate) fn new(rows: &'a [Row<'a>]) -> Self {
         Self { rows }
     }
 
     /// Each node in turn.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Node<'a>> + use<'a> {
-        self.rows.iter().map(Node::new)
+        self.rows.iter().map(|row| Node { row })
     }
 
     /// How many there are; never 0 in a call.
@@ -29,71 +42,88 @@ impl<'a> Nodes<'a> {
     }
 }
 
+impl fmt::Debug for Nodes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
 /// One node. What it knows besides its name depends on the [`View`](crate::View) that the policy asked
 /// for: with [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
-#[derive(Clone, Copy, Debug)]
+///
+/// A question is answered from the encoded request: a label is found by walking the node's labels, and no
+/// memory is allocated for it. Only taints and amounts are decoded, once, at the first question about one.
+#[derive(Clone, Copy)]
 pub struct Node<'a> {
-    row: &'a NodeRow,
+    row: &'a Row<'a>,
 }
 
 impl<'a> Node<'a> {
-    /// A view of a row of the contract.
-    pub fn new(row: &'a NodeRow) -> Self {
-        Self { row }
-    }
-
     /// metadata.name.
     pub fn name(&self) -> &'a str {
-        &self.row.name
+        self.row.name()
     }
 
     /// The value of a label; `None` when the node does not have it.
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.facts()?.labels.get(key).map(String::as_str)
+        self.facts()?.at(Map::Labels, key)
     }
 
     /// All labels, by key.
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        self.facts().into_iter().flat_map(|facts| &facts.labels).map(|(key, value)| (&**key, &**value))
+        self.facts().into_iter().flat_map(|facts| facts.entries(Map::Labels))
     }
 
     /// The value of an annotation, if [`Info::annotations`](crate::Info::annotations) asks for its prefix.
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.facts()?.annotations.get(key).map(String::as_str)
+        self.facts()?.at(Map::Annotations, key)
     }
 
     /// spec.taints, in order.
     pub fn taints(&self) -> &'a [Taint] {
-        self.facts().map_or(&[], |facts| &facts.taints)
+        self.whole().map_or(&[], |whole| &whole.taints)
     }
 
     /// spec.unschedulable: whether the node is cordoned.
     pub fn is_unschedulable(&self) -> bool {
-        self.facts().is_some_and(|facts| facts.unschedulable)
+        self.facts().is_some_and(Facts::is_unschedulable)
     }
 
     /// The status of a condition: "True", "False" or "Unknown"; `None` when it is not reported.
     pub fn condition(&self, kind: &str) -> Option<&'a str> {
-        self.facts()?.conditions.get(kind).map(String::as_str)
+        self.facts()?.at(Map::Conditions, kind)
     }
 
     /// status.capacity; `None` while it is not reported.
     pub fn capacity(&self) -> Option<&'a Resources> {
-        self.facts()?.capacity.as_ref()
+        self.whole()?.capacity.as_ref()
     }
 
     /// status.allocatable, what pods may request in all; `None` while it is not reported.
     pub fn allocatable(&self) -> Option<&'a Resources> {
-        self.facts()?.allocatable.as_ref()
+        self.whole()?.allocatable.as_ref()
     }
 
     /// The object's JSON, unchanged; `None` unless the policy asked for
     /// [`View::FactsAndRaw`](crate::View::FactsAndRaw).
     pub fn raw_json(&self) -> Option<&'a [u8]> {
-        Some(&*self.row.raw_json).filter(|raw| !raw.is_empty())
+        Some(self.row.raw_json()).filter(|raw| !raw.is_empty())
     }
 
-    fn facts(self) -> Option<&'a NodeFacts> {
-        self.row.facts.as_ref()
+    fn facts(self) -> Option<Facts<'a>> {
+        self.row.facts()
+    }
+
+    fn whole(self) -> Option<&'a Whole> {
+        self.row.whole()
     }
 }
+
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use extender_policy_api::v1alpha1::{FILE_DESCRIPTOR_SET, policy_service_server::PolicyServiceServer};
+use extender_policy_api::v1alpha1::FILE_DESCRIPTOR_SET;
 use tokio::net::TcpListener;
 use tonic::transport::{
     Server,
@@ -143,9 +143,6 @@ impl Bound {
 const BUILT_IN: &str = "the descriptors are compiled in and valid; a test serves them";
 
 fn router(service: Service, health: &Health) -> Router {
-    let policy = PolicyServiceServer::new(service)
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -155,7 +152,7 @@ fn router(service: Service, health: &Health) -> Router {
         .max_frame_size(FRAME_BYTES)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(policy)
+        .add_service(service)
         .add_service(health.service())
         .add_service(reflection().build_v1().expect(BUILT_IN))
         .add_service(reflection().build_v1alpha().expect(BUILT_IN))

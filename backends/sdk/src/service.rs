@@ -1,13 +1,24 @@
-//! The contract's service over [`answer`](crate::answer): nothing but transport types in and out.
+//! The contract's service over [`answer`](crate::answer): nothing but transport in and out. It is routed by
+//! hand, because the generated service decodes the generated requests.
 
-use extender_policy_api::v1alpha1::{
-    BindRequest, BindResponse, FilterRequest, FilterResponse, GetInfoRequest, GetInfoResponse,
-    PreemptRequest, PreemptResponse, ScoreRequest, ScoreResponse, policy_service_server::PolicyService,
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    task::{Context, Poll},
 };
-use tonic::{Request, Response, Status};
+
+use extender_policy_api::v1alpha1::policy_service_server::SERVICE_NAME;
+use prost::Message;
+use tonic::{
+    Request, Response, Status,
+    body::Body,
+    codegen::{BoxFuture, Service as Serve, http},
+    server::{Grpc, NamedService, UnaryService},
+};
+use tonic_prost::ProstCodec;
 
 use crate::{
-    Backend,
+    Backend, MAX_MESSAGE_BYTES,
     answer::{self, CallError},
 };
 
@@ -21,27 +32,72 @@ impl Service {
     pub(crate) fn new(backend: Backend) -> Self {
         Self { backend }
     }
+
+    /// Reads one message, answers it, writes one message.
+    fn unary<Q, A>(&self, http: http::Request<Body>, answer: Answer<Q, A>) -> Answered
+    where
+        Q: Message + Default + 'static,
+        A: Message + 'static,
+    {
+        let verb = Verb { backend: self.backend.clone(), answer };
+        let limit = Some(MAX_MESSAGE_BYTES);
+        let mut grpc = Grpc::new(ProstCodec::default()).apply_max_message_size_config(limit, limit);
+        Box::pin(async move { Ok(grpc.unary(verb, http).await) })
+    }
 }
 
-#[tonic::async_trait]
-impl PolicyService for Service {
-    async fn get_info(&self, request: Request<GetInfoRequest>) -> Result<Response<GetInfoResponse>, Status> {
-        Ok(Response::new(answer::info(&self.backend, request.get_ref())?))
+/// The HTTP response to come.
+type Answered = BoxFuture<http::Response<Body>, Infallible>;
+
+impl Serve<http::Request<Body>> for Service {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
-    async fn filter(&self, request: Request<FilterRequest>) -> Result<Response<FilterResponse>, Status> {
-        Ok(Response::new(answer::filter(&self.backend, request.get_ref())?))
+    fn call(&mut self, http: http::Request<Body>) -> Answered {
+        match method(http.uri().path()) {
+            "GetInfo" => self.unary(http, answer::info),
+            "Filter" => self.unary(http, answer::filter),
+            "Score" => self.unary(http, answer::score),
+            "Preempt" => refused(CallError::NotServed("Preempt")),
+            "Bind" => refused(CallError::NotServed("Bind")),
+            _ => refused(Status::unimplemented("this service has no such method")),
+        }
     }
+}
 
-    async fn score(&self, request: Request<ScoreRequest>) -> Result<Response<ScoreResponse>, Status> {
-        Ok(Response::new(answer::score(&self.backend, request.get_ref())?))
-    }
+impl NamedService for Service {
+    const NAME: &'static str = SERVICE_NAME;
+}
 
-    async fn preempt(&self, _: Request<PreemptRequest>) -> Result<Response<PreemptResponse>, Status> {
-        Err(CallError::NotServed("Preempt").into())
-    }
+/// The last segment of `/extender.policy.v1alpha1.PolicyService/Filter`; the server has matched the others.
+fn method(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, method)| method)
+}
 
-    async fn bind(&self, _: Request<BindRequest>) -> Result<Response<BindResponse>, Status> {
-        Err(CallError::NotServed("Bind").into())
+fn refused(status: impl Into<Status>) -> Answered {
+    Box::pin(ready(Ok(status.into().into_http())))
+}
+
+/// One verb of [`answer`](crate::answer).
+type Answer<Q, A> = fn(&Backend, &Q) -> Result<A, CallError>;
+
+/// A verb with the backend that answers it.
+struct Verb<Q, A> {
+    backend: Backend,
+    answer: Answer<Q, A>,
+}
+
+impl<Q, A> UnaryService<Q> for Verb<Q, A> {
+    type Response = A;
+    type Future = Ready<Result<Response<A>, Status>>;
+
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
+        let answered = (self.answer)(&self.backend, request.get_ref());
+        ready(answered.map(Response::new).map_err(Status::from))
     }
 }

@@ -22,10 +22,12 @@
 //! ```
 
 use extender_policy_api::v1alpha1 as api;
+use prost::Message;
 
 use crate::{
     Backend,
     answer::{self, CallError},
+    request::{FilterRequest, NodeRows, Nodes, ScoreRequest},
 };
 
 /// A node to try a policy on.
@@ -111,7 +113,7 @@ pub fn filter(
     nodes: &[TestNode],
 ) -> Result<Vec<(String, String)>, NoAnswer> {
     let (call, pod, nodes_asked) = asked(pod, nodes);
-    let request = api::FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
+    let request = FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
     let rejections = answer::filter(&backend.into(), &request)?.rejections;
     let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
     let refused = (0..).zip(nodes).filter_map(|(position, node)| Some((node, reason(position)?)));
@@ -125,19 +127,19 @@ pub fn filter(
 /// As for [`filter`].
 pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> Result<Vec<i32>, NoAnswer> {
     let (call, pod, nodes) = asked(pod, nodes);
-    let scores = answer::score(&backend.into(), &api::ScoreRequest { call, pod, nodes })?.scores;
+    let scores = answer::score(&backend.into(), &ScoreRequest { call, pod, nodes })?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
 }
 
-type Parts = (Option<api::Call>, Option<api::Pod>, Option<api::Nodes>);
+type Parts = (Option<api::Call>, Option<api::Pod>, Option<Nodes>);
 
 /// What Filter and Score have in common, for a decision.
 fn asked(pod: &TestPod, nodes: &[TestNode]) -> Parts {
     let call = api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() };
     let pod = api::Pod { facts: Some(pod.facts.clone()), ..api::Pod::default() };
-    let rows = nodes.iter().map(|node| node.row.clone()).collect();
+    let rows = nodes.iter().map(|node| node.row.encode_to_vec().into()).collect();
     // More than four thousand million nodes do not fit into memory either.
     let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-    let nodes = api::Nodes { count, form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) };
+    let nodes = Nodes { count, rows: Some(NodeRows { rows }) };
     (Some(call), Some(pod), Some(nodes))
 }

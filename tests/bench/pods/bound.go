@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
@@ -13,51 +15,77 @@ import (
 	"extender-gateway.io/tests/kube/controlplane"
 )
 
-// boundPods sees each pod once, when it gets its node. The watch carries metadata alone, so that
-// measuring takes little from the two cores that are measured.
+// boundPods notes when each pod gets its node, from the moment it is made: kube-scheduler binds
+// before it calls itself ready. The watch carries metadata alone, so that measuring takes little
+// from the two cores that are measured.
 type boundPods struct {
-	watch watch.Interface
+	pods metadata.ResourceInterface
+	// times and err may be read when done is closed.
+	times []time.Time
+	err   error
+	done  chan struct{}
 }
 
-func watchBound(ctx context.Context, cluster *controlplane.Cluster) (*boundPods, error) {
+// bound selects the pods that have a node, so that a pod is "added" when it gets one.
+const bound = "spec.nodeName!="
+
+// watchBound waits for count pods in the background, until ctx ends.
+func watchBound(ctx context.Context, cluster *controlplane.Cluster, count int) (*boundPods, error) {
 	client, err := metadata.NewForConfig(cluster.REST)
 	if err != nil {
 		return nil, err
 	}
-	pods := client.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
-	options := metav1.ListOptions{FieldSelector: "spec.nodeName!="}
-	present, err := pods.List(ctx, options)
+	b := &boundPods{
+		pods: client.Resource(corev1.SchemeGroupVersion.WithResource("pods")),
+		done: make(chan struct{}),
+	}
+	present, err := b.pods.List(ctx, metav1.ListOptions{FieldSelector: bound})
 	if err != nil {
 		return nil, err
 	}
 	if len(present.Items) > 0 {
 		return nil, errors.New("there are bound pods before the round begins")
 	}
-	options.ResourceVersion = present.ResourceVersion
-	w, err := pods.Watch(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	return &boundPods{watch: w}, nil
+	go func() {
+		defer close(b.done)
+		b.err = b.collect(ctx, present.ResourceVersion, count)
+	}()
+	return b, nil
 }
 
-func (b *boundPods) stop() { b.watch.Stop() }
-
-// times returns when each of count pods was bound, in order.
-func (b *boundPods) times(ctx context.Context, count int) ([]time.Time, error) {
-	var times []time.Time
-	for len(times) < count {
-		select {
-		case event, open := <-b.watch.ResultChan():
-			if !open {
-				return times, errors.New("the apiserver ended the watch of pods")
-			}
-			if event.Type == watch.Added {
-				times = append(times, time.Now())
-			}
-		case <-ctx.Done():
-			return times, ctx.Err()
+// collect watches until it has seen count pods. A busy apiserver closes watches that it finds
+// slow, which loses nothing: the next one goes on where it ended, a few milliseconds late.
+func (b *boundPods) collect(ctx context.Context, version string, count int) error {
+	for len(b.times) < count {
+		events, err := b.pods.Watch(ctx, metav1.ListOptions{FieldSelector: bound, ResourceVersion: version})
+		if err != nil {
+			return fmt.Errorf("watch pods: %w", err)
+		}
+		version, err = b.note(events, version, count)
+		events.Stop()
+		if err != nil {
+			return err
 		}
 	}
-	return times, nil
+	return nil
+}
+
+// note takes the time of each event until there are count or the watch is closed, and returns the
+// version of the last one.
+func (b *boundPods) note(events watch.Interface, version string, count int) (string, error) {
+	for event := range events.ResultChan() {
+		pod, isPod := event.Object.(*metav1.PartialObjectMetadata)
+		if !isPod {
+			return version, fmt.Errorf("watch pods: %w", apierrors.FromObject(event.Object))
+		}
+		version = pod.ResourceVersion
+		if event.Type != watch.Added {
+			continue
+		}
+		b.times = append(b.times, time.Now())
+		if len(b.times) == count {
+			break
+		}
+	}
+	return version, nil
 }

@@ -12,7 +12,7 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// patience is more than any round takes, so that a variant that places nothing is noticed.
+// patience is more than any variant takes, so that one that places nothing is noticed.
 const patience = 10 * time.Minute
 
 // round places one batch of pods and returns pods a second.
@@ -21,8 +21,6 @@ const patience = 10 * time.Minute
 // happens while it works. The clock runs from the last pod of the warm-up to the last pod: starting,
 // listing and connecting are not in it.
 func (b *bench) round(ctx context.Context, v variant) (rate float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	defer func() {
 		// Not ctx, which has ended if this is the end of an interrupted round.
 		err = errors.Join(err, objects.DeletePods(context.Background(), b.cluster.Client, namespaces...))
@@ -40,21 +38,32 @@ func (b *bench) round(ctx context.Context, v variant) (rate float64, err error) 
 
 // schedule runs a kube-scheduler until all pods are bound.
 func (b *bench) schedule(ctx context.Context, started *extenders) (rate float64, err error) {
-	bound, err := watchBound(ctx, b.cluster)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	seen, err := watchBound(ctx, b.cluster, b.warmup+b.pods)
 	if err != nil {
 		return 0, err
 	}
-	defer bound.stop()
 	scheduler, err := b.cluster.StartScheduler(ctx, controlplane.SchedulerOptions{Extenders: started.entries})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, scheduler.Kill()) }()
-	times, err := bound.times(ctx, b.warmup+b.pods)
-	if err != nil {
-		return 0, scheduler.Failure(fmt.Errorf("only %d of %d pods were bound: %w", len(times), b.warmup+b.pods, err))
+	select {
+	case <-seen.done:
+	case <-scheduler.Exited():
+		return 0, scheduler.Failure(errors.New("ended during the round"))
 	}
-	return float64(b.pods) / times[len(times)-1].Sub(times[b.warmup-1]).Seconds(), nil
+	if seen.err != nil {
+		return 0, scheduler.Failure(fmt.Errorf("only %d of %d pods were bound: %w", len(seen.times), b.warmup+b.pods, seen.err))
+	}
+	return b.rate(seen.times), nil
+}
+
+// rate leaves the warm-up out.
+func (b *bench) rate(times []time.Time) float64 {
+	begin, end := times[b.warmup-1], times[len(times)-1]
+	return float64(b.pods) / end.Sub(begin).Seconds()
 }
 
 // podsOfDeployments makes pods of a few Deployments, as those that fill a cluster are.

@@ -31,8 +31,6 @@ pub struct Report {
 pub struct Line {
     /// Such as "filter 420 names".
     pub case: String,
-    /// How many calls make a round.
-    pub calls: usize,
     /// The gateway with three policies.
     pub gateway: Figures,
     /// The echo extender.
@@ -48,6 +46,8 @@ pub struct Line {
 /// What was measured for one of those who were asked.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figures {
+    /// How many calls were made.
+    pub calls: usize,
     /// Median of all calls, in microseconds.
     pub p50: f64,
     /// 99th percentile of all calls, in microseconds.
@@ -59,6 +59,8 @@ pub struct Figures {
 /// What a call costs some processes, on average.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Cost {
+    /// Which processes.
+    pub of: &'static str,
     /// Processor time in microseconds.
     pub processor: f64,
     /// Context switches of both kinds.
@@ -67,7 +69,7 @@ pub struct Cost {
 
 impl Line {
     /// Puts together what was measured in the same rounds.
-    pub fn new(case: String, calls: usize, gateway: &Series, floor: &Series, empty_calls: &Series) -> Self {
+    pub fn new(case: String, gateway: &Series, floor: &Series, empty_calls: &Series) -> Self {
         let rounds = || gateway.round_medians.iter().zip(&floor.round_medians);
         let to_floor = rounds().map(|(gateway, floor)| gateway / floor);
         let to_both = rounds()
@@ -75,7 +77,6 @@ impl Line {
             .map(|((gateway, floor), empty)| gateway / (floor + empty));
         Self {
             case,
-            calls,
             gateway: Figures::of(gateway),
             floor: Figures::of(floor),
             empty_calls: Figures::of(empty_calls),
@@ -89,19 +90,20 @@ impl Figures {
     fn of(series: &Series) -> Self {
         let calls = series.latencies.len();
         Self {
+            calls,
             p50: percentile(&series.latencies, 50),
             p99: percentile(&series.latencies, 99),
-            cost: series.usage.iter().map(|usage| Cost::of(*usage, calls)).collect(),
+            cost: series.usage.iter().map(|(group, usage)| Cost::of(group, *usage, calls)).collect(),
         }
     }
 }
 
 impl Cost {
     #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
-    fn of(usage: Usage, calls: usize) -> Self {
+    fn of(of: &'static str, usage: Usage, calls: usize) -> Self {
         let calls = calls as f64;
         let switches = usage.voluntary_switches + usage.involuntary_switches;
-        Self { processor: usage.processor as f64 / calls, switches: switches as f64 / calls }
+        Self { of, processor: usage.processor as f64 / calls, switches: switches as f64 / calls }
     }
 }
 
@@ -114,14 +116,14 @@ mod tests {
         Series {
             round_medians: round_medians.to_vec(),
             latencies: round_medians.to_vec(),
-            usage: vec![usage],
+            usage: vec![("us", usage)],
         }
     }
 
     #[test]
     fn ratios_are_taken_round_by_round() {
         let (gateway, floor) = (series([30.0, 80.0], 6), series([10.0, 20.0], 0));
-        let line = Line::new("filter".to_owned(), 1, &gateway, &floor, &series([5.0, 20.0], 0));
+        let line = Line::new("filter".to_owned(), &gateway, &floor, &series([5.0, 20.0], 0));
         assert_eq!(line.ratio_to_floor, Spread { least: 3.0, median: 3.0, largest: 4.0 });
         assert_eq!(line.ratio_to_floor_and_calls, Spread { least: 2.0, median: 2.0, largest: 2.0 });
         let cost = line.gateway.cost[0];

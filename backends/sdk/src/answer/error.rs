@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use prost::DecodeError;
 use tonic::{Code, Status};
 
 use crate::{ArgsError, DeclarationError, NotReady};
@@ -19,6 +20,8 @@ pub(crate) enum CallError {
     Count { count: u32, rows: usize },
     #[error("nodes.rows.rows[{position}].{field} is missing; the node view that this policy declares has it")]
     Row { position: usize, field: &'static str },
+    #[error("nodes.rows.rows[{position}] is not a NodeRow: {source}")]
+    Broken { position: usize, source: DecodeError },
     #[error(transparent)]
     Args(#[from] ArgsError),
     #[error("this policy has side effects and only answers PURPOSE_DECIDE")]
@@ -45,9 +48,12 @@ impl CallError {
 
     fn code(&self) -> Code {
         match self {
-            Self::Missing(_) | Self::NoPurpose | Self::Count { .. } | Self::Row { .. } | Self::Args(_) => {
-                Code::InvalidArgument
-            }
+            Self::Missing(_)
+            | Self::NoPurpose
+            | Self::Count { .. }
+            | Self::Row { .. }
+            | Self::Broken { .. }
+            | Self::Args(_) => Code::InvalidArgument,
             Self::OnlyDecides => Code::FailedPrecondition,
             Self::NotServed(_) => Code::Unimplemented,
             Self::NotReady(_) => Code::Unavailable,

@@ -1,16 +1,17 @@
 //! Reads a request: is it whole, and what does it ask?
 
 use extender_policy_api::v1alpha1 as api;
+use prost::bytes::Bytes;
 
 use super::CallError;
-use crate::{Nodes, Pod, info::declaration::Terms};
+use crate::{Nodes, Pod, info::declaration::Terms, node::row::Row, request};
 
 /// What Filter and Score have in common, as it came.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) call: &'a Option<api::Call>,
     pub(super) pod: &'a Option<api::Pod>,
-    pub(super) nodes: &'a Option<api::Nodes>,
+    pub(super) nodes: &'a Option<request::Nodes>,
 }
 
 impl<'a> Asked<'a> {
@@ -32,7 +33,7 @@ impl<'a> Asked<'a> {
 /// A request that can be answered.
 pub(super) struct Question<'a> {
     pub(super) pod: Pod<'a>,
-    pub(super) nodes: Nodes<'a>,
+    rows: Vec<Row<'a>>,
     pub(super) count: u32,
 }
 
@@ -47,11 +48,15 @@ impl<'a> Question<'a> {
         check_purpose(asked.call()?.purpose, terms)?;
         let pod = asked.pod()?;
         let nodes = asked.nodes.as_ref().ok_or(CallError::Missing("nodes"))?;
-        let Some(api::nodes::Form::Rows(rows)) = &nodes.form else {
+        let Some(rows) = &nodes.rows else {
             return Ok(Reading::Miss(api::Miss::FormUnknown));
         };
         let rows = whole(&rows.rows, nodes.count, terms)?;
-        Ok(Reading::Whole(Self { pod, nodes: Nodes::new(rows), count: nodes.count }))
+        Ok(Reading::Whole(Self { pod, rows, count: nodes.count }))
+    }
+
+    pub(super) fn nodes(&self) -> Nodes<'_> {
+        Nodes::new(&self.rows)
     }
 }
 
@@ -68,15 +73,14 @@ fn check_purpose(purpose: i32, terms: Terms) -> Result<(), CallError> {
 
 /// The rows, if they are as many as announced and hold what the policy was promised: a node without facts
 /// would look like a node without labels.
-fn whole(rows: &[api::NodeRow], count: u32, terms: Terms) -> Result<&[api::NodeRow], CallError> {
+fn whole(rows: &[Bytes], count: u32, terms: Terms) -> Result<Vec<Row<'_>>, CallError> {
     if count == 0 || usize::try_from(count) != Ok(rows.len()) {
         return Err(CallError::Count { count, rows: rows.len() });
     }
-    let missing = |row: &api::NodeRow| match row {
-        row if row.name.is_empty() => Some("name"),
-        row if terms.needs_facts() && row.facts.is_none() => Some("facts"),
-        _ => None,
+    let read = |(position, encoded)| {
+        let row = Row::read(encoded).map_err(|source| CallError::Broken { position, source })?;
+        let lacks = row.lacks(terms.needs_facts());
+        lacks.map_or(Ok(row), |field| Err(CallError::Row { position, field }))
     };
-    let first = rows.iter().enumerate().find_map(|(position, row)| Some((position, missing(row)?)));
-    first.map_or(Ok(rows), |(position, field)| Err(CallError::Row { position, field }))
+    rows.iter().map(|row| &**row).enumerate().map(read).collect()
 }

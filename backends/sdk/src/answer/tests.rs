@@ -5,10 +5,24 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use prost::Message;
 use tonic::{Code, Status};
 
 use super::*;
 use crate::{Args, ArgsError, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View};
+
+/// A request as it is read from the socket.
+fn decoded<R: Message + Default>(request: &impl Message) -> R {
+    R::decode(&*request.encode_to_vec()).unwrap()
+}
+
+fn filter(backend: &Backend, request: &api::FilterRequest) -> Result<api::FilterResponse, CallError> {
+    super::filter(backend, &decoded(request))
+}
+
+fn score(backend: &Backend, request: &api::ScoreRequest) -> Result<api::ScoreResponse, CallError> {
+    super::score(backend, &decoded(request))
+}
 
 /// Does what the namespace of the pod says; refuses nodes named "no…", scores by length of the name.
 struct Scripted(Info);
@@ -157,6 +171,23 @@ fn a_request_that_is_not_whole_is_refused_and_says_why() {
         change(&mut request);
         let (code, text) = status(filter(&backend(both()), &request).unwrap_err());
         assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
+    }
+}
+
+#[test]
+fn a_broken_row_is_named_by_its_position() {
+    let cases: [(&[u8], &str); 3] = [
+        (b"\x0a\x09a", "buffer underflow"),
+        (b"\x0a\x01\xff", "NodeRow.name: invalid string value"),
+        (b"\x0a\x01b\x12\x06\x0a\x04\x0a\x02a\xff", "NodeFacts.labels: "),
+    ];
+    for (row, expected) in cases {
+        let mut request: FilterRequest = decoded(&request(&["a", "b"]));
+        request.nodes.as_mut().unwrap().rows.as_mut().unwrap().rows[1] = row.to_vec().into();
+        let (code, text) = status(super::filter(&backend(both()), &request).unwrap_err());
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.starts_with("nodes.rows.rows[1] is not a NodeRow: "), "{text}");
         assert!(text.contains(expected), "{text:?} lacks {expected:?}");
     }
 }

@@ -73,16 +73,17 @@ fn measure_case(stage: &Stage, case: &Case, rounds: usize) -> Result<Line, Failu
     let mut gateway = Extender::open(roles.gateway, Keeps::Survivors)?;
     let mut floor = Extender::open(stage.echo(), Keeps::All)?;
     let mut empty_calls = EmptyCalls::open(stage.policies())?;
-    let gateway_processes = vec![vec![roles.gateway_process], stage.policy_processes()];
+    let policies = ("policies", stage.policy_processes());
+    let gateway_processes = vec![("gateway", vec![roles.gateway_process]), policies.clone()];
     let mut entrants = [
         Entrant { contender: &mut gateway, processes: gateway_processes },
-        Entrant { contender: &mut floor, processes: vec![vec![stage.echo_process()]] },
-        Entrant { contender: &mut empty_calls, processes: vec![stage.policy_processes()] },
+        Entrant { contender: &mut floor, processes: vec![("floor", vec![stage.echo_process()])] },
+        Entrant { contender: &mut empty_calls, processes: vec![policies] },
     ];
     let series = measure(case, &bodies, rounds, &mut entrants)?;
     let [gateway, floor, empty_calls]: [Series; 3] =
         series.try_into().map_err(|_| "three were asked and another number answered")?;
-    Ok(Line::new(case.label(), case.calls, &gateway, &floor, &empty_calls))
+    Ok(Line::new(case.label(), &gateway, &floor, &empty_calls))
 }
 
 fn write_json(file: &Path, report: &Report) -> Result<(), Failure> {

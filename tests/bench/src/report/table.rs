@@ -69,7 +69,7 @@ fn costs_head(out: &mut Formatter<'_>) -> fmt::Result {
 
 fn costs(out: &mut Formatter<'_>, line: &Line) -> fmt::Result {
     write!(out, "{:<26}", line.case)?;
-    for Cost { processor, switches } in line.gateway.cost.iter().chain(&line.floor.cost) {
+    for Cost { processor, switches, .. } in line.gateway.cost.iter().chain(&line.floor.cost) {
         write!(out, "{processor:>12.0}{switches:>12.1}")?;
     }
     writeln!(out)
@@ -82,11 +82,10 @@ mod tests {
 
     #[test]
     fn the_table_fits_a_terminal_and_its_columns_align() {
-        let cost = Cost { processor: 12_345.6, switches: 123.4 };
-        let figures = Figures { p50: 12_345.6, p99: 99_999.0, cost: vec![cost, cost] };
+        let cost = Cost { of: "us", processor: 12_345.6, switches: 123.4 };
+        let figures = Figures { calls: 1, p50: 12_345.6, p99: 99_999.0, cost: vec![cost, cost] };
         let line = Line {
             case: "prioritize 500 full nodes".to_owned(),
-            calls: 1,
             gateway: figures.clone(),
             floor: Figures { cost: vec![cost], ..figures.clone() },
             empty_calls: figures,

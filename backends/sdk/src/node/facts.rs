@@ -1,0 +1,94 @@
+//! Reads the encoded facts of a node in place. They have been [checked](super::shape) when the request came
+//! in, so reading cannot fail; should the check be wrong, the call fails by a panic, rather than a node pass
+//! for one without labels.
+
+use std::str;
+
+use extender_policy_api::v1alpha1::{Resources, Taint};
+use prost::Message;
+
+use super::{
+    shape,
+    wire::{Field, Fields, Value},
+};
+
+/// Why reading cannot fail.
+const CHECKED: &str = "the row was checked when the request came in";
+
+/// The maps of `NodeFacts`, by their field numbers.
+#[derive(Clone, Copy)]
+pub(super) enum Map {
+    Labels = 1,
+    Annotations = 2,
+    Conditions = 5,
+}
+
+/// The number of `NodeFacts.unschedulable`.
+const UNSCHEDULABLE: u32 = 4;
+
+/// An encoded `NodeFacts` of the usual shape.
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'a> {
+    encoded: &'a [u8],
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(checked: &'a [u8]) -> Self {
+        Self { encoded: checked }
+    }
+
+    /// The entries of a map, by key.
+    pub(super) fn entries(self, map: Map) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.slices(map as u32).map(|entry| (text(shape::key(entry)), value(entry)))
+    }
+
+    /// The value of a map at a key. Keys are compared as bytes: only what is handed out becomes a text.
+    pub(super) fn at(self, map: Map, key: &str) -> Option<&'a str> {
+        self.slices(map as u32).find(|entry| shape::key(entry) == key.as_bytes()).map(value)
+    }
+
+    pub(super) fn is_unschedulable(self) -> bool {
+        self.fields(UNSCHEDULABLE).any(|field| matches!(field.value, Value::Number(number) if number != 0))
+    }
+
+    /// What is handed out as a whole, without the rest.
+    pub(super) fn whole(self) -> Whole {
+        Whole::decode(self.encoded).expect(CHECKED)
+    }
+
+    fn slices(self, tag: u32) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.fields(tag).filter_map(|field| match field.value {
+            Value::Slice(slice) => Some(slice),
+            _ => None,
+        })
+    }
+
+    /// The fields of one number: fields stand in ascending order.
+    fn fields(self, tag: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        let fields = Fields::of(self.encoded).map(|field| field.expect(CHECKED));
+        fields.skip_while(move |field| field.tag < tag).take_while(move |field| field.tag == tag)
+    }
+}
+
+/// The value of a map entry; protobuf leaves out an empty one.
+fn value(entry: &[u8]) -> &str {
+    match Fields::of(entry).find(|field| matches!(field, Ok(Field { tag: 2, .. }))) {
+        Some(Ok(Field { value: Value::Slice(value), .. })) => text(value),
+        _ => "",
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).expect(CHECKED)
+}
+
+/// The fields of `NodeFacts` that are handed out as generated types. Decoding this passes over the others.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Whole {
+    #[prost(message, repeated, tag = "3")]
+    pub(super) taints: Vec<Taint>,
+    #[prost(message, optional, tag = "6")]
+    pub(super) capacity: Option<Resources>,
+    #[prost(message, optional, tag = "7")]
+    pub(super) allocatable: Option<Resources>,
+}

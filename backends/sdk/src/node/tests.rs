@@ -1,0 +1,210 @@
+//! A view says what the generated type says, whatever the bytes are.
+
+use std::collections::BTreeMap;
+
+use extender_policy_api::v1alpha1::{NodeFacts, NodeRow};
+use proptest::{prelude::*, sample::Index};
+use prost::Message;
+
+use super::*;
+
+/// Few different ones, so that keys meet again; some empty, some not ASCII.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-c]{0,2}", "[a-z.]{1,9}/[a-z]{0,60}", "\\PC{0,5}"]
+}
+
+fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
+    prop::collection::btree_map(text(), text(), 0..6)
+}
+
+fn taint() -> impl Strategy<Value = Taint> {
+    (text(), text(), text()).prop_map(|(key, value, effect)| Taint { key, value, effect })
+}
+
+fn resources() -> impl Strategy<Value = Resources> {
+    let others = prop::collection::btree_map(text(), any::<i64>(), 0..4);
+    let amounts = (any::<i64>(), any::<i64>(), any::<i64>(), 0..200_i64, others);
+    amounts.prop_map(|(milli_cpu, memory, ephemeral_storage, pods, others)| Resources {
+        milli_cpu,
+        memory,
+        ephemeral_storage,
+        pods,
+        others,
+    })
+}
+
+fn facts() -> impl Strategy<Value = NodeFacts> {
+    let taints = prop::collection::vec(taint(), 0..4);
+    let amounts = || prop::option::of(resources());
+    let facts = (map(), map(), taints, any::<bool>(), map(), amounts(), amounts());
+    facts.prop_map(|(labels, annotations, taints, unschedulable, conditions, capacity, allocatable)| {
+        NodeFacts { labels, annotations, taints, unschedulable, conditions, capacity, allocatable }
+    })
+}
+
+fn row() -> impl Strategy<Value = NodeRow> {
+    let raw_json = prop::collection::vec(any::<u8>(), 0..20);
+    (text(), prop::option::of(facts()), raw_json).prop_map(|(name, facts, raw_json)| NodeRow {
+        name,
+        facts,
+        raw_json: raw_json.into(),
+    })
+}
+
+/// What may happen to an encoded message on its way.
+#[derive(Clone, Debug)]
+enum Damage {
+    Cut(Index),
+    Overwrite(Index, u8),
+    Insert(Index, u8),
+    Remove(Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    // Bytes that mean something: keys of the contract's fields, small lengths, unknown fields, groups.
+    let byte = || prop_oneof![any::<u8>(), 0..0x50_u8];
+    prop_oneof![
+        any::<Index>().prop_map(Damage::Cut),
+        (any::<Index>(), byte()).prop_map(|(at, byte)| Damage::Overwrite(at, byte)),
+        (any::<Index>(), byte()).prop_map(|(at, byte)| Damage::Insert(at, byte)),
+        any::<Index>().prop_map(Damage::Remove),
+    ]
+}
+
+fn damaged(mut encoded: Vec<u8>, damages: &[Damage]) -> Vec<u8> {
+    for damage in damages {
+        let len = encoded.len();
+        match damage {
+            Damage::Insert(at, byte) => encoded.insert(at.index(len + 1), *byte),
+            _ if len == 0 => {}
+            Damage::Cut(at) => encoded.truncate(at.index(len)),
+            Damage::Overwrite(at, byte) => encoded[at.index(len)] = *byte,
+            Damage::Remove(at) => drop(encoded.remove(at.index(len))),
+        }
+    }
+    encoded
+}
+
+/// The length-delimited field `tag`, at most 15.
+fn field(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut field = vec![tag << 3 | 2];
+    prost::encode_length_delimiter(content.len(), &mut field).unwrap();
+    [field, content.to_vec()].concat()
+}
+
+/// The generated type and the view agree on whether the bytes are a row, and if so on what it says.
+fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
+    match (NodeRow::decode(encoded), Row::read(encoded)) {
+        (Ok(expected), Ok(row)) => same(&expected, Node { row: &row }),
+        (Err(_), Err(_)) => Ok(()),
+        (expected, row) => {
+            Err(TestCaseError::fail(format!("{expected:?}, but the view: {:?}", row.map(drop))))
+        }
+    }
+}
+
+fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
+    let facts = expected.facts.clone().unwrap_or_default();
+    prop_assert_eq!(node.name(), &expected.name);
+    prop_assert_eq!(
+        node.row.lacks(true) == Some("facts"),
+        expected.facts.is_none() && !node.name().is_empty()
+    );
+    let labels: Vec<_> = facts.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
+    prop_assert_eq!(node.labels().collect::<Vec<_>>(), labels);
+    let maps = [&facts.labels, &facts.annotations, &facts.conditions];
+    for key in maps.into_iter().flat_map(BTreeMap::keys).map(String::as_str).chain(["", "a", "absent"]) {
+        prop_assert_eq!(node.label(key), facts.labels.get(key).map(String::as_str));
+        prop_assert_eq!(node.annotation(key), facts.annotations.get(key).map(String::as_str));
+        prop_assert_eq!(node.condition(key), facts.conditions.get(key).map(String::as_str));
+    }
+    prop_assert_eq!(node.taints(), &*facts.taints);
+    prop_assert_eq!(node.is_unschedulable(), facts.unschedulable);
+    prop_assert_eq!(node.capacity(), facts.capacity.as_ref());
+    prop_assert_eq!(node.allocatable(), facts.allocatable.as_ref());
+    prop_assert_eq!(node.raw_json().unwrap_or_default(), &*expected.raw_json);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_row_reads_as_its_generated_type(row in row()) {
+        let encoded = row.encode_to_vec();
+        // What the gateway writes never costs the long way.
+        prop_assert!(shape::is_usual(&encoded));
+        agree(&encoded)?;
+    }
+
+    #[test]
+    fn fields_of_a_later_version_are_passed_over(row in row(), content in prop::collection::vec(any::<u8>(), 0..9)) {
+        let facts = row.facts.clone().unwrap_or_default().encode_to_vec();
+        let facts = field(2, &[facts, field(8, &content)].concat());
+        let name = NodeRow { facts: None, raw_json: Vec::new().into(), ..row }.encode_to_vec();
+        let encoded = [name, facts, field(4, &content), b"\x28\x01\x28\x01".to_vec()].concat();
+        prop_assert!(shape::is_usual(&encoded));
+        agree(&encoded)?;
+    }
+
+    #[test]
+    fn repeated_and_disordered_fields_are_merged(rows in prop::collection::vec(row(), 0..4)) {
+        agree(&rows.iter().flat_map(Message::encode_to_vec).collect::<Vec<_>>())?;
+    }
+
+    #[test]
+    fn map_entries_in_any_order_read_alike(
+        entries in prop::collection::vec((text(), text()), 0..6),
+        map in prop::sample::select(vec![1, 2, 5]),
+    ) {
+        let entry = |(key, value): &(String, String)| {
+            field(map, &[field(2, value.as_bytes()), field(1, key.as_bytes())].concat())
+        };
+        agree(&field(2, &entries.iter().flat_map(entry).collect::<Vec<_>>()))?;
+        let entry = |(key, value): &(String, String)| {
+            field(map, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
+        };
+        agree(&field(2, &entries.iter().flat_map(entry).collect::<Vec<_>>()))?;
+    }
+
+    #[test]
+    fn damaged_rows_are_refused_or_read_alike(
+        row in row(),
+        damages in prop::collection::vec(damage(), 1..4),
+    ) {
+        agree(&damaged(row.encode_to_vec(), &damages))?;
+    }
+
+    #[test]
+    fn arbitrary_bytes_break_nothing(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        agree(&bytes)?;
+        agree(&field(2, &bytes))?;
+    }
+}
+
+#[test]
+fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
+    let labelled = |labels: &[(&str, &str)]| {
+        let entry = |(key, value): &(&str, &str)| {
+            field(1, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
+        };
+        field(2, &labels.iter().flat_map(entry).collect::<Vec<_>>())
+    };
+    let cases = [
+        ("the last of two entries counts", labelled(&[("a", "0"), ("a", "1")])),
+        ("entries in another order", labelled(&[("b", "0"), ("a", "1")])),
+        ("facts in two parts", [labelled(&[("a", "0"), ("b", "0")]), labelled(&[("a", "1")])].concat()),
+        ("facts before the name", [labelled(&[("a", "1")]), field(1, b"n")].concat()),
+        ("a group of a later version", [labelled(&[("a", "1")]), b"\x4b\x08\x01\x4c".to_vec()].concat()),
+    ];
+    for (what, encoded) in cases {
+        let usual = shape::is_usual(&encoded);
+        let row = Row::read(&encoded).unwrap();
+        assert_eq!((usual, Node { row: &row }.label("a")), (false, Some("1")), "{what}");
+    }
+}
+
+#[test]
+fn debug_names_the_node() {
+    let encoded = field(1, b"worker-1");
+    let rows = [Row::read(&encoded).unwrap()];
+    assert_eq!(format!("{:?}", Nodes::new(&rows)), r#"[Node { name: "worker-1", .. }]"#);
+}

@@ -1,0 +1,142 @@
+//! Walks an encoded protobuf message as slices of it. Only what one pass can read: groups and whatever is
+//! not protobuf are [`Unusual`].
+
+/// The end of a message is not where it should be, a key or number is none, or a group begins.
+#[derive(Debug, PartialEq)]
+pub(super) struct Unusual;
+
+/// One field, as it stands in the message.
+#[derive(Debug, PartialEq)]
+pub(super) struct Field<'a> {
+    /// The field's number, at least 1.
+    pub(super) tag: u32,
+    pub(super) value: Value<'a>,
+}
+
+/// What a field holds, as far as that shows without knowing its type.
+#[derive(Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    /// An integer, a bool or an enum.
+    Number(u64),
+    /// A string, bytes or a message.
+    Slice(&'a [u8]),
+    /// Four or eight bytes; no field of the contract is of this kind.
+    Fixed,
+}
+
+/// The fields of a message in turn; after [`Unusual`] comes nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    fn field(&mut self) -> Result<Field<'a>, Unusual> {
+        // A key is 32 bits: a tag of 29 and a wire type of 3.
+        let key = u32::try_from(self.number()?).map_err(|_| Unusual)?;
+        let (tag, wire_type) = (key >> 3, key & 0b111);
+        if tag == 0 {
+            return Err(Unusual);
+        }
+        Ok(Field { tag, value: self.value(wire_type)? })
+    }
+
+    fn value(&mut self, wire_type: u32) -> Result<Value<'a>, Unusual> {
+        match wire_type {
+            0 => self.number().map(Value::Number),
+            1 => self.slice(8).map(|_| Value::Fixed),
+            2 => {
+                let length = self.number()?;
+                self.slice(length).map(Value::Slice)
+            }
+            5 => self.slice(4).map(|_| Value::Fixed),
+            _ => Err(Unusual),
+        }
+    }
+
+    fn slice(&mut self, length: u64) -> Result<&'a [u8], Unusual> {
+        let length = usize::try_from(length).map_err(|_| Unusual)?;
+        let (slice, rest) = self.rest.split_at_checked(length).ok_or(Unusual)?;
+        self.rest = rest;
+        Ok(slice)
+    }
+
+    /// Seven bits a byte, the lowest first; the top bit says that more follow.
+    fn number(&mut self) -> Result<u64, Unusual> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.rest.split_first().ok_or(Unusual)?;
+            self.rest = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                // Of the tenth byte one bit is left.
+                return if shift == 63 && byte > 1 { Err(Unusual) } else { Ok(number) };
+            }
+        }
+        Err(Unusual)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, Unusual>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.rest = &[];
+        }
+        Some(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walked(message: &[u8]) -> Result<Vec<Field<'_>>, Unusual> {
+        Fields::of(message).collect()
+    }
+
+    #[test]
+    fn fields_are_read_as_they_stand() {
+        let field = |tag, value| Field { tag, value };
+        let cases: [(&[u8], Vec<Field<'_>>); 6] = [
+            (b"", vec![]),
+            (b"\x0a\x02ab\x10\x07", vec![field(1, Value::Slice(b"ab")), field(2, Value::Number(7))]),
+            (b"\x08\xac\x02", vec![field(1, Value::Number(300))]),
+            (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", vec![field(1, Value::Number(u64::MAX))]),
+            (b"\x0d1234\x0912345678", vec![field(1, Value::Fixed), field(1, Value::Fixed)]),
+            (b"\xf8\xff\xff\xff\x0f\x00", vec![field((1 << 29) - 1, Value::Number(0))]),
+        ];
+        for (message, expected) in cases {
+            assert_eq!(walked(message).unwrap(), expected, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_field_ends_the_walk() {
+        let cases: [(&str, &[u8]); 10] = [
+            ("no value", b"\x08"),
+            ("slice past the end", b"\x0a\x02a"),
+            ("length past all ends", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+            ("tag 0", b"\x00\x01"),
+            ("key over 32 bits", b"\x88\x80\x80\x80\x10\x01"),
+            ("number over 64 bits", b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"),
+            ("number of 11 bytes", b"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"),
+            ("group", b"\x0b\x0c"),
+            ("wire type 6", b"\x0e"),
+            ("fixed past the end", b"\x0d123"),
+        ];
+        for (what, message) in cases {
+            assert_eq!(walked(message), Err(Unusual), "{what}");
+            assert_eq!(Fields::of(message).count(), 1, "{what}");
+        }
+    }
+}
