@@ -43,8 +43,9 @@ fmt: rust go ## Formats everything
 	cargo fmt --all
 	gofmt -w tests
 
-clean: ## Removes what was built; Go's own caches stay
-	rm -rf $(TARGET) tests/.bin tests/.out
+clean: rust ## Removes what was built; Go's own caches stay
+	cargo clean
+	rm -rf tests/.bin tests/.out
 
 # The parts of the above.
 
@@ -62,8 +63,12 @@ format: rust
 lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+# Who writes a policy reads the public side of the contract and the SDK; who works on the rest reads all.
+LIBRARIES := extender-policy-api extender-policy-sdk
 docs: rust
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked $(LIBRARIES:%=-p %)
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --no-deps --locked \
+	  --workspace $(LIBRARIES:%=--exclude %) --document-private-items
 
 unit: rust
 	cargo test --workspace --lib --bins --locked

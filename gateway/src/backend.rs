@@ -15,11 +15,12 @@ pub mod row;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, filter::Refusal};
+use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use http::Uri;
 use tokio::sync::{Notify, watch};
 
 use answer::Answered;
+use grpc::Limits;
 use link::{Link, State};
 use question::Question;
 
@@ -64,7 +65,7 @@ impl Backend {
         question: Question<'_>,
         within: Duration,
     ) -> Result<Vec<Refusal>, BackendFailure> {
-        let answer = ask(link, &link.paths.filter, question, within).await?;
+        let answer = self.ask(link, &link.paths.filter, question, within).await?;
         Ok(self.current(link, answer::filter(answer, question.nodes.count)?))
     }
 
@@ -75,26 +76,33 @@ impl Backend {
         question: Question<'_>,
         within: Duration,
     ) -> Result<Vec<i32>, BackendFailure> {
-        let answer = ask(link, &link.paths.score, question, within).await?;
+        let answer = self.ask(link, &link.paths.score, question, within).await?;
         Ok(self.current(link, answer::score(answer, question.nodes.count)?))
     }
 
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake
     /// is repeated soon.
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
-        if answered.revision != link.info.revision {
+        if !answered.revision.is_empty() && answered.revision != link.info.revision {
             self.stale.notify_one();
         }
         answered.value
     }
-}
 
-async fn ask(
-    link: &Link,
-    path: &Uri,
-    question: Question<'_>,
-    within: Duration,
-) -> Result<Bytes, BackendFailure> {
-    let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
-    grpc::unary(&link.connection, path, pieces, within).await
+    async fn ask(
+        &self,
+        link: &Link,
+        path: &Uri,
+        question: Question<'_>,
+        within: Duration,
+    ) -> Result<Bytes, BackendFailure> {
+        let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
+        let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
+        let answer = grpc::unary(&link.connection, path, pieces, limits).await;
+        if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
+            // The connection may be ending; the task behind it finds out sooner than its next look.
+            self.stale.notify_one();
+        }
+        answer
+    }
 }

@@ -1,7 +1,7 @@
 //! The configuration file: from YAML to a validated `Config`, all mistakes reported at once.
 //!
-//! The way of a file is [`yaml`] (text → tree with places) → [`cursor`] (a place in the tree that collects
-//! mistakes) → [`read`] (which fields there are) → [`Config`]. The types here and in [`backend`] are what
+//! The way of a file is `yaml` (text → tree with places) → `cursor` (a place in the tree that collects
+//! mistakes) → `read` (which fields there are) → [`Config`]. The types here and in `backend` are what
 //! the rest of the gateway sees: whoever holds a [`Config`] holds a valid one.
 
 mod args;

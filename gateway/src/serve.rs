@@ -1,8 +1,8 @@
 //! Runs the gateway from its configuration to its end.
 //!
-//! Calls are decided on the main thread, by a runtime of its own: no lock is contended and no wake-up
-//! crosses threads on the way of a call. What may take long beside it, the watch of nodes and the metrics
-//! address, lives on a second thread ([`background`]). A task of either that ends before it should stops the
+//! Calls are decided on the main thread, by a runtime of its own: no wake-up crosses threads on the
+//! way of a call, and the only lock that it shares is the node table's. What may take long beside it, the watch of nodes and the metrics
+//! address, lives on a second thread (`background`). A task of either that ends before it should stops the
 //! process: the gateway never lives on half dead.
 
 mod background;

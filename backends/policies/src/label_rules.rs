@@ -39,19 +39,18 @@ impl LabelRules {
 }
 
 impl Policy for LabelRules {
-    /// Only what the rules do is listed: without preferences nobody asks for scores.
+    /// Both verbs, whatever the rules are today: the last refusing rule can go without a failure of those who
+    /// ask for refusals.
     fn info(&self) -> Info {
-        let Rules { refusals, preferences, normalization, content_hash } = &self.rules;
+        let Rules { refusals: _, preferences, normalization, content_hash } = &self.rules;
         let version = env!("CARGO_PKG_VERSION");
-        let mut info = Info::new(&self.name, version).revision(format!("{version}+{content_hash:016x}"));
-        if !refusals.is_empty() {
-            info = info.filters(Verb::per_node().pure());
-        }
-        if !preferences.is_empty() {
-            let scale = Scale::between(rule::bounds(preferences)).normalize(*normalization);
-            info = info.scores(Verb::per_node().pure(), scale);
-        }
-        info
+        // Scores that are all 0 have no range to normalise over.
+        let normalization = if preferences.is_empty() { Normalization::None } else { *normalization };
+        let scale = Scale::between(rule::bounds(preferences)).normalize(normalization);
+        Info::new(&self.name, version)
+            .revision(format!("{version}+{content_hash:016x}"))
+            .filters(Verb::per_node().pure())
+            .scores(Verb::per_node().pure(), scale)
     }
 
     /// Finds the rules for the pod once, not once a node.

@@ -1,4 +1,4 @@
-//! The contract's service over [`answer`](crate::answer): nothing but transport in and out. It is routed by
+//! The contract's service over [`answer`]: nothing but transport in and out. It is routed by
 //! hand, because the generated service decodes the generated requests.
 
 use std::{
@@ -74,16 +74,17 @@ impl NamedService for Service {
     const NAME: &'static str = SERVICE_NAME;
 }
 
-/// The last segment of `/extender.policy.v1alpha1.PolicyService/Filter`; the server has matched the others.
+/// What follows the service in `/extender.policy.v1alpha1.PolicyService/Filter`.
 fn method(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, method)| method)
+    let service_and_method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    service_and_method.map_or("", |(_, method)| method)
 }
 
 fn refused(status: impl Into<Status>) -> Answered {
     Box::pin(ready(Ok(status.into().into_http())))
 }
 
-/// One verb of [`answer`](crate::answer).
+/// One verb of [`answer`].
 type Answer<Q, A> = fn(&Backend, &Q) -> Result<A, CallError>;
 
 /// A verb with the backend that answers it.

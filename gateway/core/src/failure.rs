@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::reason;
+
 /// What the operator wants when a backend fails a verb that can end the call.
 ///
 /// Mirrors `ignorable` of kube-scheduler's `Extender` configuration.
@@ -58,9 +60,10 @@ pub struct BackendFailure {
 }
 
 impl BackendFailure {
-    /// A failure of this kind.
-    pub fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into() }
+    /// A failure of this kind. The text may hold what a backend said: it is made one short line.
+    pub fn new(kind: FailureKind, detail: impl AsRef<str>) -> Self {
+        const LONGEST: usize = 300;
+        Self { kind, detail: reason::one_line(detail.as_ref(), LONGEST) }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Seat {
     /// Whether its word that preemption may help counts.
     pub preemption: Preemption,
     /// Positions of nodes that it needs to know more about than the gateway does, ascending. They are
-    /// rejected by the gateway, at this seat's place in the order.
+    /// rejected by the gateway, at this seat's place in the order, if the backend's answer counts.
     pub unknown: Vec<u32>,
 }
 
@@ -178,10 +178,11 @@ impl FilterFold {
         answer: Result<Vec<Refusal>, BackendFailure>,
         again: Again,
     ) -> Vec<Ask> {
-        let Progress::Asked { nodes, repeated } = mem::replace(&mut self.progress[seat], Progress::Waiting)
-        else {
+        if !matches!(self.progress[seat], Progress::Asked { .. }) {
             return Vec::new();
-        };
+        }
+        let asked = mem::replace(&mut self.progress[seat], Progress::Waiting);
+        let Progress::Asked { nodes, repeated } = asked else { return Vec::new() };
         self.progress[seat] = match answer {
             Ok(refusals) => Progress::Answered { nodes, refusals },
             Err(failure) => Progress::Failed { nodes, repeated, again, failure },
@@ -249,9 +250,7 @@ impl FilterFold {
                 self.verdict = Some(self.conclude());
                 return;
             }
-            let seat = self.next;
-            self.reject_unknown(seat);
-            if self.alive > 0 && !self.count_seat(seat, asks) {
+            if !self.count_seat(self.next, asks) {
                 return;
             }
             self.next += 1;
@@ -270,26 +269,32 @@ impl FilterFold {
         match mem::replace(&mut self.progress[seat], Progress::Waiting) {
             Progress::Answered { nodes, refusals } => self.reject(seat, &nodes, refusals),
             Progress::Failed { nodes, repeated, again, failure } => {
-                let worth_it = !repeated && again == Again::InTime && self.len(&nodes) > self.alive;
-                if worth_it && let Some(ask) = self.ask(seat, true) {
-                    asks.push(ask);
-                    return false;
+                let left = self.survivors_for(seat);
+                let fewer = self.len(&nodes) > self.len(&left);
+                // Asked in turn about no node, it would not have been asked, and could not have failed.
+                if self.len(&left) == 0 || (fewer && !repeated && again == Again::InTime) {
+                    return self.ask_in_turn(seat, true, asks);
                 }
                 self.fail(seat, failure);
             }
-            Progress::Waiting => {
-                // In turn: only now are the survivors known. With nothing to ask there is an answer.
-                if let Some(ask) = self.ask(seat, false) {
-                    asks.push(ask);
-                    return false;
-                }
-            }
+            Progress::Waiting => return self.ask_in_turn(seat, false, asks),
             asked @ Progress::Asked { .. } => {
                 self.progress[seat] = asked;
                 return false;
             }
         }
         true
+    }
+
+    /// Asks a seat about what the earlier ones left. True when that is nothing, which is an answer.
+    fn ask_in_turn(&mut self, seat: usize, repeated: bool, asks: &mut Vec<Ask>) -> bool {
+        match self.ask(seat, repeated) {
+            Some(ask) => {
+                asks.push(ask);
+                false
+            }
+            None => self.count_seat(seat, asks),
+        }
     }
 
     fn fail(&mut self, seat: usize, failure: BackendFailure) {
@@ -302,12 +307,13 @@ impl FilterFold {
         let unknown = mem::take(&mut self.seats[seat].unknown);
         if !unknown.is_empty() {
             let group = Group { by: By::Unknown(seat), reason: String::new(), preemption_may_help: false };
-            self.unknown += self.reject_group(group, unknown.iter().copied());
+            self.unknown += self.reject_group(group, unknown.into_iter());
         }
-        self.seats[seat].unknown = unknown;
     }
 
+    /// Takes an answer: rejects what it refuses, and what the backend would have had to know more about.
     fn reject(&mut self, seat: usize, nodes: &Asked, refusals: Vec<Refusal>) {
+        self.reject_unknown(seat);
         let honored = self.seats[seat].preemption == Preemption::Honored;
         for refusal in refusals {
             let Refusal { reason, preemption_may_help, positions } = refusal;

@@ -16,8 +16,11 @@ use tonic::{Code, Status};
 /// Bytes before each message: whether it is compressed, and its length.
 pub const PREFIX: usize = 5;
 
-/// The largest answer that is read. An answer about 15,000 nodes is below 100 KiB.
-pub const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+/// The largest answer about `count` nodes that is read, in bytes: a reason of its own for each node and some
+/// room.
+pub fn largest_answer(count: u32) -> usize {
+    (64 << 10) + count as usize * 1024
+}
 
 /// Writes the prefix of a message of `len` bytes.
 ///
@@ -34,32 +37,46 @@ pub fn put_prefix(len: usize, out: &mut Vec<u8>) -> Result<(), BackendFailure> {
 /// Sends a message, in pieces that begin with its prefix, and returns the message that is answered.
 ///
 /// # Errors
-/// Everything that can go wrong, [`FailureKind::Late`] after `within` included. Giving up, and dropping the
+/// Everything that can go wrong, [`FailureKind::Late`] when the time is over included. Giving up, and dropping the
 /// future, resets the stream, so that the backend can stop working.
 pub async fn unary(
     connection: &SendRequest<Bytes>,
     path: &Uri,
     pieces: impl IntoIterator<Item = Bytes>,
-    within: Duration,
+    limits: Limits,
 ) -> Result<Bytes, BackendFailure> {
-    let call = exchange(connection, path, pieces, within);
-    tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(late(within)))
+    let Limits { within, .. } = limits;
+    if within < WORTH_ASKING {
+        let detail = "it was not asked: the call had used up its time before";
+        return Err(BackendFailure::new(FailureKind::Late, detail));
+    }
+    let call = exchange(connection, path, pieces, limits);
+    let late =
+        |_| Err(BackendFailure::new(FailureKind::Late, format!("no answer within {}ms", within.as_millis())));
+    tokio::time::timeout(within, call).await.unwrap_or_else(late)
 }
 
-/// The failure of a call that took longer than it had.
-pub fn late(within: Duration) -> BackendFailure {
-    BackendFailure::new(FailureKind::Late, format!("no answer within {within:?}"))
+/// What a call may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Until the answer is complete.
+    pub within: Duration,
+    /// Bytes of the answer.
+    pub answer: usize,
 }
+
+/// A call with less time than this would only be late.
+const WORTH_ASKING: Duration = Duration::from_millis(1);
 
 async fn exchange(
     connection: &SendRequest<Bytes>,
     path: &Uri,
     pieces: impl IntoIterator<Item = Bytes>,
-    within: Duration,
+    limits: Limits,
 ) -> Result<Bytes, BackendFailure> {
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
     let (response, mut stream) =
-        connection.send_request(request(path, within), false).map_err(|error| broken(&error))?;
+        connection.send_request(request(path, limits.within), false).map_err(|error| broken(&error))?;
     let mut pieces = pieces.into_iter().peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
@@ -69,7 +86,7 @@ async fn exchange(
         }
     }
     let response = response.await.map_err(|error| broken(&error))?;
-    answer(response).await
+    answer(response, limits.answer).await
 }
 
 fn request(path: &Uri, within: Duration) -> Request<()> {
@@ -100,7 +117,7 @@ fn timeout(within: Duration) -> HeaderValue {
     HeaderValue::from_str(&text).expect("digits and a letter are a header value")
 }
 
-async fn answer(response: Response<RecvStream>) -> Result<Bytes, BackendFailure> {
+async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, BackendFailure> {
     let (head, mut body) = response.into_parts();
     if head.status != StatusCode::OK {
         return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())));
@@ -113,23 +130,23 @@ async fn answer(response: Response<RecvStream>) -> Result<Bytes, BackendFailure>
     if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
         return Err(not_grpc("another content type"));
     }
-    let framed = read(&mut body).await?;
+    let framed = read(&mut body, most).await?;
     let trailers = body.trailers().await.map_err(|error| broken(&error))?;
     ok(&trailers.ok_or_else(|| reset("the answer ended without a gRPC status"))?)?;
     message(framed)
 }
 
-async fn read(body: &mut RecvStream) -> Result<Bytes, BackendFailure> {
+async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, BackendFailure> {
     let mut first = Bytes::new();
     let mut joined = BytesMut::new();
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(|error| broken(&error))?;
         // Fails only for a stream that has ended, whose window is of no use any more.
         let _ = body.flow_control().release_capacity(chunk.len());
-        if first.len() + joined.len() + chunk.len() > LARGEST_ANSWER + PREFIX {
+        if first.len() + joined.len() + chunk.len() > most + PREFIX {
             return Err(BackendFailure::new(
                 FailureKind::Oversize,
-                format!("the answer is larger than {} MiB", LARGEST_ANSWER >> 20),
+                format!("the answer has more than {most} bytes"),
             ));
         }
         if first.is_empty() && joined.is_empty() {
@@ -163,11 +180,16 @@ fn ok(headers: &HeaderMap) -> Result<(), BackendFailure> {
     match status.code() {
         Code::Ok => Ok(()),
         Code::DeadlineExceeded => Err(BackendFailure::new(FailureKind::Late, said(&status))),
-        Code::ResourceExhausted if status.message().contains("too large") => {
+        Code::ResourceExhausted if says_too_large(status.message()) => {
             Err(BackendFailure::new(FailureKind::Oversize, said(&status)))
         }
         _ => Err(BackendFailure::new(FailureKind::Status, said(&status))),
     }
+}
+
+/// How gRPC libraries word that a message is over their limit.
+fn says_too_large(message: &str) -> bool {
+    ["too large", "larger than max"].iter().any(|words| message.contains(words))
 }
 
 /// A status as `CODE: message`, on one line and not endless: it may reach a pod's condition.

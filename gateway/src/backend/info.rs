@@ -115,7 +115,7 @@ impl Info {
         filter.into_iter().chain(score)
     }
 
-    /// The sentences of the verbs that the configuration wants and that cannot be used.
+    /// The sentences of the verbs that cannot be used, whether the configuration wants them or not.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &BackendFailure)> {
         let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));
         let score = self.score.as_ref().err().map(|failure| ("score", failure));

@@ -17,11 +17,11 @@ use prost::Message;
 use tokio::{
     net::TcpStream,
     sync::{Notify, watch},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
-    grpc,
+    grpc::{self, Limits},
     info::{API_VERSION, Info, Known},
     question::Head,
 };
@@ -29,9 +29,13 @@ use crate::config;
 
 /// How long connecting, and each handshake, may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What a handshake may take.
+const HANDSHAKE: Limits = Limits { within: PATIENCE, answer: 1 << 20 };
 /// How often a backend is asked what it is.
 const REFRESH: Duration = Duration::from_secs(1);
-/// After this many handshakes in a row without an answer the connection counts as lost.
+/// How often at most, when answers come from another revision.
+const SHORTEST_REFRESH: Duration = Duration::from_millis(50);
+/// After this many handshakes in a row without a usable answer the connection counts as lost.
 const MISSED: u32 = 5;
 /// The pause before the second attempt to connect; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -128,6 +132,7 @@ pub struct Task {
 pub async fn keep(task: Task, publisher: Publisher) -> Infallible {
     let mut pause = FIRST_PAUSE;
     loop {
+        let began = Instant::now();
         let mut session = Session { task: &task, publisher: &publisher, greeted: false };
         let failure = match session.run().await {
             Ok(never) => match never {},
@@ -135,6 +140,11 @@ pub async fn keep(task: Task, publisher: Publisher) -> Infallible {
         };
         if session.greeted {
             pause = FIRST_PAUSE;
+        }
+        if session.greeted && began.elapsed() >= REFRESH {
+            // A replica that is being replaced says good-bye; the next one may be there already.
+            tracing::info!(backend = %task.settings.name, "connecting again: {failure}");
+            continue;
         }
         publisher.down(&task, failure);
         sleep(pause).await;
@@ -157,13 +167,7 @@ impl Publisher {
     }
 
     fn up(&self, task: &Task, link: Link) {
-        let news = match &self.state.borrow().0 {
-            Err(_) => true,
-            Ok(known) => known.info.revision != link.info.revision,
-        };
-        if news {
-            announce(task, &link.info);
-        }
+        announce(task, &link.info);
         self.state.send_replace(State(Ok(Arc::new(link))));
     }
 }
@@ -192,8 +196,11 @@ impl Session<'_> {
     /// One connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
         let (requests, connection) = connect(&self.task.settings.url).await?;
+        // A task of its own, which ends with the last call: a connection that takes no new calls still
+        // finishes those that are under way.
+        let mut running = tokio::spawn(connection);
         tokio::select! {
-            ended = connection => Err(closed(ended.err().as_ref())),
+            ended = &mut running => Err(closed(ended.ok().and_then(Result::err).as_ref())),
             failed = self.refresh(requests) => failed,
         }
     }
@@ -206,11 +213,13 @@ impl Session<'_> {
         let mut latest = None;
         loop {
             match self.shake_hands(&connection, &paths).await {
-                // A slow answer is no news about a backend that has answered before.
-                Err(failure) if self.greeted && failure.kind == FailureKind::Late && missed < MISSED => {
+                Err(failure) => {
                     missed += 1;
+                    // While the connection lives, a handshake that fails is no reason to cut calls off.
+                    if !self.greeted || failure.kind == FailureKind::Reset || missed == MISSED {
+                        return Err(failure);
+                    }
                 }
-                Err(failure) => return Err(failure),
                 Ok(response) => {
                     missed = 0;
                     if latest.as_ref() != Some(&response) {
@@ -224,6 +233,8 @@ impl Session<'_> {
                     self.greeted = true;
                 }
             }
+            // Replicas of two builds would call for a handshake with every answer.
+            sleep(SHORTEST_REFRESH).await;
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
             let _ = timeout(REFRESH, self.publisher.stale.notified()).await;
         }
@@ -251,7 +262,7 @@ impl Session<'_> {
         let mut framed = Vec::new();
         grpc::put_prefix(request.encoded_len(), &mut framed)?;
         request.encode_raw(&mut framed);
-        let answer = grpc::unary(connection, &paths.info, [framed.into()], PATIENCE)
+        let answer = grpc::unary(connection, &paths.info, [framed.into()], HANDSHAKE)
             .await
             .map_err(|failure| handshake(&failure))?;
         GetInfoResponse::decode(answer).map_err(|error| {

@@ -88,8 +88,15 @@ pub(super) struct Views {
 }
 
 impl<'c> Case<'c> {
-    pub(super) fn new(call: Call<'c>, id: String, table: Option<&'c NodeTable>) -> Self {
-        Self { call, id, table, patience: Instant::now() + GRACE, pods: Vec::new(), nodes: Vec::new() }
+    /// A call that has to be decided within `budget` from its beginning.
+    pub(super) fn new(
+        call: Call<'c>,
+        id: String,
+        (table, budget): (Option<&'c NodeTable>, Duration),
+    ) -> Self {
+        // The backends need time, too.
+        let patience = (Instant::now() + GRACE).min(call.began + budget / 2);
+        Self { call, id, table, patience, pods: Vec::new(), nodes: Vec::new() }
     }
 
     pub(super) fn pod(&self, views: Views) -> &Bytes {
@@ -169,14 +176,23 @@ impl<'c> Case<'c> {
 
     /// Rows of the table; waits a moment for those that are not there.
     async fn read_from_table(&self, table: &NodeTable, column: ViewId) -> Told {
-        loop {
-            // Taken first, so that a change between the look and the wait is not missed.
-            let mut changes = table.changes();
-            let told = self.look_up(table, column);
-            if told.unknown.is_empty() || timeout_at(self.patience, changes.next()).await.is_err() {
-                return told;
+        // Taken first, so that a change between a look and the wait is not missed.
+        let mut changes = table.changes();
+        let told = self.look_up(table, column);
+        if told.unknown.is_empty() {
+            return told;
+        }
+        while timeout_at(self.patience, changes.next()).await.is_ok() {
+            if self.all_known(&told.unknown, table, column) {
+                break;
             }
         }
+        self.look_up(table, column)
+    }
+
+    fn all_known(&self, nodes: &[u32], table: &NodeTable, column: ViewId) -> bool {
+        let read = table.read();
+        nodes.iter().all(|&node| read.entry(self.call.request.names.name(node), column).is_some())
     }
 
     fn look_up(&self, table: &NodeTable, column: ViewId) -> Told {

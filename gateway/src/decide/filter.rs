@@ -46,7 +46,7 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, self.ids.next(), self.known.table.as_deref());
+        let mut case = Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.budget));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
@@ -83,8 +83,8 @@ impl Decider {
                 let outcome = (call, consequence(participant.settings.failure_policy));
                 self.failures.record(participant.backend, "filter", failure, outcome);
             }
-            let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
-            asks = fold.answer(seat, answer, if in_time { Again::InTime } else { Again::TooLate });
+            let again = participants[seat].again(deadline);
+            asks = fold.answer(seat, answer, again);
         }
         fold.into_verdict().expect("the loop ended because there is one")
     }
@@ -155,6 +155,12 @@ async fn seat<'d>(
 }
 
 impl Participant<'_> {
+    /// Whether asking once more could help: not where asking is impossible, nor without time.
+    fn again(&self, deadline: Instant) -> Again {
+        let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
+        if in_time && self.ready.is_ok() { Again::InTime } else { Again::TooLate }
+    }
+
     async fn ask(
         &self,
         case: &Case<'_>,

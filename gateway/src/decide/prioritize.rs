@@ -30,7 +30,7 @@ impl Decider {
     /// The request holds a node that cannot be read.
     pub async fn prioritize(&self, call: Call<'_>) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, self.ids.next(), self.known.table.as_deref());
+        let mut case = Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.budget));
         let mut participants = Vec::new();
         if count > 0 {
             for backend in &self.backends {

@@ -12,8 +12,6 @@ use super::answer::Refusal;
 
 /// How long a body may take to arrive. Kube-scheduler gives up after 5 seconds by default.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What is reserved for a body at most before it has arrived; more grows as it comes.
-const RESERVED: usize = 8 << 20;
 /// How much of a body that is too large is still read, so that the sender sees the answer instead of a
 /// reset connection, and for how long.
 const DRAINED: usize = 1 << 30;
@@ -64,7 +62,8 @@ async fn collect(body: &mut Incoming, declared: usize, most: usize) -> Result<By
             if body.is_end_stream() {
                 return bounded(chunk, most);
             }
-            whole.reserve(declared.clamp(chunk.len(), RESERVED.max(chunk.len())));
+            // Memory that is reserved and not written to costs nothing yet.
+            whole.reserve(declared.max(chunk.len()));
         }
         whole.extend_from_slice(&chunk);
         if whole.len() > most {

@@ -65,7 +65,7 @@ impl Volume<'_> {
 
 /// A claim of a `StatefulSet` is named `<template>-<pod>`: it differs from pod to pod, so it is no fact.
 fn named<'v>(claim: &'v str, pod: &str) -> Claim<'v> {
-    if !pod.is_empty() && claim.contains(pod) {
+    if !pod.is_empty() && claim.strip_suffix(pod).is_some_and(|template| template.ends_with('-')) {
         Claim::Derived(claim.to_owned())
     } else {
         Claim::Shared(claim)

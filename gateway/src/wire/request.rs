@@ -132,9 +132,20 @@ fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
     let mut names = Vec::new();
     cursor.array(|cursor| {
         names.push(cursor.string("a node's name in quotes")?);
-        Ok(())
+        bounded(names.len(), cursor)
     })?;
     Ok(names)
+}
+
+/// The most nodes of a request. Kubernetes supports 5,000; a body of millions of tiny names would take many
+/// times its size in memory.
+const MOST_NODES: usize = 100_000;
+
+fn bounded(nodes: usize, cursor: &Cursor<'_>) -> Result<(), WireError> {
+    if nodes <= MOST_NODES {
+        return Ok(());
+    }
+    Err(WireError::at(cursor.place(), format!("more than {MOST_NODES} nodes")))
 }
 
 fn node_list(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
@@ -157,7 +168,7 @@ fn nodes(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
         let name = node_name(cursor)?;
         listed.names.push(name.ok_or_else(|| WireError::at(start, "a node without metadata.name"))?);
         listed.objects.push(start..cursor.place());
-        Ok(())
+        bounded(listed.objects.len(), cursor)
     })?;
     Ok(listed)
 }

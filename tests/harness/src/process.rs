@@ -1,7 +1,7 @@
 //! A program that runs as a child process, and ends with the process that started it.
 //!
 //! A child is killed when its [`Process`] is dropped. When this process is killed itself nothing is
-//! dropped, so each child has a [`Watchdog`] beside it. Ctrl-C reaches all of them through the terminal.
+//! dropped, so each child has a watchdog beside it. Ctrl-C reaches all of them through the terminal.
 
 use std::{
     io,

@@ -70,7 +70,7 @@ fn rules(document: &Place<'_>, content_hash: u64) -> Option<Rules> {
     let fields = document.fields(&["rules", "normalize"])?;
     let mut rules =
         Rules { refusals: vec![], preferences: vec![], normalization: Normalization::None, content_hash };
-    for place in fields.required("rules", "a list of rules")?.list("at least one rule")? {
+    for place in fields.required("rules", "a list of rules")?.elements()? {
         match rule(&place) {
             Some(Rule::Refusal(refusal)) => rules.refusals.push(refusal),
             Some(Rule::Preference(preference)) => rules.preferences.push(preference),

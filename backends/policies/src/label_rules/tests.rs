@@ -68,13 +68,14 @@ fn one_failed_requirement_refuses_and_all_met_ones_prefer() {
 }
 
 #[test]
-fn only_what_the_rules_do_is_declared() {
+fn both_verbs_are_declared_whatever_the_rules_are() {
     let verbs = |text| testing::info(policy(text)).unwrap().verbs;
     let racks = verbs(include_str!("../../examples/racks-drained.yaml"));
-    assert_eq!(racks.iter().map(|verb| (verb.verb, verb.pure)).collect::<Vec<_>>(), [(1, true)]);
+    assert_eq!(racks.iter().map(|verb| (verb.verb, verb.pure)).collect::<Vec<_>>(), [(1, true), (2, true)]);
     let zones = verbs(include_str!("../../examples/zones-preferred.yaml"));
-    let declared: Vec<_> = zones.iter().map(|verb| (verb.verb, verb.score_min, verb.score_max)).collect();
-    assert_eq!(declared, [(2, Some(-5), Some(15))]);
+    assert_eq!((zones[1].score_min, zones[1].score_max), (Some(-5), Some(15)));
+    let nothing = verbs("{rules: [], normalize: Range}");
+    assert_eq!((nothing[1].score_min, nothing[1].score_max, nothing[1].normalization), (Some(0), Some(0), 1));
 }
 
 #[test]

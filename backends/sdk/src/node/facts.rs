@@ -70,15 +70,15 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The value of a map entry; protobuf leaves out an empty one.
+/// The value of a map entry.
 fn value(entry: &[u8]) -> &str {
-    match Fields::of(entry).find(|field| matches!(field, Ok(Field { tag: 2, .. }))) {
-        Some(Ok(Field { value: Value::Slice(value), .. })) => text(value),
-        _ => "",
-    }
+    let mut fields = Fields::of(entry);
+    let value = fields.slice_of(1).and_then(|_| fields.slice_of(2));
+    text(value.expect(CHECKED))
 }
 
-fn text(bytes: &[u8]) -> &str {
+/// A text that was checked: without `unsafe` it has to be looked at again.
+pub(super) fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).expect(CHECKED)
 }
 

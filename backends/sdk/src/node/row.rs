@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1::NodeRow;
 use prost::{DecodeError, Message};
 
 use super::{
-    facts::{Facts, Whole},
+    facts::{self, Facts, Whole},
     shape,
     wire::{Field, Fields, Value},
 };
@@ -32,7 +32,7 @@ impl<'a> Row<'a> {
             Self { name: Cow::default(), facts: None, raw_json: Cow::default(), whole: OnceLock::new() };
         for field in Fields::of(usual) {
             match field {
-                Ok(Field { tag: 1, value: Value::Slice(name) }) => row.name = String::from_utf8_lossy(name),
+                Ok(Field { tag: 1, value: Value::Slice(name) }) => row.name = facts::text(name).into(),
                 Ok(Field { tag: 2, value: Value::Slice(facts) }) => row.facts = Some(facts.into()),
                 Ok(Field { tag: 3, value: Value::Slice(raw_json) }) => row.raw_json = raw_json.into(),
                 _ => {}

@@ -45,11 +45,12 @@ pub(super) fn is_usual(row: &[u8]) -> bool {
 }
 
 fn has_shape(message: &[u8], known: Message) -> bool {
-    let mut before = Before { tag: 0, key: None };
+    let mut before = Before::default();
     Fields::of(message).all(|field| field.is_ok_and(|field| before.admits(&field, known)))
 }
 
-/// What the last field was.
+/// What came before a field.
+#[derive(Default)]
 struct Before<'a> {
     tag: u32,
     /// Of the last entry of the map that is being read.
@@ -58,31 +59,43 @@ struct Before<'a> {
 
 impl<'a> Before<'a> {
     fn admits(&mut self, field: &Field<'a>, known: Message) -> bool {
-        let again = field.tag == self.tag;
-        let ascends = field.tag >= self.tag;
-        if !again {
+        let order = field.tag.cmp(&self.tag);
+        if order.is_ne() {
             *self = Self { tag: field.tag, key: None };
         }
         let kind = usize::try_from(field.tag - 1).ok().and_then(|place| known.get(place));
-        ascends
-            && match (kind, &field.value) {
-                (None, _) => true,
-                (Some(Kind::Number), Value::Number(_)) | (Some(Kind::Opaque), Value::Slice(_)) => !again,
-                (Some(Kind::Text), Value::Slice(text)) => !again && str::from_utf8(text).is_ok(),
-                (Some(Kind::One(message)), Value::Slice(inner)) => !again && has_shape(inner, message),
-                (Some(Kind::Many(message)), Value::Slice(inner)) => has_shape(inner, message),
-                (Some(Kind::Map(entry)), Value::Slice(inner)) => {
-                    has_shape(inner, entry) && self.key.replace(key(inner)) < Some(key(inner))
-                }
-                _ => false,
+        order.is_ge() && kind.is_none_or(|kind| self.fits(kind, &field.value, order.is_gt()))
+    }
+
+    fn fits(&mut self, kind: &Kind, value: &Value<'a>, first: bool) -> bool {
+        match (kind, value) {
+            (Kind::Number, Value::Number(_)) | (Kind::Opaque, Value::Slice(_)) => first,
+            (Kind::Text, Value::Slice(text)) => first && str::from_utf8(text).is_ok(),
+            (Kind::One(message), Value::Slice(inner)) => first && has_shape(inner, message),
+            (Kind::Many(message), Value::Slice(inner)) => are_texts::<3>(inner) || has_shape(inner, message),
+            (Kind::Map(message), Value::Slice(entry)) => {
+                (are_texts::<2>(entry) || has_shape(entry, message)) && self.ascends_to(key(entry))
             }
+            _ => false,
+        }
+    }
+
+    fn ascends_to(&mut self, key: &'a [u8]) -> bool {
+        self.key.replace(key).is_none_or(|last| last < key)
     }
 }
 
-/// The key of a map entry that has the shape of one; protobuf leaves out an empty one.
+/// The short check for what most of a row is: taints and entries of labels, messages of `N` texts and
+/// nothing else. False says nothing.
+fn are_texts<const N: u8>(message: &[u8]) -> bool {
+    let mut fields = Fields::of(message);
+    // Keys and short lengths are ASCII too, so that one look at all of it is enough, nearly always.
+    let ascii = message.is_ascii();
+    let text = |tag| fields.slice_of(tag).is_ok_and(|text| ascii || str::from_utf8(text).is_ok());
+    (1..=N).all(text) && fields.is_over()
+}
+
+/// The key of a map entry that has the shape of one.
 pub(super) fn key(entry: &[u8]) -> &[u8] {
-    match Fields::of(entry).next() {
-        Some(Ok(Field { tag: 1, value: Value::Slice(key) })) => key,
-        _ => &[],
-    }
+    Fields::of(entry).slice_of(1).unwrap_or_default()
 }

@@ -193,6 +193,7 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
         ("entries in another order", labelled(&[("b", "0"), ("a", "1")])),
         ("facts in two parts", [labelled(&[("a", "0"), ("b", "0")]), labelled(&[("a", "1")])].concat()),
         ("facts before the name", [labelled(&[("a", "1")]), field(1, b"n")].concat()),
+        ("a key longer than it needs to be", field(2, &field(1, b"\x8a\x00\x01a\x12\x011"))),
         ("a group of a later version", [labelled(&[("a", "1")]), b"\x4b\x08\x01\x4c".to_vec()].concat()),
     ];
     for (what, encoded) in cases {

@@ -1,7 +1,8 @@
 //! Walks an encoded protobuf message as slices of it. Only what one pass can read: groups and whatever is
 //! not protobuf are [`Unusual`].
 
-/// The end of a message is not where it should be, a key or number is none, or a group begins.
+/// The end of a message is not where it should be, a key or number is none or longer than it
+/// needs to be, or a group begins.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unusual;
 
@@ -35,6 +36,26 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    /// Whether nothing is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The slice in the field `tag` (at most 15), if this field is the next one; else an empty one, which
+    /// is what protobuf leaves out.
+    #[inline]
+    pub(super) fn slice_of(&mut self, tag: u8) -> Result<&'a [u8], Unusual> {
+        match self.rest {
+            [key, rest @ ..] if *key == tag << 3 | 2 => {
+                self.rest = rest;
+                let length = self.number()?;
+                self.slice(length)
+            }
+            _ => Ok(&[]),
+        }
+    }
+
+    #[inline]
     fn field(&mut self) -> Result<Field<'a>, Unusual> {
         // A key is 32 bits: a tag of 29 and a wire type of 3.
         let key = u32::try_from(self.number()?).map_err(|_| Unusual)?;
@@ -45,6 +66,7 @@ impl<'a> Fields<'a> {
         Ok(Field { tag, value: self.value(wire_type)? })
     }
 
+    #[inline]
     fn value(&mut self, wire_type: u32) -> Result<Value<'a>, Unusual> {
         match wire_type {
             0 => self.number().map(Value::Number),
@@ -58,6 +80,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn slice(&mut self, length: u64) -> Result<&'a [u8], Unusual> {
         let length = usize::try_from(length).map_err(|_| Unusual)?;
         let (slice, rest) = self.rest.split_at_checked(length).ok_or(Unusual)?;
@@ -65,16 +88,29 @@ impl<'a> Fields<'a> {
         Ok(slice)
     }
 
-    /// Seven bits a byte, the lowest first; the top bit says that more follow.
+    #[inline]
     fn number(&mut self) -> Result<u64, Unusual> {
+        match self.rest {
+            // Keys and lengths of most fields.
+            [byte @ ..0x80, rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    /// Seven bits a byte, the lowest first; the top bit says that more follow.
+    fn long_number(&mut self) -> Result<u64, Unusual> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.rest.split_first().ok_or(Unusual)?;
             self.rest = rest;
             number |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                // Of the tenth byte one bit is left.
-                return if shift == 63 && byte > 1 { Err(Unusual) } else { Ok(number) };
+                // Of the tenth byte one bit is left. A last byte of 0 could have been left out; without such
+                // ones equal numbers have equal bytes, and a key can be compared as it stands.
+                return if byte == 0 || (shift == 63 && byte > 1) { Err(Unusual) } else { Ok(number) };
             }
         }
         Err(Unusual)
@@ -84,6 +120,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Unusual>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;
@@ -122,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_field_ends_the_walk() {
-        let cases: [(&str, &[u8]); 10] = [
+        let cases: [(&str, &[u8]); 11] = [
             ("no value", b"\x08"),
             ("slice past the end", b"\x0a\x02a"),
             ("length past all ends", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
@@ -130,6 +167,7 @@ mod tests {
             ("key over 32 bits", b"\x88\x80\x80\x80\x10\x01"),
             ("number over 64 bits", b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"),
             ("number of 11 bytes", b"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"),
+            ("key longer than it needs to be", b"\x8a\x00\x01a"),
             ("group", b"\x0b\x0c"),
             ("wire type 6", b"\x0e"),
             ("fixed past the end", b"\x0d123"),

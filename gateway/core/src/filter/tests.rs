@@ -120,6 +120,25 @@ fn unknown_nodes_fall_at_the_place_of_the_backend_that_needed_them() {
 }
 
 #[test]
+fn a_failed_backend_that_may_be_ignored_rejects_no_unknown_node_either() {
+    let mut needy = seat(IGNORE, Turn::Parallel);
+    needy.unknown = vec![1];
+    let (mut fold, _) = FilterFold::begin(2, vec![needy]);
+    fold.answer(0, Err(down()), Again::InTime);
+    assert_eq!(reasons(fold.verdict().unwrap(), 2), [None, None]);
+}
+
+#[test]
+fn an_answer_nobody_waits_for_changes_nothing() {
+    let seats = vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::Parallel)];
+    let (mut fold, _) = FilterFold::begin(2, seats);
+    fold.answer(1, Ok(refuse("first word", &[0])), Again::InTime);
+    assert!(fold.answer(1, Err(down()), Again::InTime).is_empty());
+    fold.answer(0, Ok(vec![]), Again::InTime);
+    assert_eq!(reasons(fold.verdict().unwrap(), 2), [Some("first word".into()), None]);
+}
+
+#[test]
 fn preemption_helps_only_where_the_operator_lets_it() {
     for (preemption, helps) in [(Preemption::Ignored, false), (Preemption::Honored, true)] {
         let (mut fold, _) = FilterFold::begin(1, vec![Seat { preemption, ..seat(FAIL, Turn::Parallel) }]);
@@ -163,21 +182,16 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     let mut fallen = vec![None; count as usize];
     let mut unknown = 0;
     for (seat, backend) in backends.iter().enumerate() {
-        for &at in &backend.seat.unknown {
-            if fallen[at as usize].is_none() {
-                fallen[at as usize] = Some(By::Unknown(seat));
-                unknown += 1;
+        let left = (0..count).filter(|&at| fallen[at as usize].is_none());
+        let (not_known, asked): (Vec<u32>, Vec<u32>) = left.partition(|at| backend.seat.unknown.contains(at));
+        let answer = if asked.is_empty() { Ok(refuse("no", &[])) } else { backend.answer(&asked) };
+        match answer {
+            Ok(refusals) => {
+                let refused = refusals[0].positions.iter().map(|&rank| asked[rank as usize]);
+                refused.for_each(|at| fallen[at as usize] = Some(By::Seat(seat)));
+                unknown += not_known.len();
+                not_known.into_iter().for_each(|at| fallen[at as usize] = Some(By::Unknown(seat)));
             }
-        }
-        let asked: Vec<u32> = (0..count).filter(|&at| fallen[at as usize].is_none()).collect();
-        if asked.is_empty() {
-            break;
-        }
-        match backend.answer(&asked) {
-            Ok(refusals) => refusals[0]
-                .positions
-                .iter()
-                .for_each(|&rank| fallen[asked[rank as usize] as usize] = Some(By::Seat(seat))),
             Err(_) if backend.seat.policy == IGNORE => {}
             Err(_) => return Err(By::Seat(seat)),
         }

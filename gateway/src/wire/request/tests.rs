@@ -74,6 +74,8 @@ fn bad_requests_are_refused_with_the_place() {
     ] {
         assert_eq!(read(body).err().as_deref(), Some(message), "{body}");
     }
+    let many = format!(r#"{{"Pod":{{}},"NodeNames":[{}"a"]}}"#, r#""a","#.repeat(100_000));
+    assert_eq!(read(&many).err().as_deref(), Some("more than 100000 nodes at byte 400026"));
     let broken = Request::read(Bytes::from_static(b"{\"Pod\":{},\"NodeNames\":[\"\xff\"]}"));
     assert_eq!(broken.err().map(|error| error.what), Some("a node name that is not UTF-8".to_owned()));
 }

@@ -50,12 +50,18 @@ impl<'v> Place<'v> {
 
     /// A list that is not empty; `least` says what it must hold.
     pub(super) fn list(&self, least: &str) -> Option<Vec<Self>> {
+        let elements = self.elements()?;
+        if elements.is_empty() {
+            return self.note(&format!("is empty; {least} is right"));
+        }
+        Some(elements)
+    }
+
+    /// The elements of a list that may be empty.
+    pub(super) fn elements(&self) -> Option<Vec<Self>> {
         let Value::Array(values) = self.value else {
             return self.wrong("a list");
         };
-        if values.is_empty() {
-            return self.note(&format!("is empty; {least} is right"));
-        }
         let place = |(position, value)| self.below(&format!("[{position}]"), value);
         Some(values.iter().enumerate().map(place).collect())
     }
