@@ -190,7 +190,9 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
                 let refused = refusals[0].positions.iter().map(|&rank| asked[rank as usize]);
                 refused.for_each(|at| fallen[at as usize] = Some(By::Seat(seat)));
                 unknown += not_known.len();
-                not_known.into_iter().for_each(|at| fallen[at as usize] = Some(By::Unknown(seat)));
+                for at in not_known {
+                    fallen[at as usize] = Some(By::Unknown(seat));
+                }
             }
             Err(_) if backend.seat.policy == IGNORE => {}
             Err(_) => return Err(By::Seat(seat)),
