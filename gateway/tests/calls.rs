@@ -274,6 +274,48 @@ async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
     assert_eq!(told[0].facts.as_ref().unwrap().labels["name"], "a");
 }
 
+#[tokio::test]
+async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
+    let drops = std::sync::atomic::AtomicBool::new(true);
+    let moody = Scripted::start(info(NodeView::Name), move |_, message| {
+        if drops.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            return Act::Drop;
+        }
+        Act::Message(filtered(&message, &["b"], "no").encode_to_vec())
+    })
+    .await;
+    let configured = backend("moody", &moody, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let first = gateway.post("/filter", by_name(&["a", "b"])).await.error();
+    assert!(
+        first.starts_with("extender-gateway: backend moody failed filter: the connection was"),
+        "{first}"
+    );
+    loop {
+        let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
+        if answer.error().is_empty() {
+            assert_eq!(answer.json()["NodeNames"], json!(["a"]));
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_an_unknown_node_leaves_the_backends_time() {
+    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+        Act::Message(filtered(&message, &[], "").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    // Less than the gateway is willing to wait for a row, were there no deadline.
+    let budget = "timeouts: {decision: 90ms}";
+    let gateway =
+        Gateway::start(&format!("{budget}\nnodes: {{source: Watch}}\nbackends:\n{configured}")).await;
+    gateway.table.apply(node("a").to_string().as_bytes()).unwrap();
+    gateway.post("/filter", by_name(&["a", "stranger"])).await;
+    assert_eq!(facts.asked("Filter"), [["a"]], "it was asked while there was time");
+}
+
 static LARGE: [u8; (1 << 20) + 1] = [b' '; (1 << 20) + 1];
 
 /// Method, path, body; status, and the beginning of what is said.
