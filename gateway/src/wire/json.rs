@@ -82,16 +82,16 @@ impl<'a> Cursor<'a> {
         &mut self,
         mut each: impl FnMut(&mut Self, &[u8]) -> Result<(), WireError>,
     ) -> Result<(), WireError> {
-        self.expect(b'{', "an object")?;
+        self.pass(b'{', "an object")?;
         if self.take(b'}') {
             return Ok(());
         }
         loop {
             let key = self.string("a key in quotes")?;
-            self.expect(b':', "':' after a key")?;
+            self.pass(b':', "':' after a key")?;
             each(self, &self.unescaped(key)?)?;
             if !self.take(b',') {
-                return self.expect(b'}', "',' or '}' in an object");
+                return self.pass(b'}', "',' or '}' in an object");
             }
         }
     }
@@ -101,21 +101,21 @@ impl<'a> Cursor<'a> {
         &mut self,
         mut each: impl FnMut(&mut Self) -> Result<(), WireError>,
     ) -> Result<(), WireError> {
-        self.expect(b'[', "an array")?;
+        self.pass(b'[', "an array")?;
         if self.take(b']') {
             return Ok(());
         }
         loop {
             each(self)?;
             if !self.take(b',') {
-                return self.expect(b']', "',' or ']' in an array");
+                return self.pass(b']', "',' or ']' in an array");
             }
         }
     }
 
     /// Goes past a string. `wanted` is what the error says was expected.
     pub fn string(&mut self, wanted: &str) -> Result<RawString, WireError> {
-        self.expect(b'"', wanted)?;
+        self.pass(b'"', wanted)?;
         let start = self.place_in_32_bits()?;
         let escaped = self.pass_string()?;
         Ok(RawString { start, end: self.place_in_32_bits()? - 1, escaped })
@@ -166,7 +166,7 @@ impl<'a> Cursor<'a> {
         here
     }
 
-    fn expect(&mut self, byte: u8, wanted: &str) -> Result<(), WireError> {
+    fn pass(&mut self, byte: u8, wanted: &str) -> Result<(), WireError> {
         if self.take(byte) { Ok(()) } else { Err(self.error(wanted)) }
     }
 

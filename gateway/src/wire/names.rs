@@ -45,7 +45,7 @@ impl Names {
             if let Cow::Owned(name) = &name {
                 unescaped.insert(entry, name.as_str().into());
             }
-            let node = u32::try_from(nodes.len()).expect("a body below 4 GiB has fewer names");
+            let node = number(nodes.len());
             match (nodes.entry(name), &mut repetitions) {
                 (Entry::Vacant(new), None) => drop(new.insert(node)),
                 (Entry::Vacant(new), Some(repetitions)) => repetitions.push(*new.insert(node), Some(entry)),
@@ -64,7 +64,7 @@ impl Names {
             None => self.strings.len(),
             Some(repetitions) => repetitions.first_entry_of_node.len(),
         };
-        u32::try_from(nodes).expect("a body below 4 GiB has fewer names")
+        number(nodes)
     }
 
     /// How many names there are, repetitions included.
@@ -75,7 +75,7 @@ impl Names {
     /// The node at an entry.
     pub fn node_at(&self, entry: usize) -> u32 {
         match &self.repetitions {
-            None => u32::try_from(entry).expect("a body below 4 GiB has fewer names"),
+            None => number(entry),
             Some(repetitions) => repetitions.node_of_entry[entry],
         }
     }
@@ -121,6 +121,11 @@ impl Repetitions {
         self.node_of_entry.push(node);
         self.first_entry_of_node.extend(first);
     }
+}
+
+/// Nodes and entries are numbered in 32 bits.
+fn number(at: usize) -> u32 {
+    u32::try_from(at).expect("a body below 4 GiB has fewer names")
 }
 
 fn checked(body: &[u8], string: RawString) -> Result<Cow<'_, str>, WireError> {
