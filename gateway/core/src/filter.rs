@@ -137,11 +137,11 @@ enum Progress {
     /// Not asked yet.
     Waiting,
     /// Asked; no answer yet.
-    Asked { nodes: Asked, repeated: bool },
+    Asked { nodes: Asked },
     /// Answered, and not yet counted.
     Answered { nodes: Asked, refusals: Vec<Refusal> },
     /// Failed, and not yet counted.
-    Failed { nodes: Asked, repeated: bool, again: Again, failure: BackendFailure },
+    Failed { nodes: Asked, again: Again, failure: BackendFailure },
 }
 
 /// The state of one filter call. See the module's text.
@@ -182,10 +182,10 @@ impl FilterFold {
             return Vec::new();
         }
         let asked = mem::replace(&mut self.progress[seat], Progress::Waiting);
-        let Progress::Asked { nodes, repeated } = asked else { return Vec::new() };
+        let Progress::Asked { nodes } = asked else { return Vec::new() };
         self.progress[seat] = match answer {
             Ok(refusals) => Progress::Answered { nodes, refusals },
-            Err(failure) => Progress::Failed { nodes, repeated, again, failure },
+            Err(failure) => Progress::Failed { nodes, again, failure },
         };
         let mut asks = Vec::new();
         self.advance(&mut asks);
@@ -209,17 +209,17 @@ impl FilterFold {
 
     fn ask_parallel(&mut self) -> Vec<Ask> {
         let parallel = (0..self.seats.len()).filter(|&seat| self.seats[seat].turn == Turn::Parallel);
-        parallel.collect::<Vec<_>>().into_iter().filter_map(|seat| self.ask(seat, false)).collect()
+        parallel.collect::<Vec<_>>().into_iter().filter_map(|seat| self.ask(seat)).collect()
     }
 
     /// Asks a seat about the nodes that are left, without those that the gateway rejects for it.
-    fn ask(&mut self, seat: usize, repeated: bool) -> Option<Ask> {
+    fn ask(&mut self, seat: usize) -> Option<Ask> {
         let nodes = self.survivors_for(seat);
         if self.len(&nodes) == 0 {
             self.progress[seat] = Progress::Answered { nodes, refusals: Vec::new() };
             return None;
         }
-        self.progress[seat] = Progress::Asked { nodes: nodes.clone(), repeated };
+        self.progress[seat] = Progress::Asked { nodes: nodes.clone() };
         Some(Ask { seat, nodes })
     }
 
@@ -268,16 +268,17 @@ impl FilterFold {
     fn count_seat(&mut self, seat: usize, asks: &mut Vec<Ask>) -> bool {
         match mem::replace(&mut self.progress[seat], Progress::Waiting) {
             Progress::Answered { nodes, refusals } => self.reject(seat, &nodes, refusals),
-            Progress::Failed { nodes, repeated, again, failure } => {
+            Progress::Failed { nodes, again, failure } => {
                 let left = self.survivors_for(seat);
+                // Once at most: a repetition is about exactly those that are left.
                 let fewer = self.len(&nodes) > self.len(&left);
                 // Asked in turn about no node, it would not have been asked, and could not have failed.
-                if self.len(&left) == 0 || (fewer && !repeated && again == Again::InTime) {
-                    return self.ask_in_turn(seat, true, asks);
+                if self.len(&left) == 0 || (fewer && again == Again::InTime) {
+                    return self.ask_in_turn(seat, asks);
                 }
                 self.fail(seat, failure);
             }
-            Progress::Waiting => return self.ask_in_turn(seat, false, asks),
+            Progress::Waiting => return self.ask_in_turn(seat, asks),
             asked @ Progress::Asked { .. } => {
                 self.progress[seat] = asked;
                 return false;
@@ -287,8 +288,8 @@ impl FilterFold {
     }
 
     /// Asks a seat about what the earlier ones left. True when that is nothing, which is an answer.
-    fn ask_in_turn(&mut self, seat: usize, repeated: bool, asks: &mut Vec<Ask>) -> bool {
-        match self.ask(seat, repeated) {
+    fn ask_in_turn(&mut self, seat: usize, asks: &mut Vec<Ask>) -> bool {
+        match self.ask(seat) {
             Some(ask) => {
                 asks.push(ask);
                 false
