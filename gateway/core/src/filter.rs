@@ -178,11 +178,8 @@ impl FilterFold {
         answer: Result<Vec<Refusal>, BackendFailure>,
         again: Again,
     ) -> Vec<Ask> {
-        if !matches!(self.progress[seat], Progress::Asked { .. }) {
-            return Vec::new();
-        }
-        let asked = mem::replace(&mut self.progress[seat], Progress::Waiting);
-        let Progress::Asked { nodes } = asked else { return Vec::new() };
+        let Progress::Asked { nodes } = &mut self.progress[seat] else { return Vec::new() };
+        let nodes = mem::replace(nodes, Asked::All);
         self.progress[seat] = match answer {
             Ok(refusals) => Progress::Answered { nodes, refusals },
             Err(failure) => Progress::Failed { nodes, again, failure },

@@ -37,7 +37,7 @@ pub fn put_prefix(len: usize, out: &mut Vec<u8>) -> Result<(), BackendFailure> {
 /// Sends a message, in pieces that begin with its prefix, and returns the message that is answered.
 ///
 /// # Errors
-/// Everything that can go wrong, [`FailureKind::Late`] when the time is over included. Giving up, and dropping the
+/// Everything that can go wrong; [`FailureKind::Late`] when the time is over. Giving up, and dropping the
 /// future, resets the stream, so that the backend can stop working.
 pub async fn unary(
     connection: &SendRequest<Bytes>,
