@@ -300,22 +300,6 @@ async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
     }
 }
 
-#[tokio::test]
-async fn waiting_for_an_unknown_node_leaves_the_backends_time() {
-    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
-        Act::Message(filtered(&message, &[], "").encode_to_vec())
-    })
-    .await;
-    let configured = backend("facts", &facts, "filter: {}");
-    // Less than the gateway is willing to wait for a row, were there no deadline.
-    let budget = "timeouts: {decision: 90ms}";
-    let gateway =
-        Gateway::start(&format!("{budget}\nnodes: {{source: Watch}}\nbackends:\n{configured}")).await;
-    gateway.table.apply(node("a").to_string().as_bytes()).unwrap();
-    gateway.post("/filter", by_name(&["a", "stranger"])).await;
-    assert_eq!(facts.asked("Filter"), [["a"]], "it was asked while there was time");
-}
-
 static LARGE: [u8; (1 << 20) + 1] = [b' '; (1 << 20) + 1];
 
 /// Method, path, body; status, and the beginning of what is said.

@@ -94,8 +94,7 @@ impl<'c> Case<'c> {
         id: String,
         (table, budget): (Option<&'c NodeTable>, Duration),
     ) -> Self {
-        // The backends need time, too.
-        let patience = (Instant::now() + GRACE).min(call.began + budget / 2);
+        let patience = patience(Instant::now(), call.began, budget);
         Self { call, id, table, patience, pods: Vec::new(), nodes: Vec::new() }
     }
 
@@ -219,4 +218,24 @@ fn no_facts() -> BackendFailure {
         "wants facts about nodes, and the request has names alone: set nodes.source to Watch, or \
          nodeCacheCapable to false in kube-scheduler's configuration",
     )
+}
+
+/// Until when a call waits for unknown nodes: the backends need time, too.
+fn patience(now: Instant, began: Instant, budget: Duration) -> Instant {
+    (now + GRACE).min(began + budget / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_unknown_nodes_leaves_the_backends_half_of_the_budget() {
+        let began = Instant::now();
+        let read = began + Duration::from_millis(10);
+        for (budget, waits) in [(1000, 110), (220, 110), (100, 50), (10, 5)] {
+            let until = patience(read, began, Duration::from_millis(budget));
+            assert_eq!(until, began + Duration::from_millis(waits), "{budget} ms");
+        }
+    }
 }
