@@ -6,6 +6,7 @@
 //! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
 
 pub mod answer;
+pub mod connections;
 pub mod grpc;
 pub mod info;
 pub mod link;
@@ -17,11 +18,10 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use http::Uri;
-use tokio::sync::{Notify, watch};
 
 use answer::Answered;
 use grpc::Limits;
-use link::{Link, State};
+use link::Link;
 use question::Question;
 
 use crate::config;
@@ -31,31 +31,22 @@ use crate::config;
 pub struct Backend {
     /// As the operator configured it.
     pub settings: config::Backend,
-    state: watch::Receiver<State>,
-    stale: Arc<Notify>,
+    connection: Arc<link::Seen>,
 }
 
 impl Backend {
-    /// A handle without a connection, and what [`link::keep`] needs to provide one.
-    pub fn new(settings: config::Backend) -> (Arc<Self>, link::Publisher) {
-        let (publish, seen) = watch::channel(State::untried());
-        let stale = Arc::new(Notify::new());
-        let backend = Arc::new(Self { settings, state: seen, stale: Arc::clone(&stale) });
-        (backend, link::Publisher { state: publish, stale })
-    }
-
     /// The connection, with what the backend said of itself.
     ///
     /// # Errors
     /// Why there is none.
     pub fn link(&self) -> Result<Arc<Link>, BackendFailure> {
-        self.state.borrow().link()
+        self.connection.state.borrow().link()
     }
 
     /// Waits until a first attempt to connect has ended, well or not.
     pub async fn tried(&self) {
         // An error means that the task behind the handle is gone, which ends the process.
-        let _ = self.state.clone().wait_for(|state| !state.is_untried()).await;
+        let _ = self.connection.state.clone().wait_for(|state| !state.is_untried()).await;
     }
 
     /// Asks which of these nodes the pod may not run on.
@@ -84,7 +75,7 @@ impl Backend {
     /// is repeated soon.
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
         if !answered.revision.is_empty() && answered.revision != link.info.revision {
-            self.stale.notify_one();
+            self.connection.stale.notify_one();
         }
         answered.value
     }
@@ -101,7 +92,7 @@ impl Backend {
         let answer = grpc::unary(&link.connection, path, pieces, limits).await;
         if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.
-            self.stale.notify_one();
+            self.connection.stale.notify_one();
         }
         answer
     }

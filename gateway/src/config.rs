@@ -15,24 +15,30 @@ mod name;
 mod quantity;
 mod read;
 mod suggest;
+mod tls;
 mod url;
 mod weight;
 mod words;
 mod yaml;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use extender_gateway_core::order;
 
-pub use backend::{Backend, FailurePolicy, FilterSettings, Normalize, Preemption, ScoreSettings};
+pub use backend::{
+    AddedVictims, Backend, BindFailurePolicy, BindSettings, FailurePolicy, FilterSettings, Mode, Normalize,
+    PreemptSettings, Preemption, ScoreSettings,
+};
 pub use duration::DurationText;
 pub use effective::Effective;
 pub use mistake::{ConfigErrors, Mistake};
 pub use name::BackendName;
 pub use quantity::SizeText;
-pub use url::BackendUrl;
+pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
+pub use url::{BackendUrl, Scheme};
 pub use weight::Weight;
 pub use words::Words;
 
@@ -53,12 +59,22 @@ pub struct Config {
     pub extender: Extender,
     /// Where metrics and health are read.
     pub metrics: Metrics,
-    /// The budget of one filter or prioritize call, 1 ms to 1 h. Default 1 s.
-    pub decision_timeout: Duration,
+    /// How long calls may take.
+    pub timeouts: Timeouts,
+    /// The kubeconfig to reach the apiserver with, where it is needed. `None`: `KUBECONFIG`,
+    /// `~/.kube/config` or the pod's own account.
+    pub kubeconfig: Option<PathBuf>,
     /// Where facts about nodes come from.
     pub nodes: NodeSource,
-    /// What a reason that kube-scheduler sees begins with.
-    pub reason_prefix: ReasonPrefix,
+    /// Where facts about pods come from that are not in a call. Default: Watch where nodes are watched and
+    /// something needs it, else None.
+    pub pods: PodSource,
+    /// The namespaces about whose pods no backend is asked. `None`: kube-system and the gateway's own.
+    pub exempt_namespaces: Option<BTreeSet<String>>,
+    /// What kube-scheduler sees of reasons.
+    pub reasons: Reasons,
+    /// Who binds.
+    pub binder: Binder,
     /// The backends in the file's order, at least one.
     pub backends: Vec<Backend>,
 }
@@ -70,6 +86,99 @@ pub struct Extender {
     pub address: SocketAddr,
     /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
     pub max_request_bytes: usize,
+    /// How it speaks TLS. `None`: it does not.
+    pub tls: Option<ServerTls>,
+    /// How paths end.
+    pub verbs: VerbPaths,
+}
+
+/// How the path of each verb ends: one or several segments without slashes at the ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerbPaths {
+    /// Default `filter`.
+    pub filter: String,
+    /// Default `prioritize`.
+    pub prioritize: String,
+    /// Default `preempt`.
+    pub preempt: String,
+    /// Default `bind`.
+    pub bind: String,
+}
+
+impl Default for VerbPaths {
+    fn default() -> Self {
+        let [filter, prioritize, preempt, bind] =
+            ["filter", "prioritize", "preempt", "bind"].map(str::to_owned);
+        Self { filter, prioritize, preempt, bind }
+    }
+}
+
+/// How long calls may take, 1 ms to 1 h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// The budget of one filter, prioritize or preempt call. Default 1 s.
+    pub decision: Duration,
+    /// The budget of one bind. Default 10 s.
+    pub bind: Duration,
+}
+
+/// Where facts about pods come from that are not in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodSource {
+    /// A watch of the apiserver.
+    Watch,
+    /// Nothing is known of them.
+    None,
+}
+
+/// Who binds pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binder {
+    /// Not the gateway.
+    None,
+    /// Interested backends with a `bind` block in effective order, then the gateway itself.
+    BuiltIn,
+    /// The backend at this position of the file first, then as with `BuiltIn`.
+    Backend(usize),
+}
+
+/// What kube-scheduler sees of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reasons {
+    /// What a reason begins with.
+    pub prefix: ReasonPrefix,
+    /// What happens to a reason that differs from the last attempt's.
+    pub changing: ChangingReasons,
+    /// What happens to a pod that is refused over and over.
+    pub repeated: RepeatedRefusals,
+}
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Self {
+            prefix: ReasonPrefix::Backend,
+            changing: ChangingReasons::Held,
+            repeated: RepeatedRefusals::BackOff,
+        }
+    }
+}
+
+/// What happens when a backend's reason for a pod and a node differs from the last attempt's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangingReasons {
+    /// The first text is kept for a while.
+    Held,
+    /// Each text goes out as it is given.
+    AsGiven,
+}
+
+/// What happens when all nodes are refused for a pod more than 5 times in 2 s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepeatedRefusals {
+    /// For 30 s such refusals become errors, for which kube-scheduler backs off.
+    BackOff,
+    /// They go out as they are.
+    AsGiven,
 }
 
 /// The door for `/metrics`, `/livez` and `/readyz`.
@@ -83,10 +192,7 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeSource {
     /// A watch of the apiserver.
-    Watch {
-        /// The kubeconfig to reach it with. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's own account.
-        kubeconfig: Option<PathBuf>,
-    },
+    Watch,
     /// The node objects in kube-scheduler's calls (`nodeCacheCapable: false`).
     Request,
     /// A file of nodes.

@@ -12,12 +12,12 @@ mod filter;
 mod prioritize;
 
 use std::{
+    collections::BTreeSet,
     fmt::Write,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use self::failures::Failures;
 pub use self::{error::CallError, filter::Filtered};
 use crate::{
     backend::{Backend, info::Known},
-    config::ReasonPrefix,
+    config::{self, Mode, Reasons, Timeouts},
     object::pod::ObjectPod,
     observe::Metrics,
     wire::Request,
@@ -49,8 +49,9 @@ pub struct Decider {
     /// In effective order.
     backends: Vec<Arc<Backend>>,
     known: Known,
-    budget: Duration,
-    prefix: ReasonPrefix,
+    timeouts: Timeouts,
+    reasons: Reasons,
+    exempt: BTreeSet<String>,
     failures: Failures,
     metrics: Arc<Metrics>,
     ids: Ids,
@@ -61,10 +62,12 @@ pub struct Decider {
 pub struct Terms {
     /// What can be told about nodes.
     pub known: Known,
-    /// The time that a decision may take (`timeouts.decision`).
-    pub budget: Duration,
-    /// What stands before a backend's reasons.
-    pub prefix: ReasonPrefix,
+    /// The time that calls may take.
+    pub timeouts: Timeouts,
+    /// What kube-scheduler sees of reasons.
+    pub reasons: Reasons,
+    /// The namespaces about whose pods nobody is asked.
+    pub exempt: BTreeSet<String>,
     /// Where failures are counted.
     pub metrics: Arc<Metrics>,
 }
@@ -72,9 +75,25 @@ pub struct Terms {
 impl Decider {
     /// For backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
-        let Terms { known, budget, prefix, metrics } = terms;
+        let Terms { known, timeouts, reasons, exempt, metrics } = terms;
         let failures = Failures::new(Arc::clone(&metrics));
-        Self { backends, known, budget, prefix, failures, metrics, ids: Ids::new() }
+        Self { backends, known, timeouts, reasons, exempt, failures, metrics, ids: Ids::new() }
+    }
+
+    /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.
+    /// `verb` takes the settings of the verb.
+    fn asked<'d, S: 'd>(
+        &'d self,
+        pod: &ObjectPod<'_>,
+        verb: fn(&config::Backend) -> Option<&S>,
+    ) -> impl Iterator<Item = (&'d Arc<Backend>, &'d S)> {
+        let exempt = self.exempt.contains(pod.namespace());
+        let backends = if exempt { &[] } else { self.backends.as_slice() };
+        backends
+            .iter()
+            .filter(|backend| backend.settings.mode == Mode::Enforce)
+            .filter_map(move |backend| verb(&backend.settings).map(|settings| (backend, settings)))
+            .filter(|(backend, _)| backend.settings.interest.covers(pod))
     }
 
     /// Waits until a first attempt to connect to every backend has ended, well or not.

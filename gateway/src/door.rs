@@ -13,6 +13,7 @@ mod server;
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Method, Request, Response, request::Parts};
@@ -24,17 +25,27 @@ use self::{
     answer::{Log, Refusal, Refused, Reply},
     body::BodyError,
 };
-use crate::{decide::Decider, observe::Metrics};
+use crate::{config::VerbPaths, decide::Decider, observe::Metrics};
 
-/// What every call at the door needs.
+/// What every connection at the door shares.
 #[derive(Debug)]
 pub struct Door {
-    /// Decides.
-    pub decider: Decider,
+    /// What calls are answered with: replaced when the configuration is. A call sees one from its beginning
+    /// to its end.
+    pub served: ArcSwap<Served>,
     /// Counts.
     pub metrics: Arc<Metrics>,
+}
+
+/// What one configuration says about calls.
+#[derive(Debug)]
+pub struct Served {
+    /// Decides.
+    pub decider: Decider,
     /// The largest body of a request, in bytes.
     pub most: usize,
+    /// How the paths of the verbs end.
+    pub verbs: VerbPaths,
 }
 
 /// What kube-scheduler asks of an extender.
@@ -47,15 +58,18 @@ enum Verb {
 }
 
 impl Verb {
-    /// The verb of a path: its last segment.
-    fn of(path: &str) -> Option<Self> {
-        match path.trim_end_matches('/').rsplit('/').next() {
-            Some("filter") => Some(Self::Filter),
-            Some("prioritize") => Some(Self::Prioritize),
-            Some("preempt") => Some(Self::Preempt),
-            Some("bind") => Some(Self::Bind),
-            _ => None,
-        }
+    /// The verb of a path, whatever stands before its end.
+    fn of(path: &str, verbs: &VerbPaths) -> Option<Self> {
+        let path = path.trim_end_matches('/');
+        let ends = |end: &str| path.strip_suffix(end).is_some_and(|before| before.ends_with('/'));
+        let VerbPaths { filter, prioritize, preempt, bind } = verbs;
+        let all = [
+            (Self::Filter, filter),
+            (Self::Prioritize, prioritize),
+            (Self::Preempt, preempt),
+            (Self::Bind, bind),
+        ];
+        all.into_iter().find(|(_, end)| ends(end)).map(|(verb, _)| verb)
     }
 
     fn as_str(self) -> &'static str {
@@ -73,14 +87,15 @@ impl Door {
     async fn call(&self, request: Request<Incoming>, caller: SocketAddr) -> Response<Reply> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
-        let verb = match served(&head) {
+        let served = self.served.load_full();
+        let verb = match verb(&head, &served.verbs) {
             Ok(verb) => verb,
             Err((verb, refusal)) => {
                 body::drain(body);
                 return self.refuse(verb, refusal.status(), caller);
             }
         };
-        match survive(&self.metrics, self.answer(verb, &head, body, began)).await {
+        match survive(&self.metrics, served.answer(verb, &head, body, began)).await {
             Ok(reply) => {
                 self.metrics.called(verb.as_str(), "ok");
                 answer::reply(reply)
@@ -89,6 +104,21 @@ impl Door {
         }
     }
 
+    fn refuse(&self, verb: &'static str, refused: Refused, caller: SocketAddr) -> Response<Reply> {
+        self.metrics.called(verb, refused.outcome);
+        match refused.log {
+            Log::Here => {
+                tracing::warn!(verb, %caller, outcome = refused.outcome, "call refused: {}", refused.text);
+            }
+            Log::AtItsCause => {
+                tracing::debug!(verb, %caller, outcome = refused.outcome, "{}", refused.text);
+            }
+        }
+        refused.response
+    }
+}
+
+impl Served {
     async fn answer(
         &self,
         verb: Verb,
@@ -103,19 +133,6 @@ impl Door {
             Verb::Preempt | Verb::Bind => return Err(Refusal::unsupported(verb)),
         };
         decided.map_err(Refusal::from)
-    }
-
-    fn refuse(&self, verb: &'static str, refused: Refused, caller: SocketAddr) -> Response<Reply> {
-        self.metrics.called(verb, refused.outcome);
-        match refused.log {
-            Log::Here => {
-                tracing::warn!(verb, %caller, outcome = refused.outcome, "call refused: {}", refused.text);
-            }
-            Log::AtItsCause => {
-                tracing::debug!(verb, %caller, outcome = refused.outcome, "{}", refused.text);
-            }
-        }
-        refused.response
     }
 }
 
@@ -133,15 +150,15 @@ async fn survive<T>(
 }
 
 /// The verb that a head asks for, or the refusal and what stands for the verb in metrics.
-fn served(head: &Parts) -> Result<Verb, (&'static str, Refusal)> {
+fn verb(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (&'static str, Refusal)> {
     let path = head.uri.path();
-    let verb = Verb::of(path).ok_or_else(|| ("none", Refusal::path(path)))?;
+    let verb = Verb::of(path, verbs).ok_or_else(|| ("none", Refusal::path(path)))?;
     if head.method == Method::POST { Ok(verb) } else { Err((verb.as_str(), Refusal::method(&head.method))) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Metrics, Refusal, Verb, survive};
+    use super::{Metrics, Refusal, Verb, VerbPaths, survive};
 
     #[tokio::test]
     async fn a_call_that_panics_is_answered_and_counted() {
@@ -154,17 +171,23 @@ mod tests {
     }
 
     #[test]
-    fn the_last_segment_is_the_verb() {
-        for (path, verb) in [
-            ("/filter", Some(Verb::Filter)),
-            ("/scheduler/v1beta1/prioritize", Some(Verb::Prioritize)),
-            ("/a/preempt/", Some(Verb::Preempt)),
-            ("/bind", Some(Verb::Bind)),
-            ("/", None),
-            ("/filter/x", None),
-            ("/Filter", None),
+    fn the_end_of_the_path_is_the_verb() {
+        let classic = VerbPaths { filter: "predicates/always_true".into(), ..VerbPaths::default() };
+        for (path, usual, renamed) in [
+            ("/filter", Some(Verb::Filter), None),
+            ("/scheduler/v1beta1/prioritize", Some(Verb::Prioritize), Some(Verb::Prioritize)),
+            ("/a/preempt/", Some(Verb::Preempt), Some(Verb::Preempt)),
+            ("/bind", Some(Verb::Bind), Some(Verb::Bind)),
+            ("/scheduler/predicates/always_true", None, Some(Verb::Filter)),
+            ("/predicates/always_true", None, Some(Verb::Filter)),
+            ("/xpredicates/always_true", None, None),
+            ("/xfilter", None, None),
+            ("/", None, None),
+            ("/filter/x", None, None),
+            ("/Filter", None, None),
         ] {
-            assert_eq!(Verb::of(path), verb, "{path}");
+            let verbs = (Verb::of(path, &VerbPaths::default()), Verb::of(path, &classic));
+            assert_eq!(verbs, (usual, renamed), "{path}");
         }
     }
 }

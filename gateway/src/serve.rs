@@ -5,37 +5,35 @@
 //! address, lives on a second thread (`background`). A task of either that ends before it should stops the
 //! process: the gateway never lives on half dead.
 
+pub mod assembly;
 mod background;
 
 use std::{
-    convert::Infallible,
     io,
     net::{SocketAddr, TcpListener as Bound},
     sync::Arc,
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use tokio::{
     net::TcpListener,
     runtime,
     signal::unix::{SignalKind, signal},
     sync::oneshot,
-    task::JoinSet,
     time::timeout,
 };
 
-use self::background::Background;
+use self::{assembly::Assembly, background::Background};
 use crate::{
-    backend::{Backend, info::Known, link},
     cluster::table::NodeTable,
-    config::{self, Config, NodeSource},
-    decide::{Decider, Terms},
+    config::Config,
     door::{self, Door},
     observe::{Health, Metrics},
 };
 
-/// How long the first list of nodes and the first attempts to connect to backends may hold up the start.
-/// After that the gateway serves with what it has, and says so.
+/// How long the first list of nodes may hold up the start. After that the gateway serves with what it has,
+/// and says so.
 const START: Duration = Duration::from_secs(10);
 
 /// Why the gateway could not start, or stopped.
@@ -67,60 +65,46 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     let observed = listen("metrics.address", config.metrics.address)?;
     let metrics = Arc::new(Metrics::new());
     let health = Arc::new(Health::default());
-    let table = match config.nodes {
-        NodeSource::Watch { .. } | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
-        NodeSource::Request | NodeSource::NamesOnly => None,
-    };
     println!("metrics listening on {}", observed.local_addr()?);
+    let assembly = Assembly::new(&config, host_name(), Arc::clone(&metrics));
     let background = Background {
         source: config.nodes.clone(),
-        table: table.clone(),
+        kubeconfig: config.kubeconfig.clone(),
+        table: assembly.table(),
         listener: observed,
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
     };
     let failed = background.start()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(calls(config, Parts { extender, table, metrics, health, failed }))
+    runtime.block_on(calls(&config, Parts { extender, assembly, metrics, health, failed }))
 }
 
 struct Parts {
     extender: Bound,
-    table: Option<Arc<NodeTable>>,
+    assembly: Assembly,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     failed: oneshot::Receiver<String>,
 }
 
-async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { extender, table, metrics, health, mut failed } = parts;
-    let known = Known { source: config.nodes.clone(), table: table.clone() };
-    let mut links = JoinSet::new();
-    let order = config.effective_order().into_iter();
-    let backends = order.map(|at| connect(&config.backends[at], &known, &mut links)).collect();
-    let terms = Terms {
-        known,
-        budget: config.decision_timeout,
-        prefix: config.reason_prefix,
-        metrics: Arc::clone(&metrics),
-    };
-    let decider = Decider::new(backends, terms);
-    tokio::select! {
-        () = ready(&decider, table.as_deref()) => {}
+async fn calls(config: &Config, parts: Parts) -> Result<(), ServeError> {
+    let Parts { extender, mut assembly, metrics, health, mut failed } = parts;
+    let served = tokio::select! {
+        served = ready(&mut assembly, config) => served,
         failure = &mut failed => return Err(ended(failure)),
-    }
+    };
     let listener = TcpListener::from_std(extender)?;
     println!("extender listening on {}", listener.local_addr()?);
     health.ready();
-    let door = Arc::new(Door { decider, metrics, most: config.extender.max_request_bytes });
+    let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
     let stop = stopped(&health)?;
     tokio::select! {
         () = door::serve(listener, door, stop) => Ok(()),
         failure = &mut failed => Err(ended(failure)),
-        Some(link) = links.join_next() => Err(ServeError::Background(match link {
-            Ok(never) => match never {},
-            Err(panicked) => format!("the connection to a backend ended with {panicked}"),
-        })),
+        panicked = assembly.panicked() => {
+            Err(ServeError::Background(format!("the connection to a backend ended with {panicked}")))
+        }
     }
 }
 
@@ -129,29 +113,23 @@ fn listen(field: &'static str, address: SocketAddr) -> Result<Bound, ServeError>
     bound.map_err(|source| ServeError::Listen { field, address, source })
 }
 
-fn connect(settings: &config::Backend, known: &Known, links: &mut JoinSet<Infallible>) -> Arc<Backend> {
-    let (backend, publisher) = Backend::new(settings.clone());
-    let task = link::Task { settings: settings.clone(), known: known.clone(), gateway: host_name() };
-    links.spawn(link::keep(task, publisher));
-    backend
-}
-
 /// The name of this replica: in a cluster, the pod's.
 fn host_name() -> Arc<str> {
     let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
     name.map_or_else(|_| "extender-gateway".into(), |name| name.trim().into())
 }
 
-/// Waits, not for ever, until the nodes are there and every backend has been tried.
-async fn ready(decider: &Decider, table: Option<&NodeTable>) {
-    let everything = async {
-        decider.tried_all().await;
-        if let Some(table) = table {
-            table.synced().await;
-        }
-    };
-    if timeout(START, everything).await.is_err() {
-        tracing::warn!("nodes or backends are not there after {START:?}; serving without what is missing");
+/// Waits, not for ever, until every backend has been tried and the nodes are there.
+async fn ready(assembly: &mut Assembly, config: &Config) -> door::Served {
+    let table = assembly.table();
+    let (served, ()) = tokio::join!(assembly.serve(config), synced(table.as_deref()));
+    served
+}
+
+async fn synced(table: Option<&NodeTable>) {
+    let Some(table) = table else { return };
+    if timeout(START, table.synced()).await.is_err() {
+        tracing::warn!("the nodes are not listed after {START:?}; serving without them");
     }
 }
 

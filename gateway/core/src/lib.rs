@@ -8,6 +8,7 @@
 
 pub mod failure;
 pub mod filter;
+pub mod interest;
 pub mod order;
 pub mod reason;
 pub mod score;

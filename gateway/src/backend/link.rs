@@ -83,7 +83,7 @@ impl Paths {
 
 /// Whether there is a connection.
 #[derive(Debug)]
-pub struct State(Result<Arc<Link>, (BackendFailure, Attempts)>);
+pub(super) struct State(Result<Arc<Link>, (BackendFailure, Attempts)>);
 
 #[derive(Debug, PartialEq, Eq)]
 enum Attempts {
@@ -109,12 +109,39 @@ impl State {
     }
 }
 
-/// The other end of a [`super::Backend`].
+/// A connection as calls see it.
+#[derive(Debug)]
+pub struct Seen {
+    pub(super) state: watch::Receiver<State>,
+    /// Tells the task that an answer came from another revision than the handshake.
+    pub(super) stale: Arc<Notify>,
+}
+
+/// A connection as its task sees it.
 #[derive(Debug)]
 pub struct Publisher {
-    pub(super) state: watch::Sender<State>,
-    /// Told when an answer came from another revision than the handshake.
-    pub(super) stale: Arc<Notify>,
+    state: watch::Sender<State>,
+    stale: Arc<Notify>,
+}
+
+/// Both ends of a connection that has not been tried.
+pub(super) fn channel() -> (Publisher, Seen) {
+    let (publish, seen) = watch::channel(State::untried());
+    let stale = Arc::new(Notify::new());
+    (Publisher { state: publish, stale: Arc::clone(&stale) }, Seen { state: seen, stale })
+}
+
+/// Whether two configurations of a backend can share a connection: what the handshake says, and how it is
+/// read, are the same.
+pub(super) fn same(one: &config::Backend, other: &config::Backend) -> bool {
+    let scale =
+        |backend: &config::Backend| backend.score.as_ref().map(|score| (score.normalize, score.reversed));
+    let asked = |backend: &config::Backend| {
+        (backend.filter.is_some(), backend.preempt.is_some(), backend.bind.is_some())
+    };
+    (&one.name, &one.url, &one.tls, &one.args) == (&other.name, &other.url, &other.tls, &other.args)
+        && scale(one) == scale(other)
+        && asked(one) == asked(other)
 }
 
 /// What a link task needs to know.
@@ -128,12 +155,19 @@ pub struct Task {
     pub gateway: Arc<str>,
 }
 
-/// Keeps a backend connected, for ever.
-pub async fn keep(task: Task, publisher: Publisher) -> Infallible {
+/// Keeps a backend connected for as long as somebody could use the connection.
+pub async fn keep(task: Task, publisher: Publisher) {
+    tokio::select! {
+        () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "no longer used"),
+        never = reconnect(&task, &publisher) => match never {},
+    }
+}
+
+async fn reconnect(task: &Task, publisher: &Publisher) -> Infallible {
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
-        let mut session = Session { task: &task, publisher: &publisher, greeted: false };
+        let mut session = Session { task, publisher, greeted: false };
         let failure = match session.run().await {
             Ok(never) => match never {},
             Err(failure) => failure,
@@ -146,7 +180,7 @@ pub async fn keep(task: Task, publisher: Publisher) -> Infallible {
             tracing::info!(backend = %task.settings.name, "connecting again: {failure}");
             continue;
         }
-        publisher.down(&task, failure);
+        publisher.down(task, failure);
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

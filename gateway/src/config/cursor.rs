@@ -120,6 +120,12 @@ impl<'a> Cursor<'a> {
         format!("{}{separator}{name}", self.path)
     }
 
+    /// The keys and values of the mapping that is here, whatever the keys.
+    pub(super) fn pairs(&self, right: &str) -> Option<Vec<(&'a str, Cursor<'a>)>> {
+        let entries = self.entries(right)?;
+        Some(entries.into_iter().map(|entry| (entry.name, entry.cursor)).collect())
+    }
+
     /// The items of the list that is here.
     pub(super) fn items(&self, right: &str) -> Option<Vec<Cursor<'a>>> {
         let Value::List(nodes) = self.value() else {

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{
     API_VERSION, Backend, Config, DurationText, FilterSettings, KIND, NodeSource, ScoreSettings, SizeText,
-    Words,
+    Timeouts, Words,
 };
 
 /// Displays a configuration with every setting, the backends in their effective order.
@@ -19,9 +19,10 @@ impl Display for Effective<'_> {
         writeln!(out, "extender:\n  address: {}", scalar(&config.extender.address))?;
         writeln!(out, "  maxRequestBytes: {}", SizeText(config.extender.max_request_bytes))?;
         writeln!(out, "metrics:\n  address: {}", scalar(&config.metrics.address))?;
-        writeln!(out, "timeouts:\n  decision: {}", DurationText(config.decision_timeout))?;
+        let Timeouts { decision, bind } = config.timeouts;
+        writeln!(out, "timeouts:\n  decision: {}\n  bind: {}", DurationText(decision), DurationText(bind))?;
         write_nodes(out, &config.nodes)?;
-        writeln!(out, "reasons:\n  prefix: {}", config.reason_prefix.word())?;
+        writeln!(out, "reasons:\n  prefix: {}", config.reasons.prefix.word())?;
         writeln!(out, "backends:  # in the order in which their answers count")?;
         config
             .effective_order()
@@ -32,7 +33,7 @@ impl Display for Effective<'_> {
 
 fn write_nodes(out: &mut Formatter<'_>, nodes: &NodeSource) -> fmt::Result {
     let (word, path) = match nodes {
-        NodeSource::Watch { kubeconfig } => ("Watch", kubeconfig.as_ref().map(|path| ("kubeconfig", path))),
+        NodeSource::Watch => ("Watch", None),
         NodeSource::Request => ("Request", None),
         NodeSource::File { path } => ("File", Some(("file", path))),
         NodeSource::NamesOnly => ("NamesOnly", None),

@@ -1,23 +1,30 @@
 //! Which fields the configuration has, and what each may say. The backends' fields are in [`backend`].
 
 mod backend;
+mod interest;
 mod nodes;
+mod tls;
 mod value;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cursor::{Cursor, Fields, Mistakes, Section};
 use super::mistake::echo;
 use super::yaml::{Node, Value};
-use super::{API_VERSION, Config, ConfigErrors, Extender, KIND, Metrics, ReasonPrefix};
-use value::{address, choice, duration, field_or, size};
+use super::{
+    API_VERSION, AddedVictims, Backend, Binder, Config, ConfigErrors, Extender, KIND, Metrics, NodeSource,
+    PodSource, Reasons, Timeouts, VerbPaths,
+};
+use value::{address, choice, duration, field_or, path, size, texts};
 
 const DEFAULT_EXTENDER: SocketAddr = any_address(8888);
 const DEFAULT_METRICS: SocketAddr = any_address(9402);
 const DEFAULT_REQUEST_BYTES: usize = 128 << 20;
-const DEFAULT_DECISION: Duration = Duration::from_secs(1);
+const DEFAULT_TIMEOUTS: Timeouts =
+    Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) };
 
 const LEAVE_OUT: &str = "leave it out";
 
@@ -29,23 +36,25 @@ const ROOT: Fields = Fields {
         "extender",
         "metrics",
         "timeouts",
+        "cluster",
         "nodes",
+        "pods",
+        "exempt",
         "reasons",
         "binder",
         "backends",
     ],
-    unsupported: &[
-        ("admin", LEAVE_OUT),
-        ("exempt", "leave it out: backends are asked about the pods of every namespace"),
-    ],
+    unsupported: &[("admin", LEAVE_OUT)],
 };
 const EXTENDER: Fields = Fields {
     right: "a mapping such as {address: 0.0.0.0:8888}",
-    known: &["address", "maxRequestBytes"],
-    unsupported: &[
-        ("tls", "leave it out, and use `enableHTTPS: false` in kube-scheduler's configuration"),
-        ("http2", "leave it out: kube-scheduler is served over HTTP/1.1"),
-    ],
+    known: &["address", "maxRequestBytes", "tls", "verbs"],
+    unsupported: &[],
+};
+const VERBS: Fields = Fields {
+    right: "a mapping such as {filter: predicates/always_true}",
+    known: &["filter", "prioritize", "preempt", "bind"],
+    unsupported: &[],
 };
 const METRICS: Fields = Fields {
     right: "a mapping such as {address: 0.0.0.0:9402}",
@@ -53,12 +62,24 @@ const METRICS: Fields = Fields {
     unsupported: &[("tls", LEAVE_OUT)],
 };
 const TIMEOUTS: Fields = Fields {
-    right: "a mapping such as {decision: 1s}",
-    known: &["decision"],
-    unsupported: &[("bind", LEAVE_OUT)],
+    right: "a mapping such as {decision: 1s, bind: 10s}",
+    known: &["decision", "bind"],
+    unsupported: &[],
 };
-const REASONS: Fields =
-    Fields { right: "a mapping such as {prefix: Backend}", known: &["prefix"], unsupported: &[] };
+const CLUSTER: Fields =
+    Fields { right: "a mapping such as {kubeconfig: FILE}", known: &["kubeconfig"], unsupported: &[] };
+const PODS: Fields =
+    Fields { right: "a mapping such as {source: Watch}", known: &["source"], unsupported: &[] };
+const EXEMPT: Fields = Fields {
+    right: "a mapping such as {namespaces: [kube-system]}",
+    known: &["namespaces"],
+    unsupported: &[],
+};
+const REASONS: Fields = Fields {
+    right: "a mapping such as {prefix: Backend}",
+    known: &["prefix", "changing", "repeated"],
+    unsupported: &[],
+};
 
 const fn any_address(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
@@ -80,19 +101,26 @@ fn root(document: Cursor<'_>, folder: &Path) -> Option<Config> {
     let fields = document.section(&ROOT)?;
     constant(&fields, "apiVersion", API_VERSION);
     constant(&fields, "kind", KIND);
-    no_binder(&fields);
-    let extender = extender(&fields);
+    let extender = extender(&fields, folder);
     let metrics = metrics(&fields, extender.as_ref());
-    let decision_timeout = decision_timeout(&fields);
+    let timeouts = timeouts(&fields);
+    let kubeconfig = kubeconfig(&fields, folder);
     let nodes = nodes::source(&fields, folder);
-    let reason_prefix = reason_prefix(&fields);
-    let backends = backend::all(&fields, decision_timeout);
+    let exempt_namespaces = exempt_namespaces(&fields);
+    let reasons = reasons(&fields);
+    let backends = backend::all(&fields, timeouts, folder);
+    let binder = binder(&fields, backends.as_deref());
+    let pods = pods(&fields, nodes.as_ref(), (backends.as_deref(), binder));
     Some(Config {
         extender: extender?,
         metrics: metrics?,
-        decision_timeout: decision_timeout?,
+        timeouts: timeouts?,
+        kubeconfig: kubeconfig?,
         nodes: nodes?,
-        reason_prefix: reason_prefix?,
+        pods: pods?,
+        exempt_namespaces: exempt_namespaces?,
+        reasons: reasons?,
+        binder: binder?,
         backends: backends?,
     })
 }
@@ -104,19 +132,43 @@ fn constant(fields: &Section<'_>, name: &str, only: &str) {
     }
 }
 
-fn no_binder(fields: &Section<'_>) {
-    let Some(binder) = fields.optional("binder") else { return };
-    binder.parsed("None, or leave it out", |text| match text {
-        "None" => Ok(()),
-        other => Err(format!("{} is not supported by this version", echo(other))),
-    });
-}
-
-fn extender(root: &Section<'_>) -> Option<Extender> {
+fn extender(root: &Section<'_>, folder: &Path) -> Option<Extender> {
     let fields = root.subsection("extender", &EXTENDER)?;
     let address = field_or(&fields, "address", DEFAULT_EXTENDER, address);
     let max_request_bytes = field_or(&fields, "maxRequestBytes", DEFAULT_REQUEST_BYTES, size);
-    Some(Extender { address: address?, max_request_bytes: max_request_bytes? })
+    let tls = field_or(&fields, "tls", None, |field| tls::server(field.clone(), folder).map(Some));
+    let verbs = verb_paths(&fields);
+    Some(Extender { address: address?, max_request_bytes: max_request_bytes?, tls: tls?, verbs: verbs? })
+}
+
+fn verb_paths(extender: &Section<'_>) -> Option<VerbPaths> {
+    let fields = extender.subsection("verbs", &VERBS)?;
+    let usual = VerbPaths::default();
+    let path = |name, usual| field_or(&fields, name, usual, verb_path);
+    let (filter, prioritize) = (path("filter", usual.filter), path("prioritize", usual.prioritize));
+    let (preempt, bind) = (path("preempt", usual.preempt), path("bind", usual.bind));
+    let paths = VerbPaths { filter: filter?, prioritize: prioritize?, preempt: preempt?, bind: bind? };
+    let mut seen = Vec::new();
+    let all = [&paths.filter, &paths.prioritize, &paths.preempt, &paths.bind];
+    for (name, path) in VERBS.known.iter().zip(all) {
+        if seen.contains(&path) {
+            let wrong = format!("{} is the path of another verb, too", echo(path));
+            fields.mistake_of(name, wrong, "a path of its own");
+            return None;
+        }
+        seen.push(path);
+    }
+    Some(paths)
+}
+
+fn verb_path(field: &Cursor<'_>) -> Option<String> {
+    field.parsed("the end of a path without slashes around it such as predicates/always_true", |text| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+        if text.split('/').any(str::is_empty) || !text.bytes().all(plain) {
+            return Err(format!("{} is not the end of a path", echo(text)));
+        }
+        Ok(text.to_owned())
+    })
 }
 
 fn metrics(root: &Section<'_>, extender: Option<&Extender>) -> Option<Metrics> {
@@ -135,12 +187,82 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.port() != 0 && same_ip
 }
 
-fn decision_timeout(root: &Section<'_>) -> Option<Duration> {
+fn timeouts(root: &Section<'_>) -> Option<Timeouts> {
     let fields = root.subsection("timeouts", &TIMEOUTS)?;
-    field_or(&fields, "decision", DEFAULT_DECISION, duration)
+    let decision = field_or(&fields, "decision", DEFAULT_TIMEOUTS.decision, duration);
+    let bind = field_or(&fields, "bind", DEFAULT_TIMEOUTS.bind, duration);
+    Some(Timeouts { decision: decision?, bind: bind? })
 }
 
-fn reason_prefix(root: &Section<'_>) -> Option<ReasonPrefix> {
+fn kubeconfig(root: &Section<'_>, folder: &Path) -> Option<Option<PathBuf>> {
+    let fields = root.subsection("cluster", &CLUSTER)?;
+    field_or(&fields, "kubeconfig", None, |field| path(field, folder).map(Some))
+}
+
+fn exempt_namespaces(root: &Section<'_>) -> Option<Option<BTreeSet<String>>> {
+    let fields = root.subsection("exempt", &EXEMPT)?;
+    let right = "a list of namespaces such as [kube-system], [] for none";
+    field_or(&fields, "namespaces", None, |field| {
+        texts(field, right).map(|names| Some(names.into_iter().collect()))
+    })
+}
+
+fn reasons(root: &Section<'_>) -> Option<Reasons> {
     let fields = root.subsection("reasons", &REASONS)?;
-    field_or(&fields, "prefix", ReasonPrefix::Backend, choice)
+    let usual = Reasons::default();
+    let prefix = field_or(&fields, "prefix", usual.prefix, choice);
+    let changing = field_or(&fields, "changing", usual.changing, choice);
+    let repeated = field_or(&fields, "repeated", usual.repeated, choice);
+    Some(Reasons { prefix: prefix?, changing: changing?, repeated: repeated? })
+}
+
+/// Who binds. A backend that is named has to have a `bind` block, and a block has to be of use.
+fn binder(root: &Section<'_>, backends: Option<&[Backend]>) -> Option<Binder> {
+    let binder = field_or(root, "binder", Binder::None, |field| {
+        field.parsed("None, BuiltIn or the name of a backend", |text| match text {
+            "None" => Ok(Binder::None),
+            "BuiltIn" => Ok(Binder::BuiltIn),
+            name => {
+                let backends = backends.unwrap_or_default();
+                let at = backends.iter().position(|backend| backend.name.as_str() == name);
+                let at = at.ok_or_else(|| format!("{} is not a backend of this file", echo(name)))?;
+                match backends[at].bind {
+                    Some(_) => Ok(Binder::Backend(at)),
+                    None => Err(format!("{} has no bind block", echo(name))),
+                }
+            }
+        })
+    })?;
+    let binds = |backend: &&Backend| backend.bind.is_some();
+    if let (Binder::None, Some(backend)) = (binder, backends.unwrap_or_default().iter().find(binds)) {
+        let wrong = format!("is None, and backend {} has a bind block", backend.name);
+        root.mistake_of("binder", wrong, "BuiltIn or that backend's name, or no bind block");
+        return None;
+    }
+    Some(binder)
+}
+
+/// Where pods come from: by default a watch where something needs it and nodes are watched, too.
+fn pods(
+    root: &Section<'_>,
+    nodes: Option<&NodeSource>,
+    (backends, binder): (Option<&[Backend]>, Option<Binder>),
+) -> Option<PodSource> {
+    let backends = backends.unwrap_or_default();
+    let preempts = backends.iter().any(|backend| backend.preempt.is_some());
+    let binds = binder.is_some_and(|binder| binder != Binder::None);
+    let watched = matches!(nodes, Some(NodeSource::Watch));
+    let usual = if watched && (preempts || binds) { PodSource::Watch } else { PodSource::None };
+    let fields = root.subsection("pods", &PODS)?;
+    let source = field_or(&fields, "source", usual, choice)?;
+    let adds = |backend: &&Backend| {
+        backend.preempt.as_ref().is_some_and(|preempt| preempt.added_victims == AddedVictims::Allowed)
+    };
+    if let (PodSource::None, Some(backend)) = (source, backends.iter().find(adds)) {
+        let wrong =
+            format!("is None, and backend {} may add victims, which are checked against pods", backend.name);
+        fields.mistake_of("source", wrong, "Watch, or addedVictims: Refused");
+        return None;
+    }
+    Some(source)
 }

@@ -3,6 +3,8 @@
 mod mistakes;
 mod properties;
 
+use extender_gateway_core::interest::Interest;
+
 use super::*;
 
 /// The example that is shipped, so that it stays right.
@@ -29,15 +31,32 @@ fn the_least_configuration_has_the_documented_defaults() {
     let config =
         right(&format!("{HEADER}backends: [{{name: a, url: 'http://a:1', filter: {{}}, score: {{}}}}]"));
     let expected = Config {
-        extender: Extender { address: "0.0.0.0:8888".parse().unwrap(), max_request_bytes: 134_217_728 },
+        extender: Extender {
+            address: "0.0.0.0:8888".parse().unwrap(),
+            max_request_bytes: 134_217_728,
+            tls: None,
+            verbs: VerbPaths::default(),
+        },
         metrics: Metrics { address: "0.0.0.0:9402".parse().unwrap() },
-        decision_timeout: Duration::from_secs(1),
-        nodes: NodeSource::Watch { kubeconfig: None },
-        reason_prefix: ReasonPrefix::Backend,
+        timeouts: Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) },
+        kubeconfig: None,
+        nodes: NodeSource::Watch,
+        pods: PodSource::None,
+        exempt_namespaces: None,
+        reasons: Reasons {
+            prefix: ReasonPrefix::Backend,
+            changing: ChangingReasons::Held,
+            repeated: RepeatedRefusals::BackOff,
+        },
+        binder: Binder::None,
         backends: vec![Backend {
             name: BackendName::new("a").unwrap(),
             url: BackendUrl::new("http://a:1").unwrap(),
+            tls: None,
+            mode: Mode::Enforce,
             args: None,
+            interest: Interest::default(),
+            ignored_by_scheduler: Vec::new(),
             filter: Some(FilterSettings {
                 timeout: Duration::from_millis(200),
                 failure_policy: FailurePolicy::Fail,
@@ -49,6 +68,8 @@ fn the_least_configuration_has_the_documented_defaults() {
                 normalize: None,
                 reversed: None,
             }),
+            preempt: None,
+            bind: None,
         }],
     };
     assert_eq!(config, expected);
@@ -97,11 +118,7 @@ fn backends_that_fail_the_call_come_first() {
 #[test]
 fn node_sources_and_their_paths() {
     let cases = [
-        ("{}", NodeSource::Watch { kubeconfig: None }),
-        (
-            "{source: Watch, kubeconfig: k.conf}",
-            NodeSource::Watch { kubeconfig: Some("/etc/gateway/k.conf".into()) },
-        ),
+        ("{}", NodeSource::Watch),
         ("{source: File, file: nodes.yaml}", NodeSource::File { path: "/etc/gateway/nodes.yaml".into() }),
         ("{source: File, file: /nodes.yaml}", NodeSource::File { path: "/nodes.yaml".into() }),
         ("{source: Request}", NodeSource::Request),

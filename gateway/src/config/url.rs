@@ -1,4 +1,4 @@
-//! Where a backend is reached: `http://HOST:PORT` and nothing else.
+//! Where a backend is reached: `http://HOST:PORT` or `https://HOST:PORT` and nothing else.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,21 +10,41 @@ const LONGEST_NAME: usize = 253;
 /// The longest label of a DNS name in bytes.
 const LONGEST_LABEL: usize = 63;
 
-/// A backend's address: plain HTTP/2, a host and a port, no user, path or query.
+/// A backend's address: HTTP/2 with or without TLS, a host and a port, no user, path or query.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendUrl {
+    scheme: Scheme,
     /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
     host: String,
     port: u16,
 }
 
+/// Whether TLS is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// No.
+    Http,
+    /// Yes.
+    Https,
+}
+
+impl Scheme {
+    /// As it stands in a URL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
 impl BackendUrl {
-    /// Takes `http://HOST:PORT`; an IPv6 address stands in brackets.
+    /// Takes `http://HOST:PORT` or `https://HOST:PORT`; an IPv6 address stands in brackets.
     ///
     /// # Errors
     /// What is wrong with the text, as the predicate of a sentence about it.
     pub fn new(text: &str) -> Result<Self, String> {
-        let rest = without_scheme(text)?;
+        let (scheme, rest) = without_scheme(text)?;
         if let Some(position) = rest.find(['/', '?', '#']) {
             return Err(format!("has {} after the host and port", echo(&rest[position..])));
         }
@@ -32,7 +52,12 @@ impl BackendUrl {
             return Err("has a user".to_owned());
         }
         let (host, port) = host_and_port(rest)?;
-        Ok(Self { host: host.to_owned(), port: valid_port(port)? })
+        Ok(Self { scheme, host: host.to_owned(), port: valid_port(port)? })
+    }
+
+    /// Whether TLS is spoken.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
     }
 
     /// A DNS name or an IP address, without brackets.
@@ -47,21 +72,21 @@ impl BackendUrl {
 
     /// `HOST:PORT`, as it goes into HTTP/2's `:authority`.
     pub fn authority(&self) -> String {
-        let Self { host, port } = self;
+        let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 }
 
 impl fmt::Display for BackendUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "http://{}", self.authority())
+        write!(out, "{}://{}", self.scheme.as_str(), self.authority())
     }
 }
 
-fn without_scheme(text: &str) -> Result<&str, String> {
+fn without_scheme(text: &str) -> Result<(Scheme, &str), String> {
     match text.split_once("://") {
-        Some(("http", rest)) => Ok(rest),
-        Some(("https", _)) => Err("TLS to backends is not supported by this version".to_owned()),
+        Some(("http", rest)) => Ok((Scheme::Http, rest)),
+        Some(("https", rest)) => Ok((Scheme::Https, rest)),
         Some((scheme, _)) => Err(format!("has the scheme {}", echo(scheme))),
         None => Err(format!("{} has no scheme", echo(text))),
     }

@@ -1,6 +1,9 @@
 //! The words that the file has for choices, both ways.
 
-use super::{FailurePolicy, Normalize, Preemption, ReasonPrefix};
+use super::{
+    AddedVictims, BindFailurePolicy, ChangingReasons, ClientCertificate, FailurePolicy, Mode, Normalize,
+    PodSource, Preemption, ReasonPrefix, RepeatedRefusals,
+};
 
 /// A choice that the file writes as one of several words.
 pub trait Words: Copy + PartialEq + 'static {
@@ -29,4 +32,34 @@ impl Words for Preemption {
 impl Words for Normalize {
     const WORDS: &'static [(&'static str, Self)] =
         &[("None", Self::None), ("Range", Self::Range), ("Max", Self::Max), ("MinMax", Self::MinMax)];
+}
+
+impl Words for Mode {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("Enforce", Self::Enforce), ("Shadow", Self::Shadow), ("Disabled", Self::Disabled)];
+}
+
+impl Words for AddedVictims {
+    const WORDS: &'static [(&'static str, Self)] = &[("Refused", Self::Refused), ("Allowed", Self::Allowed)];
+}
+
+impl Words for BindFailurePolicy {
+    const WORDS: &'static [(&'static str, Self)] = &[("Fail", Self::Fail), ("Next", Self::Next)];
+}
+
+impl Words for ChangingReasons {
+    const WORDS: &'static [(&'static str, Self)] = &[("Held", Self::Held), ("AsGiven", Self::AsGiven)];
+}
+
+impl Words for RepeatedRefusals {
+    const WORDS: &'static [(&'static str, Self)] = &[("BackOff", Self::BackOff), ("AsGiven", Self::AsGiven)];
+}
+
+impl Words for ClientCertificate {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("Required", Self::Required), ("Optional", Self::Optional)];
+}
+
+impl Words for PodSource {
+    const WORDS: &'static [(&'static str, Self)] = &[("Watch", Self::Watch), ("None", Self::None)];
 }

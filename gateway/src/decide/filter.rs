@@ -46,19 +46,18 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.budget));
+        let mut case =
+            Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.timeouts.decision));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
-            for backend in &self.backends {
-                if let Some(settings) = &backend.settings.filter {
-                    let (participant, seat) = seat(&mut case, backend, settings).await?;
-                    participants.push(participant);
-                    seats.push(seat);
-                }
+            for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
+                let (participant, seat) = seat(&mut case, backend, settings).await?;
+                participants.push(participant);
+                seats.push(seat);
             }
         }
-        let deadline = call.began + self.budget;
+        let deadline = call.began + self.timeouts.decision;
         let verdict =
             self.fold(&case, (call, deadline), &participants, FilterFold::begin(count, seats)).await;
         self.conclude(&participants, verdict)
@@ -114,7 +113,7 @@ impl Decider {
     }
 
     fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
-        let text = match (group.by, self.prefix) {
+        let text = match (group.by, self.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
             (By::Seat(_), ReasonPrefix::None) => reason::clean(&group.reason),
             (By::Seat(seat), ReasonPrefix::Backend) => {

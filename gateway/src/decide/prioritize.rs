@@ -30,16 +30,15 @@ impl Decider {
     /// The request holds a node that cannot be read.
     pub async fn prioritize(&self, call: Call<'_>) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.budget));
+        let mut case =
+            Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.timeouts.decision));
         let mut participants = Vec::new();
         if count > 0 {
-            for backend in &self.backends {
-                if let Some(settings) = &backend.settings.score {
-                    participants.push(participant(&mut case, backend, settings).await?);
-                }
+            for (backend, settings) in self.asked(call.pod, |backend| backend.score.as_ref()) {
+                participants.push(participant(&mut case, backend, settings).await?);
             }
         }
-        let deadline = call.began + self.budget;
+        let deadline = call.began + self.timeouts.decision;
         let answers = join_all(participants.iter().map(|participant| participant.ask(&case, deadline))).await;
         let mut ballots = Vec::with_capacity(answers.len());
         for (participant, answer) in participants.iter().zip(answers) {

@@ -1,5 +1,6 @@
 //! A pod's JSON as the contract's identity and facts.
 
+use extender_gateway_core::interest::Subject;
 use extender_policy_api::v1alpha1::{OwnerReference, PodFacts, PodIdentity, Toleration};
 use serde::Deserialize;
 
@@ -121,6 +122,21 @@ impl ObjectPod<'_> {
             volumes: claims::facts(&spec.volumes, self.name()),
             scheduler_name: (&spec.scheduler_name).into(),
         }
+    }
+}
+
+impl Subject for ObjectPod<'_> {
+    fn namespace(&self) -> &str {
+        self.namespace()
+    }
+
+    /// Of equal keys the last one counts, as in Go.
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels().filter(|(known, _)| *known == key).last().map(|(_, value)| value)
+    }
+
+    fn names_resource(&self, name: &str) -> bool {
+        self.spec.demand().names(name)
     }
 }
 

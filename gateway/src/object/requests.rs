@@ -28,12 +28,14 @@ pub(super) struct Container<'a> {
     restart_policy: Text<'a>,
 }
 
-/// Mirrors `corev1.ResourceRequirements`, the field that is read.
+/// Mirrors `corev1.ResourceRequirements`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Requirements<'a> {
     #[serde(borrow)]
     requests: ResourceList<'a>,
+    #[serde(borrow)]
+    limits: ResourceList<'a>,
 }
 
 impl Container<'_> {
@@ -49,6 +51,16 @@ impl Container<'_> {
 }
 
 impl Demand<'_, '_> {
+    /// Whether a container or an init container names the resource, whatever the amount. Mirrors
+    /// `hasManagedResources` of kube-scheduler's extender.
+    pub(super) fn names(&self, resource: &str) -> bool {
+        let mut containers = self.containers.iter().chain(self.init_containers.iter());
+        containers.any(|container| {
+            let Requirements { requests, limits } = &container.resources;
+            requests.iter().chain(limits.iter()).any(|(name, _)| name == resource)
+        })
+    }
+
     /// Mirrors `PodRequests` of k8s.io/component-helpers/resource 1.36 for a pod that has not been placed:
     /// what a resize left in its status is not looked at. `pods` is 1, because a pod takes one of the
     /// places that a node offers.

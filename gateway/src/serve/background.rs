@@ -1,6 +1,12 @@
 //! The second thread: where nodes come from, and the metrics address.
 
-use std::{io, net::TcpListener as Bound, sync::Arc, thread};
+use std::{
+    io,
+    net::TcpListener as Bound,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
 
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
@@ -13,6 +19,8 @@ use crate::{
 /// What lives beside the calls.
 pub(super) struct Background {
     pub(super) source: NodeSource,
+    /// How the apiserver is reached.
+    pub(super) kubeconfig: Option<PathBuf>,
     /// Filled from `source`.
     pub(super) table: Option<Arc<NodeTable>>,
     /// The metrics address.
@@ -42,21 +50,19 @@ impl Background {
             axum::serve(listener, routes).await
         };
         tokio::select! {
-            failure = feed(self.source, self.table) => failure,
+            failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
             ended = served => format!("the metrics address ended: {:?}", ended.err()),
         }
     }
 }
 
 /// Feeds the table for ever; returns what made that impossible.
-async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>) -> String {
+async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>, kubeconfig: Option<&Path>) -> String {
     match (source, table) {
-        (NodeSource::Watch { kubeconfig }, Some(table)) => {
-            match watch::connect(kubeconfig.as_deref()).await {
-                Ok(client) => watch::watch(table, client).await.to_string(),
-                Err(error) => format!("nodes.source Watch: {error}"),
-            }
-        }
+        (NodeSource::Watch, Some(table)) => match watch::connect(kubeconfig).await {
+            Ok(client) => watch::watch(table, client).await.to_string(),
+            Err(error) => format!("nodes.source Watch: {error}"),
+        },
         (NodeSource::File { path }, Some(table)) => match NodeFile::open(path, &table) {
             Ok(file) => match file.follow(table).await {},
             Err(error) => format!("nodes.file: {error}"),

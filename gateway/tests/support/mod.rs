@@ -7,13 +7,13 @@ pub(crate) mod http;
 
 use std::{path::Path, sync::Arc};
 
+use arc_swap::ArcSwap;
 use extender_gateway::{
-    backend::{Backend, info::Known, link},
     cluster::table::NodeTable,
-    config::{Config, NodeSource},
-    decide::{Decider, Terms},
+    config::Config,
     door::{self, Door},
     observe::Metrics,
+    serve::assembly::Assembly,
 };
 use tokio::net::TcpListener;
 
@@ -33,28 +33,15 @@ impl Gateway {
         );
         let config =
             Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
-        let table = Arc::new(NodeTable::new());
-        table.replace(table.relist());
-        let watched = !matches!(config.nodes, NodeSource::Request | NodeSource::NamesOnly);
-        let known = Known { source: config.nodes.clone(), table: watched.then(|| Arc::clone(&table)) };
-        let connect = |at: usize| {
-            let settings = &config.backends[at];
-            let (backend, publisher) = Backend::new(settings.clone());
-            let task =
-                link::Task { settings: settings.clone(), known: known.clone(), gateway: "test".into() };
-            tokio::spawn(link::keep(task, publisher));
-            backend
-        };
-        let backends = config.effective_order().into_iter().map(connect).collect();
         let metrics = Arc::new(Metrics::new());
-        let (budget, prefix) = (config.decision_timeout, config.reason_prefix);
-        let terms = Terms { known: known.clone(), budget, prefix, metrics: Arc::clone(&metrics) };
-        let decider = Decider::new(backends, terms);
-        decider.tried_all().await;
+        let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&metrics));
+        let table = assembly.table().unwrap_or_default();
+        table.replace(table.relist());
+        let served = assembly.serve(&config).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let most = config.extender.max_request_bytes;
-        let door = Arc::new(Door { decider, metrics: Arc::clone(&metrics), most });
+        let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics: Arc::clone(&metrics) });
+        tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
         tokio::spawn(door::serve(listener, door, std::future::pending()));
         Self { address, metrics, table }
     }

@@ -15,6 +15,7 @@ type Config struct {
 	Kind       string    `json:"kind"`
 	Extender   Listener  `json:"extender"`
 	Metrics    Listener  `json:"metrics"`
+	Cluster    Cluster   `json:"cluster"`
 	Nodes      Nodes     `json:"nodes"`
 	Backends   []Backend `json:"backends"`
 }
@@ -26,7 +27,11 @@ type Listener struct {
 
 // Nodes is where node facts come from.
 type Nodes struct {
-	Source     string `json:"source"`
+	Source string `json:"source"`
+}
+
+// Cluster is how the apiserver is reached.
+type Cluster struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
 

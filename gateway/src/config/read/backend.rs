@@ -1,34 +1,32 @@
 //! The fields of `backends`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::super::cursor::{Cursor, Fields, Section};
 use super::super::mistake::echo;
 use super::super::yaml::Value;
 use super::super::{
-    Backend, BackendName, BackendUrl, DurationText, FailurePolicy, FilterSettings, Normalize, Preemption,
-    ScoreSettings, Weight, args,
+    AddedVictims, Backend, BackendName, BackendTls, BackendUrl, BindFailurePolicy, BindSettings,
+    DurationText, FailurePolicy, FilterSettings, Mode, Normalize, PreemptSettings, Preemption, Scheme,
+    ScoreSettings, Timeouts, Weight, args,
 };
-use super::LEAVE_OUT;
 use super::value::{choice, duration, field_or};
+use super::{interest, tls};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(200);
+const DEFAULT_BIND_TIMEOUT: Duration = Duration::from_secs(5);
 
 const BACKENDS: &str =
     "a list with at least one backend such as {name: rack-drain, url: http://rack-drain:9000, filter: {}}";
 const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
-const URL: &str = "http://HOST:PORT such as http://rack-drain.policies.svc:9000";
+const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000";
 const WEIGHT: &str = "a whole number from 1 to 1000000";
 
 const BACKEND: Fields = Fields {
     right: "a mapping with name, url and filter or score",
-    known: &["name", "url", "args", "mode", "filter", "score"],
-    unsupported: &[
-        ("tls", "leave it out: backends are reached without TLS"),
-        ("match", "leave it out: every backend is asked about every pod"),
-        ("preempt", LEAVE_OUT),
-        ("bind", LEAVE_OUT),
-    ],
+    known: &["name", "url", "tls", "mode", "args", "match", "filter", "score", "preempt", "bind"],
+    unsupported: &[],
 };
 const FILTER: Fields = Fields {
     right: "a mapping such as {timeout: 200ms}, {} for the defaults",
@@ -41,18 +39,29 @@ const SCORE: Fields = Fields {
     unsupported: &[],
 };
 
-/// All backends. `decision` is the decision's timeout, `None` if that has a mistake of its own.
-pub(super) fn all(root: &Section<'_>, decision: Option<Duration>) -> Option<Vec<Backend>> {
+const PREEMPT: Fields = Fields {
+    right: "a mapping such as {timeout: 200ms}, {} for the defaults",
+    known: &["timeout", "failurePolicy", "addedVictims"],
+    unsupported: &[],
+};
+const BIND: Fields = Fields {
+    right: "a mapping such as {timeout: 5s}, {} for the defaults",
+    known: &["timeout", "failurePolicy"],
+    unsupported: &[],
+};
+
+/// All backends. `timeouts` are those of calls, `None` if they have a mistake of their own.
+pub(super) fn all(root: &Section<'_>, timeouts: Option<Timeouts>, folder: &Path) -> Option<Vec<Backend>> {
     let items = root.required("backends", BACKENDS)?.items(BACKENDS)?;
     if items.is_empty() {
         root.mistake_of("backends", "is an empty list", BACKENDS);
         return None;
     }
     // A limit that is not known limits nothing.
-    let decision = decision.unwrap_or(Duration::MAX);
+    let timeouts = timeouts.unwrap_or(Timeouts { decision: Duration::MAX, bind: Duration::MAX });
     let mut names = Names::default();
     let backends: Vec<Option<Backend>> =
-        items.into_iter().map(|item| backend(item, decision, &mut names)).collect();
+        items.into_iter().map(|item| backend(item, (timeouts, folder), &mut names)).collect();
     backends.into_iter().collect()
 }
 
@@ -73,38 +82,76 @@ impl Names {
     }
 }
 
-fn backend(item: Cursor<'_>, decision: Duration, names: &mut Names) -> Option<Backend> {
+fn backend(item: Cursor<'_>, (timeouts, folder): (Timeouts, &Path), names: &mut Names) -> Option<Backend> {
     let path = item.path().to_owned();
     let fields = item.section(&BACKEND)?;
     let name = fields.required("name", NAME).and_then(|field| names.name(&field, &path));
     let url = fields.required("url", URL).and_then(|field| field.parsed(URL, BackendUrl::new));
+    let tls = field_or(&fields, "tls", None, |field| tls::backend(field.clone(), folder).map(Some));
+    let tls = tls_as_the_url_says(&fields, url.as_ref(), tls);
+    let mode = field_or(&fields, "mode", Mode::Enforce, choice);
     let args = field_or(&fields, "args", None, |field| args::json_object(field).map(Some));
-    enforced(&fields);
-    let filter = field_or(&fields, "filter", None, |field| filter(field.clone(), decision).map(Some));
-    let score = field_or(&fields, "score", None, |field| score(field.clone(), decision).map(Some));
-    asked_at_all(&fields);
-    Some(Backend { name: name?, url: url?, args: args?, filter: filter?, score: score? })
+    let interest = field_or(&fields, "match", Default::default(), |field| interest::interest(field.clone()));
+    let verbs = verbs(&fields, timeouts);
+    let (interest, ignored_by_scheduler) = interest?;
+    let Verbs { filter, score, preempt, bind } = verbs?;
+    Some(Backend {
+        name: name?,
+        url: url?,
+        tls: tls?,
+        mode: mode?,
+        args: args?,
+        interest,
+        ignored_by_scheduler,
+        filter,
+        score,
+        preempt,
+        bind,
+    })
 }
 
-/// `mode` may only say what is the case anyway.
-fn enforced(fields: &Section<'_>) {
-    let Some(mode) = fields.optional("mode") else { return };
-    mode.parsed("Enforce, or leave it out", |text| match text {
-        "Enforce" => Ok(()),
-        "Shadow" | "Disabled" => Err(format!("{text} is not supported by this version")),
-        _ => Err(format!("{} is not known", echo(text))),
-    });
+/// How a backend is asked, by verb.
+struct Verbs {
+    filter: Option<FilterSettings>,
+    score: Option<ScoreSettings>,
+    preempt: Option<PreemptSettings>,
+    bind: Option<BindSettings>,
 }
 
-fn asked_at_all(fields: &Section<'_>) {
-    if fields.optional("filter").is_none() && fields.optional("score").is_none() {
-        fields.mistake("would never be asked", "add `filter: {}` or `score: {}`");
+fn verbs(fields: &Section<'_>, Timeouts { decision, bind: longest }: Timeouts) -> Option<Verbs> {
+    let filter = field_or(fields, "filter", None, |field| filter(field.clone(), decision).map(Some));
+    let score = field_or(fields, "score", None, |field| score(field.clone(), decision).map(Some));
+    let preempt = field_or(fields, "preempt", None, |field| preempt(field.clone(), decision).map(Some));
+    let bind = field_or(fields, "bind", None, |field| bind(field.clone(), longest).map(Some));
+    if ["filter", "score", "preempt", "bind"].iter().all(|verb| fields.optional(verb).is_none()) {
+        fields.mistake("would never be asked", "add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`");
+    }
+    Some(Verbs { filter: filter?, score: score?, preempt: preempt?, bind: bind? })
+}
+
+/// `tls` belongs to `https`, and `https` needs it.
+#[expect(clippy::option_option, reason = "absent is not the same as mistaken")]
+fn tls_as_the_url_says(
+    fields: &Section<'_>,
+    url: Option<&BackendUrl>,
+    tls: Option<Option<BackendTls>>,
+) -> Option<Option<BackendTls>> {
+    match (url?.scheme(), fields.optional("tls").is_some()) {
+        (Scheme::Http, true) => {
+            fields.mistake_of("tls", "does not go with an http URL", "an https URL, or leave it out");
+            None
+        }
+        (Scheme::Https, false) => {
+            fields.mistake_of("tls", "is missing", "with an https URL, {caFile: FILE}");
+            None
+        }
+        _ => tls,
     }
 }
 
 fn filter(field: Cursor<'_>, decision: Duration) -> Option<FilterSettings> {
     let fields = field.section(&FILTER)?;
-    let timeout = timeout(&fields, decision);
+    let timeout = timeout(&fields, DEFAULT_TIMEOUT, (decision, "decision"));
     let failure_policy = field_or(&fields, "failurePolicy", FailurePolicy::Fail, choice);
     let preemption_may_help = field_or(&fields, "preemptionMayHelp", Preemption::Ignored, choice);
     Some(FilterSettings {
@@ -116,7 +163,7 @@ fn filter(field: Cursor<'_>, decision: Duration) -> Option<FilterSettings> {
 
 fn score(field: Cursor<'_>, decision: Duration) -> Option<ScoreSettings> {
     let fields = field.section(&SCORE)?;
-    let timeout = timeout(&fields, decision);
+    let timeout = timeout(&fields, DEFAULT_TIMEOUT, (decision, "decision"));
     let weight = field_or(&fields, "weight", Weight::ONE, weight);
     let normalize = field_or(&fields, "normalize", None, |field| choice(field).map(Some));
     let reversed = field_or(&fields, "reversed", None, |field| field.boolean().map(Some));
@@ -125,6 +172,25 @@ fn score(field: Cursor<'_>, decision: Duration) -> Option<ScoreSettings> {
     }
     ignored(&fields);
     Some(ScoreSettings { timeout: timeout?, weight: weight?, normalize: normalize?, reversed: reversed? })
+}
+
+fn preempt(field: Cursor<'_>, decision: Duration) -> Option<PreemptSettings> {
+    let fields = field.section(&PREEMPT)?;
+    let timeout = timeout(&fields, DEFAULT_TIMEOUT, (decision, "decision"));
+    let failure_policy = field_or(&fields, "failurePolicy", FailurePolicy::Fail, choice);
+    let added_victims = field_or(&fields, "addedVictims", AddedVictims::Refused, choice);
+    Some(PreemptSettings {
+        timeout: timeout?,
+        failure_policy: failure_policy?,
+        added_victims: added_victims?,
+    })
+}
+
+fn bind(field: Cursor<'_>, longest: Duration) -> Option<BindSettings> {
+    let fields = field.section(&BIND)?;
+    let timeout = timeout(&fields, DEFAULT_BIND_TIMEOUT, (longest, "bind"));
+    let failure_policy = field_or(&fields, "failurePolicy", BindFailurePolicy::Fail, choice);
+    Some(BindSettings { timeout: timeout?, failure_policy: failure_policy? })
 }
 
 /// `score.failurePolicy` may only say what is the case anyway.
@@ -136,16 +202,16 @@ fn ignored(fields: &Section<'_>) {
     });
 }
 
-/// A verb's timeout. The default gives way to a shorter decision; what the file says does not.
-fn timeout(fields: &Section<'_>, decision: Duration) -> Option<Duration> {
-    field_or(fields, "timeout", DEFAULT_TIMEOUT.min(decision), |field| {
+/// A verb's timeout. The default gives way to a shorter call; what the file says does not.
+fn timeout(fields: &Section<'_>, default: Duration, (longest, call): (Duration, &str)) -> Option<Duration> {
+    field_or(fields, "timeout", default.min(longest), |field| {
         let timeout = duration(field)?;
-        if timeout <= decision {
+        if timeout <= longest {
             return Some(timeout);
         }
-        let decision = DurationText(decision);
-        let wrong = format!("{} is longer than timeouts.decision, {decision}", DurationText(timeout));
-        field.mistake(wrong, &format!("at most {decision}, or a longer timeouts.decision"));
+        let longest = DurationText(longest);
+        let wrong = format!("{} is longer than timeouts.{call}, {longest}", DurationText(timeout));
+        field.mistake(wrong, &format!("at most {longest}, or a longer timeouts.{call}"));
         None
     })
 }

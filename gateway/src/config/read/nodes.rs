@@ -8,8 +8,8 @@ use super::value::{choice, field_or, path};
 
 const NODES: Fields = Fields {
     right: "a mapping such as {source: Watch}",
-    known: &["source", "file", "kubeconfig"],
-    unsupported: &[],
+    known: &["source", "file"],
+    unsupported: &[("kubeconfig", "name it in `cluster: {kubeconfig: FILE}`")],
 };
 
 /// The words of `nodes.source`.
@@ -34,20 +34,11 @@ impl Words for Source {
 pub(super) fn source(root: &Section<'_>, folder: &Path) -> Option<NodeSource> {
     let fields = root.subsection("nodes", &NODES)?;
     let source = field_or(&fields, "source", Source::Watch, choice)?;
-    for (name, owner) in [("kubeconfig", Source::Watch), ("file", Source::File)] {
-        if source != owner && fields.optional(name).is_some() {
-            fields.mistake_of(
-                name,
-                format!("is only read with source: {}", owner.word()),
-                "leave it out, or change source",
-            );
-        }
+    if source != Source::File && fields.optional("file").is_some() {
+        fields.mistake_of("file", "is only read with source: File", "leave it out, or change source");
     }
     match source {
-        Source::Watch => {
-            let kubeconfig = field_or(&fields, "kubeconfig", None, |field| path(field, folder).map(Some))?;
-            Some(NodeSource::Watch { kubeconfig })
-        }
+        Source::Watch => Some(NodeSource::Watch),
         Source::Request => Some(NodeSource::Request),
         Source::File => {
             let file = fields.required("file", "a file of nodes such as nodes.yaml")?;

@@ -68,3 +68,10 @@ pub(super) fn path(field: &Cursor<'_>, folder: &Path) -> Option<PathBuf> {
         text => Ok(folder.join(text)),
     })
 }
+
+/// A list of texts.
+pub(super) fn texts(field: &Cursor<'_>, right: &str) -> Option<Vec<String>> {
+    let texts: Vec<_> =
+        field.items(right)?.into_iter().map(|item| item.parsed(right, |text| Ok(text.to_owned()))).collect();
+    texts.into_iter().collect()
+}
