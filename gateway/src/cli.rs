@@ -7,7 +7,7 @@ mod tests;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -73,20 +73,19 @@ struct ConfigFile {
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
     /// gateway until it is told to stop.
-    pub fn run<E: Display>(self, serve: impl FnOnce(Config) -> Result<(), E>) -> ExitCode {
+    pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config) -> Result<(), E>) -> ExitCode {
         self.outcome(serve, &mut io::stdout().lock())
             .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
     }
 
     fn outcome<E: Display>(
         self,
-        serve: impl FnOnce(Config) -> Result<(), E>,
+        serve: impl FnOnce(&Path, Config) -> Result<(), E>,
         out: &mut impl Write,
     ) -> Result<(), Failure> {
         match self.command {
-            Command::Serve(file) => {
-                serve(Config::read(&file.path)?).map_err(|error| Failure::Serve(error.to_string()))
-            }
+            Command::Serve(file) => serve(&file.path, Config::read(&file.path)?)
+                .map_err(|error| Failure::Serve(error.to_string())),
             Command::CheckConfig(file) => check_config::run(&file.path, out),
         }
     }

@@ -233,6 +233,20 @@ impl Config {
         read::config(&document, folder)
     }
 
+    /// The fields in which this differs from `running`, and which only a start can change.
+    pub fn fixed_since_the_start(&self, running: &Self) -> Vec<&'static str> {
+        let same = [
+            ("extender.address", self.extender.address == running.extender.address),
+            ("extender.tls", self.extender.tls == running.extender.tls),
+            ("metrics.address", self.metrics == running.metrics),
+            ("cluster.kubeconfig", self.kubeconfig == running.kubeconfig),
+            ("nodes", self.nodes == running.nodes),
+            ("pods.source", self.pods == running.pods),
+            ("binder", (self.binder == Binder::None) == (running.binder == Binder::None)),
+        ];
+        same.into_iter().filter(|(_, same)| !same).map(|(field, _)| field).collect()
+    }
+
     /// The backends' positions in the order in which their answers count: those whose filter failure policy
     /// is Fail, then the others, each group in the file's order.
     ///

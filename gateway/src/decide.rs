@@ -5,11 +5,13 @@
 //! spawned, so that a caller who hangs up takes all questions with it), and stops as soon as the decision is
 //! certain.
 
+mod attempts;
 mod case;
 mod error;
 mod failures;
 mod filter;
 mod prioritize;
+mod shadow;
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +25,7 @@ use std::{
 use tokio::time::Instant;
 
 use self::failures::Failures;
-pub use self::{error::CallError, filter::Filtered};
+pub use self::{attempts::Attempts, error::CallError, filter::Filtered};
 use crate::{
     backend::{Backend, info::Known},
     config::{self, Mode, Reasons, Timeouts},
@@ -52,6 +54,7 @@ pub struct Decider {
     timeouts: Timeouts,
     reasons: Reasons,
     exempt: BTreeSet<String>,
+    attempts: Arc<Attempts>,
     failures: Failures,
     metrics: Arc<Metrics>,
     ids: Ids,
@@ -68,6 +71,8 @@ pub struct Terms {
     pub reasons: Reasons,
     /// The namespaces about whose pods nobody is asked.
     pub exempt: BTreeSet<String>,
+    /// What pods that fit nowhere were told.
+    pub attempts: Arc<Attempts>,
     /// Where failures are counted.
     pub metrics: Arc<Metrics>,
 }
@@ -75,9 +80,9 @@ pub struct Terms {
 impl Decider {
     /// For backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
-        let Terms { known, timeouts, reasons, exempt, metrics } = terms;
+        let Terms { known, timeouts, reasons, exempt, attempts, metrics } = terms;
         let failures = Failures::new(Arc::clone(&metrics));
-        Self { backends, known, timeouts, reasons, exempt, failures, metrics, ids: Ids::new() }
+        Self { backends, known, timeouts, reasons, exempt, attempts, failures, metrics, ids: Ids::new() }
     }
 
     /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.
@@ -87,13 +92,16 @@ impl Decider {
         pod: &ObjectPod<'_>,
         verb: fn(&config::Backend) -> Option<&S>,
     ) -> impl Iterator<Item = (&'d Arc<Backend>, &'d S)> {
-        let exempt = self.exempt.contains(pod.namespace());
-        let backends = if exempt { &[] } else { self.backends.as_slice() };
-        backends
-            .iter()
+        self.interested(pod)
             .filter(|backend| backend.settings.mode == Mode::Enforce)
             .filter_map(move |backend| verb(&backend.settings).map(|settings| (backend, settings)))
-            .filter(|(backend, _)| backend.settings.interest.covers(pod))
+    }
+
+    /// The backends that this pod is a matter of, in effective order, whatever their mode.
+    fn interested(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
+        let exempt = self.exempt.contains(pod.namespace());
+        let backends = if exempt { &[] } else { self.backends.as_slice() };
+        backends.iter().filter(|backend| backend.settings.interest.covers(pod))
     }
 
     /// Waits until a first attempt to connect to every backend has ended, well or not.

@@ -7,10 +7,12 @@
 
 pub mod assembly;
 mod background;
+mod reload;
 
 use std::{
     io,
     net::{SocketAddr, TcpListener as Bound},
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -24,7 +26,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::{assembly::Assembly, background::Background};
+use self::{assembly::Assembly, background::Background, reload::Reload};
 use crate::{
     cluster::table::NodeTable,
     config::Config,
@@ -57,8 +59,9 @@ pub enum ServeError {
     Background(String),
 }
 
-/// Serves until SIGTERM or SIGINT, then finishes the calls that are under way.
-pub fn run(config: Config) -> Result<(), ServeError> {
+/// Serves until SIGTERM or SIGINT, then finishes the calls that are under way. `file` is what `config` was read
+/// from; it is read again when it changes, and at SIGHUP.
+pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
     // kube's client and ours use the same provider; a second installation finds it in place.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let extender = listen("extender.address", config.extender.address)?;
@@ -77,10 +80,12 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     };
     let failed = background.start()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(calls(&config, Parts { extender, assembly, metrics, health, failed }))
+    let file = file.to_owned();
+    runtime.block_on(calls(config, Parts { file, extender, assembly, metrics, health, failed }))
 }
 
 struct Parts {
+    file: PathBuf,
     extender: Bound,
     assembly: Assembly,
     metrics: Arc<Metrics>,
@@ -88,21 +93,22 @@ struct Parts {
     failed: oneshot::Receiver<String>,
 }
 
-async fn calls(config: &Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { extender, mut assembly, metrics, health, mut failed } = parts;
+async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
+    let Parts { file, extender, mut assembly, metrics, health, mut failed } = parts;
     let served = tokio::select! {
-        served = ready(&mut assembly, config) => served,
+        served = ready(&mut assembly, &config) => served,
         failure = &mut failed => return Err(ended(failure)),
     };
     let listener = TcpListener::from_std(extender)?;
     println!("extender listening on {}", listener.local_addr()?);
     health.ready();
     let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
+    let reload = Reload::new(file, config, assembly, Arc::clone(&door))?;
     let stop = stopped(&health)?;
     tokio::select! {
         () = door::serve(listener, door, stop) => Ok(()),
         failure = &mut failed => Err(ended(failure)),
-        panicked = assembly.panicked() => {
+        panicked = reload.follow() => {
             Err(ServeError::Background(format!("the connection to a backend ended with {panicked}")))
         }
     }

@@ -356,3 +356,82 @@ async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_pod_that_fits_nowhere_is_told_the_same_and_then_to_back_off() {
+    let attempt = std::sync::atomic::AtomicUsize::new(0);
+    let only = Scripted::start(info(NodeView::Name), move |_, message| {
+        let reason = format!("{} units are free", attempt.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        Act::Message(filtered(&message, &["a", "b"], &reason).encode_to_vec())
+    })
+    .await;
+    let configured = backend("only", &only, "filter: {}");
+    for (reasons, told, sixth) in [
+        ("{}", ["0", "0"], "the pod was tried too often in a short time; only: 0 units are free"),
+        ("{changing: AsGiven, repeated: AsGiven}", ["6", "7"], ""),
+    ] {
+        let gateway = Gateway::start(&format!(
+            "nodes: {{source: Request}}\nreasons: {reasons}\nbackends:\n{configured}"
+        ))
+        .await;
+        for units in told {
+            let answer = gateway.post("/filter", by_name(&["a", "b"])).await.json();
+            let reason = format!("only: {units} units are free");
+            assert_eq!(answer["FailedAndUnresolvableNodes"], json!({"a": reason, "b": reason}), "{reasons}");
+        }
+        for _ in 2..5 {
+            assert_eq!(gateway.post("/filter", by_name(&["a", "b"])).await.error(), "");
+        }
+        let error = gateway.post("/filter", by_name(&["a", "b"])).await.error();
+        assert!(error.ends_with(sixth) && error.is_empty() == sixth.is_empty(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn backends_are_asked_about_the_pods_that_match_them() {
+    let only = Scripted::refusing(&["a"], "no", 3).await;
+    for (rest, settings, asked) in [
+        ("", "", true),
+        ("exempt: {namespaces: [shop]}\n", "", false),
+        ("exempt: {namespaces: [search]}\n", "", true),
+        ("", "match: {namespaces: [shop]}, ", true),
+        ("", "match: {excludedNamespaces: [shop]}, ", false),
+        ("", "match: {managedResources: [{name: example.com/gpu}]}, ", false),
+        ("", "match: {podSelector: {matchExpressions: [{key: none, operator: Exists}]}}, ", false),
+        ("", "mode: Disabled, ", false),
+    ] {
+        let configured = backend("only", &only, &format!("{settings}filter: {{}}, score: {{}}"));
+        let gateway =
+            Gateway::start(&format!("nodes: {{source: Request}}\n{rest}backends:\n{configured}")).await;
+        let kept = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
+        assert_eq!(kept, if asked { json!(["b"]) } else { json!(["a", "b"]) }, "{rest}{settings}");
+        let scores = gateway.post("/prioritize", by_name(&["a"])).await.json();
+        let expected = if asked { json!([{"Host": "a", "Score": 3}]) } else { json!([]) };
+        assert_eq!(scores, expected, "{rest}{settings}");
+    }
+}
+
+#[tokio::test]
+async fn a_backend_in_shadow_is_asked_and_never_merged() {
+    let shadow = Scripted::refusing(&["a"], "no", 3).await;
+    let real = Scripted::refusing(&["b"], "no", 4).await;
+    let settings = "filter: {timeout: 1s}, score: {timeout: 1s}";
+    let configured = backend("shadow", &shadow, &format!("mode: Shadow, {settings}"));
+    let real = backend("real", &real, settings);
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}{real}")).await;
+    let kept = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
+    assert_eq!(kept, json!(["a"]));
+    let scores = gateway.post("/prioritize", by_name(&["a"])).await.json();
+    assert_eq!(scores, json!([{"Host": "a", "Score": 4}]));
+    for (verb, outcome) in [("filter", "disagrees"), ("score", "agrees")] {
+        let line = format!(
+            "extender_gateway_shadow_answers_total{{backend=\"shadow\",verb=\"{verb}\",outcome=\"{outcome}\"}} 1"
+        );
+        while !gateway.metrics.text().contains(&line) {
+            tokio::task::yield_now().await;
+        }
+    }
+    let asked = &shadow.messages("Filter")[0];
+    let request = extender_policy_api::v1alpha1::FilterRequest::decode(asked.clone()).unwrap();
+    assert_eq!(request.call.unwrap().purpose, extender_policy_api::v1alpha1::Purpose::Shadow as i32);
+}

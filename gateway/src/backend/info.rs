@@ -66,6 +66,8 @@ pub struct FilterPlan {
     pub nodes: NodesView,
     /// When it is asked.
     pub turn: Turn,
+    /// Asking changes something: it is asked for decisions alone.
+    pub side_effects: bool,
 }
 
 /// How a backend scores.
@@ -77,6 +79,8 @@ pub struct ScorePlan {
     pub range: Range,
     /// How they become 0 to 10, the operator's wish included.
     pub normalization: Normalization,
+    /// Asking changes something: it is asked for decisions alone.
+    pub side_effects: bool,
 }
 
 /// What the gateway can tell backends about nodes.
@@ -133,7 +137,7 @@ impl Reader<'_> {
         let verb = self.verb(Verb::Filter, "filter")?;
         let per_node = verb.scope() == Scope::Node && !verb.side_effects;
         let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
-        Ok(FilterPlan { nodes: self.nodes(verb)?, turn })
+        Ok(FilterPlan { nodes: self.nodes(verb)?, turn, side_effects: verb.side_effects })
     }
 
     fn score(&self, settings: Option<&ScoreSettings>) -> Result<ScorePlan, BackendFailure> {
@@ -148,6 +152,7 @@ impl Reader<'_> {
             nodes: self.nodes(verb)?,
             range,
             normalization: normalization(verb, range, settings)?,
+            side_effects: verb.side_effects,
         })
     }
 

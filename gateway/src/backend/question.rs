@@ -34,6 +34,8 @@ const ROWS: u32 = 2;
 pub struct Question<'q> {
     /// `Call.id`.
     pub call: &'q str,
+    /// What the answer is for.
+    pub purpose: Purpose,
     /// The pod, from [`pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
@@ -63,7 +65,7 @@ impl Head {
     /// # Errors
     /// [`FailureKind::Oversize`] when the message has more than `most` bytes, what the backend accepts.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
-        let Question { call, pod, nodes } = question;
+        let Question { call, purpose, pod, nodes } = question;
         let inner = field_len(call.len()) + 2 + self.constant.len();
         let len = field_len(inner) + pod.len() + nodes.field.len();
         if len > most {
@@ -74,7 +76,7 @@ impl Head {
         grpc::put_prefix(len, &mut head)?;
         put_head(CALL, inner, &mut head);
         put_bytes(ID, call.as_bytes(), &mut head);
-        put_number(PURPOSE, Purpose::Decide as u64, &mut head);
+        put_number(PURPOSE, u64::from((purpose as i32).cast_unsigned()), &mut head);
         head.put_slice(&self.constant);
         head.put_slice(pod);
         Ok([head.into(), nodes.field.clone()])
@@ -217,7 +219,7 @@ mod tests {
             let last = encoded.part(std::iter::once(count - 1));
             for (nodes, expected) in [(&encoded.all, &all[..]), (&last, &all[count - 1..])] {
                 let head = Head::new("gateway-0", "racks", Some(&Bytes::from_static(b"{}")));
-                let question = Question { call: "c-1", pod: &pod, nodes };
+                let question = Question { call: "c-1", purpose: Purpose::Decide, pod: &pod, nodes };
                 let framed = head.pieces(question, usize::MAX).unwrap().concat();
                 assert_eq!(framed[1..5], u32::try_from(framed.len() - 5).unwrap().to_be_bytes());
                 let filter = FilterRequest::decode(&framed[5..]).unwrap();
@@ -240,7 +242,8 @@ mod tests {
     #[test]
     fn a_request_that_the_backend_would_refuse_is_not_sent() {
         let encoded = rows(&["a".into()]);
-        let question = Question { call: "c", pod: &Bytes::new(), nodes: &encoded.all };
+        let question =
+            Question { call: "c", purpose: Purpose::Decide, pod: &Bytes::new(), nodes: &encoded.all };
         let failure = Head::new("g", "b", None).pieces(question, 10).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Oversize);
         assert_eq!(failure.detail, "the request has 24 bytes, the backend accepts 10");

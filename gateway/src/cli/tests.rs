@@ -27,7 +27,7 @@ fn run(command: &str, text: &str) -> (Result<(), Failure>, String, Option<Config
     let file = folder.path().join("gateway.yaml");
     std::fs::write(&file, text).unwrap();
     let (served, mut out) = (Cell::new(None), Vec::new());
-    let serve = |config| {
+    let serve = |_: &Path, config| {
         served.set(Some(config));
         Err("address 0.0.0.0:8888 is taken")
     };

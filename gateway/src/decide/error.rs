@@ -25,6 +25,11 @@ pub enum CallError {
         /// How many.
         nodes: u32,
     },
+    /// The pod was refused on all nodes too often in a short time.
+    Repeated {
+        /// One of the reasons.
+        reason: String,
+    },
 }
 
 impl CallError {
@@ -34,6 +39,7 @@ impl CallError {
             Self::Request(_) => "request",
             Self::Backend { .. } => "backend",
             Self::NotYetKnown { .. } => "unknown_nodes",
+            Self::Repeated { .. } => "repeated",
         }
     }
 
@@ -68,6 +74,11 @@ impl fmt::Display for CallError {
             Self::NotYetKnown { nodes } => {
                 format!(
                     "extender-gateway: no node is left, and {nodes} nodes are not yet known to the gateway"
+                )
+            }
+            Self::Repeated { reason } => {
+                format!(
+                    "extender-gateway: no node is left, and the pod was tried too often in a short time; {reason}"
                 )
             }
         };

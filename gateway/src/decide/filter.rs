@@ -5,14 +5,15 @@ use extender_gateway_core::{
     filter::{Again, Ask, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
+use extender_policy_api::v1alpha1::Purpose;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-use super::{Call, CallError, Decider, case::Case, case::Views, failures::Consequence};
+use super::{Call, CallError, Decider, attempts::Pace, case::Case, case::Views, failures::Consequence};
 use crate::{
     backend::{Backend, link::Link, question::Question},
-    config::{FilterSettings, ReasonPrefix},
+    config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
     wire::reply::Reason,
 };
 
@@ -60,7 +61,13 @@ impl Decider {
         let deadline = call.began + self.timeouts.decision;
         let verdict =
             self.fold(&case, (call, deadline), &participants, FilterFold::begin(count, seats)).await;
-        self.conclude(&participants, verdict)
+        if let Verdict::Decided(rejected) = &verdict
+            && count > 0
+        {
+            let left = |node: u32| rejected.nodes.get(node as usize).is_none_or(Option::is_none);
+            self.shadow_filter(call, (0..count).map(left).collect()).await;
+        }
+        self.conclude(call, &participants, verdict)
     }
 
     async fn fold(
@@ -88,12 +95,17 @@ impl Decider {
         fold.into_verdict().expect("the loop ended because there is one")
     }
 
-    fn conclude(&self, participants: &[Participant<'_>], verdict: Verdict) -> Result<Filtered, CallError> {
+    fn conclude(
+        &self,
+        call: Call<'_>,
+        participants: &[Participant<'_>],
+        verdict: Verdict,
+    ) -> Result<Filtered, CallError> {
         match verdict {
             Verdict::Decided(rejected) => {
                 let reasons = rejected.groups.iter().map(|group| self.reason(participants, group)).collect();
                 self.count_unknown(&rejected);
-                Ok(Filtered { rejected, reasons })
+                self.spare_the_scheduler(call, participants, Filtered { rejected, reasons })
             }
             Verdict::Failed { seat, failure } => {
                 let name = participants[seat].backend.settings.name.to_string();
@@ -104,6 +116,48 @@ impl Decider {
                 Err(CallError::NotYetKnown { nodes })
             }
         }
+    }
+
+    /// Where no node is left: keeps texts the same from one attempt to the next, and makes a pod that comes back
+    /// too often back off.
+    fn spare_the_scheduler(
+        &self,
+        call: Call<'_>,
+        participants: &[Participant<'_>],
+        mut filtered: Filtered,
+    ) -> Result<Filtered, CallError> {
+        let Filtered { rejected, reasons } = &mut filtered;
+        let pod = call.pod.uid();
+        if pod.is_empty() || rejected.nodes.is_empty() || rejected.nodes.iter().any(Option::is_none) {
+            return Ok(filtered);
+        }
+        if self.reasons.changing == ChangingReasons::Held {
+            let backend = |group: &Group| match group.by {
+                By::Seat(seat) | By::Unknown(seat) => participants[seat].backend.settings.name.as_str(),
+            };
+            let backends: Vec<_> = rejected.groups.iter().map(backend).collect();
+            let held = self.attempts.hold(pod, &call.request.names, &backends, (rejected, reasons));
+            self.metrics.reasons_held(held as u64);
+        }
+        if self.reasons.repeated == RepeatedRefusals::AsGiven {
+            return Ok(filtered);
+        }
+        let pace = self.attempts.refused(pod);
+        if pace == Pace::Usual {
+            return Ok(filtered);
+        }
+        if pace == Pace::JustTooFast {
+            let (pod, namespace) = (call.pod.name(), call.pod.namespace());
+            tracing::warn!(
+                pod,
+                namespace,
+                "the pod is refused over and over; kube-scheduler has to back off"
+            );
+        }
+        self.metrics.refused_too_often();
+        let group = filtered.rejected.nodes.iter().flatten().next();
+        let reason = group.map(|group| filtered.reasons[*group as usize].text.clone()).unwrap_or_default();
+        Err(CallError::Repeated { reason })
     }
 
     fn count_unknown(&self, rejected: &Rejected) {
@@ -171,7 +225,8 @@ impl Participant<'_> {
             Err(failure) => return (ask.seat, Err(failure.clone())),
         };
         let nodes = case.nodes(*views).part(&ask.nodes);
-        let question = Question { call: &case.id, pod: case.pod(*views), nodes: &nodes };
+        let question =
+            Question { call: &case.id, purpose: Purpose::Decide, pod: case.pod(*views), nodes: &nodes };
         let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
         (ask.seat, self.backend.filter(link, question, within).await)
     }

@@ -6,6 +6,7 @@ use extender_gateway_core::{
     BackendFailure,
     score::{self, Ballot},
 };
+use extender_policy_api::v1alpha1::Purpose;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -54,7 +55,11 @@ impl Decider {
                 }
             }
         }
-        Ok(score::totals(count as usize, &ballots))
+        let totals = score::totals(count as usize, &ballots);
+        if count > 0 {
+            self.shadow_score(call, &totals).await;
+        }
+        Ok(totals)
     }
 
     fn clamp(&self, participant: &Participant<'_>, mut ballot: Ballot) -> Ballot {
@@ -93,7 +98,8 @@ impl Participant<'_> {
         if told.count() == 0 {
             return Ok(None);
         }
-        let question = Question { call: &case.id, pod: case.pod(*views), nodes: told.all() };
+        let question =
+            Question { call: &case.id, purpose: Purpose::Decide, pod: case.pod(*views), nodes: told.all() };
         let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
         let scores = self.backend.score(link, question, within).await?;
         let weight = self.settings.weight.value();

@@ -129,10 +129,10 @@ impl From<CallError> for Refusal {
         let status = match error {
             CallError::Request(_) => StatusCode::BAD_REQUEST,
             CallError::Backend { .. } => StatusCode::BAD_GATEWAY,
-            CallError::NotYetKnown { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            CallError::NotYetKnown { .. } | CallError::Repeated { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
         let log = match error {
-            CallError::Backend { .. } => Log::AtItsCause,
+            CallError::Backend { .. } | CallError::Repeated { .. } => Log::AtItsCause,
             CallError::Request(_) | CallError::NotYetKnown { .. } => Log::Here,
         };
         Self { log, ..Self::new(status, error.kind(), error.to_string()) }

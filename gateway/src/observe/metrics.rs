@@ -18,6 +18,10 @@ pub struct Metrics {
     clamped: Family<BackendLabels, Counter>,
     unknown: Counter,
     panics: Counter,
+    held: Counter,
+    repeated: Counter,
+    reloads: Family<ReloadLabels, Counter>,
+    shadows: Family<ShadowLabels, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,6 +40,18 @@ struct FailureLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BackendLabels {
     backend: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ShadowLabels {
+    backend: String,
+    verb: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReloadLabels {
+    outcome: &'static str,
 }
 
 impl Default for Metrics {
@@ -68,7 +84,30 @@ impl Metrics {
             Counter::clone(&unknown),
         );
         registry.register("panics", "Calls that ended in a panic", Counter::clone(&panics));
-        Self { registry, calls, failures, clamped, unknown, panics }
+        let (held, repeated) = (Counter::default(), Counter::default());
+        registry.register(
+            "held_reasons",
+            "Reasons that had changed between attempts and went out as they were first",
+            Counter::clone(&held),
+        );
+        registry.register(
+            "repeated_refusals",
+            "Filter calls answered with an error because the pod is refused over and over",
+            Counter::clone(&repeated),
+        );
+        let reloads = Family::default();
+        registry.register(
+            "config_reloads",
+            "Attempts to use a changed configuration, by outcome",
+            Family::clone(&reloads),
+        );
+        let shadows = Family::default();
+        registry.register(
+            "shadow_answers",
+            "Answers of backends in shadow, by backend, verb and what they think of the decision",
+            Family::clone(&shadows),
+        );
+        Self { registry, calls, failures, clamped, unknown, panics, held, repeated, reloads, shadows }
     }
 
     /// A call at the door has been answered.
@@ -95,6 +134,26 @@ impl Metrics {
     /// A call has panicked.
     pub fn panicked(&self) {
         self.panics.inc();
+    }
+
+    /// Reasons went out as they were in the first attempt.
+    pub fn reasons_held(&self, nodes: u64) {
+        self.held.inc_by(nodes);
+    }
+
+    /// A pod that is refused over and over got an error.
+    pub fn refused_too_often(&self) {
+        self.repeated.inc();
+    }
+
+    /// A changed configuration is in use (`ok`) or not (`refused`).
+    pub fn reloaded(&self, outcome: &'static str) {
+        self.reloads.get_or_create(&ReloadLabels { outcome }).inc();
+    }
+
+    /// A backend in shadow `agrees`, `disagrees` or `failed`.
+    pub fn shadowed(&self, backend: &str, verb: &'static str, outcome: &'static str) {
+        self.shadows.get_or_create(&ShadowLabels { backend: backend.to_owned(), verb, outcome }).inc();
     }
 
     /// All metrics in the `OpenMetrics` text format.

@@ -8,7 +8,7 @@ use crate::{
     backend::{connections::Connections, info::Known},
     cluster::table::NodeTable,
     config::{Config, NodeSource},
-    decide::{Decider, Terms},
+    decide::{Attempts, Decider, Terms},
     door::Served,
     observe::Metrics,
 };
@@ -24,6 +24,8 @@ pub struct Assembly {
     connections: Connections,
     /// Exempt where the configuration does not say which namespaces are.
     exempt: BTreeSet<String>,
+    /// What pods were told, so that a reload does not forget it.
+    attempts: Arc<Attempts>,
     metrics: Arc<Metrics>,
 }
 
@@ -36,7 +38,13 @@ impl Assembly {
         };
         let known = Known { source: config.nodes.clone(), table };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
-        Self { connections: Connections::new(known.clone(), gateway), known, exempt, metrics }
+        Self {
+            connections: Connections::new(known.clone(), gateway),
+            known,
+            exempt,
+            attempts: Arc::default(),
+            metrics,
+        }
     }
 
     /// The node table; `None` where nodes come with the calls or not at all.
@@ -54,6 +62,7 @@ impl Assembly {
             timeouts: config.timeouts,
             reasons: config.reasons,
             exempt: config.exempt_namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
+            attempts: Arc::clone(&self.attempts),
             metrics: Arc::clone(&self.metrics),
         };
         let decider = Decider::new(backends, terms);
