@@ -24,6 +24,10 @@ pub(crate) enum Act {
     Framed(Vec<u8>),
     /// Sends the message, and nothing after it.
     Endless(Vec<u8>),
+    /// Sends the message, a byte at a time, with pauses, without an end.
+    Trickle(Vec<u8>),
+    /// Sends a part of the message, and resets the stream.
+    Torn(Vec<u8>),
     /// Ends with a gRPC status.
     Status(i32, &'static str),
     /// Answers with an HTTP status that is not gRPC's.
@@ -192,6 +196,20 @@ async fn call(
             send(&mut respond, framed(&message), false);
             std::future::pending::<()>().await;
         }
+        Act::Trickle(message) => {
+            let mut stream = begin(&mut respond);
+            for byte in framed(&message).iter().cycle() {
+                if stream.send_data(Bytes::copy_from_slice(&[*byte]), false).is_err() {
+                    return;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        }
+        Act::Torn(message) => {
+            let mut stream = begin(&mut respond);
+            stream.send_data(framed(&message).slice(..message.len() + 3), false).unwrap();
+            stream.send_reset(h2::Reason::INTERNAL_ERROR);
+        }
         Act::Status(code, text) => {
             let head = Response::builder().header("content-type", "application/grpc");
             let head = head.header("grpc-status", code).header("grpc-message", text);
@@ -223,9 +241,13 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-fn send(respond: &mut SendResponse<Bytes>, data: Bytes, end: bool) {
+fn begin(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
     let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
-    let mut stream = respond.send_response(head, false).unwrap();
+    respond.send_response(head, false).unwrap()
+}
+
+fn send(respond: &mut SendResponse<Bytes>, data: Bytes, end: bool) {
+    let mut stream = begin(respond);
     stream.send_data(data, false).unwrap();
     if end {
         let mut trailers = HeaderMap::new();
