@@ -10,6 +10,7 @@ mod cursor;
 mod duration;
 mod effective;
 mod file;
+mod kubernetes;
 pub mod mistake;
 mod name;
 mod quantity;

@@ -66,28 +66,47 @@ kind: GatewayConfiguration
 extender:
   address: \"0.0.0.0:8888\"
   maxRequestBytes: 128Mi
+  # tls: none
+  verbs:
+    filter: filter
+    prioritize: prioritize
+    preempt: preempt
+    bind: bind
 metrics:
   address: \"0.0.0.0:9402\"
 timeouts:
   decision: 1s
+  bind: 10s
+cluster: {}  # KUBECONFIG, ~/.kube/config or the pod's own account
 nodes:
   source: File
   file: /etc/nodes.yaml
+pods:
+  source: None
+exempt: {}  # kube-system and the gateway's own namespace
 reasons:
   prefix: Backend
+  changing: Held
+  repeated: BackOff
+binder: None
 backends:  # in the order in which their answers count
 - name: racks
   url: http://racks:9000
+  mode: Enforce
+  match: {}  # every pod
   filter:
     timeout: 1s
     failurePolicy: Fail
     preemptionMayHelp: Ignored
 - name: zones
   url: http://zones:9000
+  mode: Enforce
   args: {\"prefer\":[\"a\",2]}
+  match: {}  # every pod
   score:
     timeout: 200ms
     weight: 2
+    failurePolicy: Ignore
     normalize: Max
     # reversed: as the backend declares
 ";

@@ -18,7 +18,7 @@ use super::{
     API_VERSION, AddedVictims, Backend, Binder, Config, ConfigErrors, Extender, KIND, Metrics, NodeSource,
     PodSource, Reasons, Timeouts, VerbPaths,
 };
-use value::{address, choice, duration, field_or, path, size, texts};
+use value::{address, choice, duration, field_or, namespaces, path, size};
 
 const DEFAULT_EXTENDER: SocketAddr = any_address(8888);
 const DEFAULT_METRICS: SocketAddr = any_address(9402);
@@ -85,6 +85,26 @@ const fn any_address(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
+/// Every mapping of the format with the path to it, so that documentation and example can be compared with it.
+/// Paths in `backends` begin with the field of a backend.
+#[cfg(test)]
+pub(super) fn mappings() -> Vec<(&'static str, &'static Fields)> {
+    let gateway = [
+        ("", &ROOT),
+        ("extender.", &EXTENDER),
+        ("extender.tls.", &tls::SERVER),
+        ("extender.verbs.", &VERBS),
+        ("metrics.", &METRICS),
+        ("timeouts.", &TIMEOUTS),
+        ("cluster.", &CLUSTER),
+        ("nodes.", &nodes::NODES),
+        ("pods.", &PODS),
+        ("exempt.", &EXEMPT),
+        ("reasons.", &REASONS),
+    ];
+    gateway.into_iter().chain(backend::mappings()).collect()
+}
+
 /// The configuration that a document says, or all its mistakes.
 pub(super) fn config(document: &Node, folder: &Path) -> Result<Config, ConfigErrors> {
     let mistakes = Mistakes::default();
@@ -148,17 +168,25 @@ fn verb_paths(extender: &Section<'_>) -> Option<VerbPaths> {
     let (filter, prioritize) = (path("filter", usual.filter), path("prioritize", usual.prioritize));
     let (preempt, bind) = (path("preempt", usual.preempt), path("bind", usual.bind));
     let paths = VerbPaths { filter: filter?, prioritize: prioritize?, preempt: preempt?, bind: bind? };
-    let mut seen = Vec::new();
-    let all = [&paths.filter, &paths.prioritize, &paths.preempt, &paths.bind];
-    for (name, path) in VERBS.known.iter().zip(all) {
-        if seen.contains(&path) {
-            let wrong = format!("{} is the path of another verb, too", echo(path));
-            fields.mistake_of(name, wrong, "a path of its own");
-            return None;
+    told_apart(&fields, [&paths.filter, &paths.prioritize, &paths.preempt, &paths.bind]).then_some(paths)
+}
+
+/// Whether no path of a verb ends with that of another, in the order of [`VERBS`].
+fn told_apart(fields: &Section<'_>, paths: [&String; 4]) -> bool {
+    let ends = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    let verbs: Vec<_> = VERBS.known.iter().zip(paths).collect();
+    for (at, (name, path)) in verbs.iter().enumerate() {
+        let alike = verbs[..at].iter().find(|(_, earlier)| ends(path, earlier) || ends(earlier, path));
+        if let Some((other, earlier)) = alike {
+            let wrong =
+                format!("{} is not told apart from {}, the path of {other}", echo(path), echo(earlier));
+            fields.mistake_of(name, wrong, "paths that do not end with one another");
+            return false;
         }
-        seen.push(path);
     }
-    Some(paths)
+    true
 }
 
 fn verb_path(field: &Cursor<'_>) -> Option<String> {
@@ -202,9 +230,7 @@ fn kubeconfig(root: &Section<'_>, folder: &Path) -> Option<Option<PathBuf>> {
 fn exempt_namespaces(root: &Section<'_>) -> Option<Option<BTreeSet<String>>> {
     let fields = root.subsection("exempt", &EXEMPT)?;
     let right = "a list of namespaces such as [kube-system], [] for none";
-    field_or(&fields, "namespaces", None, |field| {
-        texts(field, right).map(|names| Some(names.into_iter().collect()))
-    })
+    field_or(&fields, "namespaces", None, |field| namespaces(field, right).map(Some))
 }
 
 fn reasons(root: &Section<'_>) -> Option<Reasons> {

@@ -3,7 +3,7 @@
 mod mistakes;
 mod properties;
 
-use extender_gateway_core::interest::Interest;
+use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requirement};
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn the_least_configuration_has_the_documented_defaults() {
 #[test]
 fn the_example_is_right_and_says_what_it_seems_to() {
     let config = right(EXAMPLE);
-    let [zones, quota, racks] = config.backends.as_slice() else { panic!("{config:?}") };
+    let [zones, quota, racks, gpus] = config.backends.as_slice() else { panic!("{config:?}") };
     assert_eq!(zones.args.as_deref(), Some(br#"{"prefer":["zone-a","zone-b"]}"#.as_slice()));
     assert_eq!(zones.filter, None);
     let score = zones.score.clone().unwrap();
@@ -88,7 +88,26 @@ fn the_example_is_right_and_says_what_it_seems_to() {
     assert_eq!(filter.failure_policy, FailurePolicy::Ignore);
     assert_eq!(filter.preemption_may_help, Preemption::Honored);
     assert_eq!(quota.score, None);
+    assert_eq!(
+        (quota.mode, &quota.interest.namespaces),
+        (Mode::Shadow, &Namespaces::Only(names(&["search", "shop"])))
+    );
     assert_eq!(racks.url.authority(), "rack-drain.policies.svc:9000");
+    assert_eq!(racks.tls.clone().unwrap().server_name.as_deref(), Some("rack-drain.policies.svc"));
+    assert_eq!(racks.interest.namespaces, Namespaces::Except(names(&["sandbox"])));
+    let requirement = |key: &str, operator| Requirement { key: key.to_owned(), operator };
+    let selector = [
+        requirement("tier", Operator::In(names(&["batch"]))),
+        requirement("team", Operator::NotIn(names(&["operations"]))),
+    ];
+    assert_eq!(racks.interest.selector, selector);
+    assert_eq!(gpus.interest.resources, ["example.com/gpu"]);
+    assert_eq!(gpus.ignored_by_scheduler, ["example.com/gpu"]);
+    assert_eq!((config.binder, config.pods), (Binder::Backend(3), PodSource::Watch));
+}
+
+fn names(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 #[test]
@@ -99,20 +118,63 @@ fn the_documentation_shows_a_right_file_and_what_it_means() {
     assert!(DOCUMENTATION.contains(&meaning), "{meaning}");
 }
 
+/// Every field with its path that is no mapping of further fields itself.
+fn fields() -> Vec<(String, &'static str)> {
+    let mappings = read::mappings();
+    let is_mapping = |path: &str| mappings.iter().any(|(prefix, _)| *prefix == format!("{path}."));
+    let of = |(prefix, fields): &(&str, &cursor::Fields)| {
+        fields.known.iter().map(|name| (format!("{prefix}{name}"), *name)).collect::<Vec<_>>()
+    };
+    let all = mappings.iter().flat_map(of);
+    all.filter(|(path, _)| !is_mapping(path)).collect()
+}
+
 #[test]
 fn the_documentation_names_every_field() {
-    for line in EXAMPLE.lines().filter(|line| !line.starts_with('#')) {
-        let names = line.split([' ', '{']).filter_map(|word| word.strip_suffix(':'));
-        for name in names.filter(|name| !["label", "prefer"].contains(name)) {
-            let documented = [format!("`{name}`"), format!(".{name}`"), format!("`{name}.")];
-            assert!(documented.iter().any(|field| DOCUMENTATION.contains(field)), "{name}");
-        }
+    for (path, _) in fields() {
+        assert!(DOCUMENTATION.contains(&format!("\n| `{path}` |")), "{path}");
+    }
+}
+
+#[test]
+fn the_example_has_every_field() {
+    for (path, name) in fields().into_iter().filter(|(path, _)| path != "nodes.file") {
+        let starts = ["  ", "{", ", ", "\n", "- "].map(|before| format!("{before}{name}: "));
+        let section = format!("{name}:\n");
+        let there = starts.iter().any(|start| EXAMPLE.contains(start)) || EXAMPLE.contains(&section);
+        assert!(there, "{path}");
+    }
+}
+
+#[test]
+fn two_backends_may_manage_the_same_resource() {
+    let backend = |name| {
+        format!(
+            "{{name: {name}, url: 'http://a:1', filter: {{}}, match: {{managedResources: [{{name: a.b/c}}]}}}}"
+        )
+    };
+    right(&format!("{HEADER}backends: [{}, {}]", backend("a"), backend("b")));
+}
+
+#[test]
+fn pods_are_watched_where_something_needs_them() {
+    let cases = [
+        ("", "filter: {}", PodSource::None),
+        ("", "preempt: {}", PodSource::Watch),
+        ("binder: BuiltIn", "filter: {}", PodSource::Watch),
+        ("nodes: {source: Request}\nbinder: BuiltIn", "preempt: {}", PodSource::None),
+        ("pods: {source: None}", "preempt: {}", PodSource::None),
+        ("pods: {source: Watch}", "filter: {}", PodSource::Watch),
+    ];
+    for (lines, verb, expected) in cases {
+        let config = right(&format!("{HEADER}{lines}\nbackends: [{{name: a, url: 'http://a:1', {verb}}}]"));
+        assert_eq!(config.pods, expected, "{lines} {verb}");
     }
 }
 
 #[test]
 fn backends_that_fail_the_call_come_first() {
-    assert_eq!(right(EXAMPLE).effective_order(), [2, 0, 1]);
+    assert_eq!(right(EXAMPLE).effective_order(), [2, 0, 1, 3]);
 }
 
 #[test]

@@ -108,6 +108,11 @@ fn valid_port(port: &str) -> Result<u16, String> {
     number.ok_or_else(|| format!("{} is not a port", echo(port)))
 }
 
+/// Whether a text is a DNS name, an IPv4 address, or an IPv6 address without brackets.
+pub(super) fn is_host(text: &str) -> bool {
+    is_ipv6(text) || is_ipv4_or_name(text)
+}
+
 fn is_ipv6(host: &str) -> bool {
     host.parse::<Ipv6Addr>().is_ok()
 }
@@ -149,6 +154,7 @@ mod tests {
             ("http://a.b.:65535", "a.b.", 65535, "a.b.:65535"),
             ("http://127.0.0.1:80", "127.0.0.1", 80, "127.0.0.1:80"),
             ("http://[::1]:80", "::1", 80, "[::1]:80"),
+            ("https://a:443", "a", 443, "a:443"),
         ];
         for (text, host, port, authority) in cases {
             let url = BackendUrl::new(text).unwrap();
@@ -162,8 +168,8 @@ mod tests {
         let cases = [
             ("", "\"\" has no scheme"),
             ("a:1", "\"a:1\" has no scheme"),
-            ("https://a:1", "TLS to backends is not supported by this version"),
             ("grpc://a:1", "has the scheme \"grpc\""),
+            ("HTTPS://a:1", "has the scheme \"HTTPS\""),
             ("http://a", "\"a\" has no port"),
             ("http://[::1]", "\"[::1]\" has no port"),
             ("http://:1", "\"\" is not a host"),

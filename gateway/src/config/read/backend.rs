@@ -24,7 +24,7 @@ const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-dra
 const WEIGHT: &str = "a whole number from 1 to 1000000";
 
 const BACKEND: Fields = Fields {
-    right: "a mapping with name, url and filter or score",
+    right: "a mapping with name, url and filter, score, preempt or bind",
     known: &["name", "url", "tls", "mode", "args", "match", "filter", "score", "preempt", "bind"],
     unsupported: &[],
 };
@@ -49,6 +49,23 @@ const BIND: Fields = Fields {
     known: &["timeout", "failurePolicy"],
     unsupported: &[],
 };
+
+/// The mappings of a backend, each with the path to it.
+#[cfg(test)]
+pub(super) fn mappings() -> [(&'static str, &'static Fields); 10] {
+    [
+        ("", &BACKEND),
+        ("tls.", &tls::BACKEND),
+        ("match.", &interest::MATCH),
+        ("match.managedResources.", &interest::RESOURCE),
+        ("match.podSelector.", &interest::SELECTOR),
+        ("match.podSelector.matchExpressions.", &interest::EXPRESSION),
+        ("filter.", &FILTER),
+        ("score.", &SCORE),
+        ("preempt.", &PREEMPT),
+        ("bind.", &BIND),
+    ]
+}
 
 /// All backends. `timeouts` are those of calls, `None` if they have a mistake of their own.
 pub(super) fn all(root: &Section<'_>, timeouts: Option<Timeouts>, folder: &Path) -> Option<Vec<Backend>> {
@@ -198,7 +215,7 @@ fn ignored(fields: &Section<'_>) {
     let Some(policy) = fields.optional("failurePolicy") else { return };
     policy.parsed("Ignore, or leave it out: a failed score never fails the call", |text| match text {
         "Ignore" => Ok(()),
-        _ => Err(format!("{} is not supported by this version", echo(text))),
+        _ => Err(format!("{} is not known", echo(text))),
     });
 }
 

@@ -6,33 +6,37 @@ use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requiremen
 
 use super::super::Words;
 use super::super::cursor::{Cursor, Fields, Section};
+use super::super::kubernetes::{self, EXTENDED_RESOURCE, LABEL_KEY, LABEL_VALUE};
 use super::super::mistake::echo;
-use super::value::{choice, field_or, texts};
+use super::value::{choice, field_or, list, namespaces as set_of_namespaces};
 
-const MATCH: Fields = Fields {
+pub(super) const MATCH: Fields = Fields {
     right: "a mapping such as {podSelector: {matchLabels: {tier: batch}}}",
     known: &["managedResources", "namespaces", "excludedNamespaces", "podSelector"],
     unsupported: &[],
 };
-const RESOURCE: Fields = Fields {
+pub(super) const RESOURCE: Fields = Fields {
     right: "a mapping such as {name: example.com/gpu}",
     known: &["name", "ignoredByScheduler"],
     unsupported: &[],
 };
-const SELECTOR: Fields = Fields {
+pub(super) const SELECTOR: Fields = Fields {
     right: "a mapping with matchLabels or matchExpressions",
     known: &["matchLabels", "matchExpressions"],
     unsupported: &[],
 };
-const EXPRESSION: Fields = Fields {
+pub(super) const EXPRESSION: Fields = Fields {
     right: "a mapping such as {key: tier, operator: In, values: [batch]}",
     known: &["key", "operator", "values"],
     unsupported: &[],
 };
 
 const RESOURCES: &str = "a list such as [{name: example.com/gpu}]";
-const RESOURCE_NAME: &str = "an extended resource such as example.com/gpu";
 const NAMESPACES: &str = "a list of namespaces such as [shop, search]";
+const LABELS: &str = "a mapping of labels such as {tier: batch}";
+const EXPRESSIONS: &str = "a list such as [{key: tier, operator: In, values: [batch, web]}]";
+const OPERATOR: &str = "In, NotIn, Exists or DoesNotExist";
+const VALUES: &str = "a list of values such as [batch]";
 
 /// The words of `operator`.
 #[derive(Clone, Copy, PartialEq)]
@@ -64,37 +68,35 @@ pub(super) fn interest(field: Cursor<'_>) -> Option<(Interest, Vec<String>)> {
     Some((Interest { resources, namespaces: namespaces?, selector: selector? }, ignored))
 }
 
-/// Names of resources, and whether kube-scheduler ignores them.
+/// Names of resources, each once, and whether kube-scheduler ignores them.
 fn managed_resources(field: &Cursor<'_>) -> Option<Vec<(String, bool)>> {
-    let resources: Vec<_> = field.items(RESOURCES)?.into_iter().map(managed_resource).collect();
+    let mut names = BTreeSet::new();
+    let resource = |item| managed_resource(item, &mut names);
+    let resources: Vec<_> = field.items(RESOURCES)?.into_iter().map(resource).collect();
     resources.into_iter().collect()
 }
 
-fn managed_resource(item: Cursor<'_>) -> Option<(String, bool)> {
+fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<(String, bool)> {
     let fields = item.section(&RESOURCE)?;
-    let name = fields.required("name", RESOURCE_NAME)?.parsed(RESOURCE_NAME, extended_resource);
+    let name = fields.required("name", EXTENDED_RESOURCE).and_then(|field| {
+        let name = field.parsed(EXTENDED_RESOURCE, kubernetes::extended_resource)?;
+        let new = earlier.insert(name.clone());
+        let fresh = if new { Ok(name) } else { Err(format!("{} is there already", echo(&name))) };
+        field.accepted(fresh, "each resource once")
+    });
     let ignored = field_or(&fields, "ignoredByScheduler", false, |field| field.boolean());
     name.zip(ignored)
 }
 
-/// Mirrors `validateExtendedResourceName` of kube-scheduler: no native resource, none of kubernetes.io.
-fn extended_resource(name: &str) -> Result<String, String> {
-    match name.split_once('/') {
-        None => Err(format!("{} is a resource of Kubernetes itself", echo(name))),
-        Some((domain, _)) if domain == "kubernetes.io" || domain.ends_with(".kubernetes.io") => {
-            Err(format!("{} is a resource of Kubernetes itself", echo(name)))
-        }
-        Some((domain, rest)) if domain.is_empty() || rest.is_empty() || rest.contains('/') => {
-            Err(format!("{} is not a resource", echo(name)))
-        }
-        Some(_) => Ok(name.to_owned()),
-    }
-}
-
 fn namespaces(fields: &Section<'_>) -> Option<Namespaces> {
-    let set = |name| field_or(fields, name, None, |field| set(field, NAMESPACES).map(Some));
+    let set = |name| field_or(fields, name, None, |field| set_of_namespaces(field, NAMESPACES).map(Some));
     match (set("namespaces")?, set("excludedNamespaces")?) {
         (None, None) => Some(Namespaces::All),
+        (Some(only), None) if only.is_empty() => {
+            let right = "at least one namespace, or leave it out for all of them";
+            fields.mistake_of("namespaces", "is an empty list", right);
+            None
+        }
         (Some(only), None) => Some(Namespaces::Only(only)),
         (None, Some(except)) => Some(Namespaces::Except(except)),
         (Some(_), Some(_)) => {
@@ -109,49 +111,48 @@ fn selector(field: Cursor<'_>) -> Option<Vec<Requirement>> {
     let fields = field.section(&SELECTOR)?;
     let labels = field_or(&fields, "matchLabels", Vec::new(), match_labels);
     let expressions = field_or(&fields, "matchExpressions", Vec::new(), |field| {
-        let read: Vec<_> = field.items("a list of expressions")?.into_iter().map(match_expression).collect();
+        let read: Vec<_> = field.items(EXPRESSIONS)?.into_iter().map(match_expression).collect();
         read.into_iter().collect()
     });
-    let mut requirements: Vec<Requirement> = labels?;
-    requirements.extend::<Vec<_>>(expressions?);
-    Some(requirements)
+    Some([labels?, expressions?].concat())
 }
 
 fn match_labels(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
-    let labels = field.pairs("a mapping of labels such as {tier: batch}")?;
     let label = |(key, value): (&str, Cursor<'_>)| {
-        let value = value.parsed("a label's value in quotes", |text| Ok(text.to_owned()))?;
-        Some(Requirement { key: key.to_owned(), operator: Operator::In(BTreeSet::from([value])) })
+        let key = value.accepted(kubernetes::label_key(key), LABEL_KEY);
+        let value = value.parsed(LABEL_VALUE, kubernetes::label_value);
+        Some(Requirement { key: key?, operator: Operator::In(BTreeSet::from([value?])) })
     };
-    let read: Vec<_> = labels.into_iter().map(label).collect();
+    let read: Vec<_> = field.pairs(LABELS)?.into_iter().map(label).collect();
     read.into_iter().collect()
 }
 
 fn match_expression(item: Cursor<'_>) -> Option<Requirement> {
     let fields = item.section(&EXPRESSION)?;
-    let key = fields.required("key", "a label")?.parsed("a label", |text| Ok(text.to_owned()));
-    let operator: Option<Word> = choice(&fields.required("operator", "In, NotIn, Exists or DoesNotExist")?);
-    let values = field_or(&fields, "values", BTreeSet::new(), |field| set(field, "a list of values"));
-    let (operator, values) = (operator?, values?);
-    let wants_values = matches!(operator, Word::In | Word::NotIn);
-    if wants_values == values.is_empty() {
-        let (wrong, right) = if wants_values {
-            ("must name at least one value", "a list of values such as [batch]")
-        } else {
-            ("has no meaning with Exists and DoesNotExist", "leave it out")
-        };
-        fields.mistake_of("values", wrong, right);
-        return None;
-    }
-    let operator = match operator {
-        Word::In => Operator::In(values),
-        Word::NotIn => Operator::NotIn(values),
-        Word::Exists => Operator::Exists,
-        Word::DoesNotExist => Operator::DoesNotExist,
-    };
-    Some(Requirement { key: key?, operator })
+    let key = fields.required("key", LABEL_KEY).and_then(|key| key.parsed(LABEL_KEY, kubernetes::label_key));
+    let word = fields.required("operator", OPERATOR).and_then(|field| choice(&field));
+    let values = field_or(&fields, "values", BTreeSet::new(), |field| {
+        list(field, VALUES, (LABEL_VALUE, kubernetes::label_value)).map(|values| values.into_iter().collect())
+    });
+    let operator = operator(&fields, word?, values?);
+    Some(Requirement { key: key?, operator: operator? })
 }
 
-fn set(field: &Cursor<'_>, right: &str) -> Option<BTreeSet<String>> {
-    texts(field, right).map(|texts| texts.into_iter().collect())
+/// The operator with its values, which some need and the others cannot have.
+fn operator(fields: &Section<'_>, word: Word, values: BTreeSet<String>) -> Option<Operator> {
+    match (word, values.is_empty()) {
+        (Word::In, false) => return Some(Operator::In(values)),
+        (Word::NotIn, false) => return Some(Operator::NotIn(values)),
+        (Word::Exists, true) => return Some(Operator::Exists),
+        (Word::DoesNotExist, true) => return Some(Operator::DoesNotExist),
+        (Word::In | Word::NotIn, true) => fields.mistake_of("values", "must name at least one value", VALUES),
+        (Word::Exists | Word::DoesNotExist, false) => {
+            fields.mistake_of(
+                "values",
+                format!("does not go with operator: {}", word.word()),
+                "leave it out",
+            );
+        }
+    }
+    None
 }

@@ -6,7 +6,7 @@ use super::super::cursor::{Fields, Section};
 use super::super::{NodeSource, Words};
 use super::value::{choice, field_or, path};
 
-const NODES: Fields = Fields {
+pub(super) const NODES: Fields = Fields {
     right: "a mapping such as {source: Watch}",
     known: &["source", "file"],
     unsupported: &[("kubeconfig", "name it in `cluster: {kubeconfig: FILE}`")],

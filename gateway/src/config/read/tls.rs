@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::super::cursor::{Cursor, Fields, Section};
-use super::super::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
-use super::value::{choice, field_or, path, texts};
+use super::super::mistake::echo;
+use super::super::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls, url};
+use super::value::{choice, field_or, list, not_empty, path};
 
-const SERVER: Fields = Fields {
+pub(super) const SERVER: Fields = Fields {
     right: "a mapping such as {certFile: tls.crt, keyFile: tls.key}",
     known: &["certFile", "keyFile", "clientCAFile", "clientCertificate", "allowedNames"],
     unsupported: &[],
 };
-const BACKEND: Fields = Fields {
+pub(super) const BACKEND: Fields = Fields {
     right: "a mapping such as {caFile: ca.crt}",
     known: &["caFile", "certFile", "keyFile", "serverName"],
     unsupported: &[],
@@ -20,6 +21,8 @@ const BACKEND: Fields = Fields {
 const CERT: &str = "the certificate chain, a PEM file";
 const KEY: &str = "the key, a PEM file";
 const CA: &str = "the certificates of the authorities, a PEM file";
+const NAMES: &str = "a list of names of certificates such as ['system:kube-scheduler']";
+const SERVER_NAME: &str = "a DNS name or IP address such as rack-drain.policies.svc";
 
 /// How the extender's address speaks TLS.
 pub(super) fn server(field: Cursor<'_>, folder: &Path) -> Option<ServerTls> {
@@ -32,7 +35,9 @@ pub(super) fn server(field: Cursor<'_>, folder: &Path) -> Option<ServerTls> {
 
 fn clients(fields: &Section<'_>, folder: &Path) -> Option<Option<ClientCertificates>> {
     let presence = field_or(fields, "clientCertificate", ClientCertificate::Required, choice);
-    let allowed_names = field_or(fields, "allowedNames", Vec::new(), |field| texts(field, NAMES));
+    let allowed_names = field_or(fields, "allowedNames", Vec::new(), |field| {
+        list(field, NAMES, ("a common name or DNS name", not_empty))
+    });
     let Some(ca) = fields.optional("clientCAFile") else {
         for name in ["clientCertificate", "allowedNames"] {
             if fields.optional(name).is_some() {
@@ -51,15 +56,12 @@ fn clients(fields: &Section<'_>, folder: &Path) -> Option<Option<ClientCertifica
     Some(Some(clients))
 }
 
-const NAMES: &str = "a list of names of certificates such as [system:kube-scheduler]";
-
 /// How a backend with an `https` URL is reached.
 pub(super) fn backend(field: Cursor<'_>, folder: &Path) -> Option<BackendTls> {
     let fields = field.section(&BACKEND)?;
     let ca_file = required_path(&fields, "caFile", CA, folder);
-    let server_name = field_or(&fields, "serverName", None, |field| {
-        field.parsed("a DNS name", |text| Ok(text.to_owned())).map(Some)
-    });
+    let server_name =
+        field_or(&fields, "serverName", None, |field| field.parsed(SERVER_NAME, server_name).map(Some));
     let identity = match (fields.optional("certFile"), fields.optional("keyFile")) {
         (None, None) => Some(None),
         _ => {
@@ -69,6 +71,11 @@ pub(super) fn backend(field: Cursor<'_>, folder: &Path) -> Option<BackendTls> {
         }
     };
     Some(BackendTls { ca_file: ca_file?, identity: identity?, server_name: server_name? })
+}
+
+/// The name of a certificate: a host as in a URL, an IPv6 address without brackets.
+fn server_name(text: &str) -> Result<String, String> {
+    if url::is_host(text) { Ok(text.to_owned()) } else { Err(format!("{} is not a host", echo(text))) }
 }
 
 fn required_path(fields: &Section<'_>, name: &str, right: &str, folder: &Path) -> Option<PathBuf> {

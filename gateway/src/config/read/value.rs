@@ -1,5 +1,6 @@
 //! Values that several fields have, and fields that may be left out.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use super::super::cursor::{Cursor, Section};
 use super::super::mistake::echo;
 use super::super::yaml::Value;
-use super::super::{Words, duration as durations, quantity};
+use super::super::{Words, duration as durations, kubernetes, quantity};
 
 /// A field that may be left out.
 pub(super) fn field_or<T>(
@@ -63,15 +64,26 @@ pub(super) fn duration(field: &Cursor<'_>) -> Option<Duration> {
 
 /// A path; a relative one is relative to the configuration's folder.
 pub(super) fn path(field: &Cursor<'_>, folder: &Path) -> Option<PathBuf> {
-    field.parsed("the path of a file", |text| match text {
-        "" => Err("is empty".to_owned()),
-        text => Ok(folder.join(text)),
-    })
+    field.parsed("the path of a file", not_empty).map(|text| folder.join(text))
 }
 
-/// A list of texts.
-pub(super) fn texts(field: &Cursor<'_>, right: &str) -> Option<Vec<String>> {
-    let texts: Vec<_> =
-        field.items(right)?.into_iter().map(|item| item.parsed(right, |text| Ok(text.to_owned()))).collect();
-    texts.into_iter().collect()
+/// A list of texts, each with a meaning: what a right one looks like, and what it means.
+pub(super) fn list(
+    field: &Cursor<'_>,
+    right: &str,
+    (right_item, item): (&str, fn(&str) -> Result<String, String>),
+) -> Option<Vec<String>> {
+    let items: Vec<_> =
+        field.items(right)?.into_iter().map(|cursor| cursor.parsed(right_item, item)).collect();
+    items.into_iter().collect()
+}
+
+/// A list of namespaces.
+pub(super) fn namespaces(field: &Cursor<'_>, right: &str) -> Option<BTreeSet<String>> {
+    list(field, right, (kubernetes::NAMESPACE, kubernetes::namespace)).map(BTreeSet::from_iter)
+}
+
+/// A text that says something.
+pub(super) fn not_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) }
 }

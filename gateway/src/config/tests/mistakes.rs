@@ -1,5 +1,7 @@
 //! Wrong configurations and all that is said about them.
 
+mod backends;
+
 use super::{BACKENDS, HEADER, parse};
 
 /// What is said about a text, one mistake a line.
@@ -28,7 +30,7 @@ fn every_mistake_is_told_at_once_in_the_order_of_the_file() {
     let yaml = "\
 apiVersion: extender-gateway.io/v1alpha1
 kind: Gateway
-timeouts: {decision: 1, bind: 10s}
+timeouts: {decision: 1, bind: 10}
 backends:
 - name: rack-drain
   url: https://rack-drain:9000
@@ -42,14 +44,14 @@ backends:
     let expected = [
         "line 2: kind: is \"Gateway\"; GatewayConfiguration",
         "line 3: timeouts.decision: 1 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
-        "line 3: timeouts.bind: is not supported by this version; leave it out",
-        "line 6: backends[0].url: TLS to backends is not supported by this version; \
-         http://HOST:PORT such as http://rack-drain.policies.svc:9000",
+        "line 3: timeouts.bind: 10 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+        "line 5: backends[0].tls: is missing; with an https URL, {caFile: FILE}",
         "line 7: backends[0].filter.failurePolicy: \"fail\" is not known; Fail or Ignore",
-        "line 8: backends[1].url: is missing; http://HOST:PORT such as http://rack-drain.policies.svc:9000",
+        "line 8: backends[1].url: is missing; \
+         http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000",
         "line 8: backends[1].name: \"rack-drain\" is already the name of backends[0]; a name of its own",
         "line 9: backends[1].fliter: is not a known field; did you mean filter? \
-         Known are name, url, args, mode, filter, score",
+         Known are name, url, tls, mode, args, match, filter, score, preempt, bind",
         "line 11: backends[1].score.weight: 0 is out of range; a whole number from 1 to 1000000",
         "line 12: backends[1].score.timeout: 5 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
     ];
@@ -172,10 +174,31 @@ fn fields_of_the_gateway() {
         ("nodes: {source: File, file: ''}", "nodes.file: is empty; the path of a file"),
         ("nodes: {file: x}", "nodes.file: is only read with source: File; leave it out, or change source"),
         (
-            "nodes: {source: Request, kubeconfig: x}",
-            "nodes.kubeconfig: is only read with source: Watch; leave it out, or change source",
+            "nodes: {kubeconfig: x}",
+            "nodes.kubeconfig: is not supported by this version; name it in `cluster: {kubeconfig: FILE}`",
         ),
+        (
+            "timeouts: {bind: 0s}",
+            "timeouts.bind: \"0s\" is out of range; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+        ),
+        ("cluster: {kubeconfig: ''}", "cluster.kubeconfig: is empty; the path of a file"),
+        ("cluster: {kubeconfig: [x]}", "cluster.kubeconfig: is a list; the path of a file"),
+        ("cluster: x", "cluster: \"x\" is text; a mapping such as {kubeconfig: FILE}"),
+        ("pods: {source: Request}", "pods.source: \"Request\" is not known; Watch or None"),
+        ("pods: Watch", "pods: \"Watch\" is text; a mapping such as {source: Watch}"),
         ("reasons: {prefix: none}", "reasons.prefix: \"none\" is not known; Backend or None"),
+        ("reasons: {changing: Kept}", "reasons.changing: \"Kept\" is not known; Held or AsGiven"),
+        ("reasons: {repeated: Error}", "reasons.repeated: \"Error\" is not known; BackOff or AsGiven"),
+        ("exempt: [kube-system]", "exempt: is a list; a mapping such as {namespaces: [kube-system]}"),
+        (
+            "exempt: {namespaces: kube-system}",
+            "exempt.namespaces: \"kube-system\" is text; a list of namespaces such as [kube-system], [] for none",
+        ),
+        (
+            "exempt: {namespaces: [a, B]}",
+            "exempt.namespaces[1]: \"B\" is not a namespace; \
+             1 to 63 lower case letters, digits and -, with a letter or digit at both ends",
+        ),
         ("reasons: {prefix: false}", "reasons.prefix: false without quotes is a boolean; Backend or None"),
     ];
     for (lines, expected) in cases {
@@ -185,55 +208,99 @@ fn fields_of_the_gateway() {
 
 #[test]
 fn what_this_version_does_not_support_is_refused_by_name() {
-    let cases = [
-        (
-            "extender: {tls: {certFile: a}}",
-            "extender.tls",
-            "leave it out, and use `enableHTTPS: false` in kube-scheduler's configuration",
-        ),
-        ("extender: {http2: true}", "extender.http2", "leave it out: kube-scheduler is served over HTTP/1.1"),
-        ("metrics: {tls: {}}", "metrics.tls", "leave it out"),
-        ("admin: {address: '127.0.0.1:9403'}", "admin", "leave it out"),
-        ("timeouts: {bind: 10s}", "timeouts.bind", "leave it out"),
-        ("exempt: {}", "exempt", "leave it out: backends are asked about the pods of every namespace"),
-        ("binder: BuiltIn", "binder: \"BuiltIn\"", "None, or leave it out"),
-        ("binder: a", "binder: \"a\"", "None, or leave it out"),
-    ];
-    for (lines, name, remedy) in cases {
-        let separator = if name.contains(": ") { " " } else { ": " };
-        let expected = format!("{name}{separator}is not supported by this version; {remedy}");
+    for (lines, name) in
+        [("metrics: {tls: {}}", "metrics.tls"), ("admin: {address: '127.0.0.1:9403'}", "admin")]
+    {
+        let expected = format!("{name}: is not supported by this version; leave it out");
         assert_eq!(said_of_lines(lines), [expected], "{lines}");
     }
 }
 
 #[test]
-fn unsupported_fields_of_backends_are_refused_by_name() {
+fn tls_of_the_extender() {
+    const NAMES: &str = "a list of names of certificates such as ['system:kube-scheduler']";
+    let pair = "certFile: a, keyFile: b";
     let cases = [
-        ("tls: {}", "tls: is not supported by this version; leave it out: backends are reached without TLS"),
+        ("", vec!["tls: is empty; a mapping such as {certFile: tls.crt, keyFile: tls.key}".to_owned()]),
         (
-            "match: {}",
-            "match: is not supported by this version; leave it out: every backend is asked about every pod",
+            "{}",
+            vec![
+                "tls.certFile: is missing; the certificate chain, a PEM file".to_owned(),
+                "tls.keyFile: is missing; the key, a PEM file".to_owned(),
+            ],
         ),
-        ("preempt: {}", "preempt: is not supported by this version; leave it out"),
-        ("bind: {}", "bind: is not supported by this version; leave it out"),
-        ("mode: Shadow", "mode: Shadow is not supported by this version; Enforce, or leave it out"),
-        ("mode: Disabled", "mode: Disabled is not supported by this version; Enforce, or leave it out"),
-        ("mode: enforce", "mode: \"enforce\" is not known; Enforce, or leave it out"),
+        ("{certFile: a, keyFile: ''}", vec!["tls.keyFile: is empty; the path of a file".to_owned()]),
         (
-            "score: {failurePolicy: Fail}",
-            "score.failurePolicy: \"Fail\" is not supported by this version; \
-             Ignore, or leave it out: a failed score never fails the call",
+            &format!("{{{pair}, clientCertificate: Optional, allowedNames: [c]}}"),
+            ["tls.clientCertificate", "tls.allowedNames"]
+                .map(|field| {
+                    format!("{field}: is only read with clientCAFile; add clientCAFile, or leave it out")
+                })
+                .to_vec(),
+        ),
+        (
+            &format!("{{{pair}, clientCAFile: c, clientCertificate: Never}}"),
+            vec!["tls.clientCertificate: \"Never\" is not known; Required or Optional".to_owned()],
+        ),
+        (
+            &format!("{{{pair}, clientCAFile: c, allowedNames: x}}"),
+            vec![format!("tls.allowedNames: \"x\" is text; {NAMES}")],
+        ),
+        (
+            &format!("{{{pair}, clientCAFile: c, allowedNames: ['', 1]}}"),
+            vec![
+                "tls.allowedNames[0]: is empty; a common name or DNS name".to_owned(),
+                "tls.allowedNames[1]: 1 without quotes is a number; a common name or DNS name".to_owned(),
+            ],
+        ),
+        (
+            &format!("{{{pair}, caFile: c}}"),
+            vec![
+                "tls.caFile: is not a known field; \
+                 known are certFile, keyFile, clientCAFile, clientCertificate, allowedNames"
+                    .to_owned(),
+            ],
         ),
     ];
-    for (field, expected) in cases {
-        let backend = format!("{{name: b, url: 'http://b:1', filter: {{}}, {field}}}");
-        assert_eq!(said_of_backend(&backend), [format!("backends[1].{expected}")], "{field}");
+    for (tls, expected) in cases {
+        let expected: Vec<String> = expected.iter().map(|said| format!("extender.{said}")).collect();
+        assert_eq!(said_of_lines(&format!("extender:\n  tls: {tls}")), expected, "{tls}");
     }
 }
 
 #[test]
+fn paths_of_verbs() {
+    let right = "the end of a path without slashes around it such as predicates/always_true";
+    for path in ["''", "/filter", "filter/", "a//b", "'a b'", "ä", "a?b"] {
+        let text = path.trim_matches('\'');
+        assert_eq!(
+            said_of_lines(&format!("extender: {{verbs: {{filter: {path}}}}}")),
+            [format!("extender.verbs.filter: {text:?} is not the end of a path; {right}")]
+        );
+    }
+    let cases = [
+        (
+            "{prioritize: filter}",
+            "prioritize: \"filter\" is not told apart from \"filter\", the path of filter",
+        ),
+        ("{filter: a/bind}", "bind: \"bind\" is not told apart from \"a/bind\", the path of filter"),
+        (
+            "{bind: v1/preempt}",
+            "bind: \"v1/preempt\" is not told apart from \"preempt\", the path of preempt",
+        ),
+    ];
+    for (verbs, wrong) in cases {
+        let expected = format!("extender.verbs.{wrong}; paths that do not end with one another");
+        assert_eq!(said_of_lines(&format!("extender: {{verbs: {verbs}}}")), [expected], "{verbs}");
+    }
+    let unknown = "extender.verbs.score: is not a known field; known are filter, prioritize, preempt, bind";
+    assert_eq!(said_of_lines("extender: {verbs: {score: score}}"), [unknown]);
+}
+
+#[test]
 fn names_of_fields() {
-    let all = "apiVersion, kind, extender, metrics, timeouts, nodes, reasons, binder, backends";
+    let all = "apiVersion, kind, extender, metrics, timeouts, cluster, nodes, pods, exempt, reasons, binder, \
+               backends";
     let cases = [
         ("extendr: {}", format!("extendr: is not a known field; did you mean extender? Known are {all}")),
         ("Extender: {}", format!("Extender: is not a known field; did you mean extender? Known are {all}")),
@@ -258,117 +325,6 @@ fn a_mistake_in_an_alias_is_where_the_alias_is_used() {
         format!("line {line}: {section}.address: \"nowhere\" is not an IP address and a port; {right}")
     });
     assert_eq!(said(&yaml), expected);
-}
-
-#[test]
-fn lists_of_backends() {
-    let right = "a list with at least one backend such as \
-                 {name: rack-drain, url: http://rack-drain:9000, filter: {}}";
-    let cases = [
-        ("", "is missing"),
-        ("backends:", "is empty"),
-        ("backends: []", "is an empty list"),
-        ("backends: {}", "is a mapping"),
-    ];
-    for (backends, wrong) in cases {
-        assert_eq!(sentences(&format!("{HEADER}{backends}")), [format!("backends: {wrong}; {right}")]);
-    }
-}
-
-#[test]
-fn backends() {
-    const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
-    const URL: &str = "http://HOST:PORT such as http://rack-drain.policies.svc:9000";
-    let cases: [(&str, &[&str]); 8] = [
-        ("b", &["backends[1]: \"b\" is text; a mapping with name, url and filter or score"]),
-        (
-            "{}",
-            &[
-                &format!("backends[1].name: is missing; {NAME}"),
-                &format!("backends[1].url: is missing; {URL}"),
-                "backends[1]: would never be asked; add `filter: {}` or `score: {}`",
-            ],
-        ),
-        (
-            "{name: a, url: 'http://b:1', score: {}}",
-            &["backends[1].name: \"a\" is already the name of backends[0]; a name of its own"],
-        ),
-        (
-            "{name: B, url: 'http://b:1', score: {}}",
-            &[&format!("backends[1].name: \"B\" is not a name for a backend; {NAME}")],
-        ),
-        (
-            "{name: 12, url: 'http://b:1', score: {}}",
-            &[&format!("backends[1].name: 12 without quotes is a number; {NAME}")],
-        ),
-        ("{name: b, url: 'http://b', score: {}}", &[&format!("backends[1].url: \"b\" has no port; {URL}")]),
-        (
-            "{name: b, url: 'http://b:1'}",
-            &["backends[1]: would never be asked; add `filter: {}` or `score: {}`"],
-        ),
-        (
-            "{name: b, url: 'http://b:1', score: {}, weight: 2}",
-            &["backends[1].weight: is not a known field; known are name, url, args, mode, filter, score"],
-        ),
-    ];
-    for (backend, expected) in cases {
-        assert_eq!(said_of_backend(backend), expected, "{backend}");
-    }
-}
-
-#[test]
-fn settings_of_verbs() {
-    const WEIGHT: &str = "a whole number from 1 to 1000000";
-    let cases = [
-        ("filter: ", "filter: is empty; a mapping such as {timeout: 200ms}, {} for the defaults".to_owned()),
-        ("filter: true", "filter: true is a boolean; a mapping such as {timeout: 200ms}, {} for the defaults".to_owned()),
-        (
-            "filter: {timeout: 1s1ms}",
-            "filter.timeout: 1s1ms is longer than timeouts.decision, 1s; at most 1s, or a longer timeouts.decision".to_owned(),
-        ),
-        ("filter: {preemptionMayHelp: true}", "filter.preemptionMayHelp: true without quotes is a boolean; Ignored or Honored".to_owned()),
-        ("filter: {weight: 2}", "filter.weight: is not a known field; known are timeout, failurePolicy, preemptionMayHelp".to_owned()),
-        ("score: {weight: 0}", format!("score.weight: 0 is out of range; {WEIGHT}")),
-        ("score: {weight: 1000001}", format!("score.weight: 1000001 is out of range; {WEIGHT}")),
-        ("score: {weight: -1}", format!("score.weight: -1 is out of range; {WEIGHT}")),
-        ("score: {weight: 2.0}", format!("score.weight: 2.0 is not a whole number; {WEIGHT}")),
-        ("score: {weight: two}", format!("score.weight: \"two\" is text; {WEIGHT}")),
-        ("score: {normalize: minmax}", "score.normalize: \"minmax\" is not known; None, Range, Max or MinMax".to_owned()),
-        ("score: {reversed: yes}", "score.reversed: \"yes\" is text; true or false".to_owned()),
-        (
-            "score: {normalize: None, reversed: true}",
-            "score.reversed: does not go with normalize: None; another normalize, or false".to_owned(),
-        ),
-    ];
-    for (settings, expected) in cases {
-        let backend = format!("{{name: b, url: 'http://b:1', {settings}}}");
-        assert_eq!(said_of_backend(&backend), [format!("backends[1].{expected}")], "{settings}");
-    }
-}
-
-#[test]
-fn arguments_that_are_no_json_object() {
-    let number = "is a number that JSON does not have; a finite number, or text in quotes";
-    let cases = [
-        ("[1]", vec![": is a list; a mapping such as {label: topology/rack}".to_owned()]),
-        ("~", vec![": is empty; a mapping such as {label: topology/rack}".to_owned()]),
-        ("{a: .inf, b: [.nan]}", vec![format!(".a: {number}"), format!(".b[0]: {number}")]),
-        ("{a: 1, a: 2}", vec![".a: is given again, before on line 5; give it once".to_owned()]),
-        // Keys that are numbers, or look like them, must not hide one that is repeated.
-        (
-            "{'1': 0, 2: 0, 'b.c': {d: 0, d: 0}}",
-            vec![
-                ": has a key that is not text; keys that are text, in quotes if need be".to_owned(),
-                "[\"b.c\"].d: is given again, before on line 5; give it once".to_owned(),
-            ],
-        ),
-        ("{'1': 0, '1': 0}", vec![".1: is given again, before on line 5; give it once".to_owned()]),
-    ];
-    for (args, expected) in cases {
-        let backend = format!("{{name: b, url: 'http://b:1', score: {{}}, args: {args}}}");
-        let expected: Vec<String> = expected.iter().map(|said| format!("backends[1].args{said}")).collect();
-        assert_eq!(said_of_backend(&backend), expected, "{args}");
-    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::super::duration;
 use super::super::quantity;
 use super::{EXAMPLE, HEADER, parse, right};
-use crate::config::{BackendUrl, Config, DurationText, Effective, FailurePolicy, SizeText};
+use crate::config::{BackendUrl, Binder, Config, DurationText, Effective, FailurePolicy, SizeText};
 use std::time::Duration;
 
 /// What mutations put into a text: what the format and YAML give a meaning.
@@ -37,48 +37,147 @@ fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(texts).prop_map(str::to_owned)
 }
 
-/// Fields of the gateway that are right.
+/// One of several lines, or none.
+fn line(lines: &'static [&'static str]) -> impl Strategy<Value = String> {
+    prop::option::of(one_of(lines)).prop_map(|line| line.map_or_else(String::new, |line| format!("{line}\n")))
+}
+
+/// Fields of the gateway that are right, beside `binder`.
 fn gateway_fields() -> impl Strategy<Value = String> {
-    let nodes = one_of(&["{}", "{source: Request}", "{source: File, file: /true}", "{source: NamesOnly}"]);
-    let address = one_of(&["0.0.0.0:1", "127.0.0.1:0", "'[::1]:3'"]);
-    let prefix = one_of(&["Backend", "None"]);
-    (nodes, address, prefix, 65_536..=1_073_741_824_u64, 1_000..=3_600_000_u64).prop_map(
-        |(nodes, address, prefix, bytes, decision)| {
-            format!(
-                "nodes: {nodes}\nextender: {{address: {address}, maxRequestBytes: {bytes}}}\n\
-                 reasons: {{prefix: {prefix}}}\ntimeouts: {{decision: {decision}ms}}\n"
-            )
-        },
-    )
+    let lines = (
+        extender(),
+        (65_536..=1_073_741_824_u64, 1_000..=3_600_000_u64),
+        line(&[
+            "nodes: {source: Request}",
+            "nodes: {source: File, file: /true}",
+            "nodes: {source: NamesOnly}",
+            "nodes: {source: Watch}",
+        ]),
+        line(&["pods: {source: Watch}", "pods: {}"]),
+        line(&["cluster: {}", "cluster: {kubeconfig: 'kube config'}"]),
+        line(&[
+            "exempt: {namespaces: []}",
+            "exempt: {namespaces: [kube-system, 'null', '12']}",
+            "exempt: {}",
+        ]),
+        line(&[
+            "reasons: {prefix: Backend, changing: AsGiven}",
+            "reasons: {prefix: None, repeated: AsGiven}",
+            "reasons: {changing: Held, repeated: BackOff}",
+        ]),
+    );
+    lines.prop_map(|(extender, (bytes, timeout), nodes, pods, cluster, exempt, reasons)| {
+        format!(
+            "extender: {{maxRequestBytes: {bytes}{extender}}}\n\
+             timeouts: {{decision: {timeout}ms, bind: {timeout}ms}}\n{nodes}{pods}{cluster}{exempt}{reasons}"
+        )
+    })
+}
+
+/// Further fields of `extender`.
+fn extender() -> impl Strategy<Value = String> {
+    let address = one_of(&["", ", address: 0.0.0.0:1", ", address: 127.0.0.1:0", ", address: '[::1]:3'"]);
+    let verbs = one_of(&[
+        "",
+        ", verbs: {}",
+        ", verbs: {filter: predicates/always_true, prioritize: '0', preempt: 'true', bind: a.b}",
+    ]);
+    let tls = one_of(&[
+        "",
+        ", tls: {certFile: a.crt, keyFile: /b.key}",
+        ", tls: {certFile: a, keyFile: b, clientCAFile: 'c: d'}",
+        ", tls: {certFile: a, keyFile: b, clientCAFile: c, clientCertificate: Optional, allowedNames: ['system:x', 'ü', '1']}",
+    ]);
+    (address, verbs, tls).prop_map(|(address, verbs, tls)| format!("{address}{verbs}{tls}"))
 }
 
 /// Fields of a backend that are right, without its name.
 fn backend_fields() -> impl Strategy<Value = String> {
+    let reached = one_of(&[
+        "url: 'http://h.b_c.d:1'",
+        "url: 'http://[::1]:65535', mode: Shadow",
+        "url: 'http://10.0.0.1:80', mode: Disabled",
+        "url: 'https://a:443', tls: {caFile: ca.crt}",
+        "url: 'https://a:443', mode: Enforce, tls: {caFile: ../ca.crt, certFile: c, keyFile: k, serverName: '::1'}",
+    ]);
+    let args =
+        one_of(&["", ", args: {}", r#", args: {a: ["\u0000\u0085\t\"'#: ", "", {b: 1.0, c: -7}], "": ~}"#]);
+    (reached, args, interest(), verbs())
+        .prop_map(|(reached, args, interest, verbs)| format!("{reached}{args}{interest}{verbs}"))
+}
+
+/// `match` or nothing.
+fn interest() -> impl Strategy<Value = String> {
+    let resources = one_of(&[
+        "",
+        "managedResources: [], ",
+        "managedResources: [{name: example.com/gpu}, {name: 1a.b/2, ignoredByScheduler: true}], ",
+    ]);
+    let namespaces = one_of(&[
+        "",
+        "namespaces: [a, 'true', '0'], ",
+        "excludedNamespaces: [], ",
+        "excludedNamespaces: [b], ",
+    ]);
+    let labels = one_of(&["", "matchLabels: {a: '', b.c/D: 'null', e: '1.0'}, ", "matchLabels: {}, "]);
+    let expressions = one_of(&[
+        "",
+        "matchExpressions: [{key: a, operator: In, values: [b, 'false', '']}, {key: '1', operator: Exists}]",
+        "matchExpressions: [{key: a/b, operator: NotIn, values: [c]}, {key: d, operator: DoesNotExist, values: []}]",
+    ]);
+    let fields = (resources, namespaces, labels, expressions).prop_map(
+        |(resources, namespaces, labels, expressions)| {
+            format!(", match: {{{resources}{namespaces}podSelector: {{{labels}{expressions}}}}}")
+        },
+    );
+    prop::option::of(fields).prop_map(Option::unwrap_or_default)
+}
+
+/// The verbs of a backend without `bind`, at least one.
+fn verbs() -> impl Strategy<Value = String> {
     let filter = one_of(&[
-        "filter: {}",
-        "filter: {failurePolicy: Ignore}",
-        "filter: {timeout: 1s, preemptionMayHelp: Honored}",
+        ", filter: {}",
+        ", filter: {failurePolicy: Ignore}",
+        ", filter: {timeout: 1s, preemptionMayHelp: Honored}",
     ]);
     let score = one_of(&[
         "",
         ", score: {}",
         ", score: {normalize: None, weight: 1000000}",
         ", score: {normalize: MinMax, reversed: true, timeout: 7ms}",
-        ", score: {normalize: Range}",
+        ", score: {normalize: Range, failurePolicy: Ignore}",
         ", score: {normalize: Max, reversed: false}",
     ]);
-    let url = one_of(&["http://h.b_c.d:1", "http://[::1]:65535", "http://10.0.0.1:80"]);
-    let args =
-        one_of(&["", ", args: {}", r#", args: {a: ["\u0000\u0085\t\"'#: ", "", {b: 1.0, c: -7}], "": ~}"#]);
-    (filter, score, url, args)
-        .prop_map(|(filter, score, url, args)| format!("url: '{url}', {filter}{score}{args}"))
+    let preempt = one_of(&[
+        "",
+        ", preempt: {}",
+        ", preempt: {timeout: 3ms, failurePolicy: Ignore, addedVictims: Refused}",
+    ]);
+    (filter, score, preempt).prop_map(|(filter, score, preempt)| format!("{filter}{score}{preempt}"))
+}
+
+/// Who binds, and what the first backend has for it.
+fn binder() -> impl Strategy<Value = (&'static str, &'static str)> {
+    prop::sample::select(
+        &[
+            ("", ""),
+            ("binder: None\n", ""),
+            ("binder: BuiltIn\n", ""),
+            ("binder: BuiltIn\n", ", bind: {}"),
+            ("binder: '0'\n", ", bind: {timeout: 9ms, failurePolicy: Next}"),
+        ][..],
+    )
 }
 
 fn right_text() -> impl Strategy<Value = String> {
-    (gateway_fields(), prop::collection::vec(backend_fields(), 1..6)).prop_map(|(gateway, backends)| {
-        let backend = |(position, fields): (usize, &String)| format!("- {{name: '{position}', {fields}}}\n");
+    let backends = prop::collection::vec(backend_fields(), 1..6);
+    (gateway_fields(), binder(), backends).prop_map(|(gateway, (binder, bind), backends)| {
+        let backend = |(position, fields): (usize, &String)| {
+            let bind = if position == 0 { bind } else { "" };
+            format!("- {{name: '{position}', {fields}{bind}}}\n")
+        };
         let backends: String = backends.iter().enumerate().map(backend).collect();
-        format!("{HEADER}{gateway}backends:\n{backends}")
+        format!("{HEADER}{gateway}{binder}backends:\n{backends}")
     })
 }
 
@@ -86,7 +185,13 @@ fn right_text() -> impl Strategy<Value = String> {
 fn reordered(config: &Config) -> Config {
     let order = config.effective_order();
     let backends = order.iter().map(|position| config.backends[*position].clone()).collect();
-    Config { backends, ..config.clone() }
+    let binder = match config.binder {
+        Binder::Backend(at) => {
+            Binder::Backend(order.iter().position(|position| *position == at).expect("an order of all"))
+        }
+        other => other,
+    };
+    Config { backends, binder, ..config.clone() }
 }
 
 proptest! {
@@ -134,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn urls_are_written_as_they_are_read(text in "http://([a-z0-9._-]{1,12}|\\[[0-9a-f:]{2,9}\\]|[0-9.]{1,15}):[0-9]{1,6}") {
+    fn urls_are_written_as_they_are_read(text in "https?://([a-z0-9._-]{1,12}|\\[[0-9a-f:]{2,9}\\]|[0-9.]{1,15}):[0-9]{1,6}") {
         if let Ok(url) = BackendUrl::new(&text) {
             prop_assert_eq!(BackendUrl::new(&url.to_string()), Ok(url));
         }

@@ -1,0 +1,160 @@
+//! Names that Kubernetes has rules for: namespaces, label keys and values, extended resources. A configuration
+//! with one that the apiserver would never let a pod have is a mistake and not a condition that never holds.
+//!
+//! Each function takes a text and says what is wrong with it, as the predicate of a sentence.
+
+use super::mistake::echo;
+
+/// The longest name after the slash, label value and namespace, in bytes.
+const LONGEST_NAME: usize = 63;
+/// The longest part before the slash, in bytes.
+const LONGEST_DOMAIN: usize = 253;
+
+/// What a right namespace looks like.
+pub(super) const NAMESPACE: &str =
+    "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
+/// What a right label key looks like.
+pub(super) const LABEL_KEY: &str = "a label's key such as tier or example.com/tier";
+/// What a right label value looks like.
+pub(super) const LABEL_VALUE: &str =
+    "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends, or \"\"";
+/// What a right extended resource looks like.
+pub(super) const EXTENDED_RESOURCE: &str = "an extended resource such as example.com/gpu";
+
+/// A namespace. Mirrors `IsDNS1123Label` of `k8s.io/apimachinery/pkg/util/validation`.
+pub(super) fn namespace(text: &str) -> Result<String, String> {
+    if is_dns_label(text) && text.len() <= LONGEST_NAME {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{} is not a namespace", echo(text)))
+}
+
+/// The key of a label. Mirrors `IsQualifiedName` of the same package.
+pub(super) fn label_key(text: &str) -> Result<String, String> {
+    if is_qualified_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{} is not a label's key", echo(text)))
+    }
+}
+
+/// The value of a label, which may be empty. Mirrors `IsValidLabelValue` of the same package.
+pub(super) fn label_value(text: &str) -> Result<String, String> {
+    if text.is_empty() || is_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{} is not a label's value", echo(text)))
+}
+
+/// A resource that an extender may manage. Mirrors `validateExtendedResourceName` of kube-scheduler
+/// (`pkg/scheduler/apis/config/validation`).
+pub(super) fn extended_resource(text: &str) -> Result<String, String> {
+    // As in `IsPrefixedNativeResource`: anywhere in the name, not only at its front.
+    if !text.is_empty() && (!text.contains('/') || text.contains("kubernetes.io/")) {
+        return Err(format!("{} is a resource of Kubernetes itself", echo(text)));
+    }
+    // A quota counts it as `requests.NAME`, which has to be a name as well.
+    if text.starts_with("requests.")
+        || !is_qualified_name(text)
+        || !is_qualified_name(&format!("requests.{text}"))
+    {
+        return Err(format!("{} is not a resource", echo(text)));
+    }
+    Ok(text.to_owned())
+}
+
+/// `NAME` or `DOMAIN/NAME`.
+fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((domain, name)) => is_dns_subdomain(domain) && is_name(name),
+        None => is_name(text),
+    }
+}
+
+/// `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+fn is_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    text.len() <= LONGEST_NAME
+        && text.bytes().all(inner)
+        && has_ends(text, |byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= LONGEST_DOMAIN && text.split('.').all(is_dns_label)
+}
+
+/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+fn is_dns_label(text: &str) -> bool {
+    let end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    text.bytes().all(|byte| end(byte) || byte == b'-') && has_ends(text, end)
+}
+
+/// Whether the first and last byte are as they should be; a text without bytes has none.
+fn has_ends(text: &str, right: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|first| right(*first)) && bytes.last().is_some_and(|last| right(*last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks texts that are right, and texts about which `wrong` is said.
+    fn check(rule: fn(&str) -> Result<String, String>, right: &[&str], wrong: &[&str], said: &str) {
+        for text in right {
+            assert_eq!(rule(text), Ok((*text).to_owned()));
+        }
+        for text in wrong {
+            assert_eq!(rule(text), Err(format!("{} is not a {said}", echo(text))));
+        }
+    }
+
+    #[test]
+    fn namespaces() {
+        let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
+        let wrong = ["", "-a", "a-", "A", "a.b", "a_b", "ä", too_long.as_str()];
+        check(namespace, &["kube-system", "0", longest.as_str()], &wrong, "namespace");
+    }
+
+    #[test]
+    fn label_keys() {
+        let (longest, too_long) = (format!("a/{}", "b".repeat(63)), format!("a/{}", "b".repeat(64)));
+        let (wide, too_wide) =
+            (format!("{}/n", vec!["a"; 127].join(".")), format!("{}a/n", vec!["a"; 127].join(".")));
+        let right = ["tier", "a", "A_b.c-D", "example.com/tier", "a-b.c/d", longest.as_str(), wide.as_str()];
+        let wrong = [
+            "",
+            "/",
+            "a/",
+            "/a",
+            "a/b/c",
+            "-a",
+            "a.",
+            "A.b/c",
+            "a..b/c",
+            "a b",
+            too_long.as_str(),
+            too_wide.as_str(),
+        ];
+        check(label_key, &right, &wrong, "label's key");
+    }
+
+    #[test]
+    fn label_values() {
+        let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
+        let wrong = ["-", "a-", ".a", "a/b", "a b", "ü", too_long.as_str()];
+        check(label_value, &["", "a", "A-1_b.c", longest.as_str()], &wrong, "label's value");
+    }
+
+    #[test]
+    fn extended_resources() {
+        let long = format!("{}/n", vec!["a"; 123].join("."));
+        let right = ["example.com/gpu", "a/b", "nvidia.com/mig-1g.5gb"];
+        let wrong = ["", "a/", "/a", "a/b/c", "A.com/b", "requests.example.com/gpu", long.as_str()];
+        check(extended_resource, &right, &wrong, "resource");
+        for text in ["cpu", "hugepages-2Mi", "kubernetes.io/x", "batch.kubernetes.io/x", "mykubernetes.io/x"]
+        {
+            assert_eq!(extended_resource(text), Err(format!("{text:?} is a resource of Kubernetes itself")));
+        }
+    }
+}
