@@ -28,8 +28,9 @@ use self::{assembly::Assembly, background::Background};
 use crate::{
     cluster::table::NodeTable,
     config::Config,
-    door::{self, Door},
+    door::{self, Door, Entrance, Tls},
     observe::{Health, Metrics},
+    pem::PemError,
 };
 
 /// How long the first list of nodes may hold up the start. After that the gateway serves with what it has,
@@ -49,6 +50,9 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
+    /// A file of the extender's TLS cannot be used.
+    #[error("extender.tls.{0}")]
+    Tls(#[from] PemError),
     /// The system refused something that every process needs.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -61,6 +65,7 @@ pub enum ServeError {
 pub fn run(config: Config) -> Result<(), ServeError> {
     // kube's client and ours use the same provider; a second installation finds it in place.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
     let extender = listen("extender.address", config.extender.address)?;
     let observed = listen("metrics.address", config.metrics.address)?;
     let metrics = Arc::new(Metrics::new());
@@ -77,11 +82,12 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     };
     let failed = background.start()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(calls(&config, Parts { extender, assembly, metrics, health, failed }))
+    runtime.block_on(calls(&config, Parts { extender, tls, assembly, metrics, health, failed }))
 }
 
 struct Parts {
     extender: Bound,
+    tls: Option<Arc<Tls>>,
     assembly: Assembly,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
@@ -89,7 +95,7 @@ struct Parts {
 }
 
 async fn calls(config: &Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { extender, mut assembly, metrics, health, mut failed } = parts;
+    let Parts { extender, tls, mut assembly, metrics, health, mut failed } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, config) => served,
         failure = &mut failed => return Err(ended(failure)),
@@ -100,7 +106,7 @@ async fn calls(config: &Config, parts: Parts) -> Result<(), ServeError> {
     let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
     let stop = stopped(&health)?;
     tokio::select! {
-        () = door::serve(listener, door, stop) => Ok(()),
+        () = door::serve(Entrance { listener, tls }, door, stop) => Ok(()),
         failure = &mut failed => Err(ended(failure)),
         panicked = assembly.panicked() => {
             Err(ServeError::Background(format!("the connection to a backend ended with {panicked}")))
