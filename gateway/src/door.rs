@@ -7,9 +7,12 @@
 
 mod answer;
 mod body;
+mod connection;
 mod filter;
+mod patience;
 mod prioritize;
 mod server;
+mod tls;
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
 
@@ -20,10 +23,13 @@ use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-pub use self::server::serve;
 use self::{
     answer::{Log, Refusal, Refused, Reply},
     body::BodyError,
+};
+pub use self::{
+    server::{Entrance, serve},
+    tls::Tls,
 };
 use crate::{config::VerbPaths, decide::Decider, observe::Metrics};
 

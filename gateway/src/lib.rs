@@ -2,7 +2,8 @@
 //!
 //! The way of a call is [`door`] → [`wire`] → [`decide`] (which drives `extender-gateway-core`) →
 //! [`backend`] and back. [`object`] reads Kubernetes objects, [`cluster`] keeps what the gateway knows of
-//! the nodes, [`config`] what the operator said, [`observe`] what can be seen from outside.
+//! the nodes, [`config`] what the operator said, [`observe`] what can be seen from outside. [`pem`] reads the
+//! files that TLS needs on either side.
 
 pub mod backend;
 pub mod cli;
@@ -12,5 +13,6 @@ pub mod decide;
 pub mod door;
 pub mod object;
 pub mod observe;
+pub mod pem;
 pub mod serve;
 pub mod wire;

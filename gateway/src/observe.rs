@@ -3,6 +3,8 @@
 pub mod health;
 pub mod log;
 mod metrics;
+mod seldom;
 
 pub use health::Health;
 pub use metrics::Metrics;
+pub use seldom::Seldom;

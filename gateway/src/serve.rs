@@ -30,8 +30,9 @@ use self::{assembly::Assembly, background::Background, reload::Reload};
 use crate::{
     cluster::table::NodeTable,
     config::Config,
-    door::{self, Door},
+    door::{self, Door, Entrance, Tls},
     observe::{Health, Metrics},
+    pem::PemError,
 };
 
 /// How long the first list of nodes may hold up the start. After that the gateway serves with what it has,
@@ -51,6 +52,9 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
+    /// A file of the extender's TLS cannot be used.
+    #[error("extender.tls.{0}")]
+    Tls(#[from] PemError),
     /// The system refused something that every process needs.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -64,6 +68,7 @@ pub enum ServeError {
 pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
     // kube's client and ours use the same provider; a second installation finds it in place.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
     let extender = listen("extender.address", config.extender.address)?;
     let observed = listen("metrics.address", config.metrics.address)?;
     let metrics = Arc::new(Metrics::new());
@@ -81,12 +86,14 @@ pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
     let failed = background.start()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let file = file.to_owned();
-    runtime.block_on(calls(config, Parts { file, extender, assembly, metrics, health, failed }))
+    let parts = Parts { file, extender, tls, assembly, metrics, health, failed };
+    runtime.block_on(calls(config, parts))
 }
 
 struct Parts {
     file: PathBuf,
     extender: Bound,
+    tls: Option<Arc<Tls>>,
     assembly: Assembly,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
@@ -94,7 +101,7 @@ struct Parts {
 }
 
 async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { file, extender, mut assembly, metrics, health, mut failed } = parts;
+    let Parts { file, extender, tls, mut assembly, metrics, health, mut failed } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, &config) => served,
         failure = &mut failed => return Err(ended(failure)),
@@ -106,7 +113,7 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     let reload = Reload::new(file, config, assembly, Arc::clone(&door))?;
     let stop = stopped(&health)?;
     tokio::select! {
-        () = door::serve(listener, door, stop) => Ok(()),
+        () = door::serve(Entrance { listener, tls }, door, stop) => Ok(()),
         failure = &mut failed => Err(ended(failure)),
         panicked = reload.follow() => {
             Err(ServeError::Background(format!("the connection to a backend ended with {panicked}")))

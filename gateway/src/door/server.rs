@@ -1,44 +1,60 @@
-//! Accepts connections and speaks HTTP/1.1 on them.
+//! Accepts connections, and stops.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
-
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::{GracefulShutdown, Watcher},
-};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    time::sleep,
+use std::{
+    io,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
-use super::Door;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::{net::TcpListener, time::sleep};
 
-/// How long a connection may go without a complete request head. More than the 90 seconds for which
-/// kube-scheduler keeps idle connections: a connection that closes while a request is on its way fails that
-/// request.
-const IDLE: Duration = Duration::from_mins(2);
+use super::{Door, connection::Host, tls::Tls};
+use crate::observe::Seldom;
+
 /// The pause after a failed accept, which is most often a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long calls that are under way may take when the gateway stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Serves until `stop` ends, then finishes the calls that are under way.
-pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: impl Future<Output = ()>) {
-    let connections = GracefulShutdown::new();
-    tokio::pin!(stop);
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, caller)) => {
-                    let connection = connections.watcher();
-                    serve_connection((stream, caller), Arc::clone(&door), connection);
-                }
-                Err(error) => not_accepted(&error).await,
-            },
-            () = &mut stop => break,
-        }
+/// Where calls come in.
+#[derive(Debug)]
+pub struct Entrance {
+    /// Listens.
+    pub listener: TcpListener,
+    /// How TLS is spoken. `None`: it is not.
+    pub tls: Option<Arc<Tls>>,
+}
+
+impl From<TcpListener> for Entrance {
+    /// Without TLS.
+    fn from(listener: TcpListener) -> Self {
+        Self { listener, tls: None }
     }
+}
+
+/// Serves until `stop` ends, then finishes the calls that are under way.
+pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
+    let Entrance { listener, tls } = entrance.into();
+    let followed = tls.clone();
+    let host = Host { door, tls, leaving: AtomicBool::new(false), refused: Seldom::default() };
+    tokio::select! {
+        () = serve_until(listener, Arc::new(host), stop) => {}
+        () = follow(followed) => {}
+    }
+}
+
+/// Keeps the certificates as their files are, for ever.
+async fn follow(tls: Option<Arc<Tls>>) {
+    match tls {
+        Some(tls) => match tls.follow().await {},
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<Output = ()>) {
+    let connections = GracefulShutdown::new();
+    accept(&listener, &host, &connections, stop).await;
     drop(listener);
     tokio::select! {
         () = connections.shutdown() => {}
@@ -46,28 +62,28 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: impl Future<Out
     }
 }
 
+/// Accepts connections until `until` ends.
+async fn accept(
+    listener: &TcpListener,
+    host: &Arc<Host>,
+    connections: &GracefulShutdown,
+    until: impl Future<Output = ()>,
+) {
+    tokio::pin!(until);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => {
+                    tokio::spawn(Arc::clone(host).serve(accepted, connections.watcher()));
+                }
+                Err(error) => not_accepted(&error).await,
+            },
+            () = &mut until => return,
+        }
+    }
+}
+
 async fn not_accepted(error: &io::Error) {
     tracing::warn!("a connection could not be accepted: {error}");
     sleep(PAUSE).await;
-}
-
-fn serve_connection((stream, caller): (TcpStream, SocketAddr), door: Arc<Door>, connection: Watcher) {
-    // Without it a small answer waits for the acknowledgement of an earlier one.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!("TCP_NODELAY could not be set: {error}");
-    }
-    let service = service_fn(move |request| {
-        let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.call(request, caller).await) }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE)
-        .serve_connection(TokioIo::new(stream), service);
-    let served = connection.watch(served);
-    tokio::spawn(async move {
-        if let Err(error) = served.await {
-            tracing::debug!("a connection ended early: {error}");
-        }
-    });
 }

@@ -1,0 +1,46 @@
+//! Lines of the log that strangers can cause are written once a second at most.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// The time between two lines.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Whose turn it is to be written.
+#[derive(Debug, Default)]
+pub struct Seldom {
+    /// When the last line was written, and how many were not since.
+    last: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Seldom {
+    /// How many lines were not written since the last one; `None` when this one is not to be written either.
+    pub fn turn(&self) -> Option<u64> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        match &mut *last {
+            Some((said, unsaid)) if now.duration_since(*said) < PAUSE => {
+                *unsaid += 1;
+                None
+            }
+            last => Some(last.replace((now, 0)).map_or(0, |(_, unsaid)| unsaid)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_line_a_second_and_the_others_are_counted() {
+        let seldom = Seldom::default();
+        assert_eq!([seldom.turn(), seldom.turn(), seldom.turn()], [Some(0), None, None]);
+        tokio::time::advance(PAUSE).await;
+        assert_eq!([seldom.turn(), seldom.turn()], [Some(2), None]);
+    }
+}

@@ -1,0 +1,158 @@
+//! Certificates and keys, as they stand in PEM files.
+//!
+//! A file is read whole before anything is made of it, so that what is in use can be compared with what is
+//! there now.
+
+use std::{fmt, fs, path::Path, path::PathBuf};
+
+use rustls::{
+    RootCertStore,
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
+};
+
+use crate::config::KeyPair;
+
+/// Why a file of the configuration cannot be used for TLS.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {}: {problem}", path.display())]
+pub struct PemError {
+    /// The field that names the file.
+    pub field: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+/// A file that was read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PemFile {
+    field: &'static str,
+    path: PathBuf,
+    content: Vec<u8>,
+}
+
+/// A certificate chain and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityFiles {
+    chain: PemFile,
+    key: PemFile,
+}
+
+impl PemFile {
+    /// Reads the file that `field` names; blocks while it does.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(field: &'static str, path: &Path) -> Result<Self, PemError> {
+        let path = path.to_owned();
+        match fs::read(&path) {
+            Ok(content) => Ok(Self { field, path, content }),
+            Err(error) => Err(PemError { field, path, problem: format!("cannot be read: {error}") }),
+        }
+    }
+
+    /// The authorities in the file, at least one.
+    ///
+    /// # Errors
+    /// The file has none, or one that cannot be read.
+    pub fn authorities(&self) -> Result<RootCertStore, PemError> {
+        let mut store = RootCertStore::empty();
+        for certificate in self.certificates()? {
+            store.add(certificate).map_err(|error| self.wrong(format!("not an authority: {error}")))?;
+        }
+        Ok(store)
+    }
+
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, PemError> {
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.content).collect();
+        match certificates {
+            Ok(none) if none.is_empty() => {
+                Err(self.wrong("has no certificate; it has to begin with -----BEGIN CERTIFICATE-----"))
+            }
+            Ok(certificates) => Ok(certificates),
+            Err(error) => Err(self.wrong(format!("is not PEM: {error}"))),
+        }
+    }
+
+    fn key(&self) -> Result<PrivateKeyDer<'static>, PemError> {
+        PrivateKeyDer::from_pem_slice(&self.content).map_err(|error| match error {
+            pem::Error::NoItemsFound => {
+                self.wrong("has no key; it has to begin with -----BEGIN PRIVATE KEY-----")
+            }
+            error => self.wrong(format!("is not PEM: {error}")),
+        })
+    }
+
+    fn wrong(&self, problem: impl Into<String>) -> PemError {
+        PemError { field: self.field, path: self.path.clone(), problem: problem.into() }
+    }
+}
+
+impl IdentityFiles {
+    /// Reads both files; blocks while it does.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn read(pair: &KeyPair) -> Result<Self, PemError> {
+        let chain = PemFile::read("certFile", &pair.cert_file)?;
+        Ok(Self { chain, key: PemFile::read("keyFile", &pair.key_file)? })
+    }
+
+    /// What `build` makes of the chain and the key.
+    ///
+    /// # Errors
+    /// One of the files is malformed, or the key is not the certificate's.
+    pub fn build<T>(
+        &self,
+        build: impl FnOnce(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) -> Result<T, rustls::Error>,
+    ) -> Result<T, PemError> {
+        let built = build(self.chain.certificates()?, self.key.key()?);
+        built.map_err(|error| {
+            self.key.wrong(format!("does not go with {}: {error}", self.chain.path.display()))
+        })
+    }
+}
+
+impl fmt::Debug for PemFile {
+    /// Without the content, which may be a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PemFile")
+            .field("field", &self.field)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(content: &str) -> PemFile {
+        PemFile { field: "caFile", path: "ca.crt".into(), content: content.into() }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_with_its_field() {
+        let garbage = "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n";
+        let wrong = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (content, problem) in [
+            ("", "has no certificate; it has to begin with -----BEGIN CERTIFICATE-----"),
+            (garbage, "is not PEM: base64 decode error: "),
+            (wrong, "not an authority: invalid peer certificate: "),
+        ] {
+            let said = file(content).authorities().unwrap_err().to_string();
+            assert!(said.starts_with(&format!("caFile: ca.crt: {problem}")), "{said}");
+        }
+        let said = PemFile::read("keyFile", Path::new("/nowhere/tls.key")).unwrap_err().to_string();
+        assert_eq!(said, "keyFile: /nowhere/tls.key: cannot be read: No such file or directory (os error 2)");
+    }
+
+    #[test]
+    fn a_key_never_gets_into_a_log() {
+        assert!(!format!("{:?}", file("secret")).contains("secret"));
+    }
+}
