@@ -111,11 +111,7 @@ impl Chain {
 }
 
 /// What an answer leaves of the candidates.
-fn applied(
-    asked: &[Candidate],
-    kept: Vec<Kept>,
-    terms: Terms<'_>,
-) -> Result<Vec<Candidate>, BackendFailure> {
+fn applied(asked: &[Candidate], kept: Vec<Kept>, terms: Terms<'_>) -> Result<Vec<Candidate>, BackendFailure> {
     let mut left: Vec<Option<Candidate>> = vec![None; asked.len()];
     for kept in kept {
         let at = kept.position;
@@ -145,11 +141,7 @@ fn with_victims(candidate: Candidate) -> Result<Candidate, BackendFailure> {
     Ok(candidate)
 }
 
-fn candidate_left(
-    candidate: &Candidate,
-    kept: Kept,
-    added: Added<'_>,
-) -> Result<Candidate, BackendFailure> {
+fn candidate_left(candidate: &Candidate, kept: Kept, added: Added<'_>) -> Result<Candidate, BackendFailure> {
     let mut victims = victims_left(candidate, &kept)?;
     for uid in kept.added {
         let Added::Checked(check) = added else {

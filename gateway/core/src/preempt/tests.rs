@@ -115,7 +115,8 @@ fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
 }
 
 fn answer() -> impl Strategy<Value = Result<Vec<Kept>, BackendFailure>> {
-    let added = prop_oneof![9 => Just(vec![]), 1 => Just(vec!["0-0".to_owned()]), 1 => Just(vec!["x".to_owned()])];
+    let added =
+        prop_oneof![9 => Just(vec![]), 1 => Just(vec!["0-0".to_owned()]), 1 => Just(vec!["x".to_owned()])];
     let kept = (0_u32..5, prop::collection::vec(0_u32..4, 0..4), added);
     let kept = kept.prop_map(|(position, victims, added)| Kept { position, victims, added });
     let failure = BackendFailure::new(FailureKind::Status, "no");
