@@ -9,6 +9,7 @@ mod case;
 mod error;
 mod failures;
 mod filter;
+mod preempt;
 mod prioritize;
 
 use std::{
@@ -23,7 +24,7 @@ use std::{
 use tokio::time::Instant;
 
 use self::failures::Failures;
-pub use self::{error::CallError, filter::Filtered};
+pub use self::{error::CallError, filter::Filtered, preempt::PreemptCall};
 use crate::{
     backend::{Backend, info::Known},
     config::{self, Mode, Reasons, Timeouts},

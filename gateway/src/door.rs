@@ -8,6 +8,7 @@
 mod answer;
 mod body;
 mod filter;
+mod preempt;
 mod prioritize;
 mod server;
 
@@ -130,7 +131,8 @@ impl Served {
         let decided = match verb {
             Verb::Filter => filter::answer(&self.decider, body, began).await,
             Verb::Prioritize => prioritize::answer(&self.decider, body, began).await,
-            Verb::Preempt | Verb::Bind => return Err(Refusal::unsupported(verb)),
+            Verb::Preempt => preempt::answer(&self.decider, body, began).await,
+            Verb::Bind => return Err(Refusal::unsupported(verb)),
         };
         decided.map_err(Refusal::from)
     }

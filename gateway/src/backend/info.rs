@@ -11,7 +11,10 @@ use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scop
 
 use super::row::RowView;
 use crate::{
-    cluster::table::{NodeTable, ViewId},
+    cluster::{
+        pods::PodTable,
+        table::{NodeTable, ViewId},
+    },
     config::{NodeSource, Normalize, ScoreSettings},
     object::annotations::AnnotationPrefixes,
 };
@@ -95,6 +98,8 @@ pub struct Known {
     pub source: NodeSource,
     /// What a watch or a file fills.
     pub table: Option<Arc<NodeTable>>,
+    /// What a watch of pods fills; `None` where pods are not watched.
+    pub pods: Option<Arc<PodTable>>,
 }
 
 impl Info {

@@ -1,7 +1,7 @@
 //! Decides a filter call.
 
 use extender_gateway_core::{
-    BackendFailure, FailurePolicy,
+    BackendFailure,
     filter::{Again, Ask, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-use super::{Call, CallError, Decider, case::Case, case::Views, failures::Consequence};
+use super::{Call, CallError, Decider, case::Case, case::Views};
 use crate::{
     backend::{Backend, link::Link, question::Question},
     config::{FilterSettings, ReasonPrefix},
@@ -79,7 +79,7 @@ impl Decider {
             let (seat, answer) = answered.expect("while there is no verdict somebody is being asked");
             if let Err(failure) = &answer {
                 let participant = &participants[seat];
-                let outcome = (call, consequence(participant.settings.failure_policy));
+                let outcome = (call.pod, participant.settings.failure_policy.into());
                 self.failures.record(participant.backend, "filter", failure, outcome);
             }
             let again = participants[seat].again(deadline);
@@ -174,12 +174,5 @@ impl Participant<'_> {
         let question = Question { call: &case.id, pod: case.pod(*views), nodes: &nodes };
         let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
         (ask.seat, self.backend.filter(link, question, within).await)
-    }
-}
-
-fn consequence(policy: FailurePolicy) -> Consequence {
-    match policy {
-        FailurePolicy::Fail => Consequence::FailsTheCall,
-        FailurePolicy::Ignore => Consequence::LeftOut,
     }
 }

@@ -49,7 +49,7 @@ impl Decider {
                         participant.backend,
                         "score",
                         &failure,
-                        (call, Consequence::LeftOut),
+                        (call.pod, Consequence::LeftOut),
                     );
                 }
             }

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::Weight;
 
 fn known(source: NodeSource) -> Known {
-    Known { source, table: None }
+    Known { source, table: None, pods: None }
 }
 
 fn verb(verb: Verb) -> VerbInfo {
