@@ -10,13 +10,14 @@ pub mod connections;
 pub mod grpc;
 pub mod info;
 pub mod link;
+pub mod preempt;
 pub mod question;
 pub mod row;
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
+use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal, preempt::Kept};
 use http::Uri;
 
 use answer::Answered;
@@ -71,6 +72,20 @@ impl Backend {
         Ok(self.current(link, answer::score(answer, question.nodes.count)?))
     }
 
+    /// Asks which of these candidates and victims stay. Positions are not checked yet.
+    pub async fn preempt(
+        &self,
+        link: &Link,
+        question: preempt::Question<'_>,
+        within: Duration,
+    ) -> Result<Vec<Kept>, BackendFailure> {
+        let count = question.nodes.count;
+        let pieces = question.pieces(&link.head, link.info.most_request_bytes)?;
+        let limits = Limits { within, answer: grpc::largest_answer(count) };
+        let answer = self.exchange(link, &link.paths.preempt, pieces, limits).await?;
+        Ok(self.current(link, preempt::answer(answer, count)?))
+    }
+
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake
     /// is repeated soon.
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
@@ -89,6 +104,16 @@ impl Backend {
     ) -> Result<Bytes, BackendFailure> {
         let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
+        self.exchange(link, path, pieces, limits).await
+    }
+
+    async fn exchange(
+        &self,
+        link: &Link,
+        path: &Uri,
+        pieces: impl IntoIterator<Item = Bytes>,
+        limits: Limits,
+    ) -> Result<Bytes, BackendFailure> {
         let answer = grpc::unary(&link.connection, path, pieces, limits).await;
         if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.

@@ -10,6 +10,7 @@ mod case;
 mod error;
 mod failures;
 mod filter;
+mod preempt;
 mod prioritize;
 mod shadow;
 
@@ -25,7 +26,7 @@ use std::{
 use tokio::time::Instant;
 
 use self::failures::Failures;
-pub use self::{attempts::Attempts, error::CallError, filter::Filtered};
+pub use self::{attempts::Attempts, error::CallError, filter::Filtered, preempt::PreemptCall};
 use crate::{
     backend::{Backend, info::Known},
     config::{self, Mode, Reasons, Timeouts},

@@ -10,6 +10,7 @@ mod body;
 mod connection;
 mod filter;
 mod patience;
+mod preempt;
 mod prioritize;
 mod server;
 mod tls;
@@ -136,7 +137,8 @@ impl Served {
         let decided = match verb {
             Verb::Filter => filter::answer(&self.decider, body, began).await,
             Verb::Prioritize => prioritize::answer(&self.decider, body, began).await,
-            Verb::Preempt | Verb::Bind => return Err(Refusal::unsupported(verb)),
+            Verb::Preempt => preempt::answer(&self.decider, body, began).await,
+            Verb::Bind => return Err(Refusal::unsupported(verb)),
         };
         decided.map_err(Refusal::from)
     }

@@ -2,15 +2,17 @@
 //!
 //! Requests are sliced, not decoded: where the pod, the names and the node objects begin and end in the
 //! body is all that is needed to hand them on, and replies are spliced out of the same bytes. The types
-//! mirrored are `ExtenderArgs`, `ExtenderFilterResult` and `HostPriorityList` of
-//! `k8s.io/kube-scheduler/extender/v1`.
+//! mirrored are `ExtenderArgs`, `ExtenderFilterResult`, `HostPriorityList`, `ExtenderPreemptionArgs` and
+//! `ExtenderPreemptionResult` of `k8s.io/kube-scheduler/extender/v1`.
 
 pub mod json;
 pub mod names;
+pub mod preempt;
 pub mod reply;
 pub mod request;
 
 pub use names::Names;
+pub use preempt::PreemptRequest;
 pub use request::{Offer, Request};
 
 use std::fmt;

@@ -10,6 +10,7 @@ pub mod failure;
 pub mod filter;
 pub mod interest;
 pub mod order;
+pub mod preempt;
 pub mod reason;
 pub mod score;
 

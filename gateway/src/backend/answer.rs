@@ -51,12 +51,12 @@ pub fn score(message: Bytes, count: u32) -> Result<Answered<Vec<i32>>, BackendFa
     Ok(Answered { value, revision })
 }
 
-fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
+pub(super) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
     M::decode(message).map_err(|error| malformed(format!("the answer cannot be decoded ({error})")))
 }
 
 /// Checks that the nodes were really looked at; returns the revision.
-fn evaluated(result: Option<api::Result>, count: u32) -> Result<String, BackendFailure> {
+pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<String, BackendFailure> {
     let api::Result { evaluated, miss, revision } =
         result.ok_or_else(|| malformed("the answer has no result".to_owned()))?;
     if miss != api::Miss::Unspecified as i32 {

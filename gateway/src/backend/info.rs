@@ -11,7 +11,10 @@ use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scop
 
 use super::row::RowView;
 use crate::{
-    cluster::table::{NodeTable, ViewId},
+    cluster::{
+        pods::PodTable,
+        table::{NodeTable, ViewId},
+    },
     config::{NodeSource, Normalize, ScoreSettings},
     object::annotations::AnnotationPrefixes,
 };
@@ -39,6 +42,8 @@ pub struct Info {
     pub filter: Result<FilterPlan, BackendFailure>,
     /// How it scores.
     pub score: Result<ScorePlan, BackendFailure>,
+    /// How it says who may be evicted.
+    pub preempt: Result<PreemptPlan, BackendFailure>,
 }
 
 /// What a backend wants to know about pods. Equal views share their encoding.
@@ -83,13 +88,22 @@ pub struct ScorePlan {
     pub side_effects: bool,
 }
 
-/// What the gateway can tell backends about nodes.
+/// How a backend says who may be evicted. It is always asked in turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreemptPlan {
+    /// About nodes.
+    pub nodes: NodesView,
+}
+
+/// What the gateway can tell backends about nodes and pods.
 #[derive(Debug, Clone)]
 pub struct Known {
     /// Where the configuration says that it comes from.
     pub source: NodeSource,
     /// What a watch or a file fills.
     pub table: Option<Arc<NodeTable>>,
+    /// What a watch of pods fills; `None` where pods are not watched.
+    pub pods: Option<Arc<PodTable>>,
 }
 
 impl Info {
@@ -98,9 +112,11 @@ impl Info {
         let reader = Reader { response: &response, known };
         let filter = reader.filter();
         let score = reader.score(scoring);
+        let preempt = reader.preempt();
         Self {
             filter,
             score,
+            preempt,
             pod: PodView { annotations: prefixes(&response), raw: response.pod_raw },
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
@@ -116,14 +132,16 @@ impl Info {
     pub fn columns(&self) -> impl Iterator<Item = ViewId> {
         let filter = self.filter.as_ref().ok().and_then(|plan| plan.nodes.column);
         let score = self.score.as_ref().ok().and_then(|plan| plan.nodes.column);
-        filter.into_iter().chain(score)
+        let preempt = self.preempt.as_ref().ok().and_then(|plan| plan.nodes.column);
+        filter.into_iter().chain(score).chain(preempt)
     }
 
     /// The sentences of the verbs that cannot be used, whether the configuration wants them or not.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &BackendFailure)> {
         let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));
         let score = self.score.as_ref().err().map(|failure| ("score", failure));
-        filter.into_iter().chain(score)
+        let preempt = self.preempt.as_ref().err().map(|failure| ("preempt", failure));
+        filter.into_iter().chain(score).chain(preempt)
     }
 }
 
@@ -154,6 +172,17 @@ impl Reader<'_> {
             normalization: normalization(verb, range, settings)?,
             side_effects: verb.side_effects,
         })
+    }
+
+    fn preempt(&self) -> Result<PreemptPlan, BackendFailure> {
+        let nodes = self.nodes(self.verb(Verb::Preempt, "preempt")?)?;
+        if nodes.rows != RowView::Name && nodes.column.is_none() {
+            return Err(unsuitable(
+                "wants facts about nodes, and preempt calls bring none; use nodes.source Watch or File"
+                    .to_owned(),
+            ));
+        }
+        Ok(PreemptPlan { nodes })
     }
 
     /// What the backend declares about a verb, if it can be used at all.

@@ -65,6 +65,8 @@ pub struct Paths {
     pub filter: Uri,
     /// Of Score.
     pub score: Uri,
+    /// Of Preempt.
+    pub preempt: Uri,
 }
 
 impl Paths {
@@ -77,7 +79,7 @@ impl Paths {
                 .build()
                 .expect("the authority was checked with the configuration")
         };
-        Self { info: path("GetInfo"), filter: path("Filter"), score: path("Score") }
+        Self { info: path("GetInfo"), filter: path("Filter"), score: path("Score"), preempt: path("Preempt") }
     }
 }
 
@@ -212,6 +214,7 @@ fn announce(task: &Task, info: &Info) {
     for (verb, failure) in info.refusals() {
         let wanted = match verb {
             "filter" => task.settings.filter.is_some(),
+            "preempt" => task.settings.preempt.is_some(),
             _ => task.settings.score.is_some(),
         };
         if wanted {

@@ -66,33 +66,54 @@ impl Head {
     /// [`FailureKind::Oversize`] when the message has more than `most` bytes, what the backend accepts.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, purpose, pod, nodes } = question;
+        let mut head = self.begin((call, purpose), [pod.len(), nodes.field.len()], most)?;
+        head.put_slice(pod);
+        Ok([head.into(), nodes.field.clone()])
+    }
+
+    /// The gRPC prefix and the `Call` of a request, with room for what is written behind them, of which there
+    /// are `rest` bytes: those written, and those of further pieces.
+    ///
+    /// # Errors
+    /// As for [`Head::pieces`].
+    pub(super) fn begin(
+        &self,
+        (call, purpose): (&str, Purpose),
+        rest: [usize; 2],
+        most: usize,
+    ) -> Result<Vec<u8>, BackendFailure> {
+        let [written, further] = rest;
         let inner = field_len(call.len()) + 2 + self.constant.len();
-        let len = field_len(inner) + pod.len() + nodes.field.len();
+        let len = field_len(inner) + written + further;
         if len > most {
             let detail = format!("the request has {len} bytes, the backend accepts {most}");
             return Err(BackendFailure::new(FailureKind::Oversize, detail));
         }
-        let mut head = Vec::with_capacity(grpc::PREFIX + field_len(inner) + pod.len());
+        let mut head = Vec::with_capacity(grpc::PREFIX + field_len(inner) + written);
         grpc::put_prefix(len, &mut head)?;
         put_head(CALL, inner, &mut head);
         put_bytes(ID, call.as_bytes(), &mut head);
         put_number(PURPOSE, u64::from((purpose as i32).cast_unsigned()), &mut head);
         head.put_slice(&self.constant);
-        head.put_slice(pod);
-        Ok([head.into(), nodes.field.clone()])
+        Ok(head)
     }
 }
 
 /// A pod as a field of a request. `json` is what `pod` was read from.
 pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
-    let pod = Pod {
-        identity: Some(pod.identity()),
-        facts: Some(pod.facts(&view.annotations)),
-        raw_json: if view.raw { json.clone() } else { Bytes::new() },
-    };
+    let pod = pod_message(pod, view, json);
     let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
     prost::encoding::message::encode(POD, &pod, &mut field);
     field.into()
+}
+
+/// A pod as backends are told about it. `json` is what `pod` was read from.
+pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
+    Pod {
+        identity: Some(pod.identity()),
+        facts: Some(pod.facts(&view.annotations)),
+        raw_json: if view.raw { json.clone() } else { Bytes::new() },
+    }
 }
 
 /// Nodes as a field of a request.
@@ -101,6 +122,13 @@ pub struct Nodes {
     field: Bytes,
     /// How many there are.
     pub count: u32,
+}
+
+impl Nodes {
+    /// The field, key and length included.
+    pub(super) fn encoded(&self) -> &Bytes {
+        &self.field
+    }
 }
 
 /// Rows of nodes, one after the other, as [`super::row`] writes them. They are written behind some free

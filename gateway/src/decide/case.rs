@@ -23,7 +23,7 @@ use crate::{
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A guess of a row's size, for the first reservation of memory.
-const ROW_GUESS: usize = 64;
+pub(super) const ROW_GUESS: usize = 64;
 
 /// The pod and the nodes of a call, in the views that were asked for so far.
 #[derive(Debug)]
@@ -221,7 +221,7 @@ fn no_facts() -> BackendFailure {
 }
 
 /// Until when a call waits for unknown nodes: the backends need time, too.
-fn patience(now: Instant, began: Instant, budget: Duration) -> Instant {
+pub(super) fn patience(now: Instant, began: Instant, budget: Duration) -> Instant {
     (now + GRACE).min(began + budget / 2)
 }
 

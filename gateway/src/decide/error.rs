@@ -48,6 +48,11 @@ impl CallError {
         Self::Request(format!("Pod: {error}"))
     }
 
+    /// A victim of the request cannot be read.
+    pub fn victim(uid: &str, error: &ObjectError) -> Self {
+        Self::Request(format!("victim {uid}: {error}"))
+    }
+
     /// A node object of the request cannot be read.
     pub fn node(name: &str, error: &ObjectError) -> Self {
         Self::Request(format!("node {name}: {error}"))

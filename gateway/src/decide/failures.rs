@@ -6,11 +6,10 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, FailurePolicy};
 use tokio::time::Instant;
 
-use super::Call;
-use crate::{backend::Backend, observe::Metrics};
+use crate::{backend::Backend, object::pod::ObjectPod, observe::Metrics};
 
 /// A backend that is down fails hundreds of calls a second; its log lines must not drown the others'.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -35,6 +34,15 @@ pub(super) enum Consequence {
     LeftOut,
 }
 
+impl From<FailurePolicy> for Consequence {
+    fn from(policy: FailurePolicy) -> Self {
+        match policy {
+            FailurePolicy::Fail => Self::FailsTheCall,
+            FailurePolicy::Ignore => Self::LeftOut,
+        }
+    }
+}
+
 impl Failures {
     /// None yet.
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
@@ -47,7 +55,7 @@ impl Failures {
         backend: &Backend,
         verb: &'static str,
         failure: &BackendFailure,
-        (call, consequence): (Call<'_>, Consequence),
+        (pod, consequence): (&ObjectPod<'_>, Consequence),
     ) {
         let name = backend.settings.name.as_str();
         self.metrics.backend_failed(name, verb, failure.kind);
@@ -61,8 +69,8 @@ impl Failures {
             verb,
             kind = failure.kind.as_str(),
             policy = then,
-            pod = call.pod.name(),
-            namespace = call.pod.namespace(),
+            pod = pod.name(),
+            namespace = pod.namespace(),
             similar = unsaid,
             "backend failed: {failure}"
         );

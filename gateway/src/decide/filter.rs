@@ -1,7 +1,7 @@
 //! Decides a filter call.
 
 use extender_gateway_core::{
-    BackendFailure, FailurePolicy,
+    BackendFailure,
     filter::{Again, Ask, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-use super::{Call, CallError, Decider, attempts::Pace, case::Case, case::Views, failures::Consequence};
+use super::{Call, CallError, Decider, attempts::Pace, case::Case, case::Views};
 use crate::{
     backend::{Backend, link::Link, question::Question},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
@@ -86,7 +86,7 @@ impl Decider {
             let (seat, answer) = answered.expect("while there is no verdict somebody is being asked");
             if let Err(failure) = &answer {
                 let participant = &participants[seat];
-                let outcome = (call, consequence(participant.settings.failure_policy));
+                let outcome = (call.pod, participant.settings.failure_policy.into());
                 self.failures.record(participant.backend, "filter", failure, outcome);
             }
             let again = participants[seat].again(deadline);
@@ -229,12 +229,5 @@ impl Participant<'_> {
             Question { call: &case.id, purpose: Purpose::Decide, pod: case.pod(*views), nodes: &nodes };
         let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
         (ask.seat, self.backend.filter(link, question, within).await)
-    }
-}
-
-fn consequence(policy: FailurePolicy) -> Consequence {
-    match policy {
-        FailurePolicy::Fail => Consequence::FailsTheCall,
-        FailurePolicy::Ignore => Consequence::LeftOut,
     }
 }

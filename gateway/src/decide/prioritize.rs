@@ -50,7 +50,7 @@ impl Decider {
                         participant.backend,
                         "score",
                         &failure,
-                        (call, Consequence::LeftOut),
+                        (call.pod, Consequence::LeftOut),
                     );
                 }
             }

@@ -56,7 +56,8 @@ impl Refusal {
 
     /// Nothing is served at this path.
     pub(super) fn path(path: &str) -> Self {
-        let text = format!("extender-gateway: no verb at {path}; a path ends with /filter or /prioritize");
+        let text =
+            format!("extender-gateway: no verb at {path}; a path ends with /filter, /prioritize or /preempt");
         Self::new(StatusCode::NOT_FOUND, "path", text)
     }
 

@@ -53,6 +53,8 @@ struct Spec<'a> {
     volumes: List<Volume<'a>>,
     #[serde(borrow)]
     scheduler_name: Text<'a>,
+    #[serde(borrow)]
+    node_name: Text<'a>,
 }
 
 /// Mirrors `corev1.Toleration`. Operators are handed on as they are: clusters gain new ones.
@@ -90,6 +92,16 @@ impl ObjectPod<'_> {
     /// `metadata.uid`; empty when the pod has none.
     pub fn uid(&self) -> &str {
         &self.metadata.uid
+    }
+
+    /// `spec.nodeName`; empty while the pod is on no node.
+    pub fn node_name(&self) -> &str {
+        &self.spec.node_name
+    }
+
+    /// `spec.priority`; 0 when the pod has none, as kube-scheduler takes it.
+    pub fn priority(&self) -> i32 {
+        self.spec.priority
     }
 
     /// `metadata.labels`, in the order of the text.

@@ -6,8 +6,8 @@ use tokio::{task::JoinError, time::timeout};
 
 use crate::{
     backend::{connections::Connections, info::Known},
-    cluster::table::NodeTable,
-    config::{Config, NodeSource},
+    cluster::{pods::PodTable, table::NodeTable},
+    config::{Config, NodeSource, PodSource},
     decide::{Attempts, Decider, Terms},
     door::Served,
     observe::Metrics,
@@ -17,7 +17,7 @@ use crate::{
 /// decided with what is there.
 const START: Duration = Duration::from_secs(10);
 
-/// What outlives a configuration: connections, the node table, metrics.
+/// What outlives a configuration: connections, the tables, metrics.
 #[derive(Debug)]
 pub struct Assembly {
     known: Known,
@@ -36,7 +36,8 @@ impl Assembly {
             NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
             NodeSource::Request | NodeSource::NamesOnly => None,
         };
-        let known = Known { source: config.nodes.clone(), table };
+        let pods = (config.pods == PodSource::Watch).then(|| Arc::new(PodTable::new()));
+        let known = Known { source: config.nodes.clone(), table, pods };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
             connections: Connections::new(known.clone(), gateway),
@@ -50,6 +51,11 @@ impl Assembly {
     /// The node table; `None` where nodes come with the calls or not at all.
     pub fn table(&self) -> Option<Arc<NodeTable>> {
         self.known.table.clone()
+    }
+
+    /// The pod table; `None` where pods are not watched.
+    pub fn pods(&self) -> Option<Arc<PodTable>> {
+        self.known.pods.clone()
     }
 
     /// What calls are answered with under this configuration. Waits, not for ever, until each of its backends

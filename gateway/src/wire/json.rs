@@ -156,6 +156,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The whole number that stands here; `None` when something else does.
+    pub fn number(&self, range: Range<usize>) -> Option<i64> {
+        serde_json::from_slice(self.text.get(range)?).ok()
+    }
+
     fn place_in_32_bits(&self) -> Result<u32, WireError> {
         u32::try_from(self.at).map_err(|_| WireError::at(self.at, "the text is too long"))
     }

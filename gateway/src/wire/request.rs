@@ -114,14 +114,14 @@ impl Fields {
     }
 }
 
-fn optional<T>(
+pub(super) fn optional<T>(
     cursor: &mut Cursor<'_>,
     read: fn(&mut Cursor<'_>) -> Result<T, WireError>,
 ) -> Result<Option<T>, WireError> {
     if cursor.take_null() { Ok(None) } else { read(cursor).map(Some) }
 }
 
-fn pod(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireError> {
+pub(super) fn pod(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireError> {
     match cursor.peek() {
         Some(b'{') => cursor.value(),
         _ => Err(WireError::at(cursor.place(), "the Pod is not an object")),

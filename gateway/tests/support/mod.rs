@@ -9,7 +9,7 @@ use std::{path::Path, sync::Arc};
 
 use arc_swap::ArcSwap;
 use extender_gateway::{
-    cluster::table::NodeTable,
+    cluster::{pods::PodTable, table::NodeTable},
     config::Config,
     door::{self, Door},
     observe::Metrics,
@@ -22,6 +22,7 @@ pub(crate) struct Gateway {
     pub(crate) address: std::net::SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) table: Arc<NodeTable>,
+    pub(crate) pods: Option<Arc<PodTable>>,
 }
 
 impl Gateway {
@@ -37,13 +38,14 @@ impl Gateway {
         let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&metrics));
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
+        let pods = assembly.pods();
         let served = assembly.serve(&config).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics: Arc::clone(&metrics) });
         tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
         tokio::spawn(door::serve(listener, door, std::future::pending()));
-        Self { address, metrics, table }
+        Self { address, metrics, table, pods }
     }
 
     /// Posts a body and returns the answer.

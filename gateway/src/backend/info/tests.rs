@@ -2,7 +2,7 @@ use super::*;
 use crate::config::Weight;
 
 fn known(source: NodeSource) -> Known {
-    Known { source, table: None }
+    Known { source, table: None, pods: None }
 }
 
 fn verb(verb: Verb) -> VerbInfo {
@@ -124,5 +124,31 @@ fn the_operator_may_override_how_scores_are_normalised() {
         let info = Info::read(response(vec![score]), Some(&settings), &known(NodeSource::Request));
         let read = info.score.map(|plan| plan.normalization).map_err(|failure| failure.detail);
         assert_eq!(read, expected.map_err(str::to_owned), "{declared:?}");
+    }
+}
+
+#[test]
+fn preempt_calls_bring_no_nodes() {
+    let table = || Some(Arc::new(NodeTable::new()));
+    let preempt = |view: NodeView| VerbInfo { node_view: view as i32, ..verb(Verb::Preempt) };
+    let facts = "wants facts about nodes, and preempt calls bring none; use nodes.source Watch or File";
+    for (verbs, known, expected) in [
+        (vec![preempt(NodeView::Name)], known(NodeSource::Request), Ok(RowView::Name)),
+        (vec![preempt(NodeView::Name)], known(NodeSource::NamesOnly), Ok(RowView::Name)),
+        (vec![preempt(NodeView::Facts)], known(NodeSource::Request), Err(facts)),
+        (
+            vec![preempt(NodeView::Facts)],
+            Known { table: table(), ..known(NodeSource::Watch) },
+            Ok(RowView::Facts(AnnotationPrefixes::default())),
+        ),
+        (
+            vec![verb(Verb::Filter)],
+            known(NodeSource::Request),
+            Err("does not serve preempt; leave preempt out of its configuration"),
+        ),
+    ] {
+        let info = Info::read(response(verbs), None, &known);
+        let view = info.preempt.map(|plan| plan.nodes.rows).map_err(|failure| failure.detail);
+        assert_eq!(view, expected.map_err(str::to_owned));
     }
 }

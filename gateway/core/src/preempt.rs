@@ -1,0 +1,188 @@
+//! The chain of one preempt call: each backend is asked about what the earlier ones left.
+//!
+//! A backend keeps candidates and victims, by position, or leaves them out; nothing that it says can bring in
+//! a node, and a pod only where the operator lets it. The reference is `callExtenders` of kube-scheduler
+//! (pkg/scheduler/framework/preemption/preemption.go) with one extender for each backend.
+
+use std::fmt;
+
+use crate::{BackendFailure, FailureKind, FailurePolicy};
+
+/// The evictions that would make room on one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Position of the node in the call.
+    pub node: u32,
+    /// UIDs of the pods that would be evicted, in kube-scheduler's order; at least one.
+    pub victims: Vec<String>,
+    /// How many evictions violate a `PodDisruptionBudget`, as kube-scheduler counted them.
+    pub pdb_violations: i64,
+}
+
+/// One candidate that a backend keeps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Position among the candidates that it was asked about.
+    pub position: u32,
+    /// Positions of the victims that it keeps, in any order.
+    pub victims: Vec<u32>,
+    /// UIDs of victims of its own. They go behind the others.
+    pub added: Vec<String>,
+}
+
+/// Who may be evicted though kube-scheduler did not say so.
+#[derive(Clone, Copy)]
+pub enum Added<'a> {
+    /// Nobody: an answer that names such a pod is malformed.
+    Refused,
+    /// A pod that passes this check, which is given the node's position in the call and the pod's UID and
+    /// says what is wrong with the pod.
+    Checked(&'a dyn Fn(u32, &str) -> Result<(), String>),
+}
+
+impl fmt::Debug for Added<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "Refused",
+            Self::Checked(_) => "Checked",
+        })
+    }
+}
+
+/// What an operator lets a backend do.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// What its failure means.
+    pub policy: FailurePolicy,
+    /// Whether it may name victims of its own.
+    pub added: Added<'a>,
+}
+
+/// What became of a backend's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It counts.
+    Counted,
+    /// There is none that counts, and the backend is left out.
+    Skipped(BackendFailure),
+    /// There is none that counts, and that ends the call.
+    Failed(BackendFailure),
+}
+
+/// The state of one preempt call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    left: Vec<Candidate>,
+}
+
+impl Chain {
+    /// Begins with what kube-scheduler offers.
+    pub fn begin(candidates: Vec<Candidate>) -> Self {
+        Self { left: candidates }
+    }
+
+    /// The candidates that are left, in the call's order. When there is none, nobody else is asked.
+    pub fn left(&self) -> &[Candidate] {
+        &self.left
+    }
+
+    /// The candidates that are left.
+    pub fn into_left(self) -> Vec<Candidate> {
+        self.left
+    }
+
+    /// Takes the answer of a backend that was asked about `asked`, which are some of those left, in order. If
+    /// the answer counts, whatever it does not keep is gone, and so is what it was not asked about.
+    pub fn take(
+        &mut self,
+        asked: &[Candidate],
+        answer: Result<Vec<Kept>, BackendFailure>,
+        terms: Terms<'_>,
+    ) -> Taken {
+        match (answer.and_then(|kept| applied(asked, kept, terms)), terms.policy) {
+            (Ok(left), _) => {
+                self.left = left;
+                Taken::Counted
+            }
+            (Err(failure), FailurePolicy::Fail) => Taken::Failed(failure),
+            (Err(failure), FailurePolicy::Ignore) => Taken::Skipped(failure),
+        }
+    }
+}
+
+/// What an answer leaves of the candidates.
+fn applied(asked: &[Candidate], kept: Vec<Kept>, terms: Terms<'_>) -> Result<Vec<Candidate>, BackendFailure> {
+    let mut left: Vec<Option<Candidate>> = vec![None; asked.len()];
+    for kept in kept {
+        let at = kept.position;
+        let (Some(candidate), Some(place)) = (asked.get(at as usize), left.get_mut(at as usize)) else {
+            let count = asked.len();
+            return Err(malformed(format!(
+                "position {at} is out of range: {count} candidates were asked about"
+            )));
+        };
+        if place.is_some() {
+            return Err(malformed(format!("position {at} is kept twice")));
+        }
+        *place = Some(candidate_left(candidate, kept, terms.added)?);
+    }
+    let left = left.into_iter().flatten();
+    match terms.policy {
+        FailurePolicy::Fail => left.map(with_victims).collect(),
+        FailurePolicy::Ignore => Ok(left.filter(|candidate| !candidate.victims.is_empty()).collect()),
+    }
+}
+
+/// A node without victims: under Ignore it would be dropped instead, as kube-scheduler does it.
+fn with_victims(candidate: Candidate) -> Result<Candidate, BackendFailure> {
+    if candidate.victims.is_empty() {
+        return Err(malformed("a candidate is kept without any victim".to_owned()));
+    }
+    Ok(candidate)
+}
+
+fn candidate_left(candidate: &Candidate, kept: Kept, added: Added<'_>) -> Result<Candidate, BackendFailure> {
+    let mut victims = victims_left(candidate, &kept)?;
+    for uid in kept.added {
+        let Added::Checked(check) = added else {
+            return Err(malformed(format!(
+                "victim {uid} was not offered, and preempt.addedVictims is Refused"
+            )));
+        };
+        if candidate.victims.contains(&uid) || victims.contains(&uid) {
+            return Err(malformed(format!("victim {uid} is added, and is a victim without that")));
+        }
+        check(candidate.node, &uid)
+            .map_err(|wrong| malformed(format!("victim {uid} cannot be added: {wrong}")))?;
+        victims.push(uid);
+    }
+    Ok(Candidate { victims, ..*candidate })
+}
+
+/// The kept ones of the offered victims, in kube-scheduler's order.
+fn victims_left(candidate: &Candidate, kept: &Kept) -> Result<Vec<String>, BackendFailure> {
+    let mut stays = vec![false; candidate.victims.len()];
+    for at in &kept.victims {
+        match stays.get_mut(*at as usize) {
+            None => {
+                let (count, position) = (stays.len(), kept.position);
+                return Err(malformed(format!(
+                    "victim {at} of position {position} is out of range: it has {count} victims"
+                )));
+            }
+            Some(true) => {
+                return Err(malformed(format!("victim {at} of position {} is kept twice", kept.position)));
+            }
+            Some(stays) => *stays = true,
+        }
+    }
+    let victims = candidate.victims.iter().zip(stays);
+    Ok(victims.filter(|(_, stays)| *stays).map(|(uid, _)| uid.clone()).collect())
+}
+
+fn malformed(detail: String) -> BackendFailure {
+    BackendFailure::new(FailureKind::Malformed, detail)
+}
+
+#[cfg(test)]
+mod tests;

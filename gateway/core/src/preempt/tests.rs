@@ -1,0 +1,153 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn candidate(node: u32, victims: &[&str]) -> Candidate {
+    let victims = victims.iter().map(|&uid| uid.to_owned()).collect();
+    Candidate { node, victims, pdb_violations: i64::from(node) + 1 }
+}
+
+fn kept(position: u32, victims: &[u32]) -> Kept {
+    Kept { position, victims: victims.into(), added: Vec::new() }
+}
+
+fn adding(position: u32, victims: &[u32], added: &[&str]) -> Kept {
+    Kept { added: added.iter().map(|&uid| uid.to_owned()).collect(), ..kept(position, victims) }
+}
+
+fn two() -> Vec<Candidate> {
+    vec![candidate(3, &["a", "b"]), candidate(7, &["c"])]
+}
+
+const FAIL: Terms<'_> = Terms { policy: FailurePolicy::Fail, added: Added::Refused };
+const IGNORE: Terms<'_> = Terms { policy: FailurePolicy::Ignore, added: Added::Refused };
+
+/// Lets node 3 take "x" as well.
+fn only_x(node: u32, uid: &str) -> Result<(), String> {
+    if (node, uid) == (3, "x") { Ok(()) } else { Err("it is on another node".to_owned()) }
+}
+
+#[test]
+fn what_is_kept_stays_in_the_order_of_the_call() {
+    let mut chain = Chain::begin(two());
+    let taken = chain.take(&two(), Ok(vec![kept(1, &[0]), kept(0, &[1, 0])]), FAIL);
+    assert_eq!((taken, chain.left()), (Taken::Counted, &two()[..]));
+    chain.take(&two(), Ok(vec![kept(0, &[1])]), FAIL);
+    assert_eq!(chain.left(), [candidate(3, &["b"])]);
+    chain.take(&[candidate(3, &["b"])], Ok(vec![]), FAIL);
+    assert!(chain.left().is_empty());
+}
+
+#[test]
+fn what_a_backend_was_not_asked_about_falls_with_its_answer_and_stays_without_one() {
+    let mut chain = Chain::begin(two());
+    let failure = BackendFailure::new(FailureKind::Late, "late");
+    let taken = chain.take(&two()[1..], Err(failure.clone()), IGNORE);
+    assert_eq!((taken, chain.left()), (Taken::Skipped(failure), &two()[..]));
+    chain.take(&two()[1..], Ok(vec![kept(0, &[0])]), IGNORE);
+    assert_eq!(chain.left(), &two()[1..]);
+}
+
+#[test]
+fn an_answer_that_breaks_the_contract_is_a_failure() {
+    let checked = Added::Checked(&only_x);
+    for (answer, added, detail) in [
+        (vec![kept(2, &[0])], Added::Refused, "position 2 is out of range: 2 candidates were asked about"),
+        (vec![kept(1, &[0]), kept(1, &[0])], Added::Refused, "position 1 is kept twice"),
+        (vec![kept(1, &[1])], Added::Refused, "victim 1 of position 1 is out of range: it has 1 victims"),
+        (vec![kept(0, &[1, 1])], Added::Refused, "victim 1 of position 0 is kept twice"),
+        (
+            vec![adding(0, &[0], &["x"])],
+            Added::Refused,
+            "victim x was not offered, and preempt.addedVictims is Refused",
+        ),
+        (vec![adding(0, &[0], &["y"])], checked, "victim y cannot be added: it is on another node"),
+        (vec![adding(1, &[0], &["x"])], checked, "victim x cannot be added: it is on another node"),
+        (vec![adding(0, &[0], &["x", "x"])], checked, "victim x is added, and is a victim without that"),
+        (vec![adding(0, &[0], &["b"])], checked, "victim b is added, and is a victim without that"),
+    ] {
+        for policy in [FailurePolicy::Fail, FailurePolicy::Ignore] {
+            let mut chain = Chain::begin(two());
+            let taken = chain.take(&two(), Ok(answer.clone()), Terms { policy, added });
+            let failure = BackendFailure::new(FailureKind::Malformed, detail);
+            let expected = match policy {
+                FailurePolicy::Fail => Taken::Failed(failure),
+                FailurePolicy::Ignore => Taken::Skipped(failure),
+            };
+            assert_eq!((taken, chain.left()), (expected, &two()[..]));
+        }
+    }
+}
+
+#[test]
+fn a_node_without_victims_fails_the_backend_or_falls() {
+    let answer = || Ok(vec![kept(0, &[]), kept(1, &[0])]);
+    let mut chain = Chain::begin(two());
+    let Taken::Failed(failure) = chain.take(&two(), answer(), FAIL) else { panic!("a failure") };
+    assert_eq!(failure.detail, "a candidate is kept without any victim");
+    assert_eq!(chain.take(&two(), answer(), IGNORE), Taken::Counted);
+    assert_eq!(chain.left(), &two()[1..]);
+}
+
+#[test]
+fn a_victim_that_passes_the_check_goes_behind_the_others() {
+    let mut chain = Chain::begin(two());
+    let terms = Terms { added: Added::Checked(&only_x), ..FAIL };
+    assert_eq!(chain.take(&two(), Ok(vec![adding(0, &[1], &["x"])]), terms), Taken::Counted);
+    assert_eq!(chain.left(), [candidate(3, &["b", "x"])]);
+    assert_eq!(chain.take(&two(), Ok(vec![adding(0, &[], &["x"])]), terms), Taken::Counted);
+    assert_eq!(chain.left(), [candidate(3, &["x"])]);
+}
+
+fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
+    let candidate = (1_usize..4, 0_i64..3);
+    prop::collection::vec(candidate, 0..5).prop_map(|shapes| {
+        let nodes = (0_u32..).zip(shapes);
+        let uids = |node: u32, count| (0..count).map(|at| format!("{node}-{at}")).collect();
+        nodes
+            .map(|(node, (count, pdb_violations))| Candidate {
+                node,
+                victims: uids(node, count),
+                pdb_violations,
+            })
+            .collect()
+    })
+}
+
+fn answer() -> impl Strategy<Value = Result<Vec<Kept>, BackendFailure>> {
+    let added =
+        prop_oneof![9 => Just(vec![]), 1 => Just(vec!["0-0".to_owned()]), 1 => Just(vec!["x".to_owned()])];
+    let kept = (0_u32..5, prop::collection::vec(0_u32..4, 0..4), added);
+    let kept = kept.prop_map(|(position, victims, added)| Kept { position, victims, added });
+    let failure = BackendFailure::new(FailureKind::Status, "no");
+    prop_oneof![4 => prop::collection::vec(kept, 0..5).prop_map(Ok), 1 => Just(Err(failure))]
+}
+
+/// Whether `part` is `whole` without some of its elements.
+fn is_part<T: PartialEq>(part: &[T], whole: &[T]) -> bool {
+    let mut whole = whole.iter();
+    part.iter().all(|wanted| whole.any(|there| there == wanted))
+}
+
+proptest! {
+    #[test]
+    fn whatever_backends_say_only_a_part_is_left(
+        offered in candidates(),
+        steps in prop::collection::vec((answer(), any::<bool>()), 0..5),
+    ) {
+        let mut chain = Chain::begin(offered.clone());
+        for (answer, fail) in steps {
+            let before = chain.clone();
+            let terms = if fail { FAIL } else { IGNORE };
+            let taken = chain.take(&before.left, answer, terms);
+            prop_assert!(taken == Taken::Counted || chain == before);
+        }
+        let nodes = |candidates: &[Candidate]| candidates.iter().map(|one| one.node).collect::<Vec<_>>();
+        prop_assert!(is_part(&nodes(chain.left()), &nodes(&offered)));
+        for left in chain.left() {
+            let sent = &offered[left.node as usize];
+            prop_assert!(!left.victims.is_empty() && is_part(&left.victims, &sent.victims));
+            prop_assert_eq!(left.pdb_violations, sent.pdb_violations);
+        }
+    }
+}

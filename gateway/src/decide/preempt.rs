@@ -1,0 +1,148 @@
+//! Decides a preempt call: interested backends are asked one after the other, each about what the earlier
+//! ones left.
+//!
+//! A backend that wants facts about nodes is not asked about a node that the table does not know after the
+//! patience for such nodes. Where its answer counts, that node is no candidate any more, under either failure
+//! policy: it could not be told whether the backend would keep it.
+
+mod told;
+
+use std::sync::Arc;
+
+use extender_gateway_core::{
+    BackendFailure,
+    preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
+};
+use tokio::time::Instant;
+
+use self::told::Told;
+use super::{CallError, Decider};
+use crate::{
+    backend::{Backend, link::Link, preempt::Question, question::pod_field},
+    cluster::pods::PodTable,
+    config::{AddedVictims, PreemptSettings},
+    object::pod::ObjectPod,
+    wire::PreemptRequest,
+};
+
+/// A preempt call as the door hands it over.
+#[derive(Debug, Clone, Copy)]
+pub struct PreemptCall<'c> {
+    /// The request.
+    pub request: &'c PreemptRequest,
+    /// Its pod, which needs room.
+    pub pod: &'c ObjectPod<'c>,
+    /// When it came; the decision's budget counts from here.
+    pub began: Instant,
+}
+
+/// What a backend did with a question.
+struct Asked {
+    told: Told,
+    kept: Result<Vec<Kept>, BackendFailure>,
+}
+
+impl Decider {
+    /// The candidates that all backends leave, in the request's order.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn preempt(&self, call: PreemptCall<'_>) -> Result<Vec<Candidate>, CallError> {
+        let id = self.ids.next();
+        let mut chain = Chain::begin(call.request.candidates());
+        let mut unknown = 0;
+        for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
+            if chain.left().is_empty() {
+                break;
+            }
+            unknown += self.step((call, &id), (backend, settings), &mut chain).await?;
+        }
+        if chain.left().is_empty() && unknown > 0 {
+            return Err(CallError::NotYetKnown { nodes: unknown });
+        }
+        Ok(chain.into_left())
+    }
+
+    /// Asks one backend and takes what it says. Returns how many candidates fell because their nodes are not
+    /// known.
+    async fn step(
+        &self,
+        (call, id): (PreemptCall<'_>, &str),
+        (backend, settings): (&Arc<Backend>, &PreemptSettings),
+        chain: &mut Chain,
+    ) -> Result<u32, CallError> {
+        let asked = match self.link(backend) {
+            Ok(link) => self.ask((call, id), (backend, settings, &link), chain.left()).await?,
+            Err(failure) => Asked { told: Told::default(), kept: Err(failure) },
+        };
+        let check = |node, uid: &str| addable(self.known.pods.as_deref(), call, (node, uid));
+        let added = match settings.added_victims {
+            AddedVictims::Refused => Added::Refused,
+            AddedVictims::Allowed => Added::Checked(&check),
+        };
+        let terms = Terms { policy: settings.failure_policy, added };
+        let Asked { told, kept } = asked;
+        let taken = chain.take(&told.candidates, kept, terms);
+        if let Taken::Skipped(failure) | Taken::Failed(failure) = &taken {
+            self.failures.record(backend, "preempt", failure, (call.pod, settings.failure_policy.into()));
+        }
+        match taken {
+            Taken::Counted => {
+                self.metrics.unknown_nodes(u64::from(told.unknown));
+                Ok(told.unknown)
+            }
+            Taken::Skipped(_) => Ok(0),
+            Taken::Failed(failure) => {
+                let name = backend.settings.name.to_string();
+                Err(CallError::Backend { name, verb: "preempt", failure })
+            }
+        }
+    }
+
+    /// The connection to a backend that serves the verb.
+    fn link(&self, backend: &Backend) -> Result<Arc<Link>, BackendFailure> {
+        let link = backend.link()?;
+        match &link.info.preempt {
+            Ok(_) => Ok(link),
+            Err(failure) => Err(failure.clone()),
+        }
+    }
+
+    async fn ask(
+        &self,
+        (call, id): (PreemptCall<'_>, &str),
+        (backend, settings, link): (&Backend, &PreemptSettings, &Link),
+        left: &[Candidate],
+    ) -> Result<Asked, CallError> {
+        let told = self.tell(call, link, left).await?;
+        let Some(nodes) = &told.nodes else {
+            return Ok(Asked { told, kept: Ok(Vec::new()) });
+        };
+        let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
+        let question = Question { call: id, pod: &pod, nodes, candidates: &told.messages };
+        let deadline = call.began + self.timeouts.decision;
+        let within = settings.timeout.min(deadline.duration_since(Instant::now()));
+        let kept = backend.preempt(link, question, within).await;
+        Ok(Asked { told, kept })
+    }
+}
+
+/// What is wrong with a victim that a backend adds. Kube-scheduler checks no more than that the pod is on the
+/// node: it would evict a pod of higher priority, too.
+fn addable(pods: Option<&PodTable>, call: PreemptCall<'_>, (node, uid): (u32, &str)) -> Result<(), String> {
+    let node = call.request.name(node);
+    let Some(victim) = pods.and_then(|pods| pods.get(uid)) else {
+        return Err("the gateway knows no such pod".to_owned());
+    };
+    if victim.node != node {
+        return Err(format!("it is not on node {node}"));
+    }
+    let priority = call.pod.priority();
+    if victim.priority >= priority {
+        return Err(format!("its priority {} is not below the pod's, {priority}", victim.priority));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

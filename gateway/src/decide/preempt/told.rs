@@ -1,0 +1,128 @@
+//! What a backend is told in a preempt call: the nodes that could be told, and who would be evicted there.
+
+use bytes::Bytes;
+use extender_gateway_core::preempt::Candidate;
+use extender_policy_api::v1alpha1 as api;
+use tokio::time::{Instant, timeout_at};
+
+use super::super::{
+    CallError, Decider,
+    case::{ROW_GUESS, patience},
+};
+use super::PreemptCall;
+use crate::{
+    backend::{
+        info::{NodesView, PodView},
+        link::Link,
+        question::{Nodes, Rows, pod_message},
+        row,
+    },
+    cluster::table::{NodeTable, ViewId},
+    object,
+};
+
+/// A question about candidates, in a backend's views.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Those that it is about, in order.
+    pub(super) candidates: Vec<Candidate>,
+    /// Their nodes; `None` when there are none.
+    pub(super) nodes: Option<Nodes>,
+    /// Their victims.
+    pub(super) messages: Vec<api::Candidate>,
+    /// How many there are whose nodes could not be told.
+    pub(super) unknown: u32,
+}
+
+/// The rows of nodes, one after the other; `None` for a node that is not known.
+type Found = Vec<Option<Bytes>>;
+
+impl Decider {
+    /// # Errors
+    /// The request holds a victim that cannot be read.
+    pub(super) async fn tell(
+        &self,
+        call: PreemptCall<'_>,
+        link: &Link,
+        left: &[Candidate],
+    ) -> Result<Told, CallError> {
+        let Ok(plan) = &link.info.preempt else { return Ok(Told::default()) };
+        let found = self.rows(call, &plan.nodes, left).await;
+        let mut rows = Rows::with_capacity(left.len(), ROW_GUESS);
+        let mut told = Told::default();
+        for (candidate, row) in left.iter().zip(found) {
+            let Some(row) = row else {
+                told.unknown += 1;
+                continue;
+            };
+            rows.push(|out| out.extend_from_slice(&row));
+            told.messages.push(self.message(call, &link.info.pod, candidate)?);
+            told.candidates.push(candidate.clone());
+        }
+        told.nodes = (!told.candidates.is_empty()).then(|| rows.finish().all);
+        Ok(told)
+    }
+
+    async fn rows(&self, call: PreemptCall<'_>, view: &NodesView, left: &[Candidate]) -> Found {
+        let names: Vec<&str> = left.iter().map(|candidate| call.request.name(candidate.node)).collect();
+        match (&self.known.table, view.column) {
+            (Some(table), Some(column)) => {
+                let until = patience(Instant::now(), call.began, self.timeouts.decision);
+                wait_for(&names, (table, column), until).await
+            }
+            // A plan without a column wants names alone.
+            _ => names.into_iter().map(by_name).map(Some).collect(),
+        }
+    }
+
+    fn message(
+        &self,
+        call: PreemptCall<'_>,
+        view: &PodView,
+        candidate: &Candidate,
+    ) -> Result<api::Candidate, CallError> {
+        let victim = |uid: &String| {
+            let pod = self.victim(call, view, (candidate.node, uid))?;
+            Ok(api::Victim { uid: uid.clone(), pod })
+        };
+        Ok(api::Candidate {
+            victims: candidate.victims.iter().map(victim).collect::<Result<_, CallError>>()?,
+            pdb_violations: u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// What is known of a victim: from the request, else from the watch of pods.
+    fn victim(
+        &self,
+        call: PreemptCall<'_>,
+        view: &PodView,
+        (node, uid): (u32, &str),
+    ) -> Result<Option<api::Pod>, CallError> {
+        let watched = || Some(self.known.pods.as_ref()?.get(uid)?.json.clone());
+        let Some(json) = call.request.victim(node, uid).or_else(watched) else { return Ok(None) };
+        let pod = object::pod::parse(&json).map_err(|error| CallError::victim(uid, &error))?;
+        Ok(Some(pod_message(&pod, view, &json)))
+    }
+}
+
+fn by_name(name: &str) -> Bytes {
+    let mut row = Vec::with_capacity(ROW_GUESS);
+    row::encode_name(name, &mut row);
+    row.into()
+}
+
+/// Rows of the table; waits a moment for those that are not there.
+async fn wait_for(names: &[&str], from: (&NodeTable, ViewId), until: Instant) -> Found {
+    // Taken first, so that a change between a look and the wait is not missed.
+    let mut changes = from.0.changes();
+    let mut found = look_up(names, from);
+    while found.iter().any(Option::is_none) && timeout_at(until, changes.next()).await.is_ok() {
+        found = look_up(names, from);
+    }
+    found
+}
+
+fn look_up(names: &[&str], (table, column): (&NodeTable, ViewId)) -> Found {
+    let read = table.read();
+    names.iter().map(|name| read.entry(name, column).map(Bytes::copy_from_slice)).collect()
+}

@@ -1,0 +1,274 @@
+//! The body of preempt, `ExtenderPreemptionArgs`, and its reply, `ExtenderPreemptionResult`.
+//!
+//! Candidates come as a map from node name to victims, with full pod objects (`nodeCacheCapable: false`) or
+//! with UIDs alone. Either way the reply is a map to UIDs. It is written from candidates that are part of the
+//! request, and it has no way to hold a null, which would end kube-scheduler's process.
+
+use std::{borrow::Cow, collections::HashSet, ops::Range, str};
+
+use bytes::Bytes;
+use extender_gateway_core::preempt::Candidate;
+use foldhash::{HashMap, HashMapExt};
+
+use super::{
+    WireError,
+    json::{self, Cursor, key_is},
+    reply::Body,
+    request::{optional, pod},
+};
+
+/// A preempt request.
+#[derive(Debug)]
+pub struct PreemptRequest {
+    body: Bytes,
+    pod: Range<usize>,
+    nodes: Vec<Offered>,
+}
+
+/// What kube-scheduler would evict on one node.
+#[derive(Debug)]
+struct Offered {
+    name: String,
+    victims: Vec<Victim>,
+    pdb_violations: i64,
+}
+
+/// A pod that would be evicted.
+#[derive(Debug)]
+struct Victim {
+    uid: String,
+    /// Where the object stands in the body; `None` when the UID alone was sent.
+    object: Option<Range<usize>>,
+}
+
+impl PreemptRequest {
+    /// Slices a body. Keys are treated as in [`super::Request::read`]; of a node that is named twice the last
+    /// counts, as in Go.
+    ///
+    /// # Errors
+    /// The JSON is malformed as far as it is looked at, the pod is missing, not exactly one of
+    /// `NodeNameToVictims` and `NodeNameToMetaVictims` is given, or a node has no victims, a victim has no UID,
+    /// or is there twice.
+    pub fn read(body: Bytes) -> Result<Self, WireError> {
+        let Fields { pod, victims, meta_victims } = Fields::read(&body)?;
+        let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
+        let nodes = match (victims, meta_victims) {
+            (Some(nodes), None) | (None, Some(nodes)) => nodes,
+            (Some(_), Some(_)) => return Err(not_one("both NodeNameToVictims and NodeNameToMetaVictims")),
+            (None, None) => return Err(not_one("neither NodeNameToVictims nor NodeNameToMetaVictims")),
+        };
+        nodes.iter().try_for_each(Offered::check)?;
+        Ok(Self { body, pod, nodes })
+    }
+
+    /// The pod's JSON.
+    pub fn pod(&self) -> Bytes {
+        self.body.slice(self.pod.clone())
+    }
+
+    /// What is offered, in the order of the request. A candidate's node is its position.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        (0..).zip(&self.nodes).map(|(node, offered)| offered.candidate(node)).collect()
+    }
+
+    /// The name of the node at a position.
+    pub fn name(&self, node: u32) -> &str {
+        &self.nodes[node as usize].name
+    }
+
+    /// The JSON of a victim on the node at a position; `None` when its UID alone was sent, or not even that.
+    pub fn victim(&self, node: u32, uid: &str) -> Option<Bytes> {
+        let victims = &self.nodes[node as usize].victims;
+        let victim = victims.iter().find(|victim| victim.uid == uid)?;
+        Some(self.body.slice(victim.object.clone()?))
+    }
+}
+
+impl Offered {
+    fn candidate(&self, node: u32) -> Candidate {
+        let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();
+        Candidate { node, victims, pdb_violations: self.pdb_violations }
+    }
+
+    fn check(&self) -> Result<(), WireError> {
+        if self.victims.is_empty() {
+            return Err(WireError::whole(format!("node {} has no victims", self.name)));
+        }
+        let mut uids = HashSet::new();
+        match self.victims.iter().find(|victim| !uids.insert(&victim.uid)) {
+            Some(twice) => {
+                Err(WireError::whole(format!("node {} has victim {} twice", self.name, twice.uid)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The reply: what is left of the candidates, which are those of this request.
+pub fn preempted(request: &PreemptRequest, left: &[Candidate]) -> Body {
+    let mut out = br#"{"NodeNameToMetaVictims":{"#.to_vec();
+    for (at, candidate) in left.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        json::push_string(&mut out, request.name(candidate.node));
+        push_victims(&mut out, candidate);
+    }
+    out.extend_from_slice(b"}}");
+    out.into()
+}
+
+fn push_victims(out: &mut Vec<u8>, candidate: &Candidate) {
+    out.extend_from_slice(br#":{"Pods":["#);
+    for (at, uid) in candidate.victims.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { br#",{"UID":"# } else { br#"{"UID":"# });
+        json::push_string(out, uid);
+        out.push(b'}');
+    }
+    out.extend_from_slice(br#"],"NumPDBViolations":"#);
+    out.extend_from_slice(candidate.pdb_violations.to_string().as_bytes());
+    out.push(b'}');
+}
+
+fn not_one(what: &str) -> WireError {
+    WireError::whole(format!("the request has {what}; exactly one of them is expected"))
+}
+
+#[derive(Default)]
+struct Fields {
+    pod: Option<Range<usize>>,
+    victims: Option<Vec<Offered>>,
+    meta_victims: Option<Vec<Offered>>,
+}
+
+impl Fields {
+    fn read(body: &[u8]) -> Result<Self, WireError> {
+        let mut fields = Self::default();
+        let mut cursor = Cursor::new(body);
+        cursor.object(|cursor, key| {
+            match key {
+                key if key_is(key, "Pod") => fields.pod = optional(cursor, pod)?,
+                key if key_is(key, "NodeNameToVictims") => fields.victims = optional(cursor, in_full)?,
+                key if key_is(key, "NodeNameToMetaVictims") => {
+                    fields.meta_victims = optional(cursor, by_uid)?
+                }
+                _ => drop(cursor.value()?),
+            }
+            Ok(())
+        })?;
+        cursor.end()?;
+        Ok(fields)
+    }
+}
+
+type ReadVictim = fn(&mut Cursor<'_>) -> Result<Victim, WireError>;
+
+fn in_full(cursor: &mut Cursor<'_>) -> Result<Vec<Offered>, WireError> {
+    nodes(cursor, pod_object)
+}
+
+fn by_uid(cursor: &mut Cursor<'_>) -> Result<Vec<Offered>, WireError> {
+    nodes(cursor, meta_pod)
+}
+
+/// A map from node name to victims.
+fn nodes(cursor: &mut Cursor<'_>, victim: ReadVictim) -> Result<Vec<Offered>, WireError> {
+    let mut nodes: Vec<Offered> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    cursor.object(|cursor, key| {
+        let name = str::from_utf8(key)
+            .map_err(|_| WireError::at(cursor.place(), "a node name that is not UTF-8"))?
+            .to_owned();
+        let offered = offered(cursor, name.clone(), victim)?;
+        let place = *places.entry(name).or_insert(nodes.len());
+        match nodes.get_mut(place) {
+            Some(earlier) => *earlier = offered,
+            None => nodes.push(offered),
+        }
+        Ok(())
+    })?;
+    Ok(nodes)
+}
+
+/// `Victims` or `MetaVictims`.
+fn offered(cursor: &mut Cursor<'_>, name: String, victim: ReadVictim) -> Result<Offered, WireError> {
+    let mut offered = Offered { name, victims: Vec::new(), pdb_violations: 0 };
+    if cursor.take_null() {
+        return Ok(offered);
+    }
+    cursor.object(|cursor, key| {
+        if key_is(key, "Pods") {
+            offered.victims.clear();
+            if !cursor.take_null() {
+                cursor.array(|cursor| {
+                    offered.victims.push(victim(cursor)?);
+                    Ok(())
+                })?;
+            }
+        } else if key_is(key, "NumPDBViolations") {
+            offered.pdb_violations = optional(cursor, integer)?.unwrap_or(0);
+        } else {
+            cursor.value()?;
+        }
+        Ok(())
+    })?;
+    Ok(offered)
+}
+
+/// `MetaPod`: `{"UID": …}`.
+fn meta_pod(cursor: &mut Cursor<'_>) -> Result<Victim, WireError> {
+    cursor.peek();
+    let start = cursor.place();
+    let uid = field(cursor, "UID", text)?;
+    victim(start, uid, None)
+}
+
+/// A pod object, whose UID is in its metadata.
+fn pod_object(cursor: &mut Cursor<'_>) -> Result<Victim, WireError> {
+    cursor.peek();
+    let start = cursor.place();
+    let uid = field(cursor, "metadata", |cursor| field(cursor, "uid", text))?.flatten();
+    victim(start, uid, Some(start..cursor.place()))
+}
+
+fn victim(start: usize, uid: Option<String>, object: Option<Range<usize>>) -> Result<Victim, WireError> {
+    match uid.filter(|uid| !uid.is_empty()) {
+        Some(uid) => Ok(Victim { uid, object }),
+        None => Err(WireError::at(start, "a victim without UID")),
+    }
+}
+
+/// Goes past an object; returns one of its fields. `None`: it is not there, or null.
+fn field<T>(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+    read: fn(&mut Cursor<'_>) -> Result<T, WireError>,
+) -> Result<Option<T>, WireError> {
+    if cursor.take_null() {
+        return Ok(None);
+    }
+    let mut found = None;
+    cursor.object(|cursor, key| {
+        if key_is(key, name) {
+            found = optional(cursor, read)?;
+            return Ok(());
+        }
+        cursor.value().map(drop)
+    })?;
+    Ok(found)
+}
+
+fn text(cursor: &mut Cursor<'_>) -> Result<String, WireError> {
+    let string = cursor.string("a UID in quotes")?;
+    let malformed = |_| WireError::at(string.inner().start, "a UID that is not UTF-8");
+    String::from_utf8(Cow::into_owned(cursor.unescaped(string)?)).map_err(malformed)
+}
+
+fn integer(cursor: &mut Cursor<'_>) -> Result<i64, WireError> {
+    let place = cursor.place();
+    let range = cursor.value()?;
+    cursor.number(range).ok_or_else(|| WireError::at(place, "NumPDBViolations is not a whole number"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! Preempt calls as kube-scheduler makes them, against scripted backends on real sockets: what is answered,
+//! and what the backends are told. What kube-scheduler would choke on (a null, a node or pod that was not
+//! sent, one of them twice) must not get out, whatever a backend says.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::{
+    GetInfoResponse, KeptCandidate, NodeView, PreemptRequest, PreemptResponse, Scope, Verb, VerbInfo,
+    nodes::Form,
+};
+use prost::Message;
+use serde_json::{Value, json};
+use support::{
+    Gateway,
+    backend::{Act, Scripted, result},
+    node, pod,
+};
+
+const NAMES: &str = include_str!("../../tests/captures/preempt-names.json");
+const NODES: &str = include_str!("../../tests/captures/preempt-nodes.json");
+
+fn info(view: NodeView) -> GetInfoResponse {
+    let preempt = VerbInfo {
+        verb: Verb::Preempt as i32,
+        node_view: view as i32,
+        scope: Scope::Node as i32,
+        ..VerbInfo::default()
+    };
+    GetInfoResponse { verbs: vec![preempt], ..support::backend::info(view) }
+}
+
+fn kept(position: u32, victims: &[u32]) -> KeptCandidate {
+    KeptCandidate { position, victims: victims.into(), added_uids: Vec::new() }
+}
+
+fn adding(position: u32, victims: &[u32], added: &[&str]) -> KeptCandidate {
+    KeptCandidate { added_uids: added.iter().map(|&uid| uid.into()).collect(), ..kept(position, victims) }
+}
+
+fn answer(message: &Bytes, kept: Vec<KeptCandidate>) -> Act {
+    let count = request(message).candidates.len();
+    Act::Message(PreemptResponse { result: Some(result(count)), kept }.encode_to_vec())
+}
+
+fn request(message: &Bytes) -> PreemptRequest {
+    PreemptRequest::decode(message.clone()).unwrap()
+}
+
+/// One that answers this to every call.
+async fn keeping(view: NodeView, kept: Vec<KeptCandidate>) -> Scripted {
+    Scripted::start(info(view), move |_, message| answer(&message, kept.clone())).await
+}
+
+/// One that keeps all nodes and victims, but for these nodes and victims.
+async fn sparing(nodes: &'static [&'static str], uids: &'static [&'static str]) -> Scripted {
+    Scripted::start(info(NodeView::Name), move |_, message| {
+        let names = names(&message);
+        let candidates = request(&message).candidates;
+        let stay =
+            (0..).zip(names.iter().zip(candidates)).filter(|(_, (name, _))| !nodes.contains(&name.as_str()));
+        let kept = stay.map(|(position, (_, candidate))| {
+            let victims =
+                (0..).zip(candidate.victims).filter(|(_, victim)| !uids.contains(&victim.uid.as_str()));
+            kept(position, &victims.map(|(at, _)| at).collect::<Vec<_>>())
+        });
+        answer(&message, kept.collect())
+    })
+    .await
+}
+
+fn names(message: &Bytes) -> Vec<String> {
+    let Some(Form::Rows(rows)) = request(message).nodes.unwrap().form else { panic!("no rows") };
+    rows.rows.into_iter().map(|row| row.name).collect()
+}
+
+/// What each call of a backend was about: nodes with their victims.
+fn asked(backend: &Scripted) -> Vec<Vec<(String, Vec<String>)>> {
+    let victims = |message| {
+        let candidates = request(message).candidates.into_iter();
+        let uids = candidates.map(|one| one.victims.into_iter().map(|victim| victim.uid).collect());
+        names(message).into_iter().zip(uids).collect()
+    };
+    backend.messages("Preempt").iter().map(victims).collect()
+}
+
+async fn gateway(source: &str, backends: &[(&str, &Scripted, &str)]) -> Gateway {
+    let backends: String = backends
+        .iter()
+        .map(|(name, backend, preempt)| {
+            format!("- {{name: {name}, url: 'http://{}', preempt: {{{preempt}}}}}\n", backend.address)
+        })
+        .collect();
+    Gateway::start(&format!("{source}\nbackends:\n{backends}")).await
+}
+
+const REQUEST: &str = "nodes: {source: Request}";
+
+fn map(nodes: &[(&str, &[&str], i64)]) -> Value {
+    let victims = |(name, uids, violations): &(&str, &[&str], i64)| {
+        let pods: Vec<Value> = uids.iter().map(|uid| json!({"UID": uid})).collect();
+        ((*name).to_owned(), json!({"Pods": pods, "NumPDBViolations": violations}))
+    };
+    Value::Object(nodes.iter().map(victims).collect())
+}
+
+/// A call in names mode about n1 with u1 and u2, and n2 with u3.
+fn call() -> String {
+    let mut pod = pod();
+    pod["spec"] = json!({"priority": 10});
+    let candidates = map(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]);
+    json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": candidates}).to_string()
+}
+
+fn left(nodes: &[(&str, &[&str], i64)]) -> Value {
+    json!({"NodeNameToMetaVictims": map(nodes)})
+}
+
+#[tokio::test]
+async fn each_backend_is_asked_about_what_the_earlier_ones_left() {
+    let first = sparing(&[], &["u2"]).await;
+    let second = sparing(&["n2"], &[]).await;
+    let third = sparing(&[], &[]).await;
+    let all = [("first", &first, ""), ("second", &second, ""), ("third", &third, "failurePolicy: Ignore")];
+    let gateway = gateway(REQUEST, &all).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    assert_eq!(answer.json(), left(&[("n1", &["u1"], 1)]));
+    let about = |nodes: &[(&str, &[&str])]| -> Vec<Vec<(String, Vec<String>)>> {
+        let uids = |uids: &[&str]| uids.iter().map(|&uid| uid.to_owned()).collect();
+        vec![nodes.iter().map(|(name, victims)| ((*name).to_owned(), uids(victims))).collect()]
+    };
+    assert_eq!(asked(&first), about(&[("n1", &["u1", "u2"]), ("n2", &["u3"])]));
+    assert_eq!(asked(&second), about(&[("n1", &["u1"]), ("n2", &["u3"])]));
+    assert_eq!(asked(&third), about(&[("n1", &["u1"])]));
+    let violations: Vec<u32> =
+        request(&first.messages("Preempt")[0]).candidates.iter().map(|one| one.pdb_violations).collect();
+    assert_eq!(violations, [1, 0]);
+}
+
+#[tokio::test]
+async fn when_nothing_is_left_nobody_else_is_asked() {
+    let first = keeping(NodeView::Name, vec![]).await;
+    let second = sparing(&[], &[]).await;
+    let gateway = gateway(REQUEST, &[("first", &first, ""), ("second", &second, "")]).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!(String::from_utf8(answer.body).unwrap(), r#"{"NodeNameToMetaVictims":{}}"#);
+    assert!(asked(&second).is_empty());
+}
+
+#[tokio::test]
+async fn captured_calls_of_both_forms_are_answered_with_uids() {
+    let backend = sparing(&["ip-10-16-0-1.eu-west-1.compute.internal"], &[]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    for (body, key) in [(NAMES, "NodeNameToMetaVictims"), (NODES, "NodeNameToVictims")] {
+        let sent: Value = serde_json::from_str(body).unwrap();
+        let mut expected = sent[key].as_object().unwrap().clone();
+        expected.remove("ip-10-16-0-1.eu-west-1.compute.internal").unwrap();
+        for victims in expected.values_mut() {
+            for pod in victims["Pods"].as_array_mut().unwrap() {
+                let uid = if pod["UID"].is_string() { &pod["UID"] } else { &pod["metadata"]["uid"] };
+                *pod = json!({"UID": uid});
+            }
+        }
+        assert_eq!(
+            gateway.post("/any/prefix/preempt", body).await.json(),
+            json!({"NodeNameToMetaVictims": expected})
+        );
+    }
+    let calls = backend.messages("Preempt");
+    let [by_uid, in_full] =
+        [&calls[0], &calls[1]].map(|message| request(message).candidates[0].victims[0].clone());
+    assert_eq!(by_uid.pod, None);
+    let in_full = in_full.pod.unwrap();
+    assert_eq!(in_full.identity.unwrap().uid, in_full_uid());
+    assert_eq!(in_full.facts.unwrap().labels["app"], "checkout");
+}
+
+fn in_full_uid() -> String {
+    let sent: Value = serde_json::from_str(NODES).unwrap();
+    let first = sent["NodeNameToVictims"].as_object().unwrap().values().next().unwrap();
+    first["Pods"][0]["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn nobody_interested_means_that_all_candidates_stay() {
+    let backend = keeping(NodeView::Name, vec![]).await;
+    let other = format!(
+        "- {{name: b, url: 'http://{}', match: {{namespaces: [x]}}, preempt: {{}}}}",
+        backend.address
+    );
+    let gateway = Gateway::start(&format!("{REQUEST}\nbackends:\n{other}")).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!(answer.json(), left(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]));
+    assert!(asked(&backend).is_empty());
+}
+
+/// What backends may not say, and what the gateway says of it.
+fn wrong() -> Vec<(Vec<KeptCandidate>, &'static str)> {
+    vec![
+        (vec![kept(2, &[0])], "position 2 is out of range: 2 candidates were asked about"),
+        (vec![kept(0, &[0]), kept(0, &[1])], "position 0 is kept twice"),
+        (vec![kept(1, &[1])], "victim 1 of position 1 is out of range: it has 1 victims"),
+        (vec![kept(0, &[1, 1])], "victim 1 of position 0 is kept twice"),
+        (vec![adding(0, &[0], &["u9"])], "victim u9 was not offered, and preempt.addedVictims is Refused"),
+        (vec![adding(0, &[0], &["u2"])], "victim u2 was not offered, and preempt.addedVictims is Refused"),
+    ]
+}
+
+#[tokio::test]
+async fn strangers_and_repetitions_do_not_get_out() {
+    for (said, detail) in wrong() {
+        let bad = keeping(NodeView::Name, said).await;
+        let good = sparing(&[], &["u2"]).await;
+        let strict = gateway(REQUEST, &[("bad", &bad, ""), ("good", &good, "")]).await;
+        let answer = strict.post("/preempt", call()).await;
+        let expected = format!("extender-gateway: backend bad failed preempt: {detail}");
+        assert_eq!((answer.status, answer.body.as_slice()), (502, &b""[..]), "{detail}");
+        assert_eq!(answer.header("x-extender-gateway-error"), Some(expected.as_str()));
+        assert!(asked(&good).is_empty(), "a failure under Fail ends the call");
+        let lenient = gateway(REQUEST, &[("bad", &bad, "failurePolicy: Ignore"), ("good", &good, "")]).await;
+        let answer = lenient.post("/preempt", call()).await;
+        assert_eq!(answer.json(), left(&[("n1", &["u1"], 1), ("n2", &["u3"], 0)]), "{detail}");
+        let counted = r#"backend="bad",verb="preempt",kind="malformed"} 1"#;
+        assert!(lenient.metrics.text().contains(counted), "{}", lenient.metrics.text());
+    }
+}
+
+#[tokio::test]
+async fn a_node_without_victims_fails_the_call_or_falls() {
+    let backend = sparing(&[], &["u3"]).await;
+    let strict = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    let answer = strict.post("/preempt", call()).await;
+    assert_eq!((answer.status, answer.body.len()), (502, 0));
+    let lenient = gateway(REQUEST, &[("guard", &backend, "failurePolicy: Ignore")]).await;
+    assert_eq!(lenient.post("/preempt", call()).await.json(), left(&[("n1", &["u1", "u2"], 1)]));
+}
+
+#[tokio::test]
+async fn a_call_that_brings_no_answer_is_decided_by_the_failure_policy() {
+    for (act, text) in [
+        (Act::Hang, "no answer within 150ms"),
+        (Act::Drop, "the connection was lost"),
+        (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
+        (Act::Message(Vec::new()), "the answer has no result"),
+    ] {
+        let bad = Scripted::start(info(NodeView::Name), move |_, _| act.clone()).await;
+        let strict = gateway(REQUEST, &[("bad", &bad, "timeout: 150ms")]).await;
+        let answer = strict.post("/preempt", call()).await;
+        let error = answer.header("x-extender-gateway-error").unwrap_or_default();
+        assert!(answer.status == 502 && error.contains(text), "{answer:?}");
+        let lenient = gateway(REQUEST, &[("bad", &bad, "timeout: 150ms, failurePolicy: Ignore")]).await;
+        let answer = lenient.post("/preempt", call()).await;
+        assert_eq!(answer.json(), left(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_a_status_without_a_body() {
+    let backend = sparing(&[], &[]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    for body in ["", "null", "{}", r#"{"Pod":{},"NodeNameToMetaVictims":{"n1":null}}"#] {
+        let answer = gateway.post("/preempt", body).await;
+        assert_eq!((answer.status, answer.body.len()), (400, 0), "{body}");
+    }
+    let no_pod = call().replace("\"priority\":10", "\"priority\":\"high\"");
+    assert_eq!(gateway.post("/preempt", no_pod).await.status, 400);
+    assert!(asked(&backend).is_empty());
+}
+
+#[tokio::test]
+async fn a_backend_that_wants_facts_has_them_from_the_table() {
+    let backend = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
+    let source = "nodes: {source: Watch}\npods: {source: None}\ntimeouts: {decision: 300ms}";
+    let gateway = gateway(source, &[("guard", &backend, "")]).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.header("x-extender-gateway-error").unwrap().contains("2 nodes are not yet known"));
+    assert!(asked(&backend).is_empty());
+    gateway.table.apply(node("n2").to_string().as_bytes()).unwrap();
+    // The node that is not known falls at this backend's place.
+    assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n2", &["u3"], 0)]));
+    let asked = request(&backend.messages("Preempt")[0]);
+    let Some(Form::Rows(rows)) = asked.nodes.unwrap().form else { panic!("no rows") };
+    assert_eq!(rows.rows[0].facts.as_ref().unwrap().labels["name"], "n2");
+}
+
+#[tokio::test]
+async fn a_backend_that_wants_facts_where_there_are_none_cannot_be_asked() {
+    let backend = keeping(NodeView::Facts, vec![]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    let answer = gateway.post("/preempt", call()).await;
+    let error = answer.header("x-extender-gateway-error").unwrap();
+    assert!(answer.status == 502 && error.contains("preempt calls bring none"), "{error}");
+}
+
+const WATCHED: &str = "nodes: {source: Watch}\npods: {source: Watch}";
+
+/// A pod as the apiserver writes it.
+fn watched(uid: &str, node: &str, priority: i32) -> String {
+    json!({
+        "metadata": {"name": uid, "namespace": "shop", "uid": uid, "labels": {"app": uid}, "managedFields": [{}]},
+        "spec": {"nodeName": node, "priority": priority},
+        "status": {"phase": "Running"},
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn in_names_mode_victims_have_the_facts_of_the_watch() {
+    let backend = keeping(NodeView::Name, vec![kept(0, &[1])]).await;
+    let gateway = gateway(WATCHED, &[("guard", &backend, "")]).await;
+    let pods = gateway.pods.as_ref().unwrap();
+    pods.apply(watched("u1", "n1", 3).as_bytes()).unwrap();
+    assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n1", &["u2"], 1)]));
+    let victims = request(&backend.messages("Preempt")[0]).candidates[0].victims.clone();
+    let facts = victims[0].pod.clone().unwrap().facts.unwrap();
+    assert_eq!((facts.labels["app"].as_str(), facts.priority), ("u1", 3));
+    assert_eq!(victims[1].pod, None);
+}
+
+#[tokio::test]
+async fn added_victims_are_on_the_node_and_matter_less() {
+    let allowed = "addedVictims: Allowed";
+    for (added, outcome) in [
+        ("u7", Ok(left(&[("n1", &["u1", "u7"], 1)]))),
+        ("u8", Err("victim u8 cannot be added: it is not on node n1")),
+        ("u9", Err("victim u9 cannot be added: its priority 10 is not below the pod's, 10")),
+        ("u0", Err("victim u0 cannot be added: the gateway knows no such pod")),
+        ("u2", Err("victim u2 is added, and is a victim without that")),
+    ] {
+        let backend = keeping(NodeView::Name, vec![adding(0, &[0], &[added])]).await;
+        let next = sparing(&[], &[]).await;
+        let gateway = gateway(WATCHED, &[("guard", &backend, allowed), ("next", &next, "")]).await;
+        for (uid, node, priority) in [("u7", "n1", 9), ("u8", "n2", 0), ("u9", "n1", 10), ("u2", "n1", 0)] {
+            gateway.pods.as_ref().unwrap().apply(watched(uid, node, priority).as_bytes()).unwrap();
+        }
+        let answer = gateway.post("/preempt", call()).await;
+        match outcome {
+            Ok(reply) => assert_eq!(answer.json(), reply),
+            Err(detail) => {
+                let error = answer.header("x-extender-gateway-error").unwrap();
+                assert!(answer.status == 502 && error.ends_with(detail), "{error}");
+            }
+        }
+    }
+}
