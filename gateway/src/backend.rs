@@ -6,6 +6,7 @@
 //! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
 
 pub mod answer;
+pub mod bind;
 pub mod connections;
 pub mod grpc;
 pub mod info;
@@ -20,6 +21,7 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use http::Uri;
 
 use answer::Answered;
+use bind::{BindQuestion, Bound};
 use grpc::Limits;
 use link::Link;
 use question::Question;
@@ -71,6 +73,19 @@ impl Backend {
         Ok(self.current(link, answer::score(answer, question.nodes.count)?))
     }
 
+    /// Asks to bind the pod.
+    pub async fn bind(
+        &self,
+        link: &Link,
+        question: BindQuestion<'_>,
+        within: Duration,
+    ) -> Result<Bound, BackendFailure> {
+        let fields = bind::fields(question, &link.info.pod);
+        let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
+        let limits = Limits { within, answer: bind::LARGEST_ANSWER };
+        bind::answer(self.send(link, &link.paths.bind, pieces, limits).await?)
+    }
+
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake
     /// is repeated soon.
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
@@ -89,6 +104,16 @@ impl Backend {
     ) -> Result<Bytes, BackendFailure> {
         let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
+        self.send(link, path, pieces, limits).await
+    }
+
+    async fn send(
+        &self,
+        link: &Link,
+        path: &Uri,
+        pieces: [Bytes; 2],
+        limits: Limits,
+    ) -> Result<Bytes, BackendFailure> {
         let answer = grpc::unary(&link.connection, path, pieces, limits).await;
         if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.

@@ -5,6 +5,7 @@
 //! spawned, so that a caller who hangs up takes all questions with it), and stops as soon as the decision is
 //! certain.
 
+mod bind;
 mod case;
 mod error;
 mod failures;
@@ -23,7 +24,11 @@ use std::{
 use tokio::time::Instant;
 
 use self::failures::Failures;
-pub use self::{error::CallError, filter::Filtered};
+pub use self::{
+    bind::{BindError, Binders},
+    error::CallError,
+    filter::Filtered,
+};
 use crate::{
     backend::{Backend, info::Known},
     config::{self, Mode, Reasons, Timeouts},
@@ -52,6 +57,7 @@ pub struct Decider {
     timeouts: Timeouts,
     reasons: Reasons,
     exempt: BTreeSet<String>,
+    binders: Option<Binders>,
     failures: Failures,
     metrics: Arc<Metrics>,
     ids: Ids,
@@ -68,6 +74,8 @@ pub struct Terms {
     pub reasons: Reasons,
     /// The namespaces about whose pods nobody is asked.
     pub exempt: BTreeSet<String>,
+    /// Who binds; `None` when the gateway does not.
+    pub binders: Option<Binders>,
     /// Where failures are counted.
     pub metrics: Arc<Metrics>,
 }
@@ -75,9 +83,9 @@ pub struct Terms {
 impl Decider {
     /// For backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
-        let Terms { known, timeouts, reasons, exempt, metrics } = terms;
+        let Terms { known, timeouts, reasons, exempt, binders, metrics } = terms;
         let failures = Failures::new(Arc::clone(&metrics));
-        Self { backends, known, timeouts, reasons, exempt, failures, metrics, ids: Ids::new() }
+        Self { backends, known, timeouts, reasons, exempt, binders, failures, metrics, ids: Ids::new() }
     }
 
     /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.

@@ -6,6 +6,7 @@
 //! since a body would cost the connection.
 
 mod answer;
+mod bind;
 mod body;
 mod filter;
 mod prioritize;
@@ -130,7 +131,8 @@ impl Served {
         let decided = match verb {
             Verb::Filter => filter::answer(&self.decider, body, began).await,
             Verb::Prioritize => prioritize::answer(&self.decider, body, began).await,
-            Verb::Preempt | Verb::Bind => return Err(Refusal::unsupported(verb)),
+            Verb::Bind => bind::answer(&self.decider, &body, began).await,
+            Verb::Preempt => return Err(Refusal::unsupported(verb)),
         };
         decided.map_err(Refusal::from)
     }

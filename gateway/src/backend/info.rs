@@ -39,6 +39,8 @@ pub struct Info {
     pub filter: Result<FilterPlan, BackendFailure>,
     /// How it scores.
     pub score: Result<ScorePlan, BackendFailure>,
+    /// Whether it binds.
+    pub bind: Result<(), BackendFailure>,
 }
 
 /// What a backend wants to know about pods. Equal views share their encoding.
@@ -94,9 +96,11 @@ impl Info {
         let reader = Reader { response: &response, known };
         let filter = reader.filter();
         let score = reader.score(scoring);
+        let bind = reader.verb(Verb::Bind, "bind").map(drop);
         Self {
             filter,
             score,
+            bind,
             pod: PodView { annotations: prefixes(&response), raw: response.pod_raw },
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
@@ -119,7 +123,8 @@ impl Info {
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &BackendFailure)> {
         let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));
         let score = self.score.as_ref().err().map(|failure| ("score", failure));
-        filter.into_iter().chain(score)
+        let bind = self.bind.as_ref().err().map(|failure| ("bind", failure));
+        filter.into_iter().chain(score).chain(bind)
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Paths {
     pub filter: Uri,
     /// Of Score.
     pub score: Uri,
+    /// Of Bind.
+    pub bind: Uri,
 }
 
 impl Paths {
@@ -77,7 +79,7 @@ impl Paths {
                 .build()
                 .expect("the authority was checked with the configuration")
         };
-        Self { info: path("GetInfo"), filter: path("Filter"), score: path("Score") }
+        Self { info: path("GetInfo"), filter: path("Filter"), score: path("Score"), bind: path("Bind") }
     }
 }
 
@@ -212,6 +214,7 @@ fn announce(task: &Task, info: &Info) {
     for (verb, failure) in info.refusals() {
         let wanted = match verb {
             "filter" => task.settings.filter.is_some(),
+            "bind" => task.settings.bind.is_some(),
             _ => task.settings.score.is_some(),
         };
         if wanted {

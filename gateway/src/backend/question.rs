@@ -64,33 +64,53 @@ impl Head {
     /// [`FailureKind::Oversize`] when the message has more than `most` bytes, what the backend accepts.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, pod, nodes } = question;
+        self.framed(call, (pod, nodes.field.clone()), most)
+    }
+
+    /// The pieces of a request of a verb without nodes, whose `fields` are encoded; as [`Self::pieces`].
+    pub fn around(&self, call: &str, fields: Bytes, most: usize) -> Result<[Bytes; 2], BackendFailure> {
+        self.framed(call, (&[], fields), most)
+    }
+
+    /// A request of the fields of `call`, some that are copied and some that are not.
+    fn framed(
+        &self,
+        call: &str,
+        (copied, last): (&[u8], Bytes),
+        most: usize,
+    ) -> Result<[Bytes; 2], BackendFailure> {
         let inner = field_len(call.len()) + 2 + self.constant.len();
-        let len = field_len(inner) + pod.len() + nodes.field.len();
+        let len = field_len(inner) + copied.len() + last.len();
         if len > most {
             let detail = format!("the request has {len} bytes, the backend accepts {most}");
             return Err(BackendFailure::new(FailureKind::Oversize, detail));
         }
-        let mut head = Vec::with_capacity(grpc::PREFIX + field_len(inner) + pod.len());
+        let mut head = Vec::with_capacity(grpc::PREFIX + field_len(inner) + copied.len());
         grpc::put_prefix(len, &mut head)?;
         put_head(CALL, inner, &mut head);
         put_bytes(ID, call.as_bytes(), &mut head);
         put_number(PURPOSE, Purpose::Decide as u64, &mut head);
         head.put_slice(&self.constant);
-        head.put_slice(pod);
-        Ok([head.into(), nodes.field.clone()])
+        head.put_slice(copied);
+        Ok([head.into(), last])
     }
 }
 
 /// A pod as a field of a request. `json` is what `pod` was read from.
 pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
-    let pod = Pod {
-        identity: Some(pod.identity()),
-        facts: Some(pod.facts(&view.annotations)),
-        raw_json: if view.raw { json.clone() } else { Bytes::new() },
-    };
+    let pod = pod_message(pod, view, json);
     let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
     prost::encoding::message::encode(POD, &pod, &mut field);
     field.into()
+}
+
+/// A pod as backends are told about it. `json` is what `pod` was read from.
+pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
+    Pod {
+        identity: Some(pod.identity()),
+        facts: Some(pod.facts(&view.annotations)),
+        raw_json: if view.raw { json.clone() } else { Bytes::new() },
+    }
 }
 
 /// Nodes as a field of a request.

@@ -10,7 +10,7 @@ use extender_gateway_core::BackendFailure;
 use tokio::time::Instant;
 
 use super::Call;
-use crate::{backend::Backend, observe::Metrics};
+use crate::{backend::Backend, object::pod::ObjectPod, observe::Metrics};
 
 /// A backend that is down fails hundreds of calls a second; its log lines must not drown the others'.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -33,6 +33,8 @@ pub(super) enum Consequence {
     FailsTheCall,
     /// It is left out of the decision.
     LeftOut,
+    /// The next one is asked to bind, unless the pod turns out to be bound.
+    NextIsAsked,
 }
 
 impl Failures {
@@ -49,20 +51,32 @@ impl Failures {
         failure: &BackendFailure,
         (call, consequence): (Call<'_>, Consequence),
     ) {
+        self.record_about(backend, verb, failure, (call.pod, consequence));
+    }
+
+    /// Records one of a verb that comes without a [`Call`].
+    pub(super) fn record_about(
+        &self,
+        backend: &Backend,
+        verb: &'static str,
+        failure: &BackendFailure,
+        (pod, consequence): (&ObjectPod<'_>, Consequence),
+    ) {
         let name = backend.settings.name.as_str();
         self.metrics.backend_failed(name, verb, failure.kind);
         let Some(unsaid) = self.turn_to_speak(name, verb) else { return };
         let then = match consequence {
             Consequence::FailsTheCall => "fail",
             Consequence::LeftOut => "ignore",
+            Consequence::NextIsAsked => "next",
         };
         tracing::warn!(
             backend = name,
             verb,
             kind = failure.kind.as_str(),
             policy = then,
-            pod = call.pod.name(),
-            namespace = call.pod.namespace(),
+            pod = pod.name(),
+            namespace = pod.namespace(),
             similar = unsaid,
             "backend failed: {failure}"
         );

@@ -130,10 +130,12 @@ impl From<CallError> for Refusal {
             CallError::Request(_) => StatusCode::BAD_REQUEST,
             CallError::Backend { .. } => StatusCode::BAD_GATEWAY,
             CallError::NotYetKnown { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            // Said with status 200, as every error of bind.
+            CallError::Bind(_) => StatusCode::CONFLICT,
         };
         let log = match error {
             CallError::Backend { .. } => Log::AtItsCause,
-            CallError::Request(_) | CallError::NotYetKnown { .. } => Log::Here,
+            CallError::Request(_) | CallError::NotYetKnown { .. } | CallError::Bind(_) => Log::Here,
         };
         Self { log, ..Self::new(status, error.kind(), error.to_string()) }
     }

@@ -1,14 +1,14 @@
 //! From a configuration to what calls are answered with.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{task::JoinError, time::timeout};
 
 use crate::{
     backend::{connections::Connections, info::Known},
-    cluster::table::NodeTable,
-    config::{Config, NodeSource},
-    decide::{Decider, Terms},
+    cluster::{binder::Apiserver, table::NodeTable, watch::ConnectError},
+    config::{Binder, Config, NodeSource},
+    decide::{Binders, Decider, Terms},
     door::Served,
     observe::Metrics,
 };
@@ -24,6 +24,8 @@ pub struct Assembly {
     connections: Connections,
     /// Exempt where the configuration does not say which namespaces are.
     exempt: BTreeSet<String>,
+    /// Where Bindings go, once a configuration has a binder, and the kubeconfig that says so.
+    apiserver: Option<(Option<PathBuf>, Apiserver)>,
     metrics: Arc<Metrics>,
 }
 
@@ -36,7 +38,13 @@ impl Assembly {
         };
         let known = Known { source: config.nodes.clone(), table };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
-        Self { connections: Connections::new(known.clone(), gateway), known, exempt, metrics }
+        Self {
+            connections: Connections::new(known.clone(), gateway),
+            known,
+            exempt,
+            apiserver: None,
+            metrics,
+        }
     }
 
     /// The node table; `None` where nodes come with the calls or not at all.
@@ -46,7 +54,11 @@ impl Assembly {
 
     /// What calls are answered with under this configuration. Waits, not for ever, until each of its backends
     /// was tried.
-    pub async fn serve(&mut self, config: &Config) -> Served {
+    ///
+    /// # Errors
+    /// Pods are to be bound, and there is no way to the apiserver.
+    pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
+        let binders = self.binders(config).await?;
         let order = config.effective_order().into_iter();
         let backends = order.map(|at| self.connections.backend(&config.backends[at])).collect();
         let terms = Terms {
@@ -54,13 +66,35 @@ impl Assembly {
             timeouts: config.timeouts,
             reasons: config.reasons,
             exempt: config.exempt_namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
+            binders,
             metrics: Arc::clone(&self.metrics),
         };
         let decider = Decider::new(backends, terms);
         if timeout(START, decider.tried_all()).await.is_err() {
             tracing::warn!("some backends did not answer within {START:?}; serving without them");
         }
-        Served { decider, most: config.extender.max_request_bytes, verbs: config.extender.verbs.clone() }
+        Ok(Served { decider, most: config.extender.max_request_bytes, verbs: config.extender.verbs.clone() })
+    }
+
+    async fn binders(&mut self, config: &Config) -> Result<Option<Binders>, ConnectError> {
+        let first = match config.binder {
+            Binder::None => return Ok(None),
+            Binder::BuiltIn => None,
+            Binder::Backend(at) => Some(config.backends[at].name.clone()),
+        };
+        Ok(Some(Binders { apiserver: self.apiserver(config.kubeconfig.clone()).await?, first }))
+    }
+
+    /// The apiserver of this kubeconfig; connections outlive a configuration.
+    async fn apiserver(&mut self, kubeconfig: Option<PathBuf>) -> Result<Apiserver, ConnectError> {
+        if let Some((known, apiserver)) = &self.apiserver
+            && *known == kubeconfig
+        {
+            return Ok(apiserver.clone());
+        }
+        let apiserver = Apiserver::connect(kubeconfig.as_deref()).await?;
+        self.apiserver = Some((kubeconfig, apiserver.clone()));
+        Ok(apiserver)
     }
 
     /// Waits until something ends that never should.

@@ -37,7 +37,7 @@ impl Gateway {
         let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&metrics));
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
-        let served = assembly.serve(&config).await;
+        let served = assembly.serve(&config).await.unwrap_or_else(|error| panic!("{error}"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics: Arc::clone(&metrics) });
