@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod apiserver;
 pub(crate) mod backend;
 pub(crate) mod http;
 
