@@ -6,6 +6,7 @@
 //! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
 
 pub mod answer;
+pub mod bind;
 pub mod connections;
 pub mod grpc;
 pub mod info;
@@ -21,6 +22,7 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal, preemp
 use http::Uri;
 
 use answer::Answered;
+use bind::{BindQuestion, Bound};
 use grpc::Limits;
 use link::Link;
 use question::Question;
@@ -84,6 +86,19 @@ impl Backend {
         let limits = Limits { within, answer: grpc::largest_answer(count) };
         let answer = self.exchange(link, &link.paths.preempt, pieces, limits).await?;
         Ok(self.current(link, preempt::answer(answer, count)?))
+    }
+
+    /// Asks to bind the pod.
+    pub async fn bind(
+        &self,
+        link: &Link,
+        question: BindQuestion<'_>,
+        within: Duration,
+    ) -> Result<Bound, BackendFailure> {
+        let fields = bind::fields(question, &link.info.pod);
+        let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
+        let limits = Limits { within, answer: bind::LARGEST_ANSWER };
+        bind::answer(self.exchange(link, &link.paths.bind, pieces, limits).await?)
     }
 
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake

@@ -6,6 +6,7 @@
 //! certain.
 
 mod attempts;
+mod bind;
 mod case;
 mod error;
 mod failures;
@@ -26,7 +27,13 @@ use std::{
 use tokio::time::Instant;
 
 use self::failures::Failures;
-pub use self::{attempts::Attempts, error::CallError, filter::Filtered, preempt::PreemptCall};
+pub use self::{
+    attempts::Attempts,
+    bind::{BindError, Binders},
+    error::CallError,
+    filter::Filtered,
+    preempt::PreemptCall,
+};
 use crate::{
     backend::{Backend, info::Known},
     config::{self, Mode, Reasons, Timeouts},
@@ -56,6 +63,7 @@ pub struct Decider {
     reasons: Reasons,
     exempt: BTreeSet<String>,
     attempts: Arc<Attempts>,
+    binders: Option<Binders>,
     failures: Failures,
     metrics: Arc<Metrics>,
     ids: Ids,
@@ -74,6 +82,8 @@ pub struct Terms {
     pub exempt: BTreeSet<String>,
     /// What pods that fit nowhere were told.
     pub attempts: Arc<Attempts>,
+    /// Who binds; `None` when the gateway does not.
+    pub binders: Option<Binders>,
     /// Where failures are counted.
     pub metrics: Arc<Metrics>,
 }
@@ -81,9 +91,20 @@ pub struct Terms {
 impl Decider {
     /// For backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
-        let Terms { known, timeouts, reasons, exempt, attempts, metrics } = terms;
+        let Terms { known, timeouts, reasons, exempt, attempts, binders, metrics } = terms;
         let failures = Failures::new(Arc::clone(&metrics));
-        Self { backends, known, timeouts, reasons, exempt, attempts, failures, metrics, ids: Ids::new() }
+        Self {
+            backends,
+            known,
+            timeouts,
+            reasons,
+            exempt,
+            attempts,
+            binders,
+            failures,
+            metrics,
+            ids: Ids::new(),
+        }
     }
 
     /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.

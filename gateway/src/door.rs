@@ -6,6 +6,7 @@
 //! since a body would cost the connection.
 
 mod answer;
+mod bind;
 mod body;
 mod connection;
 mod filter;
@@ -138,7 +139,7 @@ impl Served {
             Verb::Filter => filter::answer(&self.decider, body, began).await,
             Verb::Prioritize => prioritize::answer(&self.decider, body, began).await,
             Verb::Preempt => preempt::answer(&self.decider, body, began).await,
-            Verb::Bind => return Err(Refusal::unsupported(verb)),
+            Verb::Bind => bind::answer(&self.decider, &body, began).await,
         };
         decided.map_err(Refusal::from)
     }

@@ -28,7 +28,7 @@ use tokio::{
 
 use self::{assembly::Assembly, background::Background, reload::Reload};
 use crate::{
-    cluster::table::NodeTable,
+    cluster::{table::NodeTable, watch::ConnectError},
     config::Config,
     door::{self, Door, Entrance, Tls},
     observe::{Health, Metrics},
@@ -58,6 +58,9 @@ pub enum ServeError {
     /// The system refused something that every process needs.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
+    /// Pods are to be bound, and there is no way to the apiserver.
+    #[error("binder: {0}")]
+    Binder(#[from] ConnectError),
     /// A source of nodes failed for good, or a task ended that should not.
     #[error("{0}")]
     Background(String),
@@ -103,7 +106,7 @@ struct Parts {
 async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     let Parts { file, extender, tls, mut assembly, metrics, health, mut failed } = parts;
     let served = tokio::select! {
-        served = ready(&mut assembly, &config) => served,
+        served = ready(&mut assembly, &config) => served?,
         failure = &mut failed => return Err(ended(failure)),
     };
     let listener = TcpListener::from_std(extender)?;
@@ -133,7 +136,7 @@ fn host_name() -> Arc<str> {
 }
 
 /// Waits, not for ever, until every backend has been tried and the nodes are there.
-async fn ready(assembly: &mut Assembly, config: &Config) -> door::Served {
+async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served, ConnectError> {
     let table = assembly.table();
     let (served, ()) = tokio::join!(assembly.serve(config), synced(table.as_deref()));
     served

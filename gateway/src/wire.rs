@@ -2,9 +2,11 @@
 //!
 //! Requests are sliced, not decoded: where the pod, the names and the node objects begin and end in the
 //! body is all that is needed to hand them on, and replies are spliced out of the same bytes. The types
-//! mirrored are `ExtenderArgs`, `ExtenderFilterResult`, `HostPriorityList`, `ExtenderPreemptionArgs` and
-//! `ExtenderPreemptionResult` of `k8s.io/kube-scheduler/extender/v1`.
+//! mirrored are `ExtenderArgs`, `ExtenderFilterResult`, `HostPriorityList`, `ExtenderPreemptionArgs`,
+//! `ExtenderPreemptionResult`, `ExtenderBindingArgs` and `ExtenderBindingResult` of
+//! `k8s.io/kube-scheduler/extender/v1`.
 
+pub mod bind;
 pub mod json;
 pub mod names;
 pub mod preempt;

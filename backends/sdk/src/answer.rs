@@ -1,6 +1,7 @@
 //! From a request to an answer, without sockets: the duties that the contract puts on a backend, so that
 //! a policy has none of them.
 
+mod bind;
 mod error;
 mod question;
 mod rejections;
@@ -9,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use extender_policy_api::v1alpha1 as api;
 
-pub(crate) use self::error::CallError;
+pub(crate) use self::{bind::bind, error::CallError};
 use self::{
     question::{Asked, Question, Reading},
     rejections::rejections,

@@ -23,6 +23,7 @@ pub struct Info {
     revision: Option<String>,
     filter: Option<Verb>,
     score: Option<(Verb, Scale)>,
+    binds: bool,
     annotations: Vec<String>,
     raw_pod: bool,
 }
@@ -38,6 +39,7 @@ impl Info {
             revision: None,
             filter: None,
             score: None,
+            binds: false,
             annotations: Vec::new(),
             raw_pod: false,
         }
@@ -58,6 +60,11 @@ impl Info {
     /// The policy scores nodes, on this scale.
     pub fn scores(self, verb: Verb, scale: Scale) -> Self {
         Self { score: Some((verb, scale)), ..self }
+    }
+
+    /// The policy binds pods, with [`Policy::bind`](crate::Policy::bind).
+    pub fn binds(self) -> Self {
+        Self { binds: true, ..self }
     }
 
     /// Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be

@@ -26,6 +26,7 @@
 //! ```
 //!
 //! - [`Info`] says what a policy is, in one place: verbs, what it wants to see of a node, its [`Scale`].
+//! - [`Policy::bind`] is for binders: it may wait for an apiserver.
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
 //! - [`testing`] tries a policy on nodes without a server.
@@ -33,6 +34,7 @@
 mod answer;
 mod args;
 mod backend;
+mod bind;
 mod info;
 mod node;
 mod pod;
@@ -50,6 +52,7 @@ pub(crate) use self::serve::MAX_MESSAGE_BYTES;
 pub use self::{
     args::{Args, ArgsError},
     backend::{Backend, Replace},
+    bind::{Bind, BindAsk, BindFailed, BoxFuture},
     info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError},
     node::{Node, Nodes},
     pod::Pod,

@@ -1,6 +1,8 @@
 //! What a policy author implements.
 
-use crate::{Info, Node, Nodes, NotReady, Pod, Verdict};
+use std::future::ready;
+
+use crate::{Bind, BindAsk, BindFailed, BoxFuture, Info, Node, Nodes, NotReady, Pod, Verdict};
 
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
 ///
@@ -37,6 +39,16 @@ pub trait Policy: Send + Sync + 'static {
     /// [`filter_all`](Self::filter_all).
     fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
         nodes.iter().map(|node| self.score(pod, &node)).collect()
+    }
+
+    /// Binds the pod to the node, or declines. Asked only if [`info`](Self::info) declares it with
+    /// [`Info::binds`], and only when kube-scheduler is binding. It may be asked again about the same pod and
+    /// node: what is bound already is [`Bind::Bound`] again.
+    ///
+    /// The future is dropped when the caller gives up or no time is left. Other calls are answered while it
+    /// waits.
+    fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+        Box::pin(ready(Ok(Bind::Declined("this policy does not bind".to_owned()))))
     }
 
     /// Can the policy decide now? Asked before each call. A policy that has lost what it decides by (its

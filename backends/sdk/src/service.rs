@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use extender_policy_api::v1alpha1::policy_service_server::SERVICE_NAME;
+use extender_policy_api::v1alpha1::{self as api, policy_service_server::SERVICE_NAME};
 use prost::Message;
 use tonic::{
     Request, Response, Status,
@@ -33,13 +33,20 @@ impl Service {
         Self { backend }
     }
 
-    /// Reads one message, answers it, writes one message.
     fn unary<Q, A>(&self, http: http::Request<Body>, answer: Answer<Q, A>) -> Answered
     where
         Q: Message + Default + 'static,
         A: Message + 'static,
     {
-        let verb = Verb { backend: self.backend.clone(), answer };
+        Self::exchange(http, Verb { backend: self.backend.clone(), answer })
+    }
+
+    /// Reads one message, answers it, writes one message.
+    fn exchange<Q, V>(http: http::Request<Body>, verb: V) -> Answered
+    where
+        Q: Message + Default + 'static,
+        V: UnaryService<Q, Response: Message + 'static, Future: Send> + Send + 'static,
+    {
         let limit = Some(MAX_MESSAGE_BYTES);
         let mut grpc = Grpc::new(ProstCodec::default()).apply_max_message_size_config(limit, limit);
         Box::pin(async move { Ok(grpc.unary(verb, http).await) })
@@ -64,7 +71,7 @@ impl Serve<http::Request<Body>> for Service {
             "Filter" => self.unary(http, answer::filter),
             "Score" => self.unary(http, answer::score),
             "Preempt" => refused(CallError::NotServed("Preempt")),
-            "Bind" => refused(CallError::NotServed("Bind")),
+            "Bind" => Self::exchange(http, Bind { backend: self.backend.clone() }),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
@@ -100,5 +107,23 @@ impl<Q, A> UnaryService<Q> for Verb<Q, A> {
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         let answered = (self.answer)(&self.backend, request.get_ref());
         ready(answered.map(Response::new).map_err(Status::from))
+    }
+}
+
+/// Bind with the backend that answers it, which may take its time.
+struct Bind {
+    backend: Backend,
+}
+
+impl UnaryService<api::BindRequest> for Bind {
+    type Response = api::BindResponse;
+    type Future = BoxFuture<Response<api::BindResponse>, Status>;
+
+    fn call(&mut self, request: Request<api::BindRequest>) -> Self::Future {
+        let backend = self.backend.clone();
+        Box::pin(async move {
+            let answered = answer::bind(&backend, request.get_ref()).await;
+            answered.map(Response::new).map_err(Status::from)
+        })
     }
 }

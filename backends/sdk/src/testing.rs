@@ -25,7 +25,7 @@ use extender_policy_api::v1alpha1 as api;
 use prost::Message;
 
 use crate::{
-    Backend,
+    Backend, Bind,
     answer::{self, CallError},
     request::{FilterRequest, NodeRows, Nodes, ScoreRequest},
 };
@@ -129,6 +129,21 @@ pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> 
     let (call, pod, nodes) = asked(pod, nodes);
     let scores = answer::score(&backend.into(), &ScoreRequest { call, pod, nodes })?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
+}
+
+/// How binding the pod, which is named `pod` and has UID `uid`, to this node ended.
+///
+/// # Errors
+///
+/// As for [`filter`], or the policy failed to bind.
+pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Result<Bind, NoAnswer> {
+    let (call, pod, _) = asked(pod, &[]);
+    let namespace = pod.iter().flat_map(|pod| &pod.facts).map(|facts| facts.namespace.clone()).collect();
+    let (name, uid, node) = ("pod".to_owned(), "uid".to_owned(), node.to_owned());
+    let request = api::BindRequest { call, namespace, name, uid, node, pod };
+    let api::BindResponse { outcome, message } = answer::bind(&backend.into(), &request).await?;
+    let bound = outcome == i32::from(api::BindOutcome::Bound);
+    Ok(if bound { Bind::Bound } else { Bind::Declined(message) })
 }
 
 type Parts = (Option<api::Call>, Option<api::Pod>, Option<Nodes>);

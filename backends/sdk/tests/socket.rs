@@ -78,7 +78,8 @@ async fn the_policy_answers_a_generated_client() {
     assert_eq!(answer.result.unwrap().evaluated, 3);
     assert_eq!(answer.rejections[0].positions, [1]);
     let preempt = client.preempt(PreemptRequest::default()).await.unwrap_err();
-    let bind = client.bind(BindRequest::default()).await.unwrap_err();
+    let call = Some(Call { purpose: Purpose::Decide.into(), ..Call::default() });
+    let bind = client.bind(BindRequest { call, ..BindRequest::default() }).await.unwrap_err();
     assert_eq!((preempt.code(), bind.code()), (Code::Unimplemented, Code::Unimplemented));
 }
 

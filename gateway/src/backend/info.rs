@@ -44,6 +44,8 @@ pub struct Info {
     pub score: Result<ScorePlan, BackendFailure>,
     /// How it says who may be evicted.
     pub preempt: Result<PreemptPlan, BackendFailure>,
+    /// Whether it binds.
+    pub bind: Result<(), BackendFailure>,
 }
 
 /// What a backend wants to know about pods. Equal views share their encoding.
@@ -113,10 +115,12 @@ impl Info {
         let filter = reader.filter();
         let score = reader.score(scoring);
         let preempt = reader.preempt();
+        let bind = reader.verb(Verb::Bind, "bind").map(drop);
         Self {
             filter,
             score,
             preempt,
+            bind,
             pod: PodView { annotations: prefixes(&response), raw: response.pod_raw },
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
@@ -141,7 +145,8 @@ impl Info {
         let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));
         let score = self.score.as_ref().err().map(|failure| ("score", failure));
         let preempt = self.preempt.as_ref().err().map(|failure| ("preempt", failure));
-        filter.into_iter().chain(score).chain(preempt)
+        let bind = self.bind.as_ref().err().map(|failure| ("bind", failure));
+        filter.into_iter().chain(score).chain(preempt).chain(bind)
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Paths {
     pub score: Uri,
     /// Of Preempt.
     pub preempt: Uri,
+    /// Of Bind.
+    pub bind: Uri,
 }
 
 impl Paths {
@@ -79,7 +81,13 @@ impl Paths {
                 .build()
                 .expect("the authority was checked with the configuration")
         };
-        Self { info: path("GetInfo"), filter: path("Filter"), score: path("Score"), preempt: path("Preempt") }
+        Self {
+            info: path("GetInfo"),
+            filter: path("Filter"),
+            score: path("Score"),
+            preempt: path("Preempt"),
+            bind: path("Bind"),
+        }
     }
 }
 
@@ -215,6 +223,7 @@ fn announce(task: &Task, info: &Info) {
         let wanted = match verb {
             "filter" => task.settings.filter.is_some(),
             "preempt" => task.settings.preempt.is_some(),
+            "bind" => task.settings.bind.is_some(),
             _ => task.settings.score.is_some(),
         };
         if wanted {

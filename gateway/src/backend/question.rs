@@ -71,6 +71,11 @@ impl Head {
         Ok([head.into(), nodes.field.clone()])
     }
 
+    /// The pieces of a request of a verb without nodes, whose `fields` are encoded; as [`Self::pieces`].
+    pub fn around(&self, call: &str, fields: Bytes, most: usize) -> Result<[Bytes; 2], BackendFailure> {
+        Ok([self.begin((call, Purpose::Decide), [0, fields.len()], most)?.into(), fields])
+    }
+
     /// The gRPC prefix and the `Call` of a request, with room for what is written behind them, of which there
     /// are `rest` bytes: those written, and those of further pieces.
     ///

@@ -4,6 +4,7 @@ use std::fmt;
 
 use extender_gateway_core::{BackendFailure, reason};
 
+use super::BindError;
 use crate::{object::ObjectError, wire::WireError};
 
 /// Why a call has no decision. Displayed, it is what the caller is told: one line without `%`.
@@ -30,6 +31,8 @@ pub enum CallError {
         /// One of the reasons.
         reason: String,
     },
+    /// The pod is not bound, or nobody can say whether it is.
+    Bind(BindError),
 }
 
 impl CallError {
@@ -40,6 +43,7 @@ impl CallError {
             Self::Backend { .. } => "backend",
             Self::NotYetKnown { .. } => "unknown_nodes",
             Self::Repeated { .. } => "repeated",
+            Self::Bind(error) => error.kind(),
         }
     }
 
@@ -65,6 +69,12 @@ impl From<WireError> for CallError {
     }
 }
 
+impl From<BindError> for CallError {
+    fn from(error: BindError) -> Self {
+        Self::Bind(error)
+    }
+}
+
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LONGEST: usize = 400;
@@ -73,6 +83,7 @@ impl fmt::Display for CallError {
             Self::Backend { name, verb, failure } => {
                 format!("extender-gateway: backend {name} failed {verb}: {failure}")
             }
+            Self::Bind(error) => format!("extender-gateway: {error}"),
             Self::NotYetKnown { nodes: 1 } => {
                 "extender-gateway: no node is left, and 1 node is not yet known to the gateway".to_owned()
             }

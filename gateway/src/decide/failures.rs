@@ -32,6 +32,8 @@ pub(super) enum Consequence {
     FailsTheCall,
     /// It is left out of the decision.
     LeftOut,
+    /// The next one is asked to bind, unless the pod turns out to be bound.
+    NextIsAsked,
 }
 
 impl From<FailurePolicy> for Consequence {
@@ -63,6 +65,7 @@ impl Failures {
         let then = match consequence {
             Consequence::FailsTheCall => "fail",
             Consequence::LeftOut => "ignore",
+            Consequence::NextIsAsked => "next",
         };
         tracing::warn!(
             backend = name,

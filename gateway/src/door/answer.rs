@@ -81,16 +81,6 @@ impl Refusal {
         CallError::Request(what).into()
     }
 
-    /// The verb is known to kube-scheduler, and not to this version of the gateway.
-    pub(super) fn unsupported(verb: Verb) -> Self {
-        let verb = verb.as_str();
-        let text = format!(
-            "extender-gateway: {verb} is not supported by this version; leave {verb}Verb out of kube-scheduler's \
-             configuration"
-        );
-        Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", text)
-    }
-
     /// A bug of the gateway.
     pub(super) fn panicked() -> Self {
         let text = "extender-gateway: internal error while deciding; the gateway's log has the place";
@@ -131,10 +121,12 @@ impl From<CallError> for Refusal {
             CallError::Request(_) => StatusCode::BAD_REQUEST,
             CallError::Backend { .. } => StatusCode::BAD_GATEWAY,
             CallError::NotYetKnown { .. } | CallError::Repeated { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            // Said with status 200, as every error of bind.
+            CallError::Bind(_) => StatusCode::CONFLICT,
         };
         let log = match error {
             CallError::Backend { .. } | CallError::Repeated { .. } => Log::AtItsCause,
-            CallError::Request(_) | CallError::NotYetKnown { .. } => Log::Here,
+            CallError::Request(_) | CallError::NotYetKnown { .. } | CallError::Bind(_) => Log::Here,
         };
         Self { log, ..Self::new(status, error.kind(), error.to_string()) }
     }

@@ -1,14 +1,14 @@
 //! From a configuration to what calls are answered with.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{task::JoinError, time::timeout};
 
 use crate::{
     backend::{connections::Connections, info::Known},
-    cluster::{pods::PodTable, table::NodeTable},
-    config::{Config, NodeSource, PodSource},
-    decide::{Attempts, Decider, Terms},
+    cluster::{binder::Apiserver, pods::PodTable, table::NodeTable, watch::ConnectError},
+    config::{Binder, Config, NodeSource, PodSource},
+    decide::{Attempts, Binders, Decider, Terms},
     door::Served,
     observe::Metrics,
 };
@@ -26,6 +26,8 @@ pub struct Assembly {
     exempt: BTreeSet<String>,
     /// What pods were told, so that a reload does not forget it.
     attempts: Arc<Attempts>,
+    /// Where Bindings go, once a configuration has a binder, and the kubeconfig that says so.
+    apiserver: Option<(Option<PathBuf>, Apiserver)>,
     metrics: Arc<Metrics>,
 }
 
@@ -44,6 +46,7 @@ impl Assembly {
             known,
             exempt,
             attempts: Arc::default(),
+            apiserver: None,
             metrics,
         }
     }
@@ -60,7 +63,11 @@ impl Assembly {
 
     /// What calls are answered with under this configuration. Waits, not for ever, until each of its backends
     /// was tried.
-    pub async fn serve(&mut self, config: &Config) -> Served {
+    ///
+    /// # Errors
+    /// Pods are to be bound, and there is no way to the apiserver.
+    pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
+        let binders = self.binders(config).await?;
         let order = config.effective_order().into_iter();
         let backends = order.map(|at| self.connections.backend(&config.backends[at])).collect();
         let terms = Terms {
@@ -69,13 +76,35 @@ impl Assembly {
             reasons: config.reasons,
             exempt: config.exempt_namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
             attempts: Arc::clone(&self.attempts),
+            binders,
             metrics: Arc::clone(&self.metrics),
         };
         let decider = Decider::new(backends, terms);
         if timeout(START, decider.tried_all()).await.is_err() {
             tracing::warn!("some backends did not answer within {START:?}; serving without them");
         }
-        Served { decider, most: config.extender.max_request_bytes, verbs: config.extender.verbs.clone() }
+        Ok(Served { decider, most: config.extender.max_request_bytes, verbs: config.extender.verbs.clone() })
+    }
+
+    async fn binders(&mut self, config: &Config) -> Result<Option<Binders>, ConnectError> {
+        let first = match config.binder {
+            Binder::None => return Ok(None),
+            Binder::BuiltIn => None,
+            Binder::Backend(at) => Some(config.backends[at].name.clone()),
+        };
+        Ok(Some(Binders { apiserver: self.apiserver(config.kubeconfig.clone()).await?, first }))
+    }
+
+    /// The apiserver of this kubeconfig; connections outlive a configuration.
+    async fn apiserver(&mut self, kubeconfig: Option<PathBuf>) -> Result<Apiserver, ConnectError> {
+        if let Some((known, apiserver)) = &self.apiserver
+            && *known == kubeconfig
+        {
+            return Ok(apiserver.clone());
+        }
+        let apiserver = Apiserver::connect(kubeconfig.as_deref()).await?;
+        self.apiserver = Some((kubeconfig, apiserver.clone()));
+        Ok(apiserver)
     }
 
     /// Waits until something ends that never should.

@@ -4,7 +4,7 @@
 //! Calls that are under way finish with the configuration that they began with. A file with mistakes, and one
 //! that changes what only a start can change, leave everything as it was.
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt::Display, fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -13,7 +13,11 @@ use tokio::{
 };
 
 use super::assembly::Assembly;
-use crate::{config::Config, door::Door, observe::Metrics};
+use crate::{
+    config::Config,
+    door::{Door, Served},
+    observe::Metrics,
+};
 
 /// How often the file is read. It is small, and nothing but its content tells for certain that it changed.
 const LOOK: Duration = Duration::from_secs(1);
@@ -72,18 +76,24 @@ impl Reload {
             Ok(config) if config == self.config => {
                 tracing::debug!(file = %self.path.display(), "the configuration means what it meant");
             }
-            Ok(config) => {
-                let served = self.assembly.serve(&config).await;
-                self.door.served.store(Arc::new(served));
-                self.config = config;
-                self.metrics.reloaded("ok");
-                tracing::info!(file = %self.path.display(), "the configuration was read again and is in use");
-            }
-            Err(why) => {
-                self.metrics.reloaded("refused");
-                tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
-            }
+            Ok(config) => match self.assembly.serve(&config).await {
+                Ok(served) => self.take(config, served),
+                Err(why) => self.refuse(&why),
+            },
+            Err(why) => self.refuse(&why),
         }
+    }
+
+    fn take(&mut self, config: Config, served: Served) {
+        self.door.served.store(Arc::new(served));
+        self.config = config;
+        self.metrics.reloaded("ok");
+        tracing::info!(file = %self.path.display(), "the configuration was read again and is in use");
+    }
+
+    fn refuse(&self, why: &dyn Display) {
+        self.metrics.reloaded("refused");
+        tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
     }
 
     fn read(&self) -> Result<Config, String> {

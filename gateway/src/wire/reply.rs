@@ -90,6 +90,12 @@ pub fn filter_error(text: &str) -> Body {
     error(text)
 }
 
+/// The reply to bind that says that the Binding exists: `ExtenderBindingResult`. Never `{}`: a reader could
+/// not tell it from an answer that something on the way has emptied.
+pub fn bound() -> Body {
+    error("")
+}
+
 /// The reply to bind that says it failed: `ExtenderBindingResult`.
 pub fn bind_error(text: &str) -> Body {
     error(text)

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod apiserver;
 pub(crate) mod backend;
 pub(crate) mod http;
 
@@ -39,7 +40,7 @@ impl Gateway {
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
         let pods = assembly.pods();
-        let served = assembly.serve(&config).await;
+        let served = assembly.serve(&config).await.unwrap_or_else(|error| panic!("{error}"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics: Arc::clone(&metrics) });

@@ -5,7 +5,7 @@ use std::any::Any;
 use prost::DecodeError;
 use tonic::{Code, Status};
 
-use crate::{ArgsError, DeclarationError, NotReady};
+use crate::{ArgsError, BindFailed, DeclarationError, NotReady};
 
 /// Why a call is not answered.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -30,6 +30,8 @@ pub(crate) enum CallError {
     NotServed(&'static str),
     #[error("{0}")]
     NotReady(String),
+    #[error(transparent)]
+    NotBound(#[from] BindFailed),
     #[error("the policy's {method} gave {given} answers for {asked} nodes; one for each is right")]
     WrongCount { method: &'static str, given: usize, asked: usize },
     #[error(transparent)]
@@ -56,7 +58,7 @@ impl CallError {
             | Self::Args(_) => Code::InvalidArgument,
             Self::OnlyDecides => Code::FailedPrecondition,
             Self::NotServed(_) => Code::Unimplemented,
-            Self::NotReady(_) => Code::Unavailable,
+            Self::NotReady(_) | Self::NotBound(_) => Code::Unavailable,
             Self::WrongCount { .. } | Self::Declaration(_) | Self::Panicked(_) => Code::Internal,
         }
     }

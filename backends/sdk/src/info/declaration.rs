@@ -30,6 +30,7 @@ pub(crate) struct Declaration {
     pub(crate) response: api::GetInfoResponse,
     pub(crate) filter: Option<Terms>,
     pub(crate) score: Option<Terms>,
+    pub(crate) binds: bool,
 }
 
 /// What a verb's declaration means for a call.
@@ -64,7 +65,8 @@ impl Declaration {
         }
         let filter = info.filter.map(terms);
         let score = info.score.as_ref().map(|(verb, _)| terms(*verb));
-        Ok(Self { response: response(info), filter, score })
+        let binds = info.binds;
+        Ok(Self { response: response(info), filter, score, binds })
     }
 }
 
@@ -74,8 +76,8 @@ fn terms(verb: Verb) -> Terms {
 
 fn mistakes(info: &Info) -> Vec<String> {
     let mut mistakes = text_mistakes(info);
-    if info.filter.is_none() && info.score.is_none() {
-        mistakes.push("no verb is declared; call Info::filters, Info::scores or both".to_owned());
+    if info.filter.is_none() && info.score.is_none() && !info.binds {
+        mistakes.push("no verb is declared; call Info::filters, Info::scores or Info::binds".to_owned());
     }
     if let Some(verb) = info.filter {
         mistakes.extend(verb_mistakes("filter", verb, info));
@@ -136,9 +138,10 @@ fn scale_mistakes(scale: &Scale) -> Vec<String> {
 }
 
 fn response(info: Info) -> api::GetInfoResponse {
-    let Info { name, version, revision, filter, score, annotations, raw_pod } = info;
+    let Info { name, version, revision, filter, score, binds, annotations, raw_pod } = info;
     let filter = filter.map(|verb| verb_info(api::Verb::Filter, verb));
     let score = score.map(|(verb, scale)| scored(verb_info(api::Verb::Score, verb), &scale));
+    let bind = binds.then(|| api::VerbInfo { verb: api::Verb::Bind.into(), ..api::VerbInfo::default() });
     api::GetInfoResponse {
         name,
         revision: revision.unwrap_or_else(|| version.clone()),
@@ -146,7 +149,7 @@ fn response(info: Info) -> api::GetInfoResponse {
         api_version: API_VERSION.to_owned(),
         requires: Vec::new(),
         services: Vec::new(),
-        verbs: filter.into_iter().chain(score).collect(),
+        verbs: filter.into_iter().chain(score).chain(bind).collect(),
         pod_raw: raw_pod,
         annotation_prefixes: annotations,
         max_request_bytes: MAX_MESSAGE_BYTES as u64,
@@ -237,6 +240,8 @@ mod tests {
         assert_eq!((filter.verb(), filter.pure), (api::Verb::Filter, true));
         let [score] = verbs(scores(Scale::between(-3..=7))).try_into().unwrap();
         assert_eq!((score.verb(), score.score_min, score.score_max), (api::Verb::Score, Some(-3), Some(7)));
+        let [bind] = verbs(Info::new("p", "1").binds()).try_into().unwrap();
+        assert_eq!(bind.verb(), api::Verb::Bind);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! How the watch is doing, so that a log says when that changes and not every time that it is tried.
 
-use std::error::Error;
-
 use kube::{
     Error as ClientError,
     runtime::{watcher, watcher::Event},
 };
+
+use crate::cluster::causes::whole_text;
 
 /// What the watch last knew about itself.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -101,21 +101,6 @@ impl Cause {
             Self::Other => "Check that the apiserver runs and can be reached from here; it is tried again",
         }
     }
-}
-
-/// The error with its causes. Outer texts often hold the next one already, but hide "connection refused".
-fn whole_text(error: &watcher::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let inner = error.to_string();
-        if !text.contains(&inner) {
-            text.push_str(": ");
-            text.push_str(&inner);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// The HTTP status that the apiserver answered with.

@@ -1,0 +1,171 @@
+//! The answer to Bind, the one verb whose policy may wait.
+
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::Poll,
+};
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::{CallError, guarded};
+use crate::{Backend, Bind, BindAsk, BoxFuture, backend::Prepared};
+
+/// The most of a message that the contract takes, in bytes.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// Binds the pod, or declines.
+pub(crate) async fn bind(
+    backend: &Backend,
+    request: &api::BindRequest,
+) -> Result<api::BindResponse, CallError> {
+    let (prepared, ask) = guarded(|| asked(backend, request))?;
+    let begun = guarded(|| Ok(prepared.policy.bind(ask)))?;
+    Ok(response(guarded_future(begun).await??))
+}
+
+/// Who is asked, and what.
+fn asked<'a>(
+    backend: &Backend,
+    request: &'a api::BindRequest,
+) -> Result<(std::sync::Arc<Prepared>, BindAsk<'a>), CallError> {
+    let call = request.call.as_ref().ok_or(CallError::Missing("call"))?;
+    let prepared = backend.policy_for(&call.args)?;
+    if !prepared.declaration.binds {
+        return Err(CallError::NotServed("Bind"));
+    }
+    match call.purpose() {
+        api::Purpose::Decide => {}
+        api::Purpose::Unspecified if call.purpose == 0 => return Err(CallError::NoPurpose),
+        _ => return Err(CallError::OnlyDecides),
+    }
+    let ask = BindAsk::new(request).map_err(CallError::Missing)?;
+    prepared.policy.ready()?;
+    Ok((prepared, ask))
+}
+
+fn response(bind: Bind) -> api::BindResponse {
+    match bind {
+        Bind::Bound => {
+            api::BindResponse { outcome: api::BindOutcome::Bound.into(), ..api::BindResponse::default() }
+        }
+        Bind::Declined(mut why) => {
+            why.truncate(why.floor_char_boundary(LONGEST_MESSAGE));
+            api::BindResponse { outcome: api::BindOutcome::Declined.into(), message: why }
+        }
+    }
+}
+
+/// As [`guarded`], for what waits.
+async fn guarded_future<T>(mut future: BoxFuture<'_, T>) -> Result<T, CallError> {
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        polled.map_or_else(|panic| Poll::Ready(Err(CallError::panicked(&*panic))), |polled| polled.map(Ok))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code, Status};
+
+    use super::*;
+    use crate::{BindFailed, Info, Policy, Verb};
+
+    /// Does what the name of the pod says.
+    struct Binder;
+
+    impl Policy for Binder {
+        fn info(&self) -> Info {
+            Info::new("binder", "1").binds()
+        }
+
+        fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+            assert_ne!(ask.name(), "panic at once", "as asked");
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                match ask.name() {
+                    "bound" => Ok(Bind::Bound),
+                    "declined" => Ok(Bind::Declined("ä".repeat(600))),
+                    "failed" => Err(BindFailed("the apiserver is away".into())),
+                    name => panic!("no {name}"),
+                }
+            })
+        }
+    }
+
+    fn request(name: &str) -> api::BindRequest {
+        let purpose = api::Purpose::Decide.into();
+        api::BindRequest {
+            call: Some(api::Call { purpose, ..api::Call::default() }),
+            namespace: "shop".into(),
+            name: name.into(),
+            uid: "u-1".into(),
+            node: "a".into(),
+            pod: None,
+        }
+    }
+
+    async fn answered(
+        backend: impl Into<Backend>,
+        request: api::BindRequest,
+    ) -> Result<(i32, usize), Status> {
+        let answer = bind(&backend.into(), &request).await?;
+        Ok((answer.outcome, answer.message.len()))
+    }
+
+    #[tokio::test]
+    async fn the_policys_word_is_the_answer() {
+        assert_eq!(answered(Binder, request("bound")).await.unwrap(), (1, 0));
+        assert_eq!(answered(Binder, request("declined")).await.unwrap(), (2, 1024));
+        for (name, code, text) in [
+            ("failed", Code::Unavailable, "the apiserver is away"),
+            ("panic at once", Code::Internal, "as asked"),
+            ("panic later", Code::Internal, "the policy panicked: no panic later"),
+        ] {
+            let status = answered(Binder, request(name)).await.unwrap_err();
+            assert_eq!(status.code(), code, "{name}: {status}");
+            assert!(status.message().contains(text), "{name}: {status}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_not_whole_or_not_a_decision_never_reaches_the_policy() {
+        let change = |change: fn(&mut api::BindRequest)| {
+            let mut request = request("panic at once");
+            change(&mut request);
+            request
+        };
+        for (request, text) in [
+            (change(|request| request.call = None), "call is missing"),
+            (change(|request| request.uid.clear()), "uid is missing"),
+            (change(|request| request.node.clear()), "node is missing"),
+            (change(|request| request.pod = Some(api::Pod::default())), "pod.facts is missing"),
+            (change(|request| request.call.as_mut().unwrap().purpose = 0), "call.purpose is not given"),
+            (change(|request| request.call.as_mut().unwrap().purpose = 3), "only answers PURPOSE_DECIDE"),
+            (change(|request| request.call.as_mut().unwrap().purpose = 77), "only answers PURPOSE_DECIDE"),
+        ] {
+            let status = answered(Binder, request).await.unwrap_err();
+            assert!(status.message().contains(text), "{status}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_does_not_declare_it_does_not_bind() {
+        struct Filters;
+        impl Policy for Filters {
+            fn info(&self) -> Info {
+                Info::new("filters", "1").filters(Verb::per_node())
+            }
+        }
+        let status = answered(Filters, request("bound")).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unimplemented);
+        struct Declared;
+        impl Policy for Declared {
+            fn info(&self) -> Info {
+                Info::new("declared", "1").binds()
+            }
+        }
+        assert_eq!(answered(Declared, request("bound")).await.unwrap().0, 2, "the default declines");
+    }
+}

@@ -1,0 +1,73 @@
+//! Binding, as a policy sees it: what is asked, and what can be answered. It is the one verb that waits for
+//! something outside, so it is answered by a future.
+
+use std::pin::Pin;
+
+use extender_policy_api::v1alpha1 as api;
+
+use crate::Pod;
+
+/// A future on the heap, so that [`Policy`](crate::Policy) can be a trait object: `Box::pin(async move { … })`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Which pod is to be bound to which node.
+#[derive(Clone, Copy, Debug)]
+pub struct BindAsk<'a> {
+    request: &'a api::BindRequest,
+    pod: Option<Pod<'a>>,
+}
+
+impl<'a> BindAsk<'a> {
+    /// A view of a request of the contract; the error names the field that is missing.
+    pub(crate) fn new(request: &'a api::BindRequest) -> Result<Self, &'static str> {
+        let api::BindRequest { call: _, namespace, name, uid, node, pod } = request;
+        let required = [("namespace", namespace), ("name", name), ("uid", uid), ("node", node)];
+        if let Some((missing, _)) = required.into_iter().find(|(_, given)| given.is_empty()) {
+            return Err(missing);
+        }
+        let pod = pod.as_ref().map(|pod| Pod::new(pod).ok_or("pod.facts")).transpose()?;
+        Ok(Self { request, pod })
+    }
+
+    /// metadata.namespace of the pod.
+    pub fn namespace(&self) -> &'a str {
+        &self.request.namespace
+    }
+
+    /// metadata.name of the pod.
+    pub fn name(&self) -> &'a str {
+        &self.request.name
+    }
+
+    /// metadata.uid of the pod. A pod of that name with another UID must not be bound: put it into the
+    /// Binding's metadata, and the apiserver sees to that.
+    pub fn uid(&self) -> &'a str {
+        &self.request.uid
+    }
+
+    /// Name of the node.
+    pub fn node(&self) -> &'a str {
+        &self.request.node
+    }
+
+    /// The pod; `None` where the gateway knows no more of it than its name.
+    pub fn pod(&self) -> Option<Pod<'a>> {
+        self.pod
+    }
+}
+
+/// How a bind ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bind {
+    /// The Binding exists: this pod, this node. Also when it existed before.
+    Bound,
+    /// The policy does not bind this pod, and has not tried to; why, for people, at most 1024 bytes. The next
+    /// binder is asked.
+    Declined(String),
+}
+
+/// Why a pod could not be bound: one sentence for operators. The gateway finds out whether it was bound all
+/// the same, and then decides by the failure policy that the operator chose.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BindFailed(pub String);

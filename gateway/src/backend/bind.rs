@@ -1,0 +1,78 @@
+//! A Bind request and its answer.
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, FailureKind, reason};
+use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
+use prost::Message;
+
+use super::{info::PodView, question};
+use crate::{cluster::binder::Assignment, object::pod::ObjectPod};
+
+/// Bytes of the largest answer that is read: its message has at most 1024.
+pub(super) const LARGEST_ANSWER: usize = 16 << 10;
+
+/// What is asked of a binder.
+#[derive(Debug, Clone, Copy)]
+pub struct BindQuestion<'q> {
+    /// `Call.id`.
+    pub call: &'q str,
+    /// Which pod is to be bound to which node.
+    pub assignment: &'q Assignment,
+    /// The pod.
+    pub pod: &'q ObjectPod<'q>,
+    /// What `pod` was read from.
+    pub json: &'q Bytes,
+}
+
+/// What a binder says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound {
+    /// The Binding exists.
+    Yes,
+    /// It does not bind this pod, and has not tried to; why, for people, on one line.
+    Declined(String),
+}
+
+/// The request's fields behind `call`.
+pub(super) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
+    let BindQuestion { assignment, pod, json, .. } = question;
+    let Assignment { namespace, name, uid, node } = assignment.clone();
+    let pod = Some(question::pod_message(pod, view, json));
+    BindRequest { call: None, namespace, name, uid, node, pod }.encode_to_vec().into()
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// [`FailureKind::Malformed`]: not protobuf, or an outcome that says nothing, as in an empty answer.
+pub(super) fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
+    let malformed = |detail: String| BackendFailure::new(FailureKind::Malformed, detail);
+    let BindResponse { outcome, message } = BindResponse::decode(message)
+        .map_err(|error| malformed(format!("the answer cannot be decoded ({error})")))?;
+    match BindOutcome::try_from(outcome) {
+        Ok(BindOutcome::Bound) => Ok(Bound::Yes),
+        Ok(BindOutcome::Declined) => Ok(Bound::Declined(reason::one_line(&message, reason::LONGEST))),
+        Ok(BindOutcome::Unspecified) => Err(malformed("the answer has no outcome".to_owned())),
+        Err(_) => Err(malformed(format!("the answer has outcome {outcome}, which is none"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_said_outcome_counts() {
+        let read = |outcome: i32| {
+            let message = BindResponse { outcome, message: "not\nmine".into() }.encode_to_vec();
+            answer(message.into()).map_err(|failure| failure.detail)
+        };
+        assert_eq!(read(1), Ok(Bound::Yes));
+        assert_eq!(read(2), Ok(Bound::Declined("not mine".into())));
+        assert_eq!(read(0), Err("the answer has no outcome".into()));
+        assert_eq!(read(7), Err("the answer has outcome 7, which is none".into()));
+        let broken = answer(Bytes::from_static(b"\xff\xff")).unwrap_err();
+        assert_eq!(broken.kind, FailureKind::Malformed);
+        assert!(answer(Bytes::new()).is_err(), "an empty answer does not mean bound");
+    }
+}

@@ -1,0 +1,232 @@
+//! The built-in binder, and the truth about bindings.
+//!
+//! A pod is bound when the apiserver says so, and by nothing else: whoever bound it, and whatever became of
+//! the answer, is found out here. A Binding names the UID of its pod, so that another pod that took over the
+//! name is never bound, and the apiserver binds no pod twice, so that binding may be tried again.
+
+mod error;
+
+use std::{fmt, path::Path};
+
+use bytes::Bytes;
+use http::Request;
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use kube::{
+    Client, Resource,
+    api::{GetParams, ObjectMeta, PostParams},
+};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+pub use self::error::ApiserverError;
+use super::watch::{self, ConnectError};
+
+/// Which pod is to run on which node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The pod's `metadata.namespace`.
+    pub namespace: String,
+    /// Its `metadata.name`.
+    pub name: String,
+    /// Its `metadata.uid`.
+    pub uid: String,
+    /// The node's name.
+    pub node: String,
+}
+
+/// What is true of an [`Assignment`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Truth {
+    /// The pod is bound to the node.
+    Bound,
+    /// The pod is not bound.
+    Free,
+    /// The pod is bound to this other node.
+    Elsewhere(String),
+    /// There is no pod of that name.
+    Gone,
+    /// The pod of that name is another one, with this UID.
+    OtherUid(String),
+    /// The apiserver could not be asked.
+    Unknown(ApiserverError),
+}
+
+/// A pod as far as its binding goes. Mirrors `corev1.Pod`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Standing {
+    metadata: Identity,
+    spec: Place,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Identity {
+    uid: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Place {
+    node_name: Option<String>,
+}
+
+impl Truth {
+    /// What the pod's JSON says.
+    pub fn read(json: &[u8], assignment: &Assignment) -> Self {
+        let Standing { metadata, spec } = match serde_json::from_slice(json) {
+            Ok(standing) => standing,
+            Err(error) => return Self::Unknown(ApiserverError::malformed(&error)),
+        };
+        if metadata.uid != assignment.uid {
+            return Self::OtherUid(metadata.uid);
+        }
+        match spec.node_name.filter(|node| !node.is_empty()) {
+            None => Self::Free,
+            Some(node) if node == assignment.node => Self::Bound,
+            Some(node) => Self::Elsewhere(node),
+        }
+    }
+}
+
+impl fmt::Display for Truth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bound => f.write_str("the pod is bound to this node"),
+            Self::Free => f.write_str("the pod is not bound"),
+            Self::Elsewhere(node) => write!(f, "the pod is bound to node {node}"),
+            Self::Gone => f.write_str("the pod is gone"),
+            Self::OtherUid(uid) => write!(f, "the pod is gone, and another one with UID {uid} has its name"),
+            Self::Unknown(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+/// The apiserver as far as binding goes. Clones share their connections.
+#[derive(Clone)]
+pub struct Apiserver {
+    client: Client,
+}
+
+impl fmt::Debug for Apiserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Apiserver").finish_non_exhaustive()
+    }
+}
+
+impl Apiserver {
+    /// The apiserver that [`watch::connect`] finds. Does not connect yet; what runs later runs on the runtime
+    /// of this call.
+    ///
+    /// # Errors
+    /// There is no usable way to it.
+    pub async fn connect(kubeconfig: Option<&Path>) -> Result<Self, ConnectError> {
+        watch::connect(kubeconfig).await.map(|client| Self { client })
+    }
+
+    /// The pod's JSON; `None` when there is no pod of that name. Asks until `by`.
+    ///
+    /// # Errors
+    /// The apiserver refuses, or cannot be reached in time.
+    pub async fn pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        by: Instant,
+    ) -> Result<Option<Bytes>, ApiserverError> {
+        let request = pods(namespace).get(name, &GetParams::default());
+        match self.send(request, by).await {
+            Ok(json) => Ok(Some(json.into())),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the Binding, within the time until `by`. Mirrors `DefaultBinder.Bind` of kube-scheduler.
+    ///
+    /// # Errors
+    /// The apiserver refuses or does not answer. Then the pod may be bound all the same: see [`Self::truth`].
+    pub async fn bind(&self, assignment: &Assignment, by: Instant) -> Result<(), ApiserverError> {
+        let binding =
+            serde_json::to_vec(&binding(assignment)).expect("four strings can be written to memory");
+        let pods = pods(&assignment.namespace);
+        let request = pods.create_subresource("binding", &assignment.name, &PostParams::default(), binding);
+        self.send(request, by).await.map(drop)
+    }
+
+    /// What is true now. Asks until `by`.
+    pub async fn truth(&self, assignment: &Assignment, by: Instant) -> Truth {
+        match self.pod(&assignment.namespace, &assignment.name, by).await {
+            Ok(Some(json)) => Truth::read(&json, assignment),
+            Ok(None) => Truth::Gone,
+            Err(error) => Truth::Unknown(error),
+        }
+    }
+
+    async fn send(
+        &self,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+        by: Instant,
+    ) -> Result<String, ApiserverError> {
+        let request = request.map_err(kube::Error::BuildRequest).map_err(ApiserverError::from)?;
+        let answered = timeout_at(by, self.client.request_text(request)).await;
+        answered.map_err(|_| ApiserverError::Late)?.map_err(ApiserverError::from)
+    }
+}
+
+fn pods(namespace: &str) -> kube::core::Request {
+    kube::core::Request::new(Pod::url_path(&(), Some(namespace)))
+}
+
+fn binding(assignment: &Assignment) -> Binding {
+    let Assignment { namespace, name, uid, node } = assignment.clone();
+    Binding {
+        metadata: ObjectMeta {
+            namespace: Some(namespace),
+            name: Some(name),
+            uid: Some(uid),
+            ..ObjectMeta::default()
+        },
+        target: ObjectReference {
+            kind: Some("Node".to_owned()),
+            name: Some(node),
+            ..ObjectReference::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assignment() -> Assignment {
+        Assignment { namespace: "shop".into(), name: "web-0".into(), uid: "u-1".into(), node: "a".into() }
+    }
+
+    #[test]
+    fn the_pod_says_what_is_true() {
+        for (json, truth) in [
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"a"}}"#, Truth::Bound),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"b"}}"#, Truth::Elsewhere("b".into())),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":""}}"#, Truth::Free),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":null}}"#, Truth::Free),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{}}"#, Truth::Free),
+            (r#"{"metadata":{"uid":"u-2"},"spec":{"nodeName":"a"}}"#, Truth::OtherUid("u-2".into())),
+            (r#"{"spec":{"nodeName":"a"}}"#, Truth::OtherUid(String::new())),
+        ] {
+            assert_eq!(Truth::read(json.as_bytes(), &assignment()), truth, "{json}");
+        }
+        assert!(matches!(Truth::read(b"[]x", &assignment()), Truth::Unknown(_)));
+    }
+
+    #[test]
+    fn a_binding_names_the_uid_and_the_node() {
+        let json = serde_json::to_value(binding(&assignment())).unwrap();
+        let expected = serde_json::json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"namespace": "shop", "name": "web-0", "uid": "u-1"},
+            "target": {"kind": "Node", "name": "a"},
+        });
+        assert_eq!(json, expected);
+    }
+}

@@ -1,0 +1,240 @@
+//! Decides a bind call: who binds, and what is true in the end.
+//!
+//! The interested backends are asked one after the other, and the gateway itself binds when none of them
+//! does: behind an extender that binds, kube-scheduler has no binder of its own. Whatever a backend says or
+//! fails to say, the apiserver has the last word ([`Truth`]). Calls share nothing, so that binds that are
+//! under way at the same time do not wait for one another.
+
+mod error;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, FailureKind};
+use tokio::time::{Instant, sleep};
+
+pub use self::error::BindError;
+use super::{CallError, Decider, failures::Consequence};
+use crate::{
+    backend::{
+        Backend,
+        bind::{BindQuestion, Bound},
+    },
+    cluster::binder::{Apiserver, Assignment, Truth},
+    config::{self, BackendName, BindFailurePolicy, BindSettings, Mode},
+    object::{self, pod::ObjectPod},
+};
+
+/// The most of a bind's budget that is kept for finding out what became of it.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+/// The pause before the second look for a Binding that a backend says it made; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Who binds pods, where the gateway does.
+#[derive(Debug)]
+pub struct Binders {
+    /// Where Bindings go.
+    pub apiserver: Apiserver,
+    /// The backend that is asked first, where it is interested.
+    pub first: Option<BackendName>,
+}
+
+/// Whether a step left the pod bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Bound,
+    /// The next one is to try.
+    NotBound,
+}
+
+/// One bind call.
+struct Attempt<'c> {
+    decider: &'c Decider,
+    binders: &'c Binders,
+    assignment: &'c Assignment,
+    id: String,
+    /// When the call is answered, whatever is known by then.
+    deadline: Instant,
+    /// Until when somebody may be asked to bind; what is left then is for the last look.
+    ask_until: Instant,
+}
+
+/// A pod as the call needs it.
+struct Known<'p> {
+    pod: ObjectPod<'p>,
+    json: &'p Bytes,
+}
+
+impl Decider {
+    /// Binds the pod to the node: a return without an error means that the Binding exists.
+    ///
+    /// # Errors
+    /// See [`CallError`]. After some of them the pod may be bound a moment later; kube-scheduler sees that.
+    pub async fn bind(&self, assignment: &Assignment, began: Instant) -> Result<(), CallError> {
+        let binders = self.binders.as_ref().ok_or(BindError::NoBinder)?;
+        let budget = self.timeouts.bind;
+        let deadline = began + budget;
+        let ask_until = deadline - LAST_LOOK.min(budget / 4);
+        let id = self.ids.next();
+        let attempt = Attempt { decider: self, binders, assignment, id, deadline, ask_until };
+        if self.some_may_bind(&assignment.namespace) && attempt.backends().await? == Outcome::Bound {
+            return Ok(());
+        }
+        attempt.built_in().await
+    }
+
+    /// Whether any backend could be asked. Where none could, nothing needs to be known about the pod.
+    fn some_may_bind(&self, namespace: &str) -> bool {
+        let may = |backend: &config::Backend| backend.bind.is_some() && backend.mode == Mode::Enforce;
+        !self.exempt.contains(namespace) && self.backends.iter().any(|backend| may(&backend.settings))
+    }
+}
+
+impl<'c> Attempt<'c> {
+    /// Asks the interested backends until one has bound the pod.
+    async fn backends(&self) -> Result<Outcome, CallError> {
+        let json = self.pod().await?;
+        match Truth::read(&json, self.assignment) {
+            Truth::Bound => return Ok(Outcome::Bound),
+            Truth::Free => {}
+            excluded => return Err(BindError::from(excluded).into()),
+        }
+        let pod = object::pod::parse(&json).map_err(|error| BindError::Apiserver(error.into()))?;
+        let known = Known { pod, json: &json };
+        for (backend, settings) in self.order(&known.pod) {
+            if self.ask((backend, settings), &known).await? == Outcome::Bound {
+                return Ok(Outcome::Bound);
+            }
+        }
+        Ok(Outcome::NotBound)
+    }
+
+    /// The pod's JSON: the call names the pod and does not describe it.
+    async fn pod(&self) -> Result<Bytes, BindError> {
+        let Assignment { namespace, name, .. } = self.assignment;
+        let found = self.binders.apiserver.pod(namespace, name, self.deadline).await;
+        found.map_err(BindError::Apiserver)?.ok_or(BindError::Pod(Truth::Gone))
+    }
+
+    /// The interested backends: the configured binder first, then the others in effective order.
+    fn order(&self, pod: &ObjectPod<'_>) -> Vec<(&'c Backend, &'c BindSettings)> {
+        let asked = self.decider.asked(pod, |backend| backend.bind.as_ref());
+        let mut asked: Vec<_> = asked.map(|(backend, settings)| (&**backend, settings)).collect();
+        // False comes before true, and equals stay in order.
+        asked.sort_by_key(|(backend, _)| Some(&backend.settings.name) != self.binders.first.as_ref());
+        asked
+    }
+
+    async fn ask(
+        &self,
+        (backend, settings): (&Backend, &BindSettings),
+        known: &Known<'_>,
+    ) -> Result<Outcome, CallError> {
+        match self.answer((backend, settings), known).await {
+            Ok(Bound::Yes) => self.confirm(backend, known).await,
+            Ok(Bound::Declined(why)) => {
+                tracing::debug!(backend = %backend.settings.name, pod = known.pod.name(), "declined to bind: {why}");
+                Ok(Outcome::NotBound)
+            }
+            Err(failure) => {
+                let consequence = consequence(settings.failure_policy);
+                self.decider.failures.record(backend, "bind", &failure, (&known.pod, consequence));
+                self.failed((backend, settings), failure).await
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        (backend, settings): (&Backend, &BindSettings),
+        known: &Known<'_>,
+    ) -> Result<Bound, BackendFailure> {
+        let link = backend.link()?;
+        link.info.bind.clone()?;
+        let Known { pod, json } = known;
+        let question = BindQuestion { call: &self.id, assignment: self.assignment, pod, json };
+        let within = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
+        backend.bind(&link, question, within).await
+    }
+
+    /// Looks for the Binding that a backend says it made.
+    async fn confirm(&self, backend: &Backend, known: &Known<'_>) -> Result<Outcome, CallError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let truth = self.truth().await;
+            let over = Instant::now() + pause >= self.deadline;
+            match truth {
+                Truth::Bound => return Ok(Outcome::Bound),
+                Truth::Free | Truth::Unknown(_) if !over => sleep(pause).await,
+                truth => {
+                    let detail = format!("it says that it has bound the pod; {truth}");
+                    let failure = BackendFailure::new(FailureKind::Malformed, detail);
+                    let fails = (&known.pod, Consequence::FailsTheCall);
+                    self.decider.failures.record(backend, "bind", &failure, fails);
+                    return Err(failed(backend, failure));
+                }
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Finds out what a failure means: the answer was lost, the work perhaps not.
+    async fn failed(
+        &self,
+        (backend, settings): (&Backend, &BindSettings),
+        failure: BackendFailure,
+    ) -> Result<Outcome, CallError> {
+        if was_asked(&failure) {
+            match self.truth().await {
+                Truth::Bound => return Ok(Outcome::Bound),
+                Truth::Free => {}
+                excluded => return Err(BindError::from(excluded).into()),
+            }
+        }
+        match settings.failure_policy {
+            BindFailurePolicy::Fail => Err(failed(backend, failure)),
+            BindFailurePolicy::Next => Ok(Outcome::NotBound),
+        }
+    }
+
+    /// Binds the pod here. A Binding that is there already, by whomever, is as good.
+    async fn built_in(&self) -> Result<(), CallError> {
+        let Err(refused) = self.binders.apiserver.bind(self.assignment, self.ask_until).await else {
+            return Ok(());
+        };
+        match self.truth().await {
+            Truth::Bound => Ok(()),
+            Truth::Free | Truth::Unknown(_) => Err(BindError::Apiserver(refused).into()),
+            excluded => Err(BindError::from(excluded).into()),
+        }
+    }
+
+    async fn truth(&self) -> Truth {
+        self.binders.apiserver.truth(self.assignment, self.deadline).await
+    }
+}
+
+/// Whether the backend may have been asked, and so may have bound the pod in spite of the failure. That goes
+/// for a status, too: it can come from a proxy, or from a backend that knows no more than its own timeout.
+fn was_asked(failure: &BackendFailure) -> bool {
+    match failure.kind {
+        FailureKind::Unreachable | FailureKind::Unsuitable => false,
+        FailureKind::Late
+        | FailureKind::Reset
+        | FailureKind::Oversize
+        | FailureKind::Status
+        | FailureKind::Malformed => true,
+    }
+}
+
+fn failed(backend: &Backend, failure: BackendFailure) -> CallError {
+    CallError::Backend { name: backend.settings.name.to_string(), verb: "bind", failure }
+}
+
+fn consequence(policy: BindFailurePolicy) -> Consequence {
+    match policy {
+        BindFailurePolicy::Fail => Consequence::FailsTheCall,
+        BindFailurePolicy::Next => Consequence::NextIsAsked,
+    }
+}

@@ -1,0 +1,49 @@
+//! The ways in which a bind ends without a Binding that is known to exist.
+
+use std::fmt;
+
+use crate::cluster::binder::{ApiserverError, Truth};
+
+/// Why a pod is not bound, or not known to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindError {
+    /// The gateway is not configured to bind.
+    NoBinder,
+    /// What is true of the pod excludes that it is bound to the node.
+    Pod(Truth),
+    /// The apiserver does not say what is true, or refuses the Binding.
+    Apiserver(ApiserverError),
+}
+
+impl BindError {
+    /// The kind as a metric label: one lower-case word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NoBinder => "no_binder",
+            Self::Pod(_) => "pod",
+            Self::Apiserver(_) => "apiserver",
+        }
+    }
+}
+
+impl From<Truth> for BindError {
+    fn from(truth: Truth) -> Self {
+        match truth {
+            Truth::Unknown(error) => Self::Apiserver(error),
+            known => Self::Pod(known),
+        }
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoBinder => f.write_str(
+                "bind is not served here: set `binder` in the gateway's configuration to BuiltIn or a backend's \
+                 name, or leave bindVerb out of kube-scheduler's",
+            ),
+            Self::Pod(truth) => write!(f, "cannot bind: {truth}"),
+            Self::Apiserver(error) => write!(f, "cannot bind: {error}"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The body of bind: `ExtenderBindingArgs`.
+
+use super::{
+    WireError,
+    json::{Cursor, key_is},
+};
+use crate::cluster::binder::Assignment;
+
+/// The keys, in the order of [`Fields::read`].
+const KEYS: [&str; 4] = ["PodName", "PodNamespace", "PodUID", "Node"];
+
+/// Reads a body. Keys match in any letter case, the last of equal keys counts, unknown ones are passed over,
+/// as `encoding/json` of Go does it.
+///
+/// # Errors
+/// The JSON is malformed, one of the four fields is missing or empty, or a name is none: a name becomes part
+/// of a path of the apiserver, so it must not hold a slash or anything else that means something there.
+pub fn read(body: &[u8]) -> Result<Assignment, WireError> {
+    let [name, namespace, uid, node] = fields(body)?;
+    checked("PodName", &name)?;
+    checked("PodNamespace", &namespace)?;
+    checked("Node", &node)?;
+    Ok(Assignment { namespace, name, uid, node })
+}
+
+fn fields(body: &[u8]) -> Result<[String; 4], WireError> {
+    let mut fields = KEYS.map(|_| String::new());
+    let mut cursor = Cursor::new(body);
+    cursor.object(|cursor, key| match KEYS.iter().position(|known| key_is(key, known)) {
+        // Go leaves a field as it is when null comes for it.
+        Some(_) if cursor.take_null() => Ok(()),
+        Some(at) => {
+            fields[at] = text(cursor, KEYS[at])?;
+            Ok(())
+        }
+        None => cursor.value().map(drop),
+    })?;
+    cursor.end()?;
+    match KEYS.iter().zip(&fields).find(|(_, field)| field.is_empty()) {
+        Some((key, _)) => Err(WireError::whole(format!("the request has no {key}"))),
+        None => Ok(fields),
+    }
+}
+
+fn text(cursor: &mut Cursor<'_>, key: &str) -> Result<String, WireError> {
+    let string = cursor.string(&format!("the {key} in quotes"))?;
+    let bytes = cursor.unescaped(string)?.into_owned();
+    String::from_utf8(bytes)
+        .map_err(|_| WireError::at(string.inner().start, format!("the {key} is not UTF-8")))
+}
+
+/// A part of a name of Kubernetes. Looser than DNS-1123, whose finer points the apiserver knows.
+fn checked(key: &str, name: &str) -> Result<(), WireError> {
+    let usual = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    if name.bytes().all(usual) && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(WireError::whole(format!("the {key} is not a name: letters, digits, '-' and '.' are expected")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPTURED: &[u8] = include_bytes!("../../../tests/captures/bind.json");
+
+    #[test]
+    fn a_real_request_is_read() {
+        let expected = Assignment {
+            namespace: "cap-names".into(),
+            name: "low-0".into(),
+            uid: "e83da295-e688-4dff-8a8c-052f73c8801d".into(),
+            node: "ip-10-16-0-0.eu-west-1.compute.internal".into(),
+        };
+        assert_eq!(read(CAPTURED), Ok(expected));
+    }
+
+    #[test]
+    fn keys_are_read_as_go_reads_them() {
+        let body = br#" {"podname":"x","PODNAME":"p","PodName":null,"podnamespace":"n\u0073",
+                         "podUid":"u/1","new":{"Node":"b"},"node":"a"} "#;
+        let read = read(body).unwrap();
+        assert_eq!((&*read.name, &*read.namespace, &*read.uid, &*read.node), ("p", "ns", "u/1", "a"));
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_said() {
+        let whole = r#"{"PodName":"p","PodNamespace":"ns","PodUID":"u","Node":"a"}"#;
+        for (from, to, error) in [
+            ("\"PodName\":\"p\",", "", "the request has no PodName"),
+            ("\"ns\"", "\"\"", "the request has no PodNamespace"),
+            ("\"u\"", "null", "the request has no PodUID"),
+            ("\"a\"", "\"\"", "the request has no Node"),
+            ("\"a\"", "7", "malformed JSON: expected the Node in quotes, found '7' at byte 55"),
+            ("\"a\"}", "\"a\"} x", "unexpected text behind the JSON value at byte 60"),
+            (
+                "\"p\"",
+                "\"../../nodes/a\"",
+                "the PodName is not a name: letters, digits, '-' and '.' are expected",
+            ),
+            ("\"ns\"", "\"..\"", "the PodNamespace is not a name: letters, digits, '-' and '.' are expected"),
+            ("\"a\"", "\"a?b\"", "the Node is not a name: letters, digits, '-' and '.' are expected"),
+        ] {
+            let body = whole.replace(from, to);
+            assert_ne!(body, whole);
+            assert_eq!(read(body.as_bytes()).unwrap_err().to_string(), error, "{body}");
+        }
+        assert!(
+            read(b"{\"PodName\":\"\xff\"}").unwrap_err().to_string().starts_with("the PodName is not UTF-8")
+        );
+    }
+}
