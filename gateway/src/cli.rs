@@ -2,6 +2,7 @@
 
 mod check_config;
 mod failure;
+mod scheduler_config;
 #[cfg(test)]
 mod tests;
 
@@ -61,6 +62,10 @@ Examples:
   extender-gateway check-config --config gateway.yaml > effective.yaml"
     )]
     CheckConfig(ConfigFile),
+
+    /// Print the extenders of kube-scheduler's configuration
+    #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
+    SchedulerConfig(scheduler_config::Options),
 }
 
 #[derive(Debug, Args)]
@@ -70,24 +75,34 @@ struct ConfigFile {
     path: PathBuf,
 }
 
+/// Where a command writes.
+struct Console<'a> {
+    /// What was asked for: standard output.
+    out: &'a mut dyn Write,
+    /// What is worth knowing beside it: standard error.
+    notes: &'a mut dyn Write,
+}
+
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
     /// gateway until it is told to stop.
     pub fn run<E: Display>(self, serve: impl FnOnce(Config) -> Result<(), E>) -> ExitCode {
-        self.outcome(serve, &mut io::stdout().lock())
+        let (mut out, mut notes) = (io::stdout().lock(), io::stderr());
+        self.outcome(serve, &mut Console { out: &mut out, notes: &mut notes })
             .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
     }
 
     fn outcome<E: Display>(
         self,
         serve: impl FnOnce(Config) -> Result<(), E>,
-        out: &mut impl Write,
+        console: &mut Console<'_>,
     ) -> Result<(), Failure> {
         match self.command {
             Command::Serve(file) => {
                 serve(Config::read(&file.path)?).map_err(|error| Failure::Serve(error.to_string()))
             }
-            Command::CheckConfig(file) => check_config::run(&file.path, out),
+            Command::CheckConfig(file) => check_config::run(&file.path, console),
+            Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
         }
     }
 }

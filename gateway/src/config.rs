@@ -35,6 +35,7 @@ pub use backend::{
 };
 pub use duration::DurationText;
 pub use effective::Effective;
+pub(crate) use effective::scalar;
 pub use mistake::{ConfigErrors, Mistake};
 pub use name::BackendName;
 pub use quantity::SizeText;

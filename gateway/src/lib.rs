@@ -12,5 +12,6 @@ pub mod decide;
 pub mod door;
 pub mod object;
 pub mod observe;
+pub mod scheduler_config;
 pub mod serve;
 pub mod wire;
