@@ -54,7 +54,8 @@ Example:
         long_about = "Print all mistakes of a configuration, or what it means.\n\n\
             Every mistake is printed to standard error with its line, its path, what is wrong and what would be \
             right; the exit code is then 3. A configuration without mistakes is printed to standard output with \
-            every default written out and the backends in the order in which their answers count. No backend \
+            every default written out and the backends in the order in which their answers count. A line that \
+            begins with `warning:` on standard error is about what works and is hardly meant. No backend \
             is asked and nothing is opened but the file.",
         after_help = "\
 Examples:

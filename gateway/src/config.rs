@@ -18,6 +18,7 @@ mod read;
 mod suggest;
 mod tls;
 mod url;
+mod warnings;
 mod weight;
 mod words;
 mod yaml;
@@ -41,6 +42,7 @@ pub use name::BackendName;
 pub use quantity::SizeText;
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};
+pub use warnings::Warning;
 pub use weight::Weight;
 pub use words::Words;
 

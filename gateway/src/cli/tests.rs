@@ -69,7 +69,9 @@ fn wrong_command_lines() {
 
 #[test]
 fn check_config_prints_what_the_file_means() {
-    let (outcome, out, served) = run("check-config", RIGHT);
+    let (outcome, [out, notes], served) = run_with(&["check-config"], RIGHT);
+    let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";
+    assert!(notes.starts_with(warning) && notes.lines().count() == 1, "{notes}");
     let expected = "\
 # /etc/gateway.yaml has no mistakes. This is what it means:
 apiVersion: extender-gateway.io/v1alpha1

@@ -47,6 +47,9 @@ impl Assembly {
     /// What calls are answered with under this configuration. Waits, not for ever, until each of its backends
     /// was tried.
     pub async fn serve(&mut self, config: &Config) -> Served {
+        for warning in config.warnings() {
+            tracing::warn!("configuration: {warning}");
+        }
         let order = config.effective_order().into_iter();
         let backends = order.map(|at| self.connections.backend(&config.backends[at])).collect();
         let terms = Terms {
