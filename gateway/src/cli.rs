@@ -2,6 +2,7 @@
 
 mod check_config;
 mod failure;
+mod scheduler_config;
 #[cfg(test)]
 mod tests;
 
@@ -53,7 +54,8 @@ Example:
         long_about = "Print all mistakes of a configuration, or what it means.\n\n\
             Every mistake is printed to standard error with its line, its path, what is wrong and what would be \
             right; the exit code is then 3. A configuration without mistakes is printed to standard output with \
-            every default written out and the backends in the order in which their answers count. No backend \
+            every default written out and the backends in the order in which their answers count. A line that \
+            begins with `warning:` on standard error is about what works and is hardly meant. No backend \
             is asked and nothing is opened but the file.",
         after_help = "\
 Examples:
@@ -61,6 +63,10 @@ Examples:
   extender-gateway check-config --config gateway.yaml > effective.yaml"
     )]
     CheckConfig(ConfigFile),
+
+    /// Print the extenders of kube-scheduler's configuration
+    #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
+    SchedulerConfig(scheduler_config::Options),
 }
 
 #[derive(Debug, Args)]
@@ -70,23 +76,33 @@ struct ConfigFile {
     path: PathBuf,
 }
 
+/// Where a command writes.
+struct Console<'a> {
+    /// What was asked for: standard output.
+    out: &'a mut dyn Write,
+    /// What is worth knowing beside it: standard error.
+    notes: &'a mut dyn Write,
+}
+
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
     /// gateway until it is told to stop.
     pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config) -> Result<(), E>) -> ExitCode {
-        self.outcome(serve, &mut io::stdout().lock())
+        let (mut out, mut notes) = (io::stdout().lock(), io::stderr());
+        self.outcome(serve, &mut Console { out: &mut out, notes: &mut notes })
             .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
     }
 
     fn outcome<E: Display>(
         self,
         serve: impl FnOnce(&Path, Config) -> Result<(), E>,
-        out: &mut impl Write,
+        console: &mut Console<'_>,
     ) -> Result<(), Failure> {
         match self.command {
             Command::Serve(file) => serve(&file.path, Config::read(&file.path)?)
                 .map_err(|error| Failure::Serve(error.to_string())),
-            Command::CheckConfig(file) => check_config::run(&file.path, out),
+            Command::CheckConfig(file) => check_config::run(&file.path, console),
+            Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
         }
     }
 }

@@ -18,6 +18,7 @@ mod read;
 mod suggest;
 mod tls;
 mod url;
+mod warnings;
 mod weight;
 mod words;
 mod yaml;
@@ -35,11 +36,13 @@ pub use backend::{
 };
 pub use duration::DurationText;
 pub use effective::Effective;
+pub(crate) use effective::scalar;
 pub use mistake::{ConfigErrors, Mistake};
 pub use name::BackendName;
 pub use quantity::SizeText;
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};
+pub use warnings::Warning;
 pub use weight::Weight;
 pub use words::Words;
 

@@ -14,5 +14,6 @@ pub mod door;
 pub mod object;
 pub mod observe;
 pub mod pem;
+pub mod scheduler_config;
 pub mod serve;
 pub mod wire;

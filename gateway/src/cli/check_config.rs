@@ -1,15 +1,17 @@
-//! `check-config`: all mistakes of a configuration, or what it means.
+//! `check-config`: all mistakes of a configuration, or what it means and what is hardly meant.
 
-use std::io::Write;
 use std::path::Path;
 
-use super::Failure;
+use super::{Console, Failure};
 use crate::config::{Config, Effective};
 
-/// Prints what the configuration means, as YAML.
-pub(super) fn run(file: &Path, out: &mut impl Write) -> Result<(), Failure> {
+/// Prints what the configuration means, as YAML, and notes its warnings.
+pub(super) fn run(file: &Path, console: &mut Console<'_>) -> Result<(), Failure> {
     let config = Config::read(file)?;
-    writeln!(out, "# {} has no mistakes. This is what it means:", file.display())?;
-    write!(out, "{}", Effective(&config))?;
+    for warning in config.warnings() {
+        writeln!(console.notes, "warning: {warning}")?;
+    }
+    writeln!(console.out, "# {} has no mistakes. This is what it means:", file.display())?;
+    write!(console.out, "{}", Effective(&config))?;
     Ok(())
 }

@@ -10,6 +10,8 @@ use crate::config::ConfigErrors;
 pub enum Failure {
     /// The configuration cannot be read or has mistakes.
     Config(ConfigErrors),
+    /// The command line does not go with the configuration.
+    Usage(String),
     /// The gateway could not start, or stopped because of a failure.
     Serve(String),
     /// What was to be printed could not be.
@@ -17,10 +19,11 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The table of exit codes. 2 is left to a wrong command line.
+    /// The table of exit codes. clap itself ends a process with 2.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Serve(_) | Self::Print(_) => 1,
+            Self::Usage(_) => 2,
             Self::Config(_) => 3,
         }
     }
@@ -35,7 +38,7 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Config(errors) => counted(errors),
-            Self::Serve(error) => format!("extender-gateway: {error}"),
+            Self::Serve(error) | Self::Usage(error) => format!("extender-gateway: {error}"),
             Self::Print(error) => format!("extender-gateway: cannot print: {error}"),
         }
     }

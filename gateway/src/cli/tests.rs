@@ -23,17 +23,26 @@ fn arguments(line: &[&str]) -> Result<Arguments, clap::Error> {
 
 /// Runs a command on a file with this text: how it ends, what it printed, what `serve` got.
 fn run(command: &str, text: &str) -> (Result<(), Failure>, String, Option<Config>) {
+    let (outcome, [out, _], served) = run_with(&[command], text);
+    (outcome, out, served)
+}
+
+/// Runs a command with options on a file with this text: how it ends, what it printed and noted, what `serve`
+/// got.
+fn run_with(line: &[&str], text: &str) -> (Result<(), Failure>, [String; 2], Option<Config>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(&file, text).unwrap();
-    let (served, mut out) = (Cell::new(None), Vec::new());
+    let (served, mut out, mut notes) = (Cell::new(None), Vec::new(), Vec::new());
     let serve = |_: &Path, config| {
         served.set(Some(config));
         Err("address 0.0.0.0:8888 is taken")
     };
-    let outcome = arguments(&[command, "--config", file.to_str().unwrap()]).unwrap().outcome(serve, &mut out);
-    let out = String::from_utf8(out).unwrap().replace(folder.path().to_str().unwrap(), "/etc");
-    (outcome, out, served.into_inner())
+    let line = [line, &["--config", file.to_str().unwrap()]].concat();
+    let mut console = Console { out: &mut out, notes: &mut notes };
+    let outcome = arguments(&line).unwrap().outcome(serve, &mut console);
+    let text = |bytes| String::from_utf8(bytes).unwrap().replace(folder.path().to_str().unwrap(), "/etc");
+    (outcome, [text(out), text(notes)], served.into_inner())
 }
 
 #[test]
@@ -43,12 +52,14 @@ fn the_definition_is_consistent() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&[&str], ErrorKind); 5] = [
+    let cases: [(&[&str], ErrorKind); 7] = [
         (&[], ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
         (&["serve"], ErrorKind::MissingRequiredArgument),
         (&["serve", "gateway.yaml"], ErrorKind::UnknownArgument),
         (&["check-config", "--config"], ErrorKind::InvalidValue),
         (&["check"], ErrorKind::InvalidSubcommand),
+        (&["scheduler-config", "--config", "a", "--kubernetes", "2.0"], ErrorKind::ValueValidation),
+        (&["scheduler-config", "--config", "a", "--cert-file", "b"], ErrorKind::MissingRequiredArgument),
     ];
     for (line, kind) in cases {
         let error = arguments(line).unwrap_err();
@@ -58,7 +69,9 @@ fn wrong_command_lines() {
 
 #[test]
 fn check_config_prints_what_the_file_means() {
-    let (outcome, out, served) = run("check-config", RIGHT);
+    let (outcome, [out, notes], served) = run_with(&["check-config"], RIGHT);
+    let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";
+    assert!(notes.starts_with(warning) && notes.lines().count() == 1, "{notes}");
     let expected = "\
 # /etc/gateway.yaml has no mistakes. This is what it means:
 apiVersion: extender-gateway.io/v1alpha1
@@ -117,7 +130,7 @@ backends:  # in the order in which their answers count
 #[test]
 fn mistakes_end_every_command_and_are_counted() {
     let text = format!("{RIGHT}- {{}}\n").replace("1s", "1");
-    for command in ["serve", "check-config"] {
+    for command in ["serve", "check-config", "scheduler-config"] {
         let (outcome, out, served) = run(command, &text);
         let failure = outcome.unwrap_err();
         assert_eq!((failure.exit_code(), out.as_str(), served), (3, "", None));
@@ -147,4 +160,43 @@ fn a_file_that_is_not_there_is_no_mistake_to_count() {
     failure.report(&mut told);
     let told = String::from_utf8(told).unwrap();
     assert!(told.starts_with("no/such.yaml: cannot be read: ") && told.lines().count() == 1, "{told}");
+}
+
+#[test]
+fn scheduler_config_prints_what_the_version_reads() {
+    let (outcome, [out, notes], _) = run_with(&["scheduler-config", "--url", "http://gateway:1"], RIGHT);
+    assert!(outcome.is_ok() && notes.is_empty());
+    assert!(
+        out.starts_with("extenders:\n- urlPrefix: \"http://gateway:1\"\n  filterVerb: filter\n"),
+        "{out}"
+    );
+    let (outcome, [out, notes], _) =
+        run_with(&["scheduler-config", "--kubernetes", "v1.18.3", "--minimal"], RIGHT);
+    assert!(outcome.is_ok() && out.starts_with("{\n  \"kind\": \"Policy\",\n"), "{out}");
+    assert_eq!(notes, "urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way\n");
+    assert!(!out.contains("preemptVerb"), "{out}");
+}
+
+#[test]
+fn files_that_are_left_to_the_operator_are_noted() {
+    let tls = RIGHT.replace("nodes:", "extender: {tls: {certFile: a, keyFile: b}}\nnodes:");
+    let (_, [out, notes], _) = run_with(&["scheduler-config"], &tls);
+    assert_eq!(notes, "fill in the files of tlsConfig, or say --ca-file, --cert-file and --key-file\n");
+    assert!(out.contains("/FILL/IN/ca.crt"), "{out}");
+    let (_, [_, notes], _) = run_with(&["scheduler-config", "--ca-file", "ca.crt"], &tls);
+    assert_eq!(notes, "");
+}
+
+#[test]
+fn options_that_do_not_go_with_the_configuration_are_wrong_usage() {
+    let (outcome, [out, _], _) = run_with(&["scheduler-config", "--url", "gateway:1"], RIGHT);
+    let failure = outcome.unwrap_err();
+    let mut told = Vec::new();
+    failure.report(&mut told);
+    let expected = "extender-gateway: --url: \"gateway:1\" is not http://HOST:PORT or https://HOST:PORT \
+                    with or without a path\n";
+    assert_eq!(
+        (failure.exit_code(), out.as_str(), String::from_utf8(told).unwrap().as_str()),
+        (2, "", expected)
+    );
 }

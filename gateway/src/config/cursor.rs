@@ -10,6 +10,9 @@ use super::mistake::{ConfigErrors, Mistake, Place, echo};
 use super::suggest;
 use super::yaml::{Node, Value};
 
+/// What was read; `None` if that left a mistake.
+pub(super) type Read<T> = Option<T>;
+
 /// Where all mistakes of one file come together.
 #[derive(Default)]
 pub(super) struct Mistakes(RefCell<Vec<Mistake>>);

@@ -113,7 +113,7 @@ fn file(path: &Path) -> String {
 
 /// Texts as a YAML list on one line.
 fn list<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(|text| scalar(text)).collect();
+    let texts: Vec<String> = texts.into_iter().map(scalar).collect();
     format!("[{}]", texts.join(", "))
 }
 

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::cursor::{Cursor, Fields, Mistakes, Section};
+use super::cursor::{Cursor, Fields, Mistakes, Read, Section};
 use super::mistake::echo;
 use super::yaml::{Node, Value};
 use super::{
@@ -222,12 +222,12 @@ fn timeouts(root: &Section<'_>) -> Option<Timeouts> {
     Some(Timeouts { decision: decision?, bind: bind? })
 }
 
-fn kubeconfig(root: &Section<'_>, folder: &Path) -> Option<Option<PathBuf>> {
+fn kubeconfig(root: &Section<'_>, folder: &Path) -> Read<Option<PathBuf>> {
     let fields = root.subsection("cluster", &CLUSTER)?;
     field_or(&fields, "kubeconfig", None, |field| path(field, folder).map(Some))
 }
 
-fn exempt_namespaces(root: &Section<'_>) -> Option<Option<BTreeSet<String>>> {
+fn exempt_namespaces(root: &Section<'_>) -> Read<Option<BTreeSet<String>>> {
     let fields = root.subsection("exempt", &EXEMPT)?;
     let right = "a list of namespaces such as [kube-system], [] for none";
     field_or(&fields, "namespaces", None, |field| namespaces(field, right).map(Some))

@@ -174,7 +174,7 @@ fn pods_are_watched_where_something_needs_them() {
 
 #[test]
 fn backends_that_fail_the_call_come_first() {
-    assert_eq!(right(EXAMPLE).effective_order(), [2, 0, 1, 3]);
+    assert_eq!(right(EXAMPLE).effective_order(), [2, 3, 0, 1]);
 }
 
 #[test]

@@ -67,6 +67,9 @@ impl Assembly {
     /// # Errors
     /// Pods are to be bound, and there is no way to the apiserver.
     pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
+        for warning in config.warnings() {
+            tracing::warn!("configuration: {warning}");
+        }
         let binders = self.binders(config).await?;
         let order = config.effective_order().into_iter();
         let backends = order.map(|at| self.connections.backend(&config.backends[at])).collect();

@@ -68,7 +68,7 @@ func NewConfig(cluster *controlplane.Cluster, mode controlplane.NodeMode, backen
 		Backends:   backends,
 	}
 	if mode == controlplane.Names {
-		config.Nodes = Nodes{Source: "Watch", Kubeconfig: cluster.Kubeconfig}
+		config.Nodes, config.Cluster = Nodes{Source: "Watch"}, Cluster{Kubeconfig: cluster.Kubeconfig}
 	}
 	return config
 }

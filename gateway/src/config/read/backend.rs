@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::cursor::{Cursor, Fields, Section};
+use super::super::cursor::{Cursor, Fields, Read, Section};
 use super::super::mistake::echo;
 use super::super::yaml::Value;
 use super::super::{
@@ -147,12 +147,11 @@ fn verbs(fields: &Section<'_>, Timeouts { decision, bind: longest }: Timeouts) -
 }
 
 /// `tls` belongs to `https`, and `https` needs it.
-#[expect(clippy::option_option, reason = "absent is not the same as mistaken")]
 fn tls_as_the_url_says(
     fields: &Section<'_>,
     url: Option<&BackendUrl>,
-    tls: Option<Option<BackendTls>>,
-) -> Option<Option<BackendTls>> {
+    tls: Read<Option<BackendTls>>,
+) -> Read<Option<BackendTls>> {
     match (url?.scheme(), fields.optional("tls").is_some()) {
         (Scheme::Http, true) => {
             fields.mistake_of("tls", "does not go with an http URL", "an https URL, or leave it out");

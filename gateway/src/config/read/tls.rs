@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::cursor::{Cursor, Fields, Section};
+use super::super::cursor::{Cursor, Fields, Read, Section};
 use super::super::mistake::echo;
 use super::super::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls, url};
 use super::value::{choice, field_or, list, not_empty, path};
@@ -33,7 +33,7 @@ pub(super) fn server(field: Cursor<'_>, folder: &Path) -> Option<ServerTls> {
     Some(ServerTls { identity: KeyPair { cert_file: cert_file?, key_file: key_file? }, clients: clients? })
 }
 
-fn clients(fields: &Section<'_>, folder: &Path) -> Option<Option<ClientCertificates>> {
+fn clients(fields: &Section<'_>, folder: &Path) -> Read<Option<ClientCertificates>> {
     let presence = field_or(fields, "clientCertificate", ClientCertificate::Required, choice);
     let allowed_names = field_or(fields, "allowedNames", Vec::new(), |field| {
         list(field, NAMES, ("a common name or DNS name", not_empty))
@@ -62,15 +62,18 @@ pub(super) fn backend(field: Cursor<'_>, folder: &Path) -> Option<BackendTls> {
     let ca_file = required_path(&fields, "caFile", CA, folder);
     let server_name =
         field_or(&fields, "serverName", None, |field| field.parsed(SERVER_NAME, server_name).map(Some));
-    let identity = match (fields.optional("certFile"), fields.optional("keyFile")) {
-        (None, None) => Some(None),
-        _ => {
-            let cert_file = required_path(&fields, "certFile", CERT, folder);
-            let key_file = required_path(&fields, "keyFile", KEY, folder);
-            cert_file.zip(key_file).map(|(cert_file, key_file)| Some(KeyPair { cert_file, key_file }))
-        }
-    };
+    let identity = identity(&fields, folder);
     Some(BackendTls { ca_file: ca_file?, identity: identity?, server_name: server_name? })
+}
+
+/// What the gateway shows: both files or none.
+fn identity(fields: &Section<'_>, folder: &Path) -> Read<Option<KeyPair>> {
+    if ["certFile", "keyFile"].iter().all(|name| fields.optional(name).is_none()) {
+        return Some(None);
+    }
+    let cert_file = required_path(fields, "certFile", CERT, folder);
+    let key_file = required_path(fields, "keyFile", KEY, folder);
+    Some(Some(KeyPair { cert_file: cert_file?, key_file: key_file? }))
 }
 
 /// The name of a certificate: a host as in a URL, an IPv6 address without brackets.

@@ -46,6 +46,11 @@ pub(super) fn address(field: &Cursor<'_>) -> Option<SocketAddr> {
     })
 }
 
+/// True or false.
+pub(super) fn boolean(field: &Cursor<'_>) -> Option<bool> {
+    field.boolean()
+}
+
 /// A size in bytes, which YAML gives as a number where it has no suffix.
 pub(super) fn size(field: &Cursor<'_>) -> Option<usize> {
     match field.value() {
@@ -67,12 +72,11 @@ pub(super) fn path(field: &Cursor<'_>, folder: &Path) -> Option<PathBuf> {
     field.parsed("the path of a file", not_empty).map(|text| folder.join(text))
 }
 
+/// What a text means, or what is wrong with it, as the predicate of a sentence.
+type Rule = fn(&str) -> Result<String, String>;
+
 /// A list of texts, each with a meaning: what a right one looks like, and what it means.
-pub(super) fn list(
-    field: &Cursor<'_>,
-    right: &str,
-    (right_item, item): (&str, fn(&str) -> Result<String, String>),
-) -> Option<Vec<String>> {
+pub(super) fn list(field: &Cursor<'_>, right: &str, (right_item, item): (&str, Rule)) -> Option<Vec<String>> {
     let items: Vec<_> =
         field.items(right)?.into_iter().map(|cursor| cursor.parsed(right_item, item)).collect();
     items.into_iter().collect()

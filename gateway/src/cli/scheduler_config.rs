@@ -1,0 +1,97 @@
+//! `scheduler-config`: the extenders of kube-scheduler's configuration, as a gateway's configuration needs them.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Console, Failure};
+use crate::config::Config;
+use crate::scheduler_config::{
+    Credentials, Extenders, Form, Policy, Reach, Scope, UrlSource, Version, entries_of,
+};
+
+/// What the command is for.
+pub(super) const ABOUT: &str = "Print the extenders of kube-scheduler's configuration.\n\n\
+    They are what a kube-scheduler has to be told so that it calls a gateway with this configuration. Filter, \
+    prioritize and preempt are always there, so that a backend that is added later needs no change in \
+    kube-scheduler's configuration; --minimal prints what today's backends are asked for. Who binds, resources \
+    that kube-scheduler does not count, TLS and timeouts are as the gateway's configuration says.";
+
+/// How it is used.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  extender-gateway scheduler-config --config gateway.yaml --url http://gateway:8888
+  extender-gateway scheduler-config --config gateway.yaml --url https://10.0.0.10:8888 \\
+    --ca-file /etc/kubernetes/gateway/ca.crt --cert-file /etc/kubernetes/gateway/tls.crt \\
+    --key-file /etc/kubernetes/gateway/tls.key
+  extender-gateway scheduler-config --config gateway.yaml --kubernetes 1.18 > policy.json";
+
+/// The command's options.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The gateway's configuration, a YAML file
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+
+    /// How kube-scheduler reaches the gateway [default: extender.address, from the same machine]
+    #[arg(long)]
+    url: Option<String>,
+
+    /// The version of kube-scheduler; up to 1.18 the file of --policy-config-file is printed
+    #[arg(long, value_name = "VERSION", default_value = "1.36")]
+    kubernetes: Version,
+
+    /// Print only the verbs that today's backends are asked for
+    #[arg(long)]
+    minimal: bool,
+
+    /// The authorities that signed the gateway's certificate, on kube-scheduler's machine
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<String>,
+
+    /// The certificate that kube-scheduler shows to the gateway, on its machine
+    #[arg(long, value_name = "FILE", requires = "key_file")]
+    cert_file: Option<String>,
+
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "cert_file")]
+    key_file: Option<String>,
+}
+
+/// Prints what kube-scheduler has to be told.
+pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Failure> {
+    let config = Config::read(&options.config)?;
+    let credentials = Credentials {
+        ca: options.ca_file.clone(),
+        pair: options.cert_file.clone().zip(options.key_file.clone()),
+    };
+    let reach = Reach::new(&config, options.url.as_deref(), credentials)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let scope = if options.minimal { Scope::Minimal } else { Scope::Lasting };
+    let entries = &entries_of(&config, scope);
+    let form = options.kubernetes.form();
+    let text: &dyn Display = match form {
+        Form::Extenders => &Extenders { entries, reach: &reach },
+        Form::Policy => &Policy { entries, reach: &reach },
+    };
+    write!(console.out, "{text}")?;
+    note(&reach, form, console)
+}
+
+/// What JSON has no place for, and what must not be overlooked.
+fn note(reach: &Reach, form: Form, console: &mut Console<'_>) -> Result<(), Failure> {
+    if form == Form::Policy && reach.source == UrlSource::Address {
+        writeln!(
+            console.notes,
+            "urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way"
+        )?;
+    }
+    if reach.is_to_be_filled_in() {
+        writeln!(
+            console.notes,
+            "fill in the files of tlsConfig, or say --ca-file, --cert-file and --key-file"
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What is warned of, and what is not.
+
+use std::path::Path;
+
+use crate::config::Config;
+
+/// The warnings about a configuration with these lines and backends with these settings, called b0, b1 and so on.
+fn warned(lines: &str, backends: &[&str]) -> Vec<String> {
+    let header = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
+    let item = |(at, settings): (usize, &&str)| format!("- {{name: b{at}, url: 'http://b:1', {settings}}}\n");
+    let backends: String = backends.iter().enumerate().map(item).collect();
+    let yaml = format!("{header}{lines}\nbackends:\n{backends}");
+    let config = Config::parse(&yaml, Path::new("")).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"));
+    config.warnings().iter().map(ToString::to_string).collect()
+}
+
+const NOT_ASKED: &str = "backends: none has mode: Enforce, so every node is accepted for every pod; \
+                         mode: Enforce for one at least";
+
+#[test]
+fn usual_configurations_have_no_warnings() {
+    let none: [&str; 0] = [];
+    assert_eq!(warned("", &["filter: {}, score: {}, preempt: {}", "filter: {}, mode: Disabled"]), none);
+    assert_eq!(warned("binder: b0", &["bind: {}", "filter: {}, mode: Shadow"]), none);
+    assert_eq!(warned("cluster: {kubeconfig: k}", &["filter: {}"]), none);
+    assert_eq!(warned("nodes: {source: Request}", &["preempt: {}"]), none);
+}
+
+#[test]
+fn the_example_has_no_warnings() {
+    let example = include_str!("../../../examples/gateway.yaml");
+    let config = Config::parse(example, Path::new("")).unwrap();
+    assert_eq!(config.warnings(), []);
+}
+
+#[test]
+fn the_gateway() {
+    let cases: [(&str, &[&str], &str); 6] = [
+        ("", &["filter: {}, mode: Shadow", "score: {}, mode: Disabled"], NOT_ASKED),
+        (
+            "cluster: {kubeconfig: k}\nnodes: {source: Request}",
+            &["filter: {}"],
+            "cluster.kubeconfig: is not used: nothing needs the apiserver; leave it out, or let nodes or pods be watched",
+        ),
+        (
+            "pods: {source: None}",
+            &["filter: {}", "preempt: {}"],
+            "pods.source: is None, and backend b1 would know the pods that it may spare by UID alone; Watch",
+        ),
+        (
+            "",
+            &["preempt: {timeout: 600ms}", "preempt: {timeout: 401ms}"],
+            "timeouts.decision: is 1s, and the 2 backends that are asked to preempt, one after the other, may take \
+             1s1ms; shorter preempt.timeout, or a longer decision",
+        ),
+        (
+            "",
+            &["filter: {timeout: 1s}"],
+            "backends[0].filter.timeout: is as long as timeouts.decision, 1s; a shorter one, so that after a failure \
+             there is time to ask about the nodes that are left",
+        ),
+        (
+            "timeouts: {decision: 150ms}",
+            &["score: {}", "filter: {}"],
+            "backends[1].filter.timeout: is as long as timeouts.decision, 150ms; a shorter one, so that after a failure \
+             there is time to ask about the nodes that are left",
+        ),
+    ];
+    for (lines, backends, expected) in cases {
+        assert_eq!(warned(lines, backends), [expected], "{lines} {backends:?}");
+    }
+}
+
+#[test]
+fn what_is_short_enough_is_not_warned_of() {
+    for backends in [
+        &["preempt: {timeout: 600ms}", "preempt: {timeout: 400ms}"][..],
+        &["preempt: {timeout: 1s}", "preempt: {timeout: 1s}, mode: Disabled"],
+        &["filter: {timeout: 999ms}", "filter: {timeout: 1s}, mode: Shadow"],
+    ] {
+        assert_eq!(warned("", backends), [""; 0], "{backends:?}");
+    }
+}
+
+#[test]
+fn who_binds() {
+    let cases: [(&str, &[&str], &str); 4] = [
+        (
+            "binder: b1",
+            &["filter: {}", "bind: {}, mode: Disabled"],
+            "binder: is b1, which has mode: Disabled and is not asked to bind; mode: Enforce for it, or BuiltIn",
+        ),
+        (
+            "binder: BuiltIn",
+            &["filter: {}", "bind: {}, mode: Shadow"],
+            "backends[1].bind: is not used with mode: Shadow; mode: Enforce, or leave it out",
+        ),
+        (
+            "binder: BuiltIn",
+            &["bind: {timeout: 10s}"],
+            "backends[0].bind.timeout: is as long as timeouts.bind, 10s; a shorter one, so that after a failure there \
+             is time to see whether the pod is bound",
+        ),
+        (
+            "binder: BuiltIn\ntimeouts: {bind: 2s}",
+            &["bind: {}"],
+            "backends[0].bind.timeout: is as long as timeouts.bind, 2s; a shorter one, so that after a failure there \
+             is time to see whether the pod is bound",
+        ),
+    ];
+    for (lines, backends, expected) in cases {
+        assert_eq!(warned(lines, backends), [expected], "{lines} {backends:?}");
+    }
+}
+
+#[test]
+fn namespaces_that_are_all_exempt() {
+    let expected = "backends[0].match.namespaces: are all exempt, so the backend is never asked; \
+                    other namespaces, or exempt.namespaces without them";
+    for (exempt, namespaces, is_warned) in [
+        ("", "[kube-system]", true),
+        ("", "[kube-system, shop]", false),
+        ("exempt: {namespaces: [shop, a]}", "[a, shop]", true),
+        ("exempt: {namespaces: [shop]}", "[kube-system]", false),
+        ("exempt: {namespaces: []}", "[kube-system]", false),
+    ] {
+        let backend = format!("filter: {{}}, match: {{namespaces: {namespaces}}}");
+        let warned = warned(exempt, &[&backend]);
+        assert_eq!(warned, if is_warned { vec![expected] } else { vec![] }, "{exempt} {namespaces}");
+    }
+}
+
+#[test]
+fn selectors_that_no_pod_fulfils() {
+    let expected = "backends[0].match.podSelector: wants of the label \"a\" what no pod can have, so the backend is never \
+                    asked; conditions that can hold together";
+    for (expressions, is_warned) in [
+        ("{key: a, operator: Exists}, {key: a, operator: DoesNotExist}", true),
+        ("{key: a, operator: In, values: [b]}, {key: a, operator: DoesNotExist}", true),
+        ("{key: a, operator: In, values: [b, c]}, {key: a, operator: In, values: [d]}", true),
+        ("{key: a, operator: In, values: [b]}, {key: a, operator: NotIn, values: [b]}", true),
+        ("{key: a, operator: In, values: [b, c]}, {key: a, operator: In, values: [c, d]}", false),
+        ("{key: a, operator: In, values: [b, c]}, {key: a, operator: NotIn, values: [b]}", false),
+        ("{key: a, operator: NotIn, values: [b]}, {key: a, operator: DoesNotExist}", false),
+        ("{key: a, operator: NotIn, values: [b]}, {key: a, operator: Exists}", false),
+        ("{key: a, operator: Exists}, {key: b, operator: DoesNotExist}", false),
+    ] {
+        let backend = format!("filter: {{}}, match: {{podSelector: {{matchExpressions: [{expressions}]}}}}");
+        assert_eq!(warned("", &[&backend]), if is_warned { vec![expected] } else { vec![] }, "{expressions}");
+    }
+}
+
+#[test]
+fn resources_that_nobody_counts() {
+    let ignored = "match: {managedResources: [{name: x.y/a, ignoredByScheduler: true}]}";
+    let counted = "match: {managedResources: [{name: x.y/a}]}";
+    let uncounted = "backends[0].match.managedResources: x.y/a is counted by nobody: not by kube-scheduler, and no \
+                     backend with mode: Enforce filters for it; such a backend with the resource, or ignoredByScheduler: \
+                     false";
+    let elsewhere = "backends[1].match.managedResources: x.y/a is not counted by kube-scheduler: backend b0 has it with \
+                     ignoredByScheduler: true; the same for both";
+    let cases = [
+        (vec![format!("filter: {{}}, {ignored}")], vec![]),
+        (vec![format!("score: {{}}, {ignored}")], vec![uncounted]),
+        (vec![format!("filter: {{}}, mode: Disabled, {ignored}"), "filter: {}".to_owned()], vec![uncounted]),
+        (vec![format!("score: {{}}, {ignored}"), format!("filter: {{}}, {ignored}")], vec![]),
+        (vec![format!("filter: {{}}, {ignored}"), format!("filter: {{}}, {counted}")], vec![elsewhere]),
+    ];
+    for (backends, expected) in cases {
+        let backends: Vec<&str> = backends.iter().map(String::as_str).collect();
+        assert_eq!(warned("", &backends), expected, "{backends:?}");
+    }
+}

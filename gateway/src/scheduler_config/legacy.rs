@@ -1,0 +1,128 @@
+//! Entries as the JSON file of `--policy-config-file`, which kube-scheduler read up to 1.22 and had to read up
+//! to 1.18. Mirrors `Policy` and `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`, version 0.22.
+
+use std::fmt::{self, Display, Formatter};
+
+use serde::Serialize;
+
+use super::reach::TlsFiles;
+use super::{Counted, Entries, Entry, NodesSent, Reach, Verbs};
+
+/// Displays entries as JSON. Predicates and priorities are left out: then kube-scheduler has its usual ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy<'a> {
+    /// What kube-scheduler has to be told.
+    pub entries: &'a Entries,
+    /// How it reaches the gateway.
+    pub reach: &'a Reach,
+}
+
+impl Display for Policy<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let extenders = self.entries.iter().map(|entry| Extender::new(entry, self.reach)).collect();
+        let file = File { kind: "Policy", api_version: "v1", extenders };
+        let text = serde_json::to_string_pretty(&file).map_err(|_| fmt::Error)?;
+        writeln!(out, "{text}")
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    extenders: Vec<Extender<'a>>,
+}
+
+/// `LegacyExtender`.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Extender<'a> {
+    url_prefix: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filter_verb: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prioritize_verb: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preempt_verb: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bind_verb: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_cache_capable: Option<bool>,
+    /// In nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_timeout: Option<u128>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    managed_resources: Vec<Resource<'a>>,
+    #[serde(flatten)]
+    tls: Option<Https<'a>>,
+}
+
+/// `ExtenderManagedResource`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource<'a> {
+    name: &'a str,
+    ignored_by_scheduler: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Https<'a> {
+    enable_https: bool,
+    tls_config: TlsConfig<'a>,
+}
+
+/// `ExtenderTLSConfig`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TlsConfig<'a> {
+    ca_file: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cert_file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_file: Option<&'a str>,
+}
+
+impl<'a> Extender<'a> {
+    fn new(entry: &'a Entry, reach: &'a Reach) -> Self {
+        Self {
+            url_prefix: &reach.url,
+            http_timeout: entry.http_timeout.map(|timeout| timeout.as_nanos()),
+            managed_resources: entry.managed_resources.iter().map(Resource::new).collect(),
+            tls: reach.tls.as_ref().map(Https::new),
+            ..Self::called(&entry.verbs)
+        }
+    }
+
+    /// The verbs, and what goes with them.
+    fn called(verbs: &'a Verbs) -> Self {
+        match verbs {
+            Verbs::Decide { filter, prioritize, preempt, nodes } => Self {
+                filter_verb: filter.as_deref(),
+                prioritize_verb: prioritize.as_deref(),
+                weight: prioritize.as_ref().map(|_| 1),
+                preempt_verb: preempt.as_deref(),
+                node_cache_capable: Some(*nodes == NodesSent::Names),
+                ..Self::default()
+            },
+            Verbs::Bind(bind) => Self { bind_verb: Some(bind), ..Self::default() },
+            Verbs::Nothing => Self::default(),
+        }
+    }
+}
+
+impl<'a> Resource<'a> {
+    fn new((name, counted): (&'a String, &Counted)) -> Self {
+        Self { name, ignored_by_scheduler: *counted == Counted::ByPolicy }
+    }
+}
+
+impl<'a> Https<'a> {
+    fn new(TlsFiles { ca, pair }: &'a TlsFiles) -> Self {
+        let (cert_file, key_file) = pair.as_ref().map(|(cert, key)| (cert.as_str(), key.as_str())).unzip();
+        Self { enable_https: true, tls_config: TlsConfig { ca_file: ca, cert_file, key_file } }
+    }
+}

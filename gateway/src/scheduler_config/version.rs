@@ -1,0 +1,70 @@
+//! Which kube-scheduler is told, and in which form it wants to be told.
+
+use std::str::FromStr;
+
+/// The first minor version whose `KubeSchedulerConfiguration` has `extenders` in the form of today.
+const FIRST_OF_TODAY: u32 = 19;
+
+/// A version of Kubernetes: `1.36`, `v1.18.20`. What follows the minor version does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    minor: u32,
+}
+
+/// How extenders are configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `extenders` of a `KubeSchedulerConfiguration`, v1beta1 to v1.
+    Extenders,
+    /// The JSON file of `--policy-config-file`.
+    Policy,
+}
+
+impl Version {
+    /// The form that a kube-scheduler of this version reads.
+    pub fn form(self) -> Form {
+        if self.minor < FIRST_OF_TODAY { Form::Policy } else { Form::Extenders }
+    }
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
+        let number = |part: Option<&str>| {
+            part.filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+                .and_then(|part| part.parse().ok())
+        };
+        match (number(parts.next()), number(parts.next())) {
+            (Some(1), Some(minor)) => Ok(Self { minor }),
+            _ => Err("not a version of Kubernetes such as 1.36 or v1.18.20".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_changed_with_1_19() {
+        let cases = [
+            ("1.3", Form::Policy),
+            ("v1.18.20", Form::Policy),
+            ("1.19", Form::Extenders),
+            ("v1.36.3-rc.1", Form::Extenders),
+            ("1.100", Form::Extenders),
+        ];
+        for (text, form) in cases {
+            assert_eq!(text.parse::<Version>().unwrap().form(), form, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_version() {
+        for text in ["", "1", "1.", "2.0", "1.x", "1.+18", "latest", "vv1.18"] {
+            assert!(text.parse::<Version>().is_err(), "{text}");
+        }
+    }
+}
