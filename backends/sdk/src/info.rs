@@ -23,6 +23,7 @@ pub struct Info {
     revision: Option<String>,
     filter: Option<Verb>,
     score: Option<(Verb, Scale)>,
+    preempt: Option<Verb>,
     annotations: Vec<String>,
     raw_pod: bool,
 }
@@ -38,6 +39,7 @@ impl Info {
             revision: None,
             filter: None,
             score: None,
+            preempt: None,
             annotations: Vec::new(),
             raw_pod: false,
         }
@@ -58,6 +60,13 @@ impl Info {
     /// The policy scores nodes, on this scale.
     pub fn scores(self, verb: Verb, scale: Scale) -> Self {
         Self { score: Some((verb, scale)), ..self }
+    }
+
+    /// The policy says who may be evicted to make room. Not a [pure](Verb::pure) verb: its answer depends on
+    /// the victims, too. Nodes come with facts only where the gateway watches them; [`View::Name`] is enough
+    /// for a policy that looks at pods.
+    pub fn preempts(self, verb: Verb) -> Self {
+        Self { preempt: Some(verb), ..self }
     }
 
     /// Asks for the annotations of pods and nodes whose key begins with this; "" asks for all. May be

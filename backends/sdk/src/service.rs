@@ -63,7 +63,7 @@ impl Serve<http::Request<Body>> for Service {
             "GetInfo" => self.unary(http, answer::info),
             "Filter" => self.unary(http, answer::filter),
             "Score" => self.unary(http, answer::score),
-            "Preempt" => refused(CallError::NotServed("Preempt")),
+            "Preempt" => self.unary(http, answer::preempt),
             "Bind" => refused(CallError::NotServed("Bind")),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
