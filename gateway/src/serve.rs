@@ -1,7 +1,7 @@
 //! Runs the gateway from its configuration to its end.
 //!
 //! Calls are decided on the main thread, by a runtime of its own: no wake-up crosses threads on the
-//! way of a call, and the only lock that it shares is the node table's. What may take long beside it, the watch of nodes and the metrics
+//! way of a call, and the only lock that it shares is the node table's. What may take long beside it, the watches of nodes and pods and the metrics
 //! address, lives on a second thread (`background`). A task of either that ends before it should stops the
 //! process: the gateway never lives on half dead.
 
@@ -28,14 +28,14 @@ use tokio::{
 
 use self::{assembly::Assembly, background::Background, reload::Reload};
 use crate::{
-    cluster::{table::NodeTable, watch::ConnectError},
+    cluster::watch::ConnectError,
     config::Config,
     door::{self, Door, Entrance, Tls},
     observe::{Health, Metrics},
     pem::PemError,
 };
 
-/// How long the first list of nodes may hold up the start. After that the gateway serves with what it has,
+/// How long the first lists of nodes and pods may hold up the start. After that the gateway serves with what it has,
 /// and says so.
 const START: Duration = Duration::from_secs(10);
 
@@ -82,6 +82,7 @@ pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
         source: config.nodes.clone(),
         kubeconfig: config.kubeconfig.clone(),
         table: assembly.table(),
+        pods: assembly.pods(),
         listener: observed,
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
@@ -135,17 +136,26 @@ fn host_name() -> Arc<str> {
     name.map_or_else(|_| "extender-gateway".into(), |name| name.trim().into())
 }
 
-/// Waits, not for ever, until every backend has been tried and the nodes are there.
+/// Waits, not for ever, until every backend has been tried and the nodes and pods are there.
 async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served, ConnectError> {
-    let table = assembly.table();
-    let (served, ()) = tokio::join!(assembly.serve(config), synced(table.as_deref()));
+    let (table, pods) = (assembly.table(), assembly.pods());
+    let nodes = async {
+        if let Some(table) = &table {
+            table.synced().await;
+        }
+    };
+    let pods = async {
+        if let Some(pods) = &pods {
+            pods.synced().await;
+        }
+    };
+    let (served, (), ()) = tokio::join!(assembly.serve(config), listed("nodes", nodes), listed("pods", pods));
     served
 }
 
-async fn synced(table: Option<&NodeTable>) {
-    let Some(table) = table else { return };
-    if timeout(START, table.synced()).await.is_err() {
-        tracing::warn!("the nodes are not listed after {START:?}; serving without them");
+async fn listed(objects: &str, synced: impl Future<Output = ()>) {
+    if timeout(START, synced).await.is_err() {
+        tracing::warn!("the {objects} are not listed after {START:?}; serving without them");
     }
 }
 

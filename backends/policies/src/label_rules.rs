@@ -1,4 +1,4 @@
-//! Refuses and scores nodes by their labels, from a file of rules.
+//! Refuses and scores nodes by their labels, and protects pods from eviction, from a file of rules.
 //!
 //! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] says what a rule means, [`reload`]
 //! follows the file while running.
@@ -7,9 +7,11 @@ pub mod file;
 pub mod reload;
 pub mod rule;
 
-use extender_policy_sdk::{Info, Nodes, Normalization, Pod, Policy, Scale, Verb, Verdict};
+use extender_policy_sdk::{
+    Candidate, Eviction, Info, Nodes, Normalization, Pod, Policy, Scale, Verb, Verdict, View,
+};
 
-use self::rule::{Preference, Refusal};
+use self::rule::{Preference, Protection, Refusal};
 
 /// What the rule file says, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +20,8 @@ pub struct Rules {
     pub refusals: Vec<Refusal>,
     /// Their scores add up.
     pub preferences: Vec<Preference>,
+    /// Pods that any of them protects are not evicted.
+    pub protections: Vec<Protection>,
     /// How the sums become 0 to 10.
     pub normalization: Normalization,
     /// Changes when the file does: FNV-1a of its bytes.
@@ -39,10 +43,10 @@ impl LabelRules {
 }
 
 impl Policy for LabelRules {
-    /// Both verbs, whatever the rules are today: the last refusing rule can go without a failure of those who
+    /// All verbs, whatever the rules are today: the last refusing rule can go without a failure of those who
     /// ask for refusals.
     fn info(&self) -> Info {
-        let Rules { refusals: _, preferences, normalization, content_hash } = &self.rules;
+        let Rules { refusals: _, preferences, protections: _, normalization, content_hash } = &self.rules;
         let version = env!("CARGO_PKG_VERSION");
         // Scores that are all 0 have no range to normalise over.
         let normalization = if preferences.is_empty() { Normalization::None } else { *normalization };
@@ -51,6 +55,7 @@ impl Policy for LabelRules {
             .revision(format!("{version}+{content_hash:016x}"))
             .filters(Verb::per_node().pure())
             .scores(Verb::per_node().pure(), scale)
+            .preempts(Verb::per_node().view(View::Name))
     }
 
     /// Finds the rules for the pod once, not once a node.
@@ -71,6 +76,17 @@ impl Policy for LabelRules {
             met.fold(0, |sum: i32, rule| sum.saturating_add(rule.score))
         };
         nodes.iter().map(score).collect()
+    }
+
+    /// A node keeps all its victims or is spared: whether the pod fits without some of them, nobody would check.
+    fn preempt_all(&self, pod: &Pod<'_>, candidates: &[Candidate<'_>]) -> Vec<Eviction> {
+        let protections: Vec<_> =
+            self.rules.protections.iter().filter(|rule| rule.pods.includes(pod)).collect();
+        let eviction = |candidate: &Candidate<'_>| {
+            let is_protected = |victim| protections.iter().any(|rule| rule.protects(victim));
+            if candidate.victims().any(is_protected) { Eviction::Spare } else { Eviction::All }
+        };
+        candidates.iter().map(eviction).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bind;
 mod error;
+mod evictions;
 mod question;
 mod rejections;
 
@@ -16,10 +17,10 @@ use self::{
     rejections::rejections,
 };
 use crate::{
-    Backend, Verdict,
+    Backend, Candidate, Verdict,
     backend::Prepared,
     info::declaration::Terms,
-    request::{FilterRequest, ScoreRequest},
+    request::{FilterRequest, PreemptRequest, ScoreRequest},
 };
 
 /// The answer to the handshake.
@@ -68,6 +69,45 @@ pub(crate) fn score(backend: &Backend, request: &ScoreRequest) -> Result<api::Sc
         let scores = scores(&prepared, &question)?;
         Ok(api::ScoreResponse { result: Some(done(&prepared, &question)), scores: Some(scores) })
     })
+}
+
+/// Who may be evicted on which of the nodes.
+pub(crate) fn preempt(
+    backend: &Backend,
+    request: &PreemptRequest,
+) -> Result<api::PreemptResponse, CallError> {
+    guarded(|| {
+        let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
+        let prepared = backend.policy_for(asked.args()?)?;
+        let terms = prepared.declaration.preempt.ok_or(CallError::NotServed("Preempt"))?;
+        let question = match Question::read(asked, terms)? {
+            Reading::Whole(question) => question,
+            Reading::Miss(miss) => {
+                return Ok(api::PreemptResponse { result: Some(missed(&prepared, miss)), kept: Vec::new() });
+            }
+        };
+        let kept = evictions(&prepared, &question, &request.candidates)?;
+        Ok(api::PreemptResponse { result: Some(done(&prepared, &question)), kept })
+    })
+}
+
+fn evictions(
+    prepared: &Prepared,
+    question: &Question<'_>,
+    candidates: &[api::Candidate],
+) -> Result<Vec<api::KeptCandidate>, CallError> {
+    if candidates.len() != question.nodes().len() {
+        return Err(CallError::Candidates { count: question.count, candidates: candidates.len() });
+    }
+    if let Some(at) = candidates.iter().position(|candidate| candidate.victims.is_empty()) {
+        return Err(CallError::NoVictims(at));
+    }
+    prepared.policy.ready()?;
+    let nodes = question.nodes();
+    let candidates = nodes.iter().zip(candidates).map(|(node, candidate)| Candidate::new(node, candidate));
+    let candidates: Vec<_> = candidates.collect();
+    let evictions = prepared.policy.preempt_all(&question.pod, &candidates);
+    evictions::kept(&candidates, counted("preempt_all", evictions, question)?)
 }
 
 fn verdicts(prepared: &Prepared, question: &Question<'_>) -> Result<Vec<Verdict>, CallError> {

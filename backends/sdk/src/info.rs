@@ -24,6 +24,7 @@ pub struct Info {
     filter: Option<Verb>,
     score: Option<(Verb, Scale)>,
     binds: bool,
+    preempt: Option<Verb>,
     annotations: Vec<String>,
     raw_pod: bool,
 }
@@ -40,6 +41,7 @@ impl Info {
             filter: None,
             score: None,
             binds: false,
+            preempt: None,
             annotations: Vec::new(),
             raw_pod: false,
         }
@@ -60,6 +62,13 @@ impl Info {
     /// The policy scores nodes, on this scale.
     pub fn scores(self, verb: Verb, scale: Scale) -> Self {
         Self { score: Some((verb, scale)), ..self }
+    }
+
+    /// The policy says who may be evicted to make room. Not a [pure](Verb::pure) verb: its answer depends on
+    /// the victims, too. Nodes come with facts only where the gateway watches them; [`View::Name`] is enough
+    /// for a policy that looks at pods.
+    pub fn preempts(self, verb: Verb) -> Self {
+        Self { preempt: Some(verb), ..self }
     }
 
     /// The policy binds pods, with [`Policy::bind`](crate::Policy::bind).

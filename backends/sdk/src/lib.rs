@@ -2,7 +2,8 @@
 //!
 //! kube-scheduler asks the gateway about a pod, the gateway asks every policy which nodes the pod may not
 //! run on and how good the others are. A policy is a [`Policy`]: [`filter`](Policy::filter) and
-//! [`score`](Policy::score) see one pod and one node and say what they think. Everything else is here: the
+//! [`score`](Policy::score) see one pod and one node and say what they think, and
+//! [`preempt`](Policy::preempt) says who may be evicted to make room. Everything else is here: the
 //! gRPC service with health and reflection, the handshake, positions, counts, revisions, args, limits,
 //! draining. A policy knows no gRPC and no Kubernetes client.
 //!
@@ -28,6 +29,7 @@
 //! - [`Info`] says what a policy is, in one place: verbs, what it wants to see of a node, its [`Scale`].
 //! - [`Policy::bind`] is for binders: it may wait for an apiserver.
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
+//! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] what the policy says to it.
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
 //! - [`testing`] tries a policy on nodes without a server.
 
@@ -35,6 +37,7 @@ mod answer;
 mod args;
 mod backend;
 mod bind;
+mod candidate;
 mod info;
 mod node;
 mod pod;
@@ -53,6 +56,7 @@ pub use self::{
     args::{Args, ArgsError},
     backend::{Backend, Replace},
     bind::{Bind, BindAsk, BindFailed, BoxFuture},
+    candidate::{Candidate, Eviction, Victim},
     info::{Info, Normalization, Scale, Verb, View, declaration::DeclarationError},
     node::{Node, Nodes},
     pod::Pod,

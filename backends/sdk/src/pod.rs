@@ -9,7 +9,7 @@ use extender_policy_api::v1alpha1::{OwnerReference, Resources, Taint, Toleration
 static NOTHING: Resources =
     Resources { milli_cpu: 0, memory: 0, ephemeral_storage: 0, pods: 0, others: BTreeMap::new() };
 
-/// The pod to be placed.
+/// The pod to be placed, or one that would be evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a> {
     pod: &'a api::Pod,

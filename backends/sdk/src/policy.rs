@@ -2,12 +2,14 @@
 
 use std::future::ready;
 
-use crate::{Bind, BindAsk, BindFailed, BoxFuture, Info, Node, Nodes, NotReady, Pod, Verdict};
+use crate::{
+    Bind, BindAsk, BindFailed, BoxFuture, Candidate, Eviction, Info, Node, Nodes, NotReady, Pod, Verdict,
+};
 
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
 ///
-/// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter) and
-/// [`score`](Self::score). Methods are called from one thread at a time unless the runtime of
+/// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter),
+/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods are called from one thread at a time unless the runtime of
 /// [`serve`](crate::serve) has several, must not block (nobody else is answered meanwhile), and may
 /// panic: that call fails, the next one is answered.
 pub trait Policy: Send + Sync + 'static {
@@ -28,6 +30,12 @@ pub trait Policy: Send + Sync + 'static {
         0
     }
 
+    /// May these pods be evicted to make room for the pod on this node? Asked only if [`info`](Self::info)
+    /// declares it with [`Info::preempts`]. kube-scheduler takes one of the nodes that all policies leave.
+    fn preempt(&self, _pod: &Pod<'_>, _candidate: &Candidate<'_>) -> Eviction {
+        Eviction::All
+    }
+
     /// One verdict for each node, in their order. A policy overrides this when nodes depend on one
     /// another (then it declares [`Verb::whole_set`](crate::Verb::whole_set)), or when something about
     /// the pod is worth finding out once for all nodes.
@@ -39,6 +47,12 @@ pub trait Policy: Send + Sync + 'static {
     /// [`filter_all`](Self::filter_all).
     fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
         nodes.iter().map(|node| self.score(pod, &node)).collect()
+    }
+
+    /// One answer for each candidate, in their order; overridden for the same reasons as
+    /// [`filter_all`](Self::filter_all). This verb is asked in turn, whatever it declares.
+    fn preempt_all(&self, pod: &Pod<'_>, candidates: &[Candidate<'_>]) -> Vec<Eviction> {
+        candidates.iter().map(|candidate| self.preempt(pod, candidate)).collect()
     }
 
     /// Binds the pod to the node, or declines. Asked only if [`info`](Self::info) declares it with

@@ -1,7 +1,7 @@
 //! The requests about nodes as this crate decodes them: the generated messages, but the rows stay encoded.
 //! A generated row is some fifty allocations, and most policies look at a label or two.
 
-use extender_policy_api::v1alpha1::{Call, Pod};
+use extender_policy_api::v1alpha1::{Call, Candidate, Pod};
 use prost::bytes::Bytes;
 
 /// `FilterRequest`.
@@ -26,6 +26,19 @@ pub(crate) struct ScoreRequest {
     pub(crate) pod: Option<Pod>,
     #[prost(message, optional, tag = "3")]
     pub(crate) nodes: Option<Nodes>,
+}
+
+/// `PreemptRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PreemptRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) call: Option<Call>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) pod: Option<Pod>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) nodes: Option<Nodes>,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) candidates: Vec<Candidate>,
 }
 
 /// `Nodes`.

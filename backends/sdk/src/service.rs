@@ -70,7 +70,7 @@ impl Serve<http::Request<Body>> for Service {
             "GetInfo" => self.unary(http, answer::info),
             "Filter" => self.unary(http, answer::filter),
             "Score" => self.unary(http, answer::score),
-            "Preempt" => refused(CallError::NotServed("Preempt")),
+            "Preempt" => self.unary(http, answer::preempt),
             "Bind" => Self::exchange(http, Bind { backend: self.backend.clone() }),
             _ => refused(Status::unimplemented("this service has no such method")),
         }

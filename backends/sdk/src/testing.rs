@@ -27,7 +27,7 @@ use prost::Message;
 use crate::{
     Backend, Bind,
     answer::{self, CallError},
-    request::{FilterRequest, NodeRows, Nodes, ScoreRequest},
+    request::{FilterRequest, NodeRows, Nodes, PreemptRequest, ScoreRequest},
 };
 
 /// A node to try a policy on.
@@ -79,6 +79,47 @@ impl From<api::PodFacts> for TestPod {
     /// A pod with all that the contract can say about it.
     fn from(facts: api::PodFacts) -> Self {
         Self { facts }
+    }
+}
+
+/// A node on which pods would be evicted.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct TestCandidate {
+    node: TestNode,
+    candidate: api::Candidate,
+}
+
+impl TestCandidate {
+    /// Nobody would be evicted yet; a policy is never asked about that.
+    pub fn new(node: TestNode) -> Self {
+        Self { node, candidate: api::Candidate::default() }
+    }
+
+    /// With a victim, behind those before.
+    pub fn victim(self, uid: impl Into<String>, pod: TestPod) -> Self {
+        self.with(uid, Some(api::Pod { facts: Some(pod.facts), ..api::Pod::default() }))
+    }
+
+    /// With a victim of which only the UID is known.
+    pub fn unknown_victim(self, uid: impl Into<String>) -> Self {
+        self.with(uid, None)
+    }
+
+    /// With so many evictions that violate a `PodDisruptionBudget`.
+    pub fn pdb_violations(mut self, count: u32) -> Self {
+        self.candidate.pdb_violations = count;
+        self
+    }
+
+    fn uids(&self, positions: &[u32]) -> Vec<String> {
+        let victims = (0_u32..).zip(&self.candidate.victims);
+        victims.filter(|(at, _)| positions.contains(at)).map(|(_, victim)| victim.uid.clone()).collect()
+    }
+
+    fn with(mut self, uid: impl Into<String>, pod: Option<api::Pod>) -> Self {
+        self.candidate.victims.push(api::Victim { uid: uid.into(), pod });
+        self
     }
 }
 
@@ -146,9 +187,29 @@ pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Res
     Ok(if bound { Bind::Bound } else { Bind::Declined(message) })
 }
 
+/// The candidates that stay, in the order given: each node with the UIDs of those who are evicted there.
+///
+/// # Errors
+///
+/// As for [`filter`].
+pub fn preempt(
+    backend: impl Into<Backend>,
+    pod: &TestPod,
+    candidates: &[TestCandidate],
+) -> Result<Vec<(String, Vec<String>)>, NoAnswer> {
+    let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node.clone()).collect();
+    let (call, pod, nodes) = asked(pod, &nodes);
+    let messages = candidates.iter().map(|candidate| candidate.candidate.clone()).collect();
+    let request = PreemptRequest { call, pod, nodes, candidates: messages };
+    let kept = answer::preempt(&backend.into(), &request)?.kept;
+    let stays = |position| kept.iter().find(|kept| kept.position == position).map(|kept| &kept.victims);
+    let stay = (0..).zip(candidates).filter_map(|(position, candidate)| Some((candidate, stays(position)?)));
+    Ok(stay.map(|(candidate, victims)| (candidate.node.row.name.clone(), candidate.uids(victims))).collect())
+}
+
 type Parts = (Option<api::Call>, Option<api::Pod>, Option<Nodes>);
 
-/// What Filter and Score have in common, for a decision.
+/// What all verbs have in common, for a decision.
 fn asked(pod: &TestPod, nodes: &[TestNode]) -> Parts {
     let call = api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() };
     let pod = api::Pod { facts: Some(pod.facts.clone()), ..api::Pod::default() };

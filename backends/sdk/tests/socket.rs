@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use extender_policy_api::v1alpha1::{
-    BindRequest, Call, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes, Pod as PodMessage,
-    PodFacts, PreemptRequest, Purpose, nodes::Form, policy_service_client::PolicyServiceClient,
-    policy_service_server::SERVICE_NAME,
+    BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes,
+    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, nodes::Form,
+    policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, ServeError, Verb, Verdict};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -77,7 +77,9 @@ async fn the_policy_answers_a_generated_client() {
     let answer = client.filter(request(3)).await.unwrap().into_inner();
     assert_eq!(answer.result.unwrap().evaluated, 3);
     assert_eq!(answer.rejections[0].positions, [1]);
-    let preempt = client.preempt(PreemptRequest::default()).await.unwrap_err();
+    let FilterRequest { call, pod, nodes, .. } = request(1);
+    let preempt = PreemptRequest { call, pod, nodes, candidates: vec![Candidate::default()] };
+    let preempt = client.preempt(preempt).await.unwrap_err();
     let call = Some(Call { purpose: Purpose::Decide.into(), ..Call::default() });
     let bind = client.bind(BindRequest { call, ..BindRequest::default() }).await.unwrap_err();
     assert_eq!((preempt.code(), bind.code()), (Code::Unimplemented, Code::Unimplemented));

@@ -1,4 +1,4 @@
-//! The second thread: where nodes come from, and the metrics address.
+//! The second thread: where nodes and pods come from, and the metrics address.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
 use crate::{
-    cluster::{file::NodeFile, table::NodeTable, watch},
+    cluster::{file::NodeFile, pods::PodTable, table::NodeTable, watch},
     config::NodeSource,
     observe::{Health, Metrics, health},
 };
@@ -23,6 +23,8 @@ pub(super) struct Background {
     pub(super) kubeconfig: Option<PathBuf>,
     /// Filled from `source`.
     pub(super) table: Option<Arc<NodeTable>>,
+    /// Filled from a watch of pods.
+    pub(super) pods: Option<Arc<PodTable>>,
     /// The metrics address.
     pub(super) listener: Bound,
     pub(super) metrics: Arc<Metrics>,
@@ -51,6 +53,7 @@ impl Background {
         };
         tokio::select! {
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
+            failure = feed_pods(self.pods, self.kubeconfig.as_deref()) => failure,
             ended = served => format!("the metrics address ended: {:?}", ended.err()),
         }
     }
@@ -60,7 +63,7 @@ impl Background {
 async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>, kubeconfig: Option<&Path>) -> String {
     match (source, table) {
         (NodeSource::Watch, Some(table)) => match watch::connect(kubeconfig).await {
-            Ok(client) => watch::watch(table, client).await.to_string(),
+            Ok(client) => watch::nodes(table, client).await.to_string(),
             Err(error) => format!("nodes.source Watch: {error}"),
         },
         (NodeSource::File { path }, Some(table)) => match NodeFile::open(path, &table) {
@@ -68,5 +71,14 @@ async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>, kubeconfig: Opt
             Err(error) => format!("nodes.file: {error}"),
         },
         _ => std::future::pending().await,
+    }
+}
+
+/// Feeds the pod table for ever, if there is one; returns what made that impossible.
+async fn feed_pods(table: Option<Arc<PodTable>>, kubeconfig: Option<&Path>) -> String {
+    let Some(table) = table else { return std::future::pending().await };
+    match watch::connect(kubeconfig).await {
+        Ok(client) => watch::pods(table, client).await.to_string(),
+        Err(error) => format!("pods.source Watch: {error}"),
     }
 }

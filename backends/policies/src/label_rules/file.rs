@@ -11,7 +11,7 @@ use serde_saphyr::UserMessageFormatter;
 use self::place::{Fields, Notes, Place};
 use super::{
     Rules,
-    rule::{Condition, PodSelector, Preference, Refusal, Requirement},
+    rule::{Condition, PodSelector, Preference, Protection, Refusal, Requirement},
 };
 
 /// The gateway cuts reasons after this many bytes.
@@ -68,12 +68,18 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 /// `None` and every other `None` below: a mistake has been noted.
 fn rules(document: &Place<'_>, content_hash: u64) -> Option<Rules> {
     let fields = document.fields(&["rules", "normalize"])?;
-    let mut rules =
-        Rules { refusals: vec![], preferences: vec![], normalization: Normalization::None, content_hash };
+    let mut rules = Rules {
+        refusals: vec![],
+        preferences: vec![],
+        protections: vec![],
+        normalization: Normalization::None,
+        content_hash,
+    };
     for place in fields.required("rules", "a list of rules")?.elements()? {
         match rule(&place) {
             Some(Rule::Refusal(refusal)) => rules.refusals.push(refusal),
             Some(Rule::Preference(preference)) => rules.preferences.push(preference),
+            Some(Rule::Protection(protection)) => rules.protections.push(protection),
             None => {}
         }
     }
@@ -96,18 +102,22 @@ fn normalization(place: &Place<'_>) -> Option<Normalization> {
 enum Rule {
     Refusal(Refusal),
     Preference(Preference),
+    Protection(Protection),
 }
 
 fn rule(place: &Place<'_>) -> Option<Rule> {
-    let fields = place.fields(&["name", "pods", "require", "reason", "prefer", "score"])?;
+    let fields = place.fields(&["name", "pods", "require", "reason", "prefer", "score", "protect"])?;
     // All parts are read before any is given up on, so that one look finds all mistakes.
     let name = fields.optional("name").map(|place| place.text().map(drop));
     let pods = fields.optional("pods").map_or(Some(PodSelector::default()), |place| pods(&place));
-    let rule = match (fields.has("require"), fields.has("prefer")) {
-        (true, false) => refusal(&fields, pods),
-        (false, true) => preference(&fields, pods),
-        (true, true) => place.note("has require and prefer; make two rules of it"),
-        (false, false) => place.note("has neither require (with reason) nor prefer (with score); add one"),
+    let kinds: Vec<_> =
+        ["require", "prefer", "protect"].into_iter().filter(|kind| fields.has(kind)).collect();
+    let rule = match kinds[..] {
+        ["require"] => refusal(&fields, pods),
+        ["prefer"] => preference(&fields, pods),
+        ["protect"] => protection(&fields, pods),
+        [] => place.note("has no require (with reason), no prefer (with score) and no protect; add one"),
+        _ => place.note(&format!("has {}; make a rule of each", kinds.join(" and "))),
     };
     rule.filter(|_| name != Some(None))
 }
@@ -126,6 +136,13 @@ fn preference(fields: &Fields<'_>, pods: Option<PodSelector>) -> Option<Rule> {
     let score = fields.required("score", "what a node that meets all gets, such as 10");
     let score = score.and_then(|place| score_of(&place));
     Some(Rule::Preference(Preference { pods: pods?, prefer: prefer?, score: score? }))
+}
+
+fn protection(fields: &Fields<'_>, whom: Option<PodSelector>) -> Option<Rule> {
+    fields.unwanted("reason", "belongs to require; kube-scheduler shows none for protected pods");
+    fields.unwanted("score", "belongs to prefer; a rule with protect has none");
+    let protect = pods(&fields.required("protect", "which pods are not evicted")?);
+    Some(Rule::Protection(Protection { pods: whom?, protect: protect? }))
 }
 
 /// What the gateway would have to change on its way to the pod is refused here, where somebody can fix it.

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use extender_policy_sdk::{Node, Pod};
+use extender_policy_sdk::{Node, Pod, Victim};
 
 /// Refuses nodes that do not meet a requirement.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,22 @@ impl Preference {
     /// Whether the node meets all of the requirements.
     pub fn prefers(&self, node: &Node<'_>) -> bool {
         self.prefer.iter().all(|requirement| requirement.holds(node.label(&requirement.key)))
+    }
+}
+
+/// Protects pods from eviction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Protection {
+    /// For whom they are not evicted.
+    pub pods: PodSelector,
+    /// Who is not evicted.
+    pub protect: PodSelector,
+}
+
+impl Protection {
+    /// Whether the victim must stay. One about which nothing is known must: it could be one of the protected.
+    pub fn protects(&self, victim: Victim<'_>) -> bool {
+        victim.pod().is_none_or(|pod| self.protect.includes(&pod))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The policy as the gateway would see it, through the SDK's own answers.
 
-use extender_policy_sdk::testing::{self, TestNode, TestPod};
+use extender_policy_sdk::testing::{self, TestCandidate, TestNode, TestPod};
 use proptest::prelude::*;
 
 use super::{
@@ -68,10 +68,11 @@ fn one_failed_requirement_refuses_and_all_met_ones_prefer() {
 }
 
 #[test]
-fn both_verbs_are_declared_whatever_the_rules_are() {
+fn all_verbs_are_declared_whatever_the_rules_are() {
     let verbs = |text| testing::info(policy(text)).unwrap().verbs;
     let racks = verbs(include_str!("../../examples/racks-drained.yaml"));
-    assert_eq!(racks.iter().map(|verb| (verb.verb, verb.pure)).collect::<Vec<_>>(), [(1, true), (2, true)]);
+    let declared: Vec<_> = racks.iter().map(|verb| (verb.verb, verb.pure)).collect();
+    assert_eq!(declared, [(1, true), (2, true), (3, false)]);
     let zones = verbs(include_str!("../../examples/zones-preferred.yaml"));
     assert_eq!((zones[1].score_min, zones[1].score_max), (Some(-5), Some(15)));
     let nothing = verbs("{rules: [], normalize: Range}");
@@ -142,6 +143,7 @@ proptest! {
         let rules = Rules {
             refusals: vec![],
             preferences: preferences.clone(),
+            protections: vec![],
             normalization: Normalization::None,
             content_hash: 0,
         };
@@ -157,4 +159,29 @@ proptest! {
         let held = |condition| requirement("k", condition).holds(value.as_deref());
         prop_assert_ne!(held(Condition::In(values.clone())), held(Condition::NotIn(values.clone())));
     }
+}
+
+/// The nodes of the candidates that stay.
+fn candidates_left(text: &str, pod: &TestPod) -> Vec<String> {
+    let database = || TestPod::new("any").label("app.kubernetes.io/component", "database");
+    let on = |node: &str| TestCandidate::new(TestNode::new(node));
+    let candidates = [
+        on("plain").victim("1", TestPod::new("any")).victim("2", TestPod::new("any")),
+        on("with database").victim("3", TestPod::new("any")).victim("4", database()),
+        on("shop").victim("5", TestPod::new("shop")),
+        on("unknown").unknown_victim("6"),
+    ];
+    let left = testing::preempt(policy(text), pod, &candidates).unwrap();
+    // Whoever stays a candidate keeps all victims.
+    assert!(left.iter().filter(|(node, _)| node == "plain").all(|(_, victims)| victims == &["1", "2"]));
+    left.into_iter().map(|(node, _)| node).collect()
+}
+
+#[test]
+fn a_node_on_which_a_protected_pod_would_go_is_not_taken() {
+    let text = include_str!("../../examples/databases-protected.yaml");
+    assert_eq!(candidates_left(text, &TestPod::new("any")), ["plain", "shop"]);
+    assert_eq!(candidates_left(text, &TestPod::new("any").label("tier", "batch")), ["plain"]);
+    let all = ["plain", "with database", "shop", "unknown"];
+    assert_eq!(candidates_left("rules: []", &TestPod::new("any")), all);
 }

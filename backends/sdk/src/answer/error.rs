@@ -22,6 +22,10 @@ pub(crate) enum CallError {
     Row { position: usize, field: &'static str },
     #[error("nodes.rows.rows[{position}] is not a NodeRow: {source}")]
     Broken { position: usize, source: DecodeError },
+    #[error("nodes.count is {count} and there are {candidates} candidates; each node has one")]
+    Candidates { count: u32, candidates: usize },
+    #[error("candidates[{0}] has no victims; each has at least one")]
+    NoVictims(usize),
     #[error(transparent)]
     Args(#[from] ArgsError),
     #[error("this policy has side effects and only answers PURPOSE_DECIDE")]
@@ -34,6 +38,11 @@ pub(crate) enum CallError {
     NotBound(#[from] BindFailed),
     #[error("the policy's {method} gave {given} answers for {asked} nodes; one for each is right")]
     WrongCount { method: &'static str, given: usize, asked: usize },
+    #[error(
+        "the policy's preempt gave victims {victims:?} for position {position}, which has {there}; each once, at \
+         least one, or Eviction::Spare is right"
+    )]
+    WrongVictims { position: u32, victims: Vec<u32>, there: usize },
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
     #[error("the policy panicked: {0}")]
@@ -55,11 +64,16 @@ impl CallError {
             | Self::Count { .. }
             | Self::Row { .. }
             | Self::Broken { .. }
+            | Self::Candidates { .. }
+            | Self::NoVictims(_)
             | Self::Args(_) => Code::InvalidArgument,
             Self::OnlyDecides => Code::FailedPrecondition,
             Self::NotServed(_) => Code::Unimplemented,
             Self::NotReady(_) | Self::NotBound(_) => Code::Unavailable,
-            Self::WrongCount { .. } | Self::Declaration(_) | Self::Panicked(_) => Code::Internal,
+            Self::WrongCount { .. }
+            | Self::WrongVictims { .. }
+            | Self::Declaration(_)
+            | Self::Panicked(_) => Code::Internal,
         }
     }
 }

@@ -6,7 +6,7 @@ use prost::bytes::Bytes;
 use super::CallError;
 use crate::{Nodes, Pod, info::declaration::Terms, node::row::Row, request};
 
-/// What Filter and Score have in common, as it came.
+/// What all verbs have in common, as it came.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) call: &'a Option<api::Call>,

@@ -9,7 +9,7 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use super::*;
-use crate::{Args, ArgsError, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View};
+use crate::{Args, ArgsError, Eviction, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View};
 
 /// A request as it is read from the socket.
 fn decoded<R: Message + Default>(request: &impl Message) -> R {
@@ -321,4 +321,89 @@ fn a_replaced_policy_answers_under_its_own_revision() {
     // A mistake leaves the old one in service.
     assert!(replace.with(Scripted(Info::new("s", "1"))).is_err());
     assert_eq!(revision(), "r8");
+}
+
+/// Evicts what the namespace of the pod says.
+struct Evicting;
+
+impl Policy for Evicting {
+    fn info(&self) -> Info {
+        Info::new("evicting", "1").preempts(Verb::per_node().view(View::Name))
+    }
+
+    fn preempt(&self, pod: &Pod<'_>, candidate: &Candidate<'_>) -> Eviction {
+        match pod.namespace() {
+            "without b" => Eviction::of(candidate, |victim| victim.uid() != "b"),
+            "twice" => Eviction::Only(vec![0, 0]),
+            "beyond" => Eviction::Only(vec![2]),
+            "nobody" => Eviction::Only(vec![]),
+            _ => Eviction::All,
+        }
+    }
+}
+
+fn candidate(uids: &[&str]) -> api::Candidate {
+    let victims = uids.iter().map(|&uid| api::Victim { uid: uid.into(), pod: None }).collect();
+    api::Candidate { victims, pdb_violations: 0 }
+}
+
+/// About three nodes on which "a" and "b", "b", or "c" would be evicted.
+fn preempt_request(namespace: &str) -> api::PreemptRequest {
+    api::PreemptRequest {
+        call: Some(call()),
+        pod: Some(pod(namespace)),
+        nodes: Some(nodes(rows(&["n-1", "n-2", "n-3"]))),
+        candidates: vec![candidate(&["a", "b"]), candidate(&["b"]), candidate(&["c"])],
+    }
+}
+
+fn preempt(request: &api::PreemptRequest) -> Result<api::PreemptResponse, CallError> {
+    super::preempt(&Evicting.into(), &decoded(request))
+}
+
+#[test]
+fn victims_are_named_by_position_and_spared_nodes_not_at_all() {
+    let positions = |namespace| {
+        let answer = preempt(&preempt_request(namespace)).unwrap();
+        assert_eq!(answer.result.unwrap().evaluated, 3);
+        answer.kept.into_iter().map(|kept| (kept.position, kept.victims)).collect::<Vec<_>>()
+    };
+    assert_eq!(positions("shop"), [(0, vec![0, 1]), (1, vec![0]), (2, vec![0])]);
+    assert_eq!(positions("without b"), [(0, vec![0]), (2, vec![0])]);
+}
+
+#[test]
+fn a_policy_that_has_lost_count_of_the_victims_fails_the_call() {
+    for (namespace, expected) in [
+        ("twice", "victims [0, 0] for position 0, which has 2"),
+        ("beyond", "victims [2] for position 0, which has 2"),
+        ("nobody", "victims [] for position 0, which has 2"),
+    ] {
+        let (code, text) = status(preempt(&preempt_request(namespace)).unwrap_err());
+        assert_eq!(code, Code::Internal);
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_preempt_request_that_is_not_whole_is_refused() {
+    type Change = fn(&mut api::PreemptRequest);
+    let cases: [(Change, &str); 4] = [
+        (|r| r.nodes = None, "nodes is missing"),
+        (|r| drop(r.candidates.pop()), "nodes.count is 3 and there are 2 candidates"),
+        (|r| r.candidates[1].victims.clear(), "candidates[1] has no victims"),
+        (|r| r.pod = None, "pod is missing"),
+    ];
+    for (change, expected) in cases {
+        let mut request = preempt_request("shop");
+        change(&mut request);
+        let (code, text) = status(preempt(&request).unwrap_err());
+        assert_eq!(code, Code::InvalidArgument);
+        assert!(text.contains(expected), "{text}");
+    }
+    let not_served = super::preempt(&backend(both()), &decoded(&preempt_request("shop"))).unwrap_err();
+    assert_eq!(status(not_served).0, Code::Unimplemented);
+    let unknown =
+        api::PreemptRequest { nodes: Some(api::Nodes { count: 3, form: None }), ..preempt_request("shop") };
+    assert_eq!(preempt(&unknown).unwrap().result.unwrap().miss(), api::Miss::FormUnknown);
 }

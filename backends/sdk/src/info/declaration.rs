@@ -31,6 +31,7 @@ pub(crate) struct Declaration {
     pub(crate) filter: Option<Terms>,
     pub(crate) score: Option<Terms>,
     pub(crate) binds: bool,
+    pub(crate) preempt: Option<Terms>,
 }
 
 /// What a verb's declaration means for a call.
@@ -65,8 +66,9 @@ impl Declaration {
         }
         let filter = info.filter.map(terms);
         let score = info.score.as_ref().map(|(verb, _)| terms(*verb));
+        let preempt = info.preempt.map(terms);
         let binds = info.binds;
-        Ok(Self { response: response(info), filter, score, binds })
+        Ok(Self { response: response(info), filter, score, preempt, binds })
     }
 }
 
@@ -76,8 +78,14 @@ fn terms(verb: Verb) -> Terms {
 
 fn mistakes(info: &Info) -> Vec<String> {
     let mut mistakes = text_mistakes(info);
-    if info.filter.is_none() && info.score.is_none() && !info.binds {
-        mistakes.push("no verb is declared; call Info::filters, Info::scores or Info::binds".to_owned());
+    let decides = info.filter.is_some() || info.score.is_some() || info.preempt.is_some();
+    if !decides && !info.binds {
+        let right = "call Info::filters, Info::scores, Info::preempts or Info::binds";
+        mistakes.push(format!("no verb is declared; {right}"));
+    }
+    if info.preempt.is_some_and(|verb| verb.memory == Memory::Pure) {
+        mistakes
+            .push("preempt is pure, and its answers depend on the victims; leave Verb::pure out".to_owned());
     }
     if let Some(verb) = info.filter {
         mistakes.extend(verb_mistakes("filter", verb, info));
@@ -138,9 +146,10 @@ fn scale_mistakes(scale: &Scale) -> Vec<String> {
 }
 
 fn response(info: Info) -> api::GetInfoResponse {
-    let Info { name, version, revision, filter, score, binds, annotations, raw_pod } = info;
+    let Info { name, version, revision, filter, score, preempt, binds, annotations, raw_pod } = info;
     let filter = filter.map(|verb| verb_info(api::Verb::Filter, verb));
     let score = score.map(|(verb, scale)| scored(verb_info(api::Verb::Score, verb), &scale));
+    let preempt = preempt.map(|verb| verb_info(api::Verb::Preempt, verb));
     let bind = binds.then(|| api::VerbInfo { verb: api::Verb::Bind.into(), ..api::VerbInfo::default() });
     api::GetInfoResponse {
         name,
@@ -149,7 +158,7 @@ fn response(info: Info) -> api::GetInfoResponse {
         api_version: API_VERSION.to_owned(),
         requires: Vec::new(),
         services: Vec::new(),
-        verbs: filter.into_iter().chain(score).chain(bind).collect(),
+        verbs: filter.into_iter().chain(score).chain(preempt).chain(bind).collect(),
         pod_raw: raw_pod,
         annotation_prefixes: annotations,
         max_request_bytes: MAX_MESSAGE_BYTES as u64,
@@ -212,6 +221,7 @@ mod tests {
             (Info::new("n".repeat(64), "1").filters(Verb::per_node()), "name has 64 bytes"),
             (Info::new("p", "").filters(Verb::per_node()), "version has 0 bytes"),
             (pure().revision("r".repeat(65)), "revision has 65 bytes; 1 to 64"),
+            (Info::new("p", "1").preempts(Verb::per_node().pure()), "preempt is pure"),
             (pure().raw_pod(), "filter is pure and has Info::raw_pod"),
             (pure().filters(Verb::whole_set().pure()), "has Verb::whole_set"),
             (pure().filters(Verb::per_node().pure().side_effects()), "has Verb::side_effects"),

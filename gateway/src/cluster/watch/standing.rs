@@ -13,9 +13,9 @@ pub(super) enum Standing {
     /// Nothing was heard yet.
     #[default]
     Starting,
-    /// Nodes arrive.
+    /// Objects arrive.
     Watching,
-    /// The last attempt failed. Whether nodes ever arrived decides what is said when they do.
+    /// The last attempt failed. Whether objects ever arrived decides what is said when they do.
     Failing { cause: Cause, after: Before },
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Notice {
     Recovered,
     Failed {
         error: String,
-        remedy: &'static str,
+        cause: Cause,
     },
 }
 
@@ -62,8 +62,8 @@ impl Standing {
         Some(notice)
     }
 
-    /// An attempt failed. That the apiserver has forgotten our place is no failure: the nodes are listed
-    /// again.
+    /// An attempt failed. That the apiserver has forgotten our place is no failure: the objects are
+    /// listed again.
     pub(super) fn failed(&mut self, error: &watcher::Error) -> Option<Notice> {
         if code(error) == Some(410) {
             return None;
@@ -76,7 +76,7 @@ impl Standing {
             Self::Failing { after, .. } => after,
         };
         *self = Self::Failing { cause, after };
-        Some(Notice::Failed { error: whole_text(error), remedy: cause.remedy() })
+        Some(Notice::Failed { error: whole_text(error), cause })
     }
 }
 
@@ -89,17 +89,21 @@ impl Cause {
         }
     }
 
-    fn remedy(self) -> &'static str {
-        match self {
+    /// What an operator can do about it. `objects` is what could not be watched.
+    pub(super) fn remedy(self, objects: &str) -> String {
+        let remedy = match self {
             Self::Forbidden => {
-                "Bind the gateway's service account to a ClusterRole with the rule \
-                 {apiGroups: [\"\"], resources: [nodes], verbs: [list, watch]}"
+                return format!(
+                    "Bind the gateway's service account to a ClusterRole with the rule \
+                     {{apiGroups: [\"\"], resources: [{objects}], verbs: [list, watch]}}"
+                );
             }
             Self::Unauthorized => {
                 "Check the token or client certificate of the kubeconfig or the service account"
             }
             Self::Other => "Check that the apiserver runs and can be reached from here; it is tried again",
-        }
+        };
+        remedy.to_owned()
     }
 }
 
@@ -136,7 +140,7 @@ mod tests {
         });
         let words = said.map(|notice| match notice {
             None => "-".to_owned(),
-            Some(Notice::Failed { remedy, .. }) => remedy.split(' ').next().unwrap().to_owned(),
+            Some(Notice::Failed { cause, .. }) => cause.remedy("nodes").split(' ').next().unwrap().to_owned(),
             Some(other) => format!("{other:?}"),
         });
         words.collect()

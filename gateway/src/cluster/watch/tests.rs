@@ -12,10 +12,12 @@ use kube::{Client, Config};
 use prost::Message;
 use tokio::net::TcpListener;
 
-use super::watch;
 use crate::{
     backend::row::RowView,
-    cluster::table::{NodeTable, ViewId},
+    cluster::{
+        pods::PodTable,
+        table::{NodeTable, ViewId},
+    },
     object::annotations::AnnotationPrefixes,
 };
 
@@ -28,12 +30,13 @@ enum Answer {
 
 /// Answers one after the other, to requests whose path and query hold these words.
 struct Script {
+    path: &'static str,
     answers: Mutex<VecDeque<(&'static [&'static str], Answer)>>,
 }
 
 async fn answer(State(script): State<Arc<Script>>, uri: Uri) -> Response {
     let (words, answer) = script.answers.lock().unwrap().pop_front().expect("no request more than scripted");
-    assert_eq!(uri.path(), "/api/v1/nodes");
+    assert_eq!(uri.path(), script.path);
     let query = uri.query().unwrap_or_default();
     assert!(words.iter().all(|word| query.contains(word)), "{query} should hold {words:?}");
     match answer {
@@ -47,7 +50,11 @@ async fn answer(State(script): State<Arc<Script>>, uri: Uri) -> Response {
 
 /// A client of an apiserver that follows the script.
 async fn apiserver(answers: Vec<(&'static [&'static str], Answer)>) -> Client {
-    let script = Arc::new(Script { answers: Mutex::new(answers.into()) });
+    serving("/api/v1/nodes", answers).await
+}
+
+async fn serving(path: &'static str, answers: Vec<(&'static [&'static str], Answer)>) -> Client {
+    let script = Arc::new(Script { path, answers: Mutex::new(answers.into()) });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().fallback(answer).with_state(script);
@@ -123,7 +130,7 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default()));
-    let watching = tokio::spawn(watch(Arc::clone(&table), client));
+    let watching = tokio::spawn(super::nodes(Arc::clone(&table), client));
 
     table.synced().await;
     until(&table, facts, &["n1 b", "n3 a", "n4 b"]).await;
@@ -154,7 +161,7 @@ async fn a_node_that_cannot_be_read_costs_only_itself() {
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default()));
-    let watching = tokio::spawn(watch(Arc::clone(&table), client));
+    let watching = tokio::spawn(super::nodes(Arc::clone(&table), client));
     until(&table, facts, &["n1 a", "n3 a", "n4 a"]).await;
     watching.abort();
 }
@@ -164,4 +171,50 @@ async fn a_kubeconfig_that_is_not_there_is_named() {
     let path = std::path::Path::new("/nonexistent/kubeconfig");
     let Err(error) = super::connect(Some(path)).await else { panic!("there is no such file") };
     assert!(error.to_string().contains("/nonexistent/kubeconfig"), "{error}");
+}
+
+fn pod(name: &str, uid: &str, node: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"shop","uid":"{uid}","resourceVersion":"1"}},"spec":{{"nodeName":"{node}","priority":5}}}}"#
+    )
+}
+
+/// The nodes of the pods named so in `shop`; "?" where there is no such pod.
+fn places(table: &PodTable, names: [&str; 3]) -> [String; 3] {
+    names.map(|name| table.by_name("shop", name).map_or("?".to_owned(), |pod| pod.node.clone()))
+}
+
+#[tokio::test]
+async fn living_pods_are_listed_and_watched() {
+    let client = serving(
+        "/api/v1/pods",
+        vec![
+            (&["limit=500"], Answer::Reply(403, status(403))),
+            (
+                &["fieldSelector=status.phase", "Succeeded", "Failed", "limit=500"],
+                list(10, "", &[pod("web", "u-1", "n1"), pod("db", "u-2", "n1"), pod("old", "u-3", "n2")]),
+            ),
+            (
+                &["watch=true", "resourceVersion=10"],
+                Answer::Events(vec![
+                    event("DELETED", &pod("old", "u-3", "n2")),
+                    event("DELETED", &pod("web", "u-1", "n1")),
+                    event("ADDED", &pod("web", "u-4", "")),
+                    event("MODIFIED", &pod("web", "u-4", "n3")),
+                ]),
+            ),
+        ],
+    )
+    .await;
+    let table = Arc::new(PodTable::new());
+    let watching = tokio::spawn(super::pods(Arc::clone(&table), client));
+    table.synced().await;
+    let heard = async {
+        while places(&table, ["web", "db", "old"]) != ["n3", "n1", "?"] {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_mins(1), heard).await.unwrap();
+    assert_eq!((table.get("u-1"), table.get("u-4").unwrap().priority, table.len()), (None, 5, 2));
+    watching.abort();
 }

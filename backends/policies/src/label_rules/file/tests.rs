@@ -37,11 +37,12 @@ fn mistakes_of_the_whole_file() {
 
 #[test]
 fn mistakes_of_a_rule() {
-    let a_or_b = "rules[0] has neither require (with reason) nor prefer (with score); add one";
+    let a_or_b = "rules[0] has no require (with reason), no prefer (with score) and no protect; add one";
     let cases = [
         ("", a_or_b),
         ("name: x", a_or_b),
-        ("require: [], prefer: []", "rules[0] has require and prefer; make two rules of it"),
+        ("require: [], prefer: []", "rules[0] has require and prefer; make a rule of each"),
+        ("prefer: [], protect: {}", "rules[0] has prefer and protect; make a rule of each"),
     ];
     assert_mistakes("rules: [{{}}]", &cases);
     let right = "prefer: [{key: a, equals: b}], score: 1";
@@ -82,6 +83,20 @@ fn mistakes_of_a_score() {
         ("score: 1, reason: r", "rules[0].reason belongs to require; a rule with prefer has a score"),
     ];
     assert_mistakes("rules: [{prefer: [{key: a, exists: true}], {}}]", &cases);
+}
+
+#[test]
+fn mistakes_of_a_protection() {
+    let cases = [
+        ("protect: [a]", "rules[0].protect is a list; it must be a mapping"),
+        ("protect: {labels: []}", "rules[0].protect.labels is empty; at least one requirement is right"),
+        (
+            "protect: {}, reason: r",
+            "rules[0].reason belongs to require; kube-scheduler shows none for protected pods",
+        ),
+        ("protect: {}, score: 1", "rules[0].score belongs to prefer; a rule with protect has none"),
+    ];
+    assert_mistakes("rules: [{{}}]", &cases);
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! From what a policy says about candidates to positions.
+
+use extender_policy_api::v1alpha1 as api;
+
+use super::CallError;
+use crate::{Candidate, Eviction};
+
+/// The candidates that stay. A policy that names a victim that is not there has lost count.
+pub(super) fn kept(
+    candidates: &[Candidate<'_>],
+    evictions: Vec<Eviction>,
+) -> Result<Vec<api::KeptCandidate>, CallError> {
+    let mut all = Vec::new();
+    for ((position, candidate), eviction) in (0..).zip(candidates).zip(evictions) {
+        let victims = match eviction {
+            Eviction::Spare => continue,
+            Eviction::All => (0..).zip(candidate.victims()).map(|(at, _)| at).collect(),
+            Eviction::Only(victims) => checked(position, candidate, victims)?,
+        };
+        all.push(api::KeptCandidate { position, victims, added_uids: Vec::new() });
+    }
+    Ok(all)
+}
+
+fn checked(position: u32, candidate: &Candidate<'_>, mut victims: Vec<u32>) -> Result<Vec<u32>, CallError> {
+    victims.sort_unstable();
+    let twice = victims.windows(2).any(|pair| pair[0] == pair[1]);
+    let there = candidate.victims().len();
+    let beyond = victims.last().is_none_or(|last| usize::try_from(*last).is_ok_and(|last| last >= there));
+    if twice || beyond { Err(CallError::WrongVictims { position, victims, there }) } else { Ok(victims) }
+}

@@ -1,0 +1,77 @@
+//! What a policy sees of a preemption, and what it says about it.
+
+use extender_policy_api::v1alpha1 as api;
+
+use crate::{Node, Pod};
+
+/// The evictions that would make room for the pod on one node.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    node: Node<'a>,
+    candidate: &'a api::Candidate,
+}
+
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(node: Node<'a>, candidate: &'a api::Candidate) -> Self {
+        Self { node, candidate }
+    }
+
+    /// The node.
+    pub fn node(&self) -> Node<'a> {
+        self.node
+    }
+
+    /// Who would be evicted, in kube-scheduler's order: the most important pod first. At least one.
+    pub fn victims(&self) -> impl ExactSizeIterator<Item = Victim<'a>> + use<'a> {
+        self.candidate.victims.iter().map(|victim| Victim { victim })
+    }
+
+    /// How many of the evictions would violate a `PodDisruptionBudget`.
+    pub fn pdb_violations(&self) -> u32 {
+        self.candidate.pdb_violations
+    }
+}
+
+/// A pod that would be evicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Victim<'a> {
+    victim: &'a api::Victim,
+}
+
+impl<'a> Victim<'a> {
+    /// metadata.uid.
+    pub fn uid(&self) -> &'a str {
+        &self.victim.uid
+    }
+
+    /// The pod; `None` where only its UID is known: kube-scheduler sends no more with `nodeCacheCapable: true`,
+    /// and the gateway watches no pods, or has not seen this one yet.
+    pub fn pod(&self) -> Option<Pod<'a>> {
+        self.victim.pod.as_ref().and_then(Pod::new)
+    }
+}
+
+/// What a policy says about one candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// Evict the victims as they are, if this node is taken.
+    All,
+    /// Evict these, by their positions among the victims, each once and at least one. Nobody checks again
+    /// whether the pod fits when the others stay.
+    Only(Vec<u32>),
+    /// Evict nobody here: the node is no candidate any more.
+    Spare,
+}
+
+impl Eviction {
+    /// Evicts the victims of which `evict` says so; [`Eviction::Spare`] when there is none.
+    pub fn of(candidate: &Candidate<'_>, evict: impl Fn(Victim<'_>) -> bool) -> Self {
+        let victims = (0..).zip(candidate.victims()).filter(|(_, victim)| evict(*victim));
+        let positions: Vec<u32> = victims.map(|(position, _)| position).collect();
+        match positions.len() {
+            0 => Self::Spare,
+            all if all == candidate.victims().len() => Self::All,
+            _ => Self::Only(positions),
+        }
+    }
+}
