@@ -1,7 +1,5 @@
 //! The program itself: exit codes, and the line that says where it listens.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     process::{Command, Stdio},
