@@ -1,3 +1,4 @@
 //! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`.
 
+pub mod label_binder;
 pub mod label_rules;

@@ -2,15 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{
     BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes,
     Pod as PodMessage, PodFacts, PreemptRequest, Purpose, nodes::Form,
     policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
 };
-use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, ServeError, Verb, Verdict};
-use tokio::{sync::oneshot, task::JoinHandle};
+use extender_policy_sdk::{
+    Bind, BindAsk, BindFailed, Bound, BoxFuture, Info, Node, Options, Pod, Policy, ServeError, Verb, Verdict,
+};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    task::JoinHandle,
+};
 use tokio_stream::StreamExt as _;
 use tonic::{Code, transport::Channel};
 use tonic_health::pb::{
@@ -83,6 +88,51 @@ async fn the_policy_answers_a_generated_client() {
     let call = Some(Call { purpose: Purpose::Decide.into(), ..Call::default() });
     let bind = client.bind(BindRequest { call, ..BindRequest::default() }).await.unwrap_err();
     assert_eq!((preempt.code(), bind.code()), (Code::Unimplemented, Code::Unimplemented));
+}
+
+/// Binds pod `fast` at once and others never; says when it was asked.
+struct Slow {
+    asked: Arc<Semaphore>,
+}
+
+impl Policy for Slow {
+    fn info(&self) -> Info {
+        Info::new("slow", "1").binds()
+    }
+
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+        self.asked.add_permits(1);
+        Box::pin(
+            async move { if ask.name() == "fast" { Ok(Bind::Bound) } else { std::future::pending().await } },
+        )
+    }
+}
+
+#[tokio::test]
+async fn a_bind_that_waits_holds_up_no_other_and_ends_with_its_time() {
+    let asked = Arc::new(Semaphore::new(0));
+    let bound = Bound::new(Slow { asked: Arc::clone(&asked) }, Options::default()).await.unwrap();
+    let uri = format!("http://{}", bound.address());
+    tokio::spawn(bound.until(std::future::pending()));
+    let mut client = PolicyServiceClient::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
+    let request = |name: &str| BindRequest {
+        call: Some(Call { purpose: Purpose::Decide.into(), ..Call::default() }),
+        namespace: "shop".into(),
+        name: name.into(),
+        uid: "u-1".into(),
+        node: "a".into(),
+        pod: None,
+    };
+    let waiting = tokio::spawn({
+        let (mut client, mut request) = (client.clone(), tonic::Request::new(request("slow")));
+        request.set_timeout(Duration::from_secs(1));
+        async move { client.bind(request).await }
+    });
+    soon(asked.acquire()).await.unwrap().forget();
+    let answer = soon(client.bind(request("fast"))).await.unwrap().into_inner();
+    assert_eq!(answer.outcome, 1);
+    let late = soon(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(late.code(), Code::Cancelled | Code::DeadlineExceeded), "{late}");
 }
 
 #[tokio::test]

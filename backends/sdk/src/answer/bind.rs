@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     task::Poll,
 };
 
@@ -28,7 +29,7 @@ pub(crate) async fn bind(
 fn asked<'a>(
     backend: &Backend,
     request: &'a api::BindRequest,
-) -> Result<(std::sync::Arc<Prepared>, BindAsk<'a>), CallError> {
+) -> Result<(Arc<Prepared>, BindAsk<'a>), CallError> {
     let call = request.call.as_ref().ok_or(CallError::Missing("call"))?;
     let prepared = backend.policy_for(&call.args)?;
     if !prepared.declaration.binds {
@@ -94,6 +95,15 @@ mod tests {
         }
     }
 
+    /// Leaves everything to the trait's defaults.
+    struct Silent(Info);
+
+    impl Policy for Silent {
+        fn info(&self) -> Info {
+            self.0.clone()
+        }
+    }
+
     fn request(name: &str) -> api::BindRequest {
         let purpose = api::Purpose::Decide.into();
         api::BindRequest {
@@ -152,20 +162,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_policy_that_does_not_declare_it_does_not_bind() {
-        struct Filters;
-        impl Policy for Filters {
-            fn info(&self) -> Info {
-                Info::new("filters", "1").filters(Verb::per_node())
-            }
-        }
-        let status = answered(Filters, request("bound")).await.unwrap_err();
+        let status = answered(Silent(Info::new("filters", "1").filters(Verb::per_node())), request("bound"))
+            .await
+            .unwrap_err();
         assert_eq!(status.code(), Code::Unimplemented);
-        struct Declared;
-        impl Policy for Declared {
-            fn info(&self) -> Info {
-                Info::new("declared", "1").binds()
-            }
-        }
-        assert_eq!(answered(Declared, request("bound")).await.unwrap().0, 2, "the default declines");
+        assert_eq!(
+            answered(Silent(Info::new("declared", "1").binds()), request("bound")).await.unwrap().0,
+            2,
+            "the default declines"
+        );
     }
 }

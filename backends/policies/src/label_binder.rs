@@ -1,0 +1,64 @@
+//! Binds pods, and gives them labels of their node as annotations.
+//!
+//! A container cannot learn the zone or rack that it runs in: the downward API has the pod's fields, not the
+//! node's, and the node is not known when the pod is created. The apiserver copies the annotations of a
+//! Binding to the pod in the same write that binds it, so they are there before any container starts.
+
+mod args;
+mod cluster;
+
+use std::collections::BTreeMap;
+
+use extender_policy_sdk::{Args, ArgsError, Bind, BindAsk, BindFailed, BoxFuture, Info, Policy};
+use kube::Client;
+
+use self::{args::Annotations, cluster::Cluster};
+
+/// The policy, for one set of args.
+#[derive(Debug)]
+pub struct LabelBinder {
+    name: String,
+    annotations: Annotations,
+    cluster: Cluster,
+}
+
+impl LabelBinder {
+    /// A policy that calls itself `name`, 1 to 63 bytes.
+    ///
+    /// # Errors
+    /// The args are not those of this policy.
+    pub fn new(name: &str, client: Client, args: &Args) -> Result<Self, ArgsError> {
+        let annotations = Annotations::new(args.parse()?)?;
+        Ok(Self { name: name.to_owned(), annotations, cluster: Cluster::new(client) })
+    }
+
+    /// Whoever has bound the pod to this node, it is bound: a repetition succeeds, and so does a bind whose
+    /// answer was lost.
+    async fn bind(&self, ask: BindAsk<'_>) -> Result<Bind, BindFailed> {
+        let labels = self.cluster.labels(ask.node()).await.map_err(BindFailed)?;
+        let Err(refused) = self.cluster.bind(ask, self.annotations.of(&labels)).await else {
+            return Ok(Bind::Bound);
+        };
+        match self.cluster.is_bound(ask).await {
+            Ok(true) => Ok(Bind::Bound),
+            Ok(false) => Err(BindFailed(refused)),
+            Err(unknown) => Err(BindFailed(format!("{refused}; and then {unknown}"))),
+        }
+    }
+}
+
+/// Labels or annotations.
+type Pairs = BTreeMap<String, String>;
+
+impl Policy for LabelBinder {
+    fn info(&self) -> Info {
+        Info::new(&self.name, env!("CARGO_PKG_VERSION")).binds()
+    }
+
+    fn bind<'a>(&'a self, ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
+        Box::pin(self.bind(ask))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The operator's args: which labels become which annotations.
+
+use std::collections::BTreeMap;
+
+use extender_policy_sdk::ArgsError;
+use serde::Deserialize;
+
+use super::Pairs;
+
+/// As the operator wrote them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fields {
+    labels: Vec<String>,
+    prefix: Option<String>,
+}
+
+/// The annotation for each label.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Annotations {
+    key_of_label: BTreeMap<String, String>,
+}
+
+impl Annotations {
+    /// Without a prefix an annotation is called like its label; with one, what stands before the slash is
+    /// replaced.
+    pub(super) fn new(fields: Fields) -> Result<Self, ArgsError> {
+        let Fields { labels, prefix } = fields;
+        if labels.is_empty() {
+            return Err(ArgsError::new("args.labels is empty; [topology.kubernetes.io/zone] would be right"));
+        }
+        if let Some(prefix) = prefix.as_deref().filter(|prefix| !is_domain(prefix)) {
+            let wrong = "is not a DNS name; what stands before a slash is, such as node.example.com";
+            return Err(ArgsError::new(format!("args.prefix {prefix:?} {wrong}")));
+        }
+        let mut key_of_label = BTreeMap::new();
+        for label in labels {
+            let key = key(&label, prefix.as_deref())?;
+            if let Some((other, _)) = key_of_label.iter().find(|(_, taken)| **taken == key) {
+                let both = format!("args.labels: {other} and {label} both become the annotation {key}");
+                return Err(ArgsError::new(format!("{both}; leave one of them out")));
+            }
+            key_of_label.insert(label, key);
+        }
+        Ok(Self { key_of_label })
+    }
+
+    /// The annotations for a node with these labels. A label that it does not have is left out.
+    pub(super) fn of(&self, labels: &Pairs) -> Pairs {
+        let value = |(label, key): (&String, &String)| Some((key.clone(), labels.get(label)?.clone()));
+        self.key_of_label.iter().filter_map(value).collect()
+    }
+}
+
+fn key(label: &str, prefix: Option<&str>) -> Result<String, ArgsError> {
+    let (domain, name) = label.split_once('/').map_or((None, label), |(domain, name)| (Some(domain), name));
+    if !is_name(name) || domain.is_some_and(|domain| !is_domain(domain)) {
+        let wrong = format!("args.labels: {label:?} is not a label's key");
+        return Err(ArgsError::new(format!("{wrong}; topology.kubernetes.io/zone would be one")));
+    }
+    Ok(prefix.map_or_else(|| label.to_owned(), |prefix| format!("{prefix}/{name}")))
+}
+
+/// The part of a key behind the slash. Mirrors `IsQualifiedName` of apimachinery.
+fn is_name(name: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    name.len() <= 63
+        && name.bytes().all(inside)
+        && ends(name.bytes().next())
+        && ends(name.bytes().next_back())
+}
+
+/// The part of a key before the slash. Mirrors `IsDNS1123Subdomain` of apimachinery.
+fn is_domain(domain: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let part = |part: &str| {
+        !part.is_empty() && part.bytes().all(inside) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    domain.len() <= 253 && domain.split('.').all(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use extender_policy_sdk::Args;
+
+    fn annotations(json: &str) -> Result<Annotations, ArgsError> {
+        Annotations::new(Args::new(json.as_bytes())?.parse()?)
+    }
+
+    #[test]
+    fn labels_become_annotations() {
+        let pairs = |pairs: &[(&str, &str)]| -> Pairs {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let node = pairs(&[("topology.kubernetes.io/zone", "z1"), ("rack", "r7"), ("secret", "s")]);
+        for (args, expected) in [
+            (
+                r#"{"labels":["topology.kubernetes.io/zone","rack","missing"]}"#,
+                pairs(&[("topology.kubernetes.io/zone", "z1"), ("rack", "r7")]),
+            ),
+            (
+                r#"{"labels":["topology.kubernetes.io/zone","rack"],"prefix":"node.example.com"}"#,
+                pairs(&[("node.example.com/zone", "z1"), ("node.example.com/rack", "r7")]),
+            ),
+        ] {
+            assert_eq!(annotations(args).unwrap().of(&node), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (args, expected) in [
+            ("", "missing field `labels`"),
+            (r#"{"labels":[]}"#, "args.labels is empty; [topology.kubernetes.io/zone]"),
+            (r#"{"lables":["a"]}"#, "unknown field `lables`"),
+            (r#"{"labels":["a b"]}"#, "\"a b\" is not a label's key"),
+            (r#"{"labels":["/zone"]}"#, "\"/zone\" is not a label's key"),
+            (r#"{"labels":["a"],"prefix":"A/"}"#, "args.prefix \"A/\" is not a DNS name"),
+            (
+                r#"{"labels":["a.io/zone","b.io/zone"],"prefix":"c.io"}"#,
+                "a.io/zone and b.io/zone both become the annotation c.io/zone",
+            ),
+        ] {
+            let error = annotations(args).unwrap_err().to_string();
+            assert!(error.contains(expected), "{args}: {error}");
+        }
+    }
+}

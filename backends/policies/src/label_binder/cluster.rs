@@ -1,0 +1,84 @@
+//! The apiserver, as far as this policy asks it. Errors are sentences for operators.
+
+use std::fmt;
+
+use extender_policy_sdk::BindAsk;
+use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use serde_json::Value;
+
+use super::Pairs;
+
+/// The apiserver behind a client.
+#[derive(Clone)]
+pub(super) struct Cluster {
+    client: Client,
+}
+
+impl Cluster {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The labels of a node.
+    pub(super) async fn labels(&self, node: &str) -> Result<Pairs, String> {
+        let found = Api::<Node>::all(self.client.clone()).get_metadata(node).await;
+        let found = found.map_err(|error| failed(&format!("cannot read node {node}"), error))?;
+        Ok(found.metadata.labels.unwrap_or_default())
+    }
+
+    /// Creates the Binding, for the pod of this UID alone.
+    pub(super) async fn bind(&self, ask: BindAsk<'_>, annotations: Pairs) -> Result<(), String> {
+        let binding = binding(ask, annotations);
+        let created: kube::Result<Value> =
+            self.pods(ask).create_subresource("binding", ask.name(), &PostParams::default(), &binding).await;
+        created.map(drop).map_err(|error| failed("cannot create the Binding", error))
+    }
+
+    /// Whether the pod of this UID is bound to this node.
+    pub(super) async fn is_bound(&self, ask: BindAsk<'_>) -> Result<bool, String> {
+        let pod = self.pods(ask).get_opt(ask.name()).await;
+        let pod = pod.map_err(|error| failed("cannot read the pod", error))?;
+        Ok(pod.is_some_and(|pod| {
+            let node = pod.spec.and_then(|spec| spec.node_name);
+            pod.metadata.uid.as_deref() == Some(ask.uid()) && node.as_deref() == Some(ask.node())
+        }))
+    }
+
+    fn pods(&self, ask: BindAsk<'_>) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), ask.namespace())
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+fn binding(ask: BindAsk<'_>, annotations: Pairs) -> Binding {
+    Binding {
+        metadata: ObjectMeta {
+            namespace: Some(ask.namespace().to_owned()),
+            name: Some(ask.name().to_owned()),
+            uid: Some(ask.uid().to_owned()),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        },
+        target: ObjectReference {
+            kind: Some("Node".to_owned()),
+            name: Some(ask.node().to_owned()),
+            ..ObjectReference::default()
+        },
+    }
+}
+
+fn failed(what: &str, error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{what}: {}", status.message),
+        other => format!("{what}: {other}"),
+    }
+}
