@@ -56,7 +56,7 @@ func (g generator) policy(i int, q question) *policy {
 		name:      fmt.Sprintf("policy-%c", 'a'+i),
 		filters:   g.oneIn(5, false),
 		ignorable: g.oneIn(3, true),
-		weight:    pick(g, 1, 2, 7, 100, 1_000_000),
+		weight:    pick[int64](g, 1, 2, 7, 100, 1_000_000),
 		managed:   g.oneIn(5, true),
 		wholeSet:  g.oneIn(4, true),
 		down:      g.oneIn(20, true),
@@ -64,7 +64,7 @@ func (g generator) policy(i int, q question) *policy {
 	}
 	p.scores = !p.filters || g.oneIn(2, true)
 	p.filterFailure, p.scoreFailure = g.failure(q.nodes), g.failure(q.nodes)
-	share := pick(g, 0, 0.1, 0.2, 0.5, 0.5, 0.9)
+	share := pick(g, 0.0, 0.1, 0.2, 0.5, 0.5, 0.9)
 	p.tables[0] = g.table(q.nodes, share)
 	p.tables[1] = p.tables[0]
 	if p.wholeSet {

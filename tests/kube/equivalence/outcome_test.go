@@ -27,7 +27,7 @@ type outcome struct {
 	Feasible []string
 	// Statuses are code and reasons of the others.
 	Statuses map[string]string
-	// Scores are the totals of the feasible nodes. Unlisted are those that no extender scored, which lose ties.
+	// Scores are the totals of the feasible nodes.
 	Scores map[string]int64
 }
 
