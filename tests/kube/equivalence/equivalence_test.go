@@ -5,9 +5,8 @@ import (
 	"os"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // How many cases are drawn, and from where, unless the environment says otherwise. Case n of a seed is
@@ -50,7 +49,7 @@ func TestOneGatewayDecidesLikeSeparateExtenders(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, %s\nextenders: %+v\ngateway:   %+v\n%s", q.mode, pod.Name, want, got, q)
 			}
-			seen.count(q, pod, want)
+			seen.count(want)
 		}
 	})
 	seen.expect(t, "the attempt failed", "no node is left", "one node is left", "several nodes are left",
@@ -68,7 +67,7 @@ func (q question) String() (text string) {
 // tally counts what the cases were about, so that a test that shows nothing does not pass.
 type tally map[string]int
 
-func (seen tally) count(q question, _ *corev1.Pod, o outcome) {
+func (seen tally) count(o outcome) {
 	switch left := len(o.Feasible); {
 	case o.Failed:
 		seen["the attempt failed"]++
@@ -80,8 +79,7 @@ func (seen tally) count(q question, _ *corev1.Pod, o outcome) {
 		seen["several nodes are left"]++
 	}
 	for _, status := range o.Statuses {
-		var code, reasons string
-		_, _ = fmt.Sscanf(status, "%s %s", &code, &reasons)
+		code, _, _ := strings.Cut(status, " ")
 		seen["a status "+code]++
 	}
 	distinct := map[int64]bool{}
