@@ -19,7 +19,7 @@ type Config struct {
 	Timeouts   Timeouts `json:"timeouts"`
 	Nodes      Nodes    `json:"nodes"`
 	Reasons    Reasons  `json:"reasons"`
-	// Binder is who binds what no backend does: "BuiltIn", or "" for nobody.
+	// Binder is who binds: "BuiltIn", the name of a backend that is asked first, or "" for nobody.
 	Binder   string    `json:"binder,omitempty"`
 	Backends []Backend `json:"backends"`
 }
@@ -53,13 +53,15 @@ type Cluster struct {
 
 // Backend is one policy; a nil block leaves its verb out.
 type Backend struct {
-	Name    string   `json:"name"`
-	URL     string   `json:"url"`
-	Match   *Match   `json:"match,omitempty"`
-	Filter  *Filter  `json:"filter,omitempty"`
-	Score   *Score   `json:"score,omitempty"`
-	Preempt *Preempt `json:"preempt,omitempty"`
-	Bind    *Bind    `json:"bind,omitempty"`
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Args are the backend's own.
+	Args    map[string]any `json:"args,omitempty"`
+	Match   *Match         `json:"match,omitempty"`
+	Filter  *Filter        `json:"filter,omitempty"`
+	Score   *Score         `json:"score,omitempty"`
+	Preempt *Preempt       `json:"preempt,omitempty"`
+	Bind    *Bind          `json:"bind,omitempty"`
 }
 
 // Match says which pods a backend is asked about.
