@@ -60,7 +60,7 @@ func (s *scenario) bindMany(config product.Config) []*corev1.Pod {
 	s.nodes(objects.Nodes(30))
 	counter := s.count(serveGateway(s, config).Address)
 	s.scheduler(entriesOf(s.bindingEntry(counter.address)), controlplane.DefaultScores)
-	pods := objects.NewReplicaSet(shop, "checkout", nil).Pods(50)
+	pods := objects.NewReplicaSet(search, "indexer", nil).Pods(50)
 	s.pods(pods...)
 	s.expectScheduled(pods)
 	if binds := counter.binds.Load(); binds != int64(len(pods)) {

@@ -16,8 +16,8 @@ import (
 func TestABackendRestartsWhilePodsAreScheduled(t *testing.T) {
 	forEach(t, "a backend restarts while 200 pods are scheduled: all of them are, where they may be", gatewayOnly, bothModes, func(s *scenario) {
 		s.nodes(objects.Nodes(60))
-		restarted, other := refusing("rack-drain"), refusing("tenant-quota")
-		policies := []policy{restarted, other}
+		restarted := refusing("rack-drain")
+		policies := []policy{restarted, refusing("tenant-quota"), refusing("zone-preference")}
 		backends := startBackends(s, policies)
 		s.scheduler(startGateway(s, policies, backends), controlplane.DefaultScores)
 		batch := objects.NewReplicaSet(shop, "reports", map[string]string{"tier": "batch"})
