@@ -32,7 +32,7 @@ type outcome struct {
 }
 
 // ask goes through filter and prioritize as kube-scheduler does.
-func (s side) ask(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) outcome {
+func (s *side) ask(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) outcome {
 	t.Helper()
 	statuses := framework.NewDefaultNodeToStatus()
 	feasible, err := findNodesThatPassExtenders(t.Context(), s.extenders, pod, nodeInfos(nodes), statuses)
@@ -54,7 +54,7 @@ func (s side) ask(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) outcome {
 	return o
 }
 
-func (s side) score(t *testing.T, pod *corev1.Pod, feasible []fwk.NodeInfo, o outcome) {
+func (s *side) score(t *testing.T, pod *corev1.Pod, feasible []fwk.NodeInfo, o outcome) {
 	t.Helper()
 	scores, err := prioritizeNodes(t.Context(), s.extenders, bareFramework(t), framework.NewCycleState(), pod, feasible)
 	if err != nil {

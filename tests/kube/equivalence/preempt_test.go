@@ -93,7 +93,7 @@ type evictions struct {
 }
 
 // preempt goes through the extenders as kube-scheduler does after it has found candidates.
-func (s side) preempt(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, candidates []candidate) evictions {
+func (s *side) preempt(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, candidates []candidate) evictions {
 	t.Helper()
 	var pods []*corev1.Pod
 	offered := make([]preemption.Candidate, len(candidates))

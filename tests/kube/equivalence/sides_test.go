@@ -27,10 +27,12 @@ type side struct {
 	extenders []fwk.Extender
 	// blames says which policies an error is about.
 	blames func(error) []string
+	// failures is how often filter has failed so far, where that can be seen.
+	failures int
 }
 
 // separate is an extender for each policy.
-func separate(t *testing.T, q question) side {
+func separate(t *testing.T, q question) *side {
 	t.Helper()
 	var entries []schedulerapi.Extender
 	at := map[string]string{}
@@ -39,12 +41,16 @@ func separate(t *testing.T, q question) side {
 		at[entry.URLPrefix] = p.name
 		entries = append(entries, entry)
 	}
-	extenders := build(t, entries)
-	var failed []string
-	for i, extender := range extenders {
-		extenders[i] = witnessed{Extender: extender, failed: func() { failed = []string{at[extender.Name()]} }}
+	s := &side{extenders: build(t, entries)}
+	var last string
+	s.blames = func(error) []string { return []string{last} }
+	for i, extender := range s.extenders {
+		s.extenders[i] = witnessed{Extender: extender, failed: func() {
+			last = at[extender.Name()]
+			s.failures++
+		}}
 	}
-	return side{extenders: extenders, blames: func(error) []string { return failed }}
+	return s
 }
 
 // witnessed says when it has failed: some of kube-scheduler's errors do not name the extender.
@@ -85,7 +91,7 @@ func plainEntry(p *policy, mode controlplane.NodeMode, address string) scheduler
 }
 
 // gateway is one extender in front of all policies.
-func gateway(t *testing.T, q question) side {
+func gateway(t *testing.T, q question) *side {
 	t.Helper()
 	var backends []product.Backend
 	for _, p := range q.policies {
@@ -106,7 +112,7 @@ func gateway(t *testing.T, q question) side {
 		NodeCacheCapable: q.mode == controlplane.Names,
 		HTTPTimeout:      metav1.Duration{Duration: httpTimeout},
 	}
-	return side{extenders: build(t, []schedulerapi.Extender{extender}), blames: q.named}
+	return &side{extenders: build(t, []schedulerapi.Extender{extender}), blames: q.named}
 }
 
 // named are the policies that a text names.
