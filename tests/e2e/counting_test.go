@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// counter stands between kube-scheduler and an extender and counts the filter calls.
+// counter stands between kube-scheduler and an extender and counts the filter and bind calls.
 type counter struct {
-	filters atomic.Int64
-	// last is when the last one came, in nanoseconds of the Unix epoch.
+	filters, binds atomic.Int64
+	// last is when the last filter call came, in nanoseconds of the Unix epoch.
 	last atomic.Int64
 	// address is where kube-scheduler finds it.
 	address string
@@ -27,6 +27,9 @@ func (s *scenario) count(target string) *counter {
 		if strings.HasSuffix(r.URL.Path, "/filter") {
 			c.filters.Add(1)
 			c.last.Store(time.Now().UnixNano())
+		}
+		if strings.HasSuffix(r.URL.Path, "/bind") {
+			c.binds.Add(1)
 		}
 		proxy.ServeHTTP(w, r)
 	}))

@@ -3,6 +3,7 @@ package e2e
 import (
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"extender-gateway.io/tests/e2e/product"
@@ -17,9 +18,12 @@ type policy struct {
 	name string
 	// rules is a file in testdata.
 	rules string
-	// filter and score say for which verbs it is asked.
-	filter *product.Filter
-	score  *product.Score
+	// match says about which pods it is asked; nil means all.
+	match *product.Match
+	// filter, score and preempt say for which verbs it is asked.
+	filter  *product.Filter
+	score   *product.Score
+	preempt *product.Preempt
 }
 
 // Timeouts are long enough for a busy machine and shorter than the gateway's own second.
@@ -42,6 +46,12 @@ func (p policy) alsoScoring(weight int64) policy {
 // ignorable lets kube-scheduler go on without the policy's refusals when it fails.
 func (p policy) ignorable() policy {
 	p.filter = &product.Filter{Timeout: p.filter.Timeout, FailurePolicy: "Ignore"}
+	return p
+}
+
+// managing has the policy asked only about pods that want the resource.
+func (p policy) managing(resource corev1.ResourceName) policy {
+	p.match = &product.Match{ManagedResources: []product.Resource{{Name: string(resource)}}}
 	return p
 }
 
@@ -99,14 +109,26 @@ func startBackend(s *scenario, p policy, address string) *process.Server {
 // startGateway runs the gateway in front of backends that need not be alive.
 func startGateway(s *scenario, policies []policy, backends map[string]*process.Server) []configv1.Extender {
 	s.Helper()
-	var list []product.Backend
+	server := serveGateway(s, product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, backends)))
+	return []configv1.Extender{controlplane.ExtenderEntry(server.Address, s.mode)}
+}
+
+func backendEntries(policies []policy, backends map[string]*process.Server) (list []product.Backend) {
 	for _, p := range policies {
-		list = append(list, product.Backend{Name: p.name, URL: "http://" + backends[p.name].Address, Filter: p.filter, Score: p.score})
+		list = append(list, product.Backend{
+			Name: p.name, URL: "http://" + backends[p.name].Address,
+			Match: p.match, Filter: p.filter, Score: p.score, Preempt: p.preempt,
+		})
 	}
-	server, err := product.StartGateway(s.ctx, shared.Dir, product.NewConfig(shared.Cluster, s.mode, list))
+	return list
+}
+
+func serveGateway(s *scenario, config product.Config) *process.Server {
+	s.Helper()
+	server, err := product.StartGateway(s.ctx, shared.Dir, config)
 	s.must(err)
 	s.keep(server)
-	return []configv1.Extender{controlplane.ExtenderEntry(server.Address, s.mode)}
+	return server
 }
 
 func (plainFront) name() string { return "plain Go extenders" }
@@ -133,6 +155,11 @@ func plainEntry(p policy, address string, mode controlplane.NodeMode) configv1.E
 		entry.PrioritizeVerb, entry.Weight = "", 0
 	} else {
 		entry.Weight = p.score.Weight
+	}
+	if p.match != nil {
+		for _, resource := range p.match.ManagedResources {
+			entry.ManagedResources = append(entry.ManagedResources, configv1.ExtenderManagedResource{Name: resource.Name})
+		}
 	}
 	return entry
 }

@@ -17,6 +17,7 @@ const BinDirEnv = "EXTENDER_GATEWAY_BIN_DIR"
 const (
 	Gateway      = "extender-gateway"
 	LabelRules   = "label-rules"
+	LabelBinder  = "label-binder"
 	EchoExtender = "echo-extender"
 )
 

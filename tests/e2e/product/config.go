@@ -11,13 +11,17 @@ import (
 
 // Config is the part of a GatewayConfiguration that tests write.
 type Config struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Extender   Listener  `json:"extender"`
-	Metrics    Listener  `json:"metrics"`
-	Cluster    Cluster   `json:"cluster"`
-	Nodes      Nodes     `json:"nodes"`
-	Backends   []Backend `json:"backends"`
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Extender   Listener `json:"extender"`
+	Metrics    Listener `json:"metrics"`
+	Cluster    Cluster  `json:"cluster"`
+	Timeouts   Timeouts `json:"timeouts"`
+	Nodes      Nodes    `json:"nodes"`
+	Reasons    Reasons  `json:"reasons"`
+	// Binder is who binds: "BuiltIn", the name of a backend that is asked first, or "" for nobody.
+	Binder   string    `json:"binder,omitempty"`
+	Backends []Backend `json:"backends"`
 }
 
 // Listener is where a port listens.
@@ -30,6 +34,18 @@ type Nodes struct {
 	Source string `json:"source"`
 }
 
+// Timeouts are what calls may take in all; empty ones are the gateway's defaults.
+type Timeouts struct {
+	Decision string `json:"decision,omitempty"`
+	Bind     string `json:"bind,omitempty"`
+}
+
+// Reasons is what reasons of refusals look like.
+type Reasons struct {
+	// Prefix is "None", or "" for the gateway's default: the backend's name.
+	Prefix string `json:"prefix,omitempty"`
+}
+
 // Cluster is how the apiserver is reached.
 type Cluster struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
@@ -37,16 +53,33 @@ type Cluster struct {
 
 // Backend is one policy; a nil block leaves its verb out.
 type Backend struct {
-	Name   string  `json:"name"`
-	URL    string  `json:"url"`
-	Filter *Filter `json:"filter,omitempty"`
-	Score  *Score  `json:"score,omitempty"`
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Args are the backend's own.
+	Args    map[string]any `json:"args,omitempty"`
+	Match   *Match         `json:"match,omitempty"`
+	Filter  *Filter        `json:"filter,omitempty"`
+	Score   *Score         `json:"score,omitempty"`
+	Preempt *Preempt       `json:"preempt,omitempty"`
+	Bind    *Bind          `json:"bind,omitempty"`
+}
+
+// Match says which pods a backend is asked about.
+type Match struct {
+	ManagedResources []Resource `json:"managedResources,omitempty"`
+}
+
+// Resource is an extended resource.
+type Resource struct {
+	Name string `json:"name"`
 }
 
 // Filter says how a backend is asked to filter.
 type Filter struct {
 	Timeout       string `json:"timeout,omitempty"`
 	FailurePolicy string `json:"failurePolicy,omitempty"`
+	// PreemptionMayHelp is "Honored", or "" for the gateway's default.
+	PreemptionMayHelp string `json:"preemptionMayHelp,omitempty"`
 }
 
 // Score says how a backend is asked to score.
@@ -54,6 +87,18 @@ type Score struct {
 	Timeout   string `json:"timeout,omitempty"`
 	Weight    int64  `json:"weight,omitempty"`
 	Normalize string `json:"normalize,omitempty"`
+}
+
+// Preempt says how a backend is asked who may be evicted.
+type Preempt struct {
+	Timeout       string `json:"timeout,omitempty"`
+	FailurePolicy string `json:"failurePolicy,omitempty"`
+}
+
+// Bind says how a backend is asked to bind.
+type Bind struct {
+	Timeout       string `json:"timeout,omitempty"`
+	FailurePolicy string `json:"failurePolicy,omitempty"`
 }
 
 // NewConfig is the configuration for kube-schedulers that send nodes in the given mode.
@@ -68,7 +113,8 @@ func NewConfig(cluster *controlplane.Cluster, mode controlplane.NodeMode, backen
 		Backends:   backends,
 	}
 	if mode == controlplane.Names {
-		config.Nodes, config.Cluster = Nodes{Source: "Watch"}, Cluster{Kubeconfig: cluster.Kubeconfig}
+		config.Nodes = Nodes{Source: "Watch"}
+		config.Cluster = Cluster{Kubeconfig: cluster.Kubeconfig}
 	}
 	return config
 }

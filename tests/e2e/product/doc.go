@@ -1,3 +1,3 @@
 // Package product runs the binaries of this repository as processes: the gateway, its ready-made
-// policy and the echo extender of the benchmarks.
+// policies and the echo extender of the benchmarks.
 package product

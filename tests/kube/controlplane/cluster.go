@@ -63,3 +63,9 @@ func (c *Cluster) reserve() (port, error) {
 	}
 	return p, err
 }
+
+// UnusedAddress is a host:port on which nobody listens as long as the cluster runs.
+func (c *Cluster) UnusedAddress() (string, error) {
+	p, err := c.reserve()
+	return "127.0.0.1:" + p.String(), err
+}

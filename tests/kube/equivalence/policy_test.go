@@ -1,0 +1,117 @@
+package equivalence
+
+import (
+	"errors"
+	"slices"
+
+	"extender-gateway.io/tests/kube/policyapi"
+)
+
+// policy is one policy as a table. Both sides answer by the same methods of it.
+type policy struct {
+	name    string
+	filters bool
+	// ignorable is kube-scheduler's word for the failure policy Ignore.
+	ignorable bool
+	scores    bool
+	weight    int64
+	// managed policies are asked only about pods that want the managed resource.
+	managed bool
+	// wholeSet makes verdicts and scores depend on how many nodes are asked about.
+	wholeSet bool
+	// tables say what is thought of a node by its name, for an even and an odd number of nodes. A
+	// policy that looks at nodes one by one has the same twice.
+	tables [2]map[string]opinion
+	// victims says by UID whether a pod may be evicted, empties whether a node is kept nevertheless
+	// when none of its pods may.
+	victims map[string]bool
+	empties bool
+
+	filterFailure, scoreFailure, preemptFailure failure
+	// down policies accept no connection.
+	down bool
+	wire wire
+}
+
+// wire is what only a gRPC backend can choose.
+type wire struct {
+	view policyapi.NodeView
+	// scoresWithFilter has scores come with the answer to a filter call.
+	scoresWithFilter bool
+}
+
+// opinion is what a policy thinks of one node.
+type opinion struct {
+	// reason is why the node is refused, "" when it is not.
+	reason string
+	// mayHelp says that preemption could change that.
+	mayHelp bool
+	score   int32
+}
+
+// failure is when and how a verb goes wrong. It depends on the nodes that are asked about alone.
+type failure struct {
+	kind failureKind
+	// at fails only calls about this node, "" every call.
+	at string
+}
+
+type failureKind int
+
+const (
+	// never is the usual case.
+	never failureKind = iota
+	// refused is a status that says that the call failed.
+	refused
+	// nonsense is a success with an answer that means nothing.
+	nonsense
+)
+
+var (
+	errRefused  = errors.New("the policy has failed")
+	errNonsense = errors.New("the answer is nonsense")
+)
+
+func (f failure) of(nodes []string) error {
+	switch {
+	case f.kind == never || f.at != "" && !slices.Contains(nodes, f.at):
+		return nil
+	case f.kind == refused:
+		return errRefused
+	default:
+		return errNonsense
+	}
+}
+
+// filter gives an opinion about each of the nodes.
+func (p *policy) filter(nodes []string) ([]opinion, error) {
+	return p.opinions(nodes), p.filterFailure.of(nodes)
+}
+
+// score gives each of the nodes a score.
+func (p *policy) score(nodes []string) ([]int32, error) {
+	scores := make([]int32, len(nodes))
+	for i, opinion := range p.opinions(nodes) {
+		scores[i] = opinion.score
+	}
+	return scores, p.scoreFailure.of(nodes)
+}
+
+func (p *policy) opinions(nodes []string) []opinion {
+	table := p.tables[len(nodes)%2]
+	opinions := make([]opinion, len(nodes))
+	for i, node := range nodes {
+		opinions[i] = table[node]
+	}
+	return opinions
+}
+
+// evict says which of a node's victims, by position, may be evicted, and whether the node is kept.
+func (p *policy) evict(uids []string) (kept []int, keep bool) {
+	for i, uid := range uids {
+		if p.victims[uid] {
+			kept = append(kept, i)
+		}
+	}
+	return kept, len(kept) > 0 || p.empties
+}
