@@ -33,7 +33,7 @@ pub fn expected(case: &Case) -> Expected {
         Verdict::Decided { feasible, .. } if !feasible.is_empty() => feasible.clone(),
         _ => case.offered.clone(),
     };
-    let prioritized = extender_reference::prioritize(&extenders, (&case.pod, &case.differences), &ranked);
+    let prioritized = prioritize(&extenders, (&case.pod, &case.differences), &ranked);
     Expected { extenders, filtered, ranked, prioritized }
 }
 

@@ -12,7 +12,7 @@ use crate::case::{Case, KNOWN, NODES, Source};
 
 /// Any case.
 pub fn case() -> impl Strategy<Value = Case> {
-    (pod::pod(), offered(), source(), differences(), vec(backend::backend(), 1..=4))
+    (pod::pod(), offered(), source(), differences(), vec(backend::backend(), 1..=5))
         .prop_map(|(pod, offered, source, differences, mut backends)| {
             for (position, backend) in backends.iter_mut().enumerate() {
                 backend.extender.name = format!("backend-{position}");
@@ -23,7 +23,8 @@ pub fn case() -> impl Strategy<Value = Case> {
 
 fn offered() -> impl Strategy<Value = Vec<Node>> {
     let known = prop::sample::subsequence((0..KNOWN).collect::<Vec<_>>(), 0..=KNOWN).prop_shuffle();
-    let unknown = prop_oneof![12 => Just(vec![]), 1 => vec(KNOWN..NODES, 1..=2)];
+    let known = prop_oneof![8 => known, 1 => Just((0..KNOWN).collect())];
+    let unknown = prop_oneof![5 => Just(vec![]), 1 => vec(KNOWN..NODES, 1..=2)];
     let again = prop_oneof![2 => Just(vec![]), 1 => vec(any::<(Index, Index)>(), 1..=3)];
     (known, unknown, again).prop_map(|(mut offered, unknown, again)| {
         offered.extend(unknown);
@@ -43,6 +44,6 @@ fn source() -> impl Strategy<Value = Source> {
 
 fn differences() -> impl Strategy<Value = Differences> {
     let prefix = prop_oneof![3 => Just(Prefix::Name), 1 => Just(Prefix::None)];
-    let exempt = prop_oneof![4 => Just(None), 1 => pod::namespace().prop_map(Some)];
+    let exempt = prop_oneof![7 => Just(None), 1 => pod::namespace().prop_map(Some)];
     (prefix, exempt).prop_map(|(prefix, exempt)| Differences { prefix, exempt: exempt.into_iter().collect() })
 }

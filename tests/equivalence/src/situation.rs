@@ -4,7 +4,7 @@ use std::fmt;
 
 use extender_reference::{
     filter::{Kind, Verdict, distinct},
-    model::{Best, Extender, Failing, Mode, Namespaces, Normalize, OnFailure, Prefix, Score},
+    model::{Best, Extender, Failing, FilterRule, Mode, Namespaces, Normalize, OnFailure, Prefix, Score},
     prioritize, reason,
 };
 use num_bigint::BigInt;
@@ -84,9 +84,7 @@ const SITUATIONS: &[Situation] = &[
     ("a reason that was cut", |s| statuses(s).any(|(_, reason)| reason.ends_with("..."))),
     ("a reason that had %", |s| statuses(s).any(|(_, reason)| reason.contains("percent"))),
     ("a reason that was empty", |s| statuses(s).any(|(_, reason)| reason.ends_with("rejected"))),
-    ("a node that several reject", |s| {
-        filtering(s).filter(|(at, _)| times_asked(s, *at) > 0).count() > 1 && statuses(s).count() > 1
-    }),
+    ("a node that several reject", several_reject),
     ("a failure that ended the call", |s| matches!(s.expected.filtered.verdict, Verdict::Failed(_))),
     ("a failure that was ignored", |s| s.expected.filtered.failures.iter().any(|at| ignores(s, *at))),
     ("a failure that did not count", |s| {
@@ -160,8 +158,8 @@ const SITUATIONS: &[Situation] = &[
     ("a weight of a million", |s| scoring(s).any(|(score, _)| score.weight == 1_000_000)),
     ("a sum that ends in a half", |s| s.expected.prioritized.sums.values().any(ends_in_a_half)),
     ("a sum that would be rounded elsewhere part by part", rounded_by_part),
-    ("a denominator beyond 64 bits", |s| {
-        s.expected.prioritized.sums.values().any(|sum| sum.denom().bits() > 64)
+    ("a denominator beyond 32 bits", |s| {
+        s.expected.prioritized.sums.values().any(|sum| sum.denom().bits() > 32)
     }),
     ("no normalisation", |s| normalized(s, Normalize::None, Best::Largest)),
     ("Range", |s| normalized(s, Normalize::Range, Best::Largest)),
@@ -186,6 +184,20 @@ fn filtering<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (usize, &'s Backend)
     backends.filter(|(_, Backend { extender, .. })| {
         extender.mode == Mode::Enforce && extender.filter.is_some()
     })
+}
+
+/// Whether a node that fell is rejected, in other words, by two backends that were asked.
+fn several_reject(scene: &Scene<'_>) -> bool {
+    let words = |node: usize| {
+        let asked = filtering(scene).filter(move |(at, _)| times_asked(scene, *at) > 0);
+        let rules = asked.filter_map(|(_, backend)| Some(&backend.extender.filter.as_ref()?.rule));
+        rules.filter_map(move |rule| match rule {
+            FilterRule::PerNode(table) => table[node].as_ref(),
+            _ => None,
+        })
+    };
+    let Verdict::Decided { statuses, .. } = &scene.expected.filtered.verdict else { return false };
+    statuses.keys().any(|node| words(*node).any(|one| words(*node).any(|other| one.reason != other.reason)))
 }
 
 fn times_asked(scene: &Scene<'_>, position: usize) -> usize {

@@ -13,16 +13,16 @@ use crate::case::{Backend, Failure, Manner, NODES, Reach, Scale, Scope, View};
 
 /// Any backend, still without a name.
 pub(super) fn backend() -> impl Strategy<Value = Backend> {
-    let reach = prop_oneof![20 => Just(Reach::Alive), 1 => Just(Reach::Dead)];
+    let reach = prop_oneof![30 => Just(Reach::Alive), 1 => Just(Reach::Dead)];
     let scale = select(vec![Scale::Declared, Scale::Configured]);
     (extender(), reach, scale, manner(), manner())
         .prop_map(|(extender, reach, scale, filter, score)| Backend { extender, reach, scale, filter, score })
 }
 
 fn extender() -> impl Strategy<Value = Extender> {
-    let mode = prop_oneof![10 => Just(Mode::Enforce), 1 => Just(Mode::Shadow), 1 => Just(Mode::Disabled)];
+    let mode = prop_oneof![14 => Just(Mode::Enforce), 1 => Just(Mode::Shadow), 1 => Just(Mode::Disabled)];
     let filter = prop::option::weighted(0.85, filter());
-    let score = prop::option::weighted(0.7, score());
+    let score = prop::option::weighted(0.8, score());
     (mode, pod::interest(), filter, score).prop_map(|(mode, interest, filter, score)| Extender {
         name: String::new(),
         mode,
@@ -41,7 +41,7 @@ fn filter() -> impl Strategy<Value = Filter> {
 }
 
 fn filter_rule() -> impl Strategy<Value = FilterRule> {
-    let per_node = select(vec![0.15, 0.4, 0.8])
+    let per_node = select(vec![0.15, 0.3, 0.6])
         .prop_flat_map(|often| vec(prop::option::weighted(often, rejection()), NODES))
         .prop_map(FilterRule::PerNode);
     prop_oneof![
@@ -66,9 +66,9 @@ fn reason() -> impl Strategy<Value = String> {
 
 fn failing() -> impl Strategy<Value = Failing> {
     prop_oneof![
-        14 => Just(Failing::Never),
+        11 => Just(Failing::Never),
         1 => Just(Failing::Always),
-        3 => (0..=8_usize).prop_map(Failing::Beyond),
+        4 => (0..=8_usize).prop_map(Failing::Beyond),
     ]
 }
 
@@ -98,7 +98,7 @@ fn range() -> impl Strategy<Value = (Option<i32>, Option<i32>)> {
         3 => Just((None, None)),
         1 => (side(), side()),
         3 => (-5..=3_i32, 4..=20_i32).prop_map(|(lowest, highest)| (Some(lowest), Some(highest))),
-        1 => any::<(i32, i32)>().prop_map(|(lowest, highest)| (Some(lowest), Some(highest))),
+        2 => any::<(i32, i32)>().prop_map(|(lowest, highest)| (Some(lowest), Some(highest))),
         1 => Just((Some(i32::MIN), Some(i32::MAX))),
     ]
 }

@@ -18,8 +18,8 @@ pub(super) fn namespace() -> impl Strategy<Value = String> {
 }
 
 pub(super) fn interest() -> impl Strategy<Value = Interest> {
-    let resources = prop_oneof![4 => Just(BTreeSet::new()), 1 => resources(1..=2)];
-    let selector = prop_oneof![4 => Just(vec![]), 1 => vec(requirement(), 1..=2)];
+    let resources = prop_oneof![9 => Just(BTreeSet::new()), 1 => resources(1..=2)];
+    let selector = prop_oneof![9 => Just(vec![]), 1 => vec(requirement(), 1..=2)];
     (resources, namespaces(), selector)
         .prop_map(|(resources, namespaces, selector)| Interest { resources, namespaces, selector })
 }
@@ -27,7 +27,7 @@ pub(super) fn interest() -> impl Strategy<Value = Interest> {
 fn namespaces() -> impl Strategy<Value = Namespaces> {
     let some = || vec(namespace(), 1..=2).prop_map(BTreeSet::from_iter);
     prop_oneof![
-        6 => Just(Namespaces::All),
+        14 => Just(Namespaces::All),
         1 => some().prop_map(Namespaces::Only),
         1 => some().prop_map(Namespaces::Except),
     ]
