@@ -12,13 +12,14 @@ use crate::case::{Case, KNOWN, NODES, Source};
 
 /// Any case.
 pub fn case() -> impl Strategy<Value = Case> {
-    (pod::pod(), offered(), source(), differences(), vec(backend::backend(), 1..=5))
-        .prop_map(|(pod, offered, source, differences, mut backends)| {
+    (pod::pod(), offered(), source(), differences(), vec(backend::backend(), 1..=5)).prop_map(
+        |(pod, offered, source, differences, mut backends)| {
             for (position, backend) in backends.iter_mut().enumerate() {
                 backend.extender.name = format!("backend-{position}");
             }
             Case { pod, offered, source, differences, backends }.settled()
-        })
+        },
+    )
 }
 
 fn offered() -> impl Strategy<Value = Vec<Node>> {

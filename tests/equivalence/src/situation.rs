@@ -60,7 +60,10 @@ impl Coverage {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>7} cases, of them with", self.cases)?;
-        SITUATIONS.iter().zip(&self.counts).try_for_each(|((name, _), count)| writeln!(f, "{count:>7} {name}"))
+        SITUATIONS
+            .iter()
+            .zip(&self.counts)
+            .try_for_each(|((name, _), count)| writeln!(f, "{count:>7} {name}"))
     }
 }
 
@@ -71,16 +74,19 @@ const SITUATIONS: &[Situation] = &[
     ("an empty list", |s| s.case.offered.is_empty()),
     ("a name that is offered twice", |s| distinct(&s.case.offered).len() < s.case.offered.len()),
     ("some nodes left, some rejected", |s| {
-        statuses(s).next().is_some() && matches!(&s.expected.filtered.verdict,
+        statuses(s).next().is_some()
+            && matches!(&s.expected.filtered.verdict,
             Verdict::Decided { feasible, .. } if !feasible.is_empty())
     }),
-    ("no node left", |s| statuses(s).next().is_some() && !s.case.offered.is_empty() && matches!(
-        &s.expected.filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())),
+    ("no node left", |s| {
+        statuses(s).next().is_some()
+            && !s.case.offered.is_empty()
+            && matches!(
+        &s.expected.filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
+    }),
     ("FailedNodes", |s| statuses(s).any(|(kind, _)| kind == Kind::Failed)),
     ("FailedAndUnresolvableNodes", |s| statuses(s).any(|(kind, _)| kind == Kind::Unresolvable)),
-    ("reasons without prefix", |s| {
-        s.case.differences.prefix == Prefix::None && statuses(s).next().is_some()
-    }),
+    ("reasons without prefix", |s| s.case.differences.prefix == Prefix::None && statuses(s).next().is_some()),
     ("a reason that was cut", |s| statuses(s).any(|(_, reason)| reason.ends_with("..."))),
     ("a reason that had %", |s| statuses(s).any(|(_, reason)| reason.contains("percent"))),
     ("a reason that was empty", |s| statuses(s).any(|(_, reason)| reason.ends_with("rejected"))),
@@ -94,18 +100,21 @@ const SITUATIONS: &[Situation] = &[
     ("a repetition that succeeded", |s| {
         filtering(s).any(|(at, _)| times_asked(s, at) > 1 && !s.expected.filtered.failures.contains(&at))
     }),
-    ("a verdict about the whole of a smaller set", |s| in_turn_and_asked_less(s, |scope| {
-        matches!(scope, Scope::WholeSet | Scope::Unspecified)
-    })),
+    ("a verdict about the whole of a smaller set", |s| {
+        in_turn_and_asked_less(s, |scope| matches!(scope, Scope::WholeSet | Scope::Unspecified))
+    }),
     ("side effects after a rejection", |s| {
         in_turn_and_asked_less(s, |scope| scope == Scope::NodeWithSideEffects)
     }),
-    ("side effects that were spared", |s| !s.case.offered.is_empty() && filtering(s).any(|(at, backend)| {
-        backend.filter.scope == Scope::NodeWithSideEffects
-            && times_asked(s, at) == 0
-            && backend.extender.interest == Default::default()
-            && s.case.differences.exempt.is_empty()
-    })),
+    ("side effects that were spared", |s| {
+        !s.case.offered.is_empty()
+            && filtering(s).any(|(at, backend)| {
+                backend.filter.scope == Scope::NodeWithSideEffects
+                    && times_asked(s, at) == 0
+                    && backend.extender.interest == Default::default()
+                    && s.case.differences.exempt.is_empty()
+            })
+    }),
     ("an exempt pod", |s| s.case.differences.exempt.contains(&s.case.pod.namespace)),
     ("interest by namespace", |s| {
         s.case.backends.iter().any(|backend| backend.extender.interest.namespaces != Namespaces::All)
@@ -119,15 +128,18 @@ const SITUATIONS: &[Situation] = &[
     ("a backend in shadow", |s| with_mode(s, Mode::Shadow)),
     ("a disabled backend", |s| with_mode(s, Mode::Disabled)),
     ("an ignorable backend before another", |s| {
-        let policies: Vec<_> = filtering(s).filter_map(|(_, b)| Some(b.extender.filter.as_ref()?.on_failure)).collect();
+        let policies: Vec<_> =
+            filtering(s).filter_map(|(_, b)| Some(b.extender.filter.as_ref()?.on_failure)).collect();
         policies.windows(2).any(|two| two == [OnFailure::Ignore, OnFailure::Fail])
     }),
     ("a node that the gateway does not know", |s| {
         statuses(s).any(|(_, reason)| reason == reason::NOT_YET_KNOWN)
     }),
     ("only unknown nodes left", |s| matches!(s.expected.filtered.verdict, Verdict::NotYetKnown(_))),
-    ("an unknown node that was accepted", |s| matches!(&s.expected.filtered.verdict,
-        Verdict::Decided { feasible, .. } if feasible.iter().any(|node| *node >= KNOWN))),
+    ("an unknown node that was accepted", |s| {
+        matches!(&s.expected.filtered.verdict,
+        Verdict::Decided { feasible, .. } if feasible.iter().any(|node| *node >= KNOWN))
+    }),
     ("a status", |s| failed_with(s, Failure::Internal)),
     ("a backend that hangs", |s| failed_with(s, Failure::Hang)),
     ("a reset stream", |s| failed_with(s, Failure::Reset)),
@@ -137,9 +149,9 @@ const SITUATIONS: &[Situation] = &[
     ("a position out of range", |s| failed_with(s, Failure::OutOfRange)),
     ("a node that is refused twice", |s| failed_with(s, Failure::Twice)),
     ("a verb that is not served", |s| failed_with(s, Failure::Unlisted)),
-    ("a backend that is away", |s| s.expected.filtered.failures.iter().any(|at| {
-        s.case.backends[*at].reach == crate::case::Reach::Dead
-    })),
+    ("a backend that is away", |s| {
+        s.expected.filtered.failures.iter().any(|at| s.case.backends[*at].reach == crate::case::Reach::Dead)
+    }),
     ("scores", |s| !s.expected.prioritized.list.is_empty()),
     ("scores of several backends", |s| scoring(s).count() > 1),
     ("a score that failed", |s| !s.expected.prioritized.failures.is_empty()),
@@ -148,11 +160,14 @@ const SITUATIONS: &[Situation] = &[
         let list = &s.expected.prioritized.list;
         !list.is_empty() && list.len() < s.expected.ranked.len()
     }),
-    ("clamped scores", |s| scoring(s).any(|(score, set)| {
-        score.rule.scores(set).iter().any(|raw| {
-            score.range.0.is_some_and(|lowest| *raw < lowest) || score.range.1.is_some_and(|most| *raw > most)
+    ("clamped scores", |s| {
+        scoring(s).any(|(score, set)| {
+            score.rule.scores(set).iter().any(|raw| {
+                score.range.0.is_some_and(|lowest| *raw < lowest)
+                    || score.range.1.is_some_and(|most| *raw > most)
+            })
         })
-    })),
+    }),
     ("a negative total", |s| s.expected.prioritized.list.iter().any(|(_, total)| *total < 0)),
     ("a total of zero", |s| s.expected.prioritized.list.iter().any(|(_, total)| *total == 0)),
     ("a weight of a million", |s| scoring(s).any(|(score, _)| score.weight == 1_000_000)),
@@ -175,15 +190,17 @@ fn statuses<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (Kind, &'s str)> {
         Verdict::Decided { statuses, .. } => Some(statuses),
         Verdict::Failed(_) | Verdict::NotYetKnown(_) => None,
     };
-    statuses.into_iter().flat_map(|statuses| statuses.values()).map(|status| (status.kind, status.reason.as_str()))
+    statuses
+        .into_iter()
+        .flat_map(|statuses| statuses.values())
+        .map(|status| (status.kind, status.reason.as_str()))
 }
 
 /// The backends that take part in filtering, with their positions.
 fn filtering<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (usize, &'s Backend)> {
     let backends = scene.case.backends.iter().enumerate();
-    backends.filter(|(_, Backend { extender, .. })| {
-        extender.mode == Mode::Enforce && extender.filter.is_some()
-    })
+    backends
+        .filter(|(_, Backend { extender, .. })| extender.mode == Mode::Enforce && extender.filter.is_some())
 }
 
 /// Whether a node that fell is rejected, in other words, by two backends that were asked.

@@ -17,7 +17,8 @@ fn metadata() -> Value {
 #[test]
 fn no_crate_of_the_project_is_used() {
     let metadata = metadata();
-    let members: Vec<&str> = metadata["workspace_members"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let members: Vec<&str> =
+        metadata["workspace_members"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
         .as_array()
         .into_iter()
@@ -27,7 +28,8 @@ fn no_crate_of_the_project_is_used() {
     let own = members.iter().find(|id| id.contains("extender-reference")).expect("the reference is a member");
     let (mut seen, mut open) = (vec![*own], vec![*own]);
     while let Some(id) = open.pop() {
-        for dependency in nodes[id]["dependencies"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        for dependency in nodes[id]["dependencies"].as_array().into_iter().flatten().filter_map(Value::as_str)
+        {
             if !seen.contains(&dependency) {
                 seen.push(dependency);
                 open.push(dependency);

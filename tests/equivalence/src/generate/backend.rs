@@ -59,8 +59,17 @@ fn rejection() -> impl Strategy<Value = Rejection> {
 
 fn reason() -> impl Strategy<Value = String> {
     let usual = select(vec!["rack is drained", "over quota", "no licence"]).prop_map(str::to_owned);
-    let odd = select(vec!["", " \n", "50% full", "%d%%s %", "two\nlines\tand a tab", "a\u{7}bell", "ä \"quoted\" \\"]);
-    let long = (select(vec!["x", "ä", "word ", "%"]), 60..=220_usize).prop_map(|(text, times)| text.repeat(times));
+    let odd = select(vec![
+        "",
+        " \n",
+        "50% full",
+        "%d%%s %",
+        "two\nlines\tand a tab",
+        "a\u{7}bell",
+        "ä \"quoted\" \\",
+    ]);
+    let long =
+        (select(vec!["x", "ä", "word ", "%"]), 60..=220_usize).prop_map(|(text, times)| text.repeat(times));
     prop_oneof![6 => usual, 2 => odd.prop_map(str::to_owned), 1 => long]
 }
 

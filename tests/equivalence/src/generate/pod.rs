@@ -9,8 +9,11 @@ const RESOURCES: [&str; 3] = ["example.com/gpu", "example.com/fpga", "example.or
 
 pub(super) fn pod() -> impl Strategy<Value = Pod> {
     let labels = vec((key(), value()), 0..=2).prop_map(BTreeMap::from_iter);
-    (namespace(), labels, vec(container(), 1..=3))
-        .prop_map(|(namespace, labels, containers)| Pod { namespace, labels, containers })
+    (namespace(), labels, vec(container(), 1..=3)).prop_map(|(namespace, labels, containers)| Pod {
+        namespace,
+        labels,
+        containers,
+    })
 }
 
 pub(super) fn namespace() -> impl Strategy<Value = String> {
@@ -20,8 +23,11 @@ pub(super) fn namespace() -> impl Strategy<Value = String> {
 pub(super) fn interest() -> impl Strategy<Value = Interest> {
     let resources = prop_oneof![9 => Just(BTreeSet::new()), 1 => resources(1..=2)];
     let selector = prop_oneof![9 => Just(vec![]), 1 => vec(requirement(), 1..=2)];
-    (resources, namespaces(), selector)
-        .prop_map(|(resources, namespaces, selector)| Interest { resources, namespaces, selector })
+    (resources, namespaces(), selector).prop_map(|(resources, namespaces, selector)| Interest {
+        resources,
+        namespaces,
+        selector,
+    })
 }
 
 fn namespaces() -> impl Strategy<Value = Namespaces> {
@@ -34,8 +40,7 @@ fn namespaces() -> impl Strategy<Value = Namespaces> {
 }
 
 fn requirement() -> impl Strategy<Value = Requirement> {
-    let operator =
-        select(vec![Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist]);
+    let operator = select(vec![Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist]);
     (key(), operator, vec(value(), 1..=2)).prop_map(|(key, operator, values)| {
         let compared = matches!(operator, Operator::In | Operator::NotIn);
         let values = values.into_iter().filter(|_| compared).collect();
@@ -45,8 +50,7 @@ fn requirement() -> impl Strategy<Value = Requirement> {
 
 fn container() -> impl Strategy<Value = Container> {
     let place = prop_oneof![3 => Just(Place::Main), 1 => Just(Place::Init)];
-    (place, amounts(), amounts())
-        .prop_map(|(place, requests, limits)| Container { place, requests, limits })
+    (place, amounts(), amounts()).prop_map(|(place, requests, limits)| Container { place, requests, limits })
 }
 
 fn amounts() -> impl Strategy<Value = BTreeMap<String, u32>> {

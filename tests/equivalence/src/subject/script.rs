@@ -239,7 +239,8 @@ fn fail(failure: Failure, verb: Verb, count: usize) -> Reply {
             Verb::Filter => {
                 let rejection = Rejection { positions: positions.into(), ..Rejection::default() };
                 let rejections = vec![rejection];
-                FilterResponse { result: Some(result), rejections, ..FilterResponse::default() }.encode_to_vec()
+                FilterResponse { result: Some(result), rejections, ..FilterResponse::default() }
+                    .encode_to_vec()
             }
             Verb::Score => {
                 let scores = Some(Scores { values: vec![10; scores] });
