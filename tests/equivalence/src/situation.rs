@@ -93,6 +93,9 @@ const SITUATIONS: &[Situation] = &[
     ("a node that several reject", several_reject),
     ("a failure that ended the call", |s| matches!(s.expected.filtered.verdict, Verdict::Failed(_))),
     ("a failure that was ignored", |s| s.expected.filtered.failures.iter().any(|at| ignores(s, *at))),
+    ("a failure when no node was left", |s| {
+        filtering(s).any(|(at, _)| asked_and_failed(s, at) && !ignores(s, at) && is_spared(s, at))
+    }),
     ("a failure that did not count", |s| {
         filtering(s).any(|(at, _)| asked_and_failed(s, at) && !s.expected.filtered.failures.contains(&at))
     }),
@@ -219,6 +222,13 @@ fn several_reject(scene: &Scene<'_>) -> bool {
 
 fn times_asked(scene: &Scene<'_>, position: usize) -> usize {
     scene.observed.questions[position].iter().filter(|question| question.verb == Verb::Filter).count()
+}
+
+/// Whether the reference decided without this extender, because it came after the last node had fallen.
+fn is_spared(scene: &Scene<'_>, position: usize) -> bool {
+    let filtered = &scene.expected.filtered;
+    matches!(&filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
+        && filtered.asked.iter().all(|(asked, _)| *asked != position)
 }
 
 fn ignores(scene: &Scene<'_>, position: usize) -> bool {
