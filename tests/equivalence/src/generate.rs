@@ -24,7 +24,7 @@ pub fn case() -> impl Strategy<Value = Case> {
 
 fn offered() -> impl Strategy<Value = Vec<Node>> {
     let known = prop::sample::subsequence((0..KNOWN).collect::<Vec<_>>(), 0..=KNOWN).prop_shuffle();
-    let known = prop_oneof![8 => known, 1 => Just((0..KNOWN).collect())];
+    let known = prop_oneof![5 => known, 3 => Just((0..KNOWN).collect::<Vec<_>>()).prop_shuffle()];
     let unknown = prop_oneof![5 => Just(vec![]), 1 => vec(KNOWN..NODES, 1..=2)];
     let again = prop_oneof![2 => Just(vec![]), 1 => vec(any::<(Index, Index)>(), 1..=3)];
     (known, unknown, again).prop_map(|(mut offered, unknown, again)| {

@@ -77,7 +77,7 @@ fn failing() -> impl Strategy<Value = Failing> {
     prop_oneof![
         9 => Just(Failing::Never),
         1 => Just(Failing::Always),
-        4 => (0..=8_usize).prop_map(Failing::Beyond),
+        4 => (1..=9_usize).prop_map(Failing::Beyond),
     ]
 }
 
