@@ -2,7 +2,7 @@
 # Puts one deliberate fault after the other into a copy of the sources and runs the equivalence test there:
 # each must be found, as a difference, in at most CASES generated cases.
 #   tests/equivalence/faults.sh [PATCH...]     default: all of tests/equivalence/faults
-# EQUIVALENCE_SEED chooses the cases. The copy and the build stay below the target folder.
+# EQUIVALENCE_SEED chooses the cases. The copy, the build and the logs stay in target/equivalence.
 set -euo pipefail
 
 CASES=300
@@ -14,14 +14,23 @@ copy=$work/source
 patches=("$@")
 [[ ${#patches[@]} -gt 0 ]] || patches=("$here"/faults/*.patch)
 
-# Dependencies are the same for every fault, and for the project itself: one folder for all.
-export CARGO_TARGET_DIR=$target EQUIVALENCE_CASES=$CASES EQUIVALENCE_FIRST_ONLY=1
+# One build folder for all faults, and not the project's: cargo takes the copy's crates for the project's own,
+# and would go on with a faulty one there.
+export CARGO_TARGET_DIR=$work/build EQUIVALENCE_CASES=$CASES EQUIVALENCE_FIRST_ONLY=1
 # Below the project's repository, git would apply nothing.
 export GIT_CEILING_DIRECTORIES=$work
 
 rm -rf "$copy"
 mkdir -p "$copy"
 git -C "$root" ls-files -z | (cd "$root" && tar --null --files-from=- -cf -) | tar -C "$copy" -xf -
+
+# What the project has built of its dependencies need not be built again.
+if [[ ! -d $work/build && -d $target/debug ]]; then
+  mkdir -p "$work/build/debug"
+  for part in .fingerprint build deps; do
+    cp -a --reflink=auto "$target/debug/$part" "$work/build/debug/"
+  done
+fi
 
 # What the test says with this fault: after how many cases, or that it is not found.
 outcome() {
