@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e bench deny fmt clean
+.PHONY: help demo check test e2e bench equivalence deny fmt clean
 .PHONY: rust go format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -17,7 +17,7 @@ LEGACY := tests/kube/legacypolicy
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: binaries ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
 	@$(TARGET)/release/extender-demo $(ARGS)
@@ -34,6 +34,13 @@ bench: binaries go ## The gateway alone, then pods a second of a real kube-sched
 	$(TARGET)/release/bench --json $(TARGET)/bench/gateway.json $(if $(ROUNDS),--rounds $(ROUNDS))
 	cd tests && go run ./bench/pods --json $(TARGET)/bench/pods.json \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PODS),--pods $(PODS))
+
+# CASES and EQUIVALENCE_SEED choose what is searched. `make test` has the same search with 300 cases.
+equivalence: export EQUIVALENCE_CASES := $(or $(CASES),10000)
+equivalence: export EQUIVALENCE_SEED := $(or $(EQUIVALENCE_SEED),$(shell date +%s))
+equivalence: rust ## One gateway against separate extenders, and whether deliberate faults are found
+	cargo test --locked -p extender-reference -p extender-equivalence
+	tests/equivalence/faults.sh
 
 # Not part of `make test`: building cargo-deny takes minutes, and its answer changes only with Cargo.lock.
 deny: rust ## Licences, duplicate crates and sources of the dependencies

@@ -1,0 +1,98 @@
+//! Prioritize: every extender is asked, and what they say is weighed and added. Mirrors `prioritizeNodes`.
+
+use std::collections::BTreeMap;
+
+use num_bigint::BigInt;
+use num_rational::Ratio;
+
+use crate::{
+    filter::distinct,
+    interest,
+    model::{Best, Differences, Extender, Node, Normalize, Pod, Score},
+};
+
+/// A number as it is.
+pub type Fraction = Ratio<BigInt>;
+
+/// What kube-scheduler can multiply by 10 without overflow, on either side of 0.
+const LARGEST: i64 = i64::MAX / 10;
+
+/// What became of a prioritize call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prioritized {
+    /// Who was asked about which nodes, in the configured order.
+    pub asked: Vec<(usize, Vec<Node>)>,
+    /// Those of them that failed, and were left out.
+    pub failures: Vec<usize>,
+    /// The exact sums, of the nodes that somebody scored.
+    pub sums: BTreeMap<Node, Fraction>,
+    /// The list that one extender in place of all of them gives: the nodes that somebody scored, in the
+    /// order and as often as they were offered.
+    pub list: Vec<(Node, i64)>,
+}
+
+/// Asks the extenders about these nodes.
+pub fn prioritize(
+    extenders: &[Extender],
+    (pod, differences): (&Pod, &Differences),
+    offered: &[Node],
+) -> Prioritized {
+    let (mut asked, mut failures, mut sums) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for (position, extender) in interest::in_turn(extenders, (pod, differences), |_| false) {
+        let Some(score) = &extender.score else { continue };
+        let set: Vec<Node> =
+            distinct(offered).into_iter().filter(|node| !score.blind.contains(node)).collect();
+        if set.is_empty() {
+            continue;
+        }
+        asked.push((position, set.clone()));
+        if score.failing.fails(set.len()) {
+            failures.push(position);
+            continue;
+        }
+        for (node, points) in set.iter().zip(points(score, &set)) {
+            *sums.entry(*node).or_insert_with(|| whole(0)) += points * whole(score.weight);
+        }
+    }
+    let list = offered.iter().filter_map(|node| Some((*node, rounded(sums.get(node)?)))).collect();
+    Prioritized { asked, failures, sums, list }
+}
+
+/// The points of each node of a set before they are weighed.
+pub fn points(score: &Score, set: &[Node]) -> Vec<Fraction> {
+    let (lowest, highest) = score.range;
+    let clamped = |raw: i32| raw.max(lowest.unwrap_or(i32::MIN)).min(highest.unwrap_or(i32::MAX));
+    let scores: Vec<i32> = score.rule.scores(set).into_iter().map(clamped).collect();
+    let (from, to) = match score.normalize {
+        Normalize::None => return scores.into_iter().map(whole).collect(),
+        Normalize::Range => (lowest.unwrap_or(0), highest.unwrap_or(0)),
+        Normalize::Max => (0, scores.iter().copied().max().unwrap_or(0)),
+        Normalize::MinMax => {
+            (scores.iter().copied().min().unwrap_or(0), scores.iter().copied().max().unwrap_or(0))
+        }
+    };
+    let straight = |raw: i32| match to > from {
+        true => whole(10) * (whole(raw) - whole(from)) / (whole(to) - whole(from)),
+        false => whole(0),
+    };
+    let directed = |points: Fraction| match score.best {
+        Best::Largest => points,
+        Best::Least => whole(10) - points,
+    };
+    scores.into_iter().map(straight).map(directed).collect()
+}
+
+/// Half away from zero, and within what kube-scheduler can take.
+fn rounded(sum: &Fraction) -> i64 {
+    let nearest = sum.round().to_integer();
+    let bound = BigInt::from(LARGEST);
+    let bounded = nearest.clamp(-bound.clone(), bound);
+    i64::try_from(&bounded).unwrap_or(LARGEST)
+}
+
+fn whole(number: impl Into<BigInt>) -> Fraction {
+    Fraction::from_integer(number.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Pods, and which of them a backend is asked about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use extender_reference::model::{Container, Interest, Namespaces, Operator, Place, Pod, Requirement};
+use proptest::{collection::vec, prelude::*, sample::select};
+
+const RESOURCES: [&str; 3] = ["example.com/gpu", "example.com/fpga", "example.org/licence"];
+
+pub(super) fn pod() -> impl Strategy<Value = Pod> {
+    let labels = vec((key(), value()), 0..=2).prop_map(BTreeMap::from_iter);
+    (namespace(), labels, vec(container(), 1..=3)).prop_map(|(namespace, labels, containers)| Pod {
+        namespace,
+        labels,
+        containers,
+    })
+}
+
+pub(super) fn namespace() -> impl Strategy<Value = String> {
+    words(&["shop", "batch", "search"])
+}
+
+pub(super) fn interest() -> impl Strategy<Value = Interest> {
+    let resources = prop_oneof![9 => Just(BTreeSet::new()), 1 => resources(1..=2)];
+    let selector = prop_oneof![9 => Just(vec![]), 1 => vec(requirement(), 1..=2)];
+    (resources, namespaces(), selector).prop_map(|(resources, namespaces, selector)| Interest {
+        resources,
+        namespaces,
+        selector,
+    })
+}
+
+fn namespaces() -> impl Strategy<Value = Namespaces> {
+    let some = || vec(namespace(), 1..=2).prop_map(BTreeSet::from_iter);
+    prop_oneof![
+        14 => Just(Namespaces::All),
+        1 => some().prop_map(Namespaces::Only),
+        1 => some().prop_map(Namespaces::Except),
+    ]
+}
+
+fn requirement() -> impl Strategy<Value = Requirement> {
+    let operator = select(vec![Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist]);
+    (key(), operator, vec(value(), 1..=2)).prop_map(|(key, operator, values)| {
+        let compared = matches!(operator, Operator::In | Operator::NotIn);
+        let values = values.into_iter().filter(|_| compared).collect();
+        Requirement { key, operator, values }
+    })
+}
+
+fn container() -> impl Strategy<Value = Container> {
+    let place = prop_oneof![3 => Just(Place::Main), 1 => Just(Place::Init)];
+    (place, amounts(), amounts()).prop_map(|(place, requests, limits)| Container { place, requests, limits })
+}
+
+fn amounts() -> impl Strategy<Value = BTreeMap<String, u32>> {
+    vec((words(&RESOURCES), 0_u32..=2), 0..=1).prop_map(BTreeMap::from_iter)
+}
+
+fn resources(how_many: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = BTreeSet<String>> {
+    vec(words(&RESOURCES), how_many).prop_map(BTreeSet::from_iter)
+}
+
+fn key() -> impl Strategy<Value = String> {
+    words(&["tier", "team"])
+}
+
+fn value() -> impl Strategy<Value = String> {
+    words(&["a", "b", ""])
+}
+
+fn words(words: &[&str]) -> impl Strategy<Value = String> + use<> {
+    select(words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+}

@@ -1,0 +1,290 @@
+//! What the cases were about: a search that never meets an interesting situation proves nothing about it.
+
+use std::fmt;
+
+use extender_reference::{
+    filter::{Kind, Verdict, distinct},
+    model::{Best, Extender, Failing, FilterRule, Mode, Namespaces, Normalize, OnFailure, Prefix, Score},
+    prioritize, reason,
+};
+use num_bigint::BigInt;
+
+use crate::{
+    case::{Backend, Case, Failure, KNOWN, Scope, Source},
+    compare::Expected,
+    subject::{Observed, Verb},
+};
+
+/// A case, and what came of it.
+pub struct Scene<'s> {
+    /// The case.
+    pub case: &'s Case,
+    /// What the reference decided.
+    pub expected: &'s Expected,
+    /// What the gateway did.
+    pub observed: &'s Observed,
+}
+
+/// A situation, and whether a case is one.
+type Situation = (&'static str, fn(&Scene<'_>) -> bool);
+
+/// How often each situation occurred.
+#[derive(Debug, Clone)]
+pub struct Coverage {
+    cases: u32,
+    counts: Vec<u32>,
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self { cases: 0, counts: vec![0; SITUATIONS.len()] }
+    }
+}
+
+impl Coverage {
+    /// Counts a case.
+    pub fn note(&mut self, scene: &Scene<'_>) {
+        self.cases += 1;
+        for (count, (_, occurs)) in self.counts.iter_mut().zip(SITUATIONS) {
+            *count += u32::from(occurs(scene));
+        }
+    }
+
+    /// The situations that no case was about.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let named = SITUATIONS.iter().zip(&self.counts);
+        named.filter(|(_, count)| **count == 0).map(|((name, _), _)| *name).collect()
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:>7} cases, of them with", self.cases)?;
+        SITUATIONS
+            .iter()
+            .zip(&self.counts)
+            .try_for_each(|((name, _), count)| writeln!(f, "{count:>7} {name}"))
+    }
+}
+
+const SITUATIONS: &[Situation] = &[
+    ("names and a table of nodes", |s| s.case.source == Source::File),
+    ("full objects", |s| s.case.source == Source::Request),
+    ("names alone", |s| s.case.source == Source::NamesOnly),
+    ("an empty list", |s| s.case.offered.is_empty()),
+    ("a name that is offered twice", |s| distinct(&s.case.offered).len() < s.case.offered.len()),
+    ("some nodes left, some rejected", |s| {
+        statuses(s).next().is_some()
+            && matches!(&s.expected.filtered.verdict,
+            Verdict::Decided { feasible, .. } if !feasible.is_empty())
+    }),
+    ("no node left", |s| {
+        statuses(s).next().is_some()
+            && !s.case.offered.is_empty()
+            && matches!(
+        &s.expected.filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
+    }),
+    ("FailedNodes", |s| statuses(s).any(|(kind, _)| kind == Kind::Failed)),
+    ("FailedAndUnresolvableNodes", |s| statuses(s).any(|(kind, _)| kind == Kind::Unresolvable)),
+    ("reasons without prefix", |s| s.case.differences.prefix == Prefix::None && statuses(s).next().is_some()),
+    ("a reason that was cut", |s| statuses(s).any(|(_, reason)| reason.ends_with("..."))),
+    ("a reason that had %", |s| statuses(s).any(|(_, reason)| reason.contains("percent"))),
+    ("a reason that was empty", |s| statuses(s).any(|(_, reason)| reason.ends_with("rejected"))),
+    ("a node that several reject", several_reject),
+    ("a failure that ended the call", |s| matches!(s.expected.filtered.verdict, Verdict::Failed(_))),
+    ("a failure that was ignored", |s| s.expected.filtered.failures.iter().any(|at| ignores(s, *at))),
+    ("a failure when no node was left", |s| {
+        filtering(s).any(|(at, _)| asked_and_failed(s, at) && !ignores(s, at) && is_spared(s, at))
+    }),
+    ("a failure that did not count", |s| {
+        filtering(s).any(|(at, _)| asked_and_failed(s, at) && !s.expected.filtered.failures.contains(&at))
+    }),
+    ("a backend that was asked again", |s| filtering(s).any(|(at, _)| times_asked(s, at) > 1)),
+    ("a repetition that succeeded", |s| {
+        filtering(s).any(|(at, _)| times_asked(s, at) > 1 && !s.expected.filtered.failures.contains(&at))
+    }),
+    ("a verdict about the whole of a smaller set", |s| {
+        in_turn_and_asked_less(s, |scope| matches!(scope, Scope::WholeSet | Scope::Unspecified))
+    }),
+    ("side effects after a rejection", |s| {
+        in_turn_and_asked_less(s, |scope| scope == Scope::NodeWithSideEffects)
+    }),
+    ("side effects that were spared", |s| {
+        !s.case.offered.is_empty()
+            && filtering(s).any(|(at, backend)| {
+                backend.filter.scope == Scope::NodeWithSideEffects
+                    && times_asked(s, at) == 0
+                    && backend.extender.interest == Default::default()
+                    && s.case.differences.exempt.is_empty()
+            })
+    }),
+    ("an exempt pod", |s| s.case.differences.exempt.contains(&s.case.pod.namespace)),
+    ("interest by namespace", |s| {
+        s.case.backends.iter().any(|backend| backend.extender.interest.namespaces != Namespaces::All)
+    }),
+    ("interest by labels", |s| {
+        s.case.backends.iter().any(|backend| !backend.extender.interest.selector.is_empty())
+    }),
+    ("interest by resources", |s| {
+        s.case.backends.iter().any(|backend| !backend.extender.interest.resources.is_empty())
+    }),
+    ("a backend in shadow", |s| with_mode(s, Mode::Shadow)),
+    ("a disabled backend", |s| with_mode(s, Mode::Disabled)),
+    ("an ignorable backend before another", |s| {
+        let policies: Vec<_> =
+            filtering(s).filter_map(|(_, b)| Some(b.extender.filter.as_ref()?.on_failure)).collect();
+        policies.windows(2).any(|two| two == [OnFailure::Ignore, OnFailure::Fail])
+    }),
+    ("a node that the gateway does not know", |s| {
+        statuses(s).any(|(_, reason)| reason == reason::NOT_YET_KNOWN)
+    }),
+    ("only unknown nodes left", |s| matches!(s.expected.filtered.verdict, Verdict::NotYetKnown(_))),
+    ("an unknown node that was accepted", |s| {
+        matches!(&s.expected.filtered.verdict,
+        Verdict::Decided { feasible, .. } if feasible.iter().any(|node| *node >= KNOWN))
+    }),
+    ("a status", |s| failed_with(s, Failure::Internal)),
+    ("a backend that hangs", |s| failed_with(s, Failure::Hang)),
+    ("a reset stream", |s| failed_with(s, Failure::Reset)),
+    ("garbage", |s| failed_with(s, Failure::Garbage)),
+    ("a default message", |s| failed_with(s, Failure::Empty)),
+    ("a wrong count", |s| failed_with(s, Failure::Miscounted)),
+    ("a position out of range", |s| failed_with(s, Failure::OutOfRange)),
+    ("a node that is refused twice", |s| failed_with(s, Failure::Twice)),
+    ("a verb that is not served", |s| failed_with(s, Failure::Unlisted)),
+    ("a backend that is away", |s| {
+        s.expected.filtered.failures.iter().any(|at| s.case.backends[*at].reach == crate::case::Reach::Dead)
+    }),
+    ("scores", |s| !s.expected.prioritized.list.is_empty()),
+    ("scores of several backends", |s| scoring(s).count() > 1),
+    ("a score that failed", |s| !s.expected.prioritized.failures.is_empty()),
+    ("nobody who scores", |s| s.expected.prioritized.list.is_empty() && !s.expected.ranked.is_empty()),
+    ("a node that was not scored among others", |s| {
+        let list = &s.expected.prioritized.list;
+        !list.is_empty() && list.len() < s.expected.ranked.len()
+    }),
+    ("clamped scores", |s| {
+        scoring(s).any(|(score, set)| {
+            score.rule.scores(set).iter().any(|raw| {
+                score.range.0.is_some_and(|lowest| *raw < lowest)
+                    || score.range.1.is_some_and(|most| *raw > most)
+            })
+        })
+    }),
+    ("a negative total", |s| s.expected.prioritized.list.iter().any(|(_, total)| *total < 0)),
+    ("a total of zero", |s| s.expected.prioritized.list.iter().any(|(_, total)| *total == 0)),
+    ("a weight of a million", |s| scoring(s).any(|(score, _)| score.weight == 1_000_000)),
+    ("a sum that ends in a half", |s| s.expected.prioritized.sums.values().any(ends_in_a_half)),
+    ("a sum that would be rounded elsewhere part by part", rounded_by_part),
+    ("a denominator beyond 32 bits", |s| {
+        s.expected.prioritized.sums.values().any(|sum| sum.denom().bits() > 32)
+    }),
+    ("no normalisation", |s| normalized(s, Normalize::None, Best::Largest)),
+    ("Range", |s| normalized(s, Normalize::Range, Best::Largest)),
+    ("Max", |s| normalized(s, Normalize::Max, Best::Largest)),
+    ("MinMax", |s| normalized(s, Normalize::MinMax, Best::Largest)),
+    ("Range, reversed", |s| normalized(s, Normalize::Range, Best::Least)),
+    ("Max, reversed", |s| normalized(s, Normalize::Max, Best::Least)),
+    ("MinMax, reversed", |s| normalized(s, Normalize::MinMax, Best::Least)),
+];
+
+fn statuses<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (Kind, &'s str)> {
+    let statuses = match &scene.expected.filtered.verdict {
+        Verdict::Decided { statuses, .. } => Some(statuses),
+        Verdict::Failed(_) | Verdict::NotYetKnown(_) => None,
+    };
+    statuses
+        .into_iter()
+        .flat_map(|statuses| statuses.values())
+        .map(|status| (status.kind, status.reason.as_str()))
+}
+
+/// The backends that take part in filtering, with their positions.
+fn filtering<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (usize, &'s Backend)> {
+    let backends = scene.case.backends.iter().enumerate();
+    backends
+        .filter(|(_, Backend { extender, .. })| extender.mode == Mode::Enforce && extender.filter.is_some())
+}
+
+/// Whether a node that fell is rejected, in other words, by two backends that were asked.
+fn several_reject(scene: &Scene<'_>) -> bool {
+    let words = |node: usize| {
+        let asked = filtering(scene).filter(move |(at, _)| times_asked(scene, *at) > 0);
+        let rules = asked.filter_map(|(_, backend)| Some(&backend.extender.filter.as_ref()?.rule));
+        rules.filter_map(move |rule| match rule {
+            FilterRule::PerNode(table) => table[node].as_ref(),
+            _ => None,
+        })
+    };
+    let Verdict::Decided { statuses, .. } = &scene.expected.filtered.verdict else { return false };
+    statuses.keys().any(|node| words(*node).any(|one| words(*node).any(|other| one.reason != other.reason)))
+}
+
+fn times_asked(scene: &Scene<'_>, position: usize) -> usize {
+    scene.observed.questions[position].iter().filter(|question| question.verb == Verb::Filter).count()
+}
+
+/// Whether the reference decided without this extender, because it came after the last node had fallen.
+fn is_spared(scene: &Scene<'_>, position: usize) -> bool {
+    let filtered = &scene.expected.filtered;
+    matches!(&filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
+        && filtered.asked.iter().all(|(asked, _)| *asked != position)
+}
+
+fn ignores(scene: &Scene<'_>, position: usize) -> bool {
+    let filter = scene.expected.extenders[position].filter.as_ref();
+    filter.is_some_and(|filter| filter.on_failure == OnFailure::Ignore)
+}
+
+fn asked_and_failed(scene: &Scene<'_>, position: usize) -> bool {
+    let failing = scene.expected.extenders[position].filter.as_ref().map_or(Failing::Never, |f| f.failing);
+    let mut questions = scene.observed.questions[position].iter();
+    questions.any(|question| question.verb == Verb::Filter && failing.fails(question.nodes.len()))
+}
+
+fn in_turn_and_asked_less(scene: &Scene<'_>, scope: impl Fn(Scope) -> bool) -> bool {
+    let offered = distinct(&scene.case.offered).len();
+    let mut asked = scene.expected.filtered.asked.iter();
+    asked.any(|(at, set)| scope(scene.case.backends[*at].filter.scope) && set.len() < offered)
+}
+
+fn with_mode(scene: &Scene<'_>, mode: Mode) -> bool {
+    scene.case.backends.iter().any(|backend| backend.extender.mode == mode)
+}
+
+/// A failure of this kind that the reference met.
+fn failed_with(scene: &Scene<'_>, failure: Failure) -> bool {
+    let (filters, scores) = (&scene.expected.filtered.failures, &scene.expected.prioritized.failures);
+    filters.iter().any(|at| scene.case.backends[*at].filter.failure == failure)
+        || scores.iter().any(|at| scene.case.backends[*at].score.failure == failure)
+}
+
+/// Whose scores count, and over which nodes.
+fn scoring<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Score, &'s [usize])> {
+    let prioritized = &scene.expected.prioritized;
+    let extenders: &'s [Extender] = &scene.expected.extenders;
+    prioritized
+        .asked
+        .iter()
+        .filter(|(at, _)| !prioritized.failures.contains(at))
+        .filter_map(|(at, set)| Some((extenders[*at].score.as_ref()?, set.as_slice())))
+}
+
+fn normalized(scene: &Scene<'_>, normalize: Normalize, best: Best) -> bool {
+    scoring(scene).any(|(score, set)| (score.normalize, score.best) == (normalize, best) && set.len() > 1)
+}
+
+fn ends_in_a_half(sum: &prioritize::Fraction) -> bool {
+    *sum.denom() == BigInt::from(2)
+}
+
+fn rounded_by_part(scene: &Scene<'_>) -> bool {
+    scene.expected.prioritized.list.iter().any(|(node, total)| {
+        let parts = scoring(scene).filter_map(|(score, set)| {
+            let at = set.iter().position(|scored| scored == node)?;
+            let weight = prioritize::Fraction::from_integer(BigInt::from(score.weight));
+            Some((prioritize::points(score, set)[at].clone() * weight).round().to_integer())
+        });
+        parts.sum::<BigInt>() != BigInt::from(*total)
+    })
+}

@@ -1,0 +1,73 @@
+//! The subject: the running gateway, and what it answers.
+
+mod answer;
+mod backend;
+mod client;
+mod configuration;
+mod gateway;
+mod objects;
+mod script;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use extender_reference::model::Node;
+use tempfile::TempDir;
+
+pub use self::answer::{Filtered, Prioritized};
+pub use self::script::{Question, Verb};
+use self::{backend::Servers, gateway::Gateway, script::Script};
+use crate::case::{Case, Source};
+
+/// Gateways, one for each source of nodes, and the servers of their backends. Started when first needed, and
+/// configured anew for each case.
+pub struct Subject {
+    folder: TempDir,
+    servers: Servers,
+    gateways: BTreeMap<Source, Gateway>,
+    cases: u64,
+}
+
+/// What came of a case.
+#[derive(Debug)]
+pub struct Observed {
+    /// The reply to filter.
+    pub filtered: Filtered,
+    /// The reply to prioritize.
+    pub prioritized: Prioritized,
+    /// For each backend, what it was asked, in order.
+    pub questions: Vec<Vec<Question>>,
+    /// What a backend found wrong with a question.
+    pub complaints: Vec<String>,
+}
+
+impl Subject {
+    /// Nothing runs yet but the backends' servers.
+    pub async fn start() -> Self {
+        let folder = TempDir::new().expect("a temporary folder can be made");
+        std::fs::write(folder.path().join("nodes.json"), objects::all_nodes()).expect("it can be written to");
+        Self { folder, servers: Servers::start().await, gateways: BTreeMap::new(), cases: 0 }
+    }
+
+    /// Configures a gateway for the case, and asks it to filter what is offered and to prioritize `ranked`.
+    pub async fn ask(&mut self, case: &Case, ranked: &[Node]) -> Observed {
+        self.cases += 1;
+        let number = self.cases;
+        let scripts: Vec<_> =
+            (0..case.backends.len()).map(|at| Arc::new(Script::new(number, case, at))).collect();
+        let addresses = self.servers.play(&scripts);
+        let text = configuration::text(case, (number, &addresses), self.folder.path());
+        if !self.gateways.contains_key(&case.source) {
+            self.gateways.insert(case.source, Gateway::start(&text).await);
+        }
+        let gateway = self.gateways.get_mut(&case.source).expect("it was started");
+        gateway.configure(&text).await;
+        let filtered = gateway.post("/filter", objects::call(case, (number, &case.offered))).await;
+        let prioritized = gateway.post("/prioritize", objects::call(case, (number, ranked))).await;
+        Observed {
+            filtered: answer::filtered(&filtered, case.source),
+            prioritized: answer::prioritized(&prioritized),
+            questions: scripts.iter().map(|script| script.questions()).collect(),
+            complaints: scripts.iter().flat_map(|script| script.complaints()).collect(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The gateway's replies, as kube-scheduler takes them.
+
+use std::collections::BTreeMap;
+
+use extender_reference::{
+    filter::{Kind, Status},
+    model::Node,
+};
+use serde_json::Value;
+
+use super::{client::Answer, objects};
+use crate::case::Source;
+
+/// A reply to filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filtered {
+    /// Nodes are accepted and rejected.
+    Decided {
+        /// What is left, in the reply's order.
+        feasible: Vec<Node>,
+        /// Why the others fell.
+        statuses: BTreeMap<Node, Status>,
+    },
+    /// `Error`, which ends the attempt.
+    Failed(String),
+    /// Not a reply that kube-scheduler could take.
+    Unusable(String),
+}
+
+/// A reply to prioritize.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prioritized {
+    /// The list.
+    List(Vec<(Node, i64)>),
+    /// Not a reply that kube-scheduler could take.
+    Unusable(String),
+}
+
+pub(super) fn filtered(answer: &Answer, source: Source) -> Filtered {
+    read_filtered(answer, source).unwrap_or_else(|| Filtered::Unusable(shown(answer)))
+}
+
+pub(super) fn prioritized(answer: &Answer) -> Prioritized {
+    read_prioritized(answer).map_or_else(|| Prioritized::Unusable(shown(answer)), Prioritized::List)
+}
+
+fn shown(answer: &Answer) -> String {
+    format!("status {}: {}", answer.status, String::from_utf8_lossy(&answer.body))
+}
+
+fn json(answer: &Answer) -> Option<Value> {
+    serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)
+}
+
+fn read_filtered(answer: &Answer, source: Source) -> Option<Filtered> {
+    let reply = json(answer)?;
+    let error = reply.get("Error").and_then(Value::as_str).unwrap_or_default();
+    if !error.is_empty() {
+        return Some(Filtered::Failed(error.to_owned()));
+    }
+    let names: Vec<&str> = if source == Source::Request {
+        let items = reply["Nodes"]["items"].as_array()?;
+        items.iter().map(|node| node["metadata"]["name"].as_str()).collect::<Option<_>>()?
+    } else {
+        // Kube-scheduler takes `Nodes` unchecked in either mode.
+        let names = reply["NodeNames"].as_array().filter(|_| reply["Nodes"].is_null())?;
+        names.iter().map(Value::as_str).collect::<Option<_>>()?
+    };
+    let feasible = names.into_iter().map(objects::numbered).collect::<Option<_>>()?;
+    let mut statuses = BTreeMap::new();
+    for (map, kind) in [("FailedNodes", Kind::Failed), ("FailedAndUnresolvableNodes", Kind::Unresolvable)] {
+        for (name, reason) in reply[map].as_object().into_iter().flatten() {
+            let reason = reason.as_str()?.to_owned();
+            if statuses.insert(objects::numbered(name)?, Status { kind, reason }).is_some() {
+                return None;
+            }
+        }
+    }
+    Some(Filtered::Decided { feasible, statuses })
+}
+
+fn read_prioritized(answer: &Answer) -> Option<Vec<(Node, i64)>> {
+    let reply = json(answer)?;
+    let entry = |entry: &Value| Some((objects::numbered(entry["Host"].as_str()?)?, entry["Score"].as_i64()?));
+    reply.as_array()?.iter().map(entry).collect()
+}

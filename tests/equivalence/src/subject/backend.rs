@@ -1,0 +1,140 @@
+//! gRPC servers that play the backends of one case after the other.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, RwLock, RwLockWriteGuard},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use extender_policy_api::v1alpha1::GetInfoRequest;
+use h2::{RecvStream, server::SendResponse};
+use http::{HeaderMap, Request, Response};
+use prost::Message;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use super::script::{Reply, Script, Verb};
+use crate::case::Reach;
+
+/// How many backends a case may have.
+const SERVERS: usize = 8;
+
+/// The flags and the length in front of a message.
+const PREFIX: usize = 5;
+
+/// A place on stage: the backend that is being played there.
+type Stage = Arc<RwLock<Option<Arc<Script>>>>;
+
+/// The servers, each on a port of its own.
+pub(super) struct Servers {
+    stages: Vec<(SocketAddr, Stage)>,
+    /// Holds a port at which nobody listens.
+    vacant: TcpSocket,
+}
+
+impl Servers {
+    pub(super) async fn start() -> Self {
+        let vacant = TcpSocket::new_v4().expect("sockets can be made");
+        vacant.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("there is a free port");
+        let mut stages = Vec::new();
+        for _ in 0..SERVERS {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+            let address = listener.local_addr().expect("it is bound");
+            let stage = Stage::default();
+            tokio::spawn(serve(listener, Arc::clone(&stage)));
+            stages.push((address, stage));
+        }
+        Self { stages, vacant }
+    }
+
+    /// From now on these backends are played; returns their addresses.
+    pub(super) fn play(&self, scripts: &[Arc<Script>]) -> Vec<SocketAddr> {
+        let vacant = self.vacant.local_addr().expect("it is bound");
+        let play = |(script, (address, stage)): (&Arc<Script>, &(SocketAddr, Stage))| {
+            *write(stage) = Some(Arc::clone(script));
+            match script.backend.reach {
+                Reach::Alive => *address,
+                Reach::Dead => vacant,
+            }
+        };
+        scripts.iter().zip(&self.stages).map(play).collect()
+    }
+}
+
+fn write(stage: &Stage) -> RwLockWriteGuard<'_, Option<Arc<Script>>> {
+    stage.write().expect("nobody panics while holding it")
+}
+
+async fn serve(listener: TcpListener, stage: Stage) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(connection(stream, Arc::clone(&stage)));
+    }
+}
+
+async fn connection(stream: TcpStream, stage: Stage) {
+    // The gateway closes what it needs no more: no error is worth a word.
+    let _ = stream.set_nodelay(true);
+    let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        tokio::spawn(call(request, respond, Arc::clone(&stage)));
+    }
+}
+
+async fn call(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, stage: Stage) {
+    let (head, mut body) = request.into_parts();
+    let mut framed = BytesMut::new();
+    while let Some(Ok(chunk)) = body.data().await {
+        let _ = body.flow_control().release_capacity(chunk.len());
+        framed.extend_from_slice(&chunk);
+    }
+    if framed.len() < PREFIX {
+        return;
+    }
+    let message = framed.freeze().slice(PREFIX..);
+    let script = stage.read().expect("nobody panics while holding it").clone();
+    let reply = script.map_or(Reply::Status(14, "nobody plays"), |script| {
+        reply(&script, head.uri.path().rsplit('/').next().unwrap_or_default(), message)
+    });
+    match reply {
+        Reply::Message(message) => send(&mut respond, &message),
+        Reply::Status(code, text) => status(&mut respond, (code, text)),
+        Reply::Reset => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+        Reply::Nothing => drop(std::future::poll_fn(|context| respond.poll_reset(context)).await),
+    }
+}
+
+fn reply(script: &Script, verb: &str, message: Bytes) -> Reply {
+    match verb {
+        "Filter" => script.answer(Verb::Filter, message),
+        "Score" => script.answer(Verb::Score, message),
+        // A connection of the case before may still be asking who is there.
+        _ => match GetInfoRequest::decode(message) {
+            Ok(request) if script.is_meant(&request.args) => {
+                Reply::Message(script.introduction().encode_to_vec())
+            }
+            _ => Reply::Status(14, "another backend is being played"),
+        },
+    }
+}
+
+fn send(respond: &mut SendResponse<Bytes>, message: &[u8]) {
+    let mut framed = BytesMut::with_capacity(PREFIX + message.len());
+    framed.put_u8(0);
+    framed.put_u32(u32::try_from(message.len()).expect("messages are small"));
+    framed.extend_from_slice(message);
+    let head = Response::builder().header("content-type", "application/grpc").body(()).expect("it is valid");
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", 0.into());
+    // Whoever asked may be gone.
+    if let Ok(mut stream) = respond.send_response(head, false) {
+        let _ = stream.send_data(framed.freeze(), false);
+        let _ = stream.send_trailers(trailers);
+    }
+}
+
+fn status(respond: &mut SendResponse<Bytes>, (code, text): (u16, &str)) {
+    let head = Response::builder()
+        .header("content-type", "application/grpc")
+        .header("grpc-status", code)
+        .header("grpc-message", text);
+    let _ = respond.send_response(head.body(()).expect("it is valid"), true);
+}

@@ -1,0 +1,130 @@
+//! A case as the text of the gateway's configuration. JSON is YAML's flow style.
+
+use std::{net::SocketAddr, path::Path};
+
+use extender_reference::model::{
+    Best, Extender, Failing, Filter, Interest, Mode, Namespaces, Normalize, OnFailure, Preemption, Prefix,
+    Score,
+};
+use serde_json::{Value, json};
+
+use crate::case::{Backend, Case, Failure, Manner, Scale, Source};
+
+/// For backends that answer or fail at once: never reached, however slow the machine is.
+const LONG: &str = "30s";
+/// For backends that never answer.
+const SHORT: &str = "20ms";
+
+/// The configuration of the case of this number, with the backends at these addresses.
+pub(super) fn text(case: &Case, (number, addresses): (u64, &[SocketAddr]), folder: &Path) -> String {
+    let backends: Vec<Value> =
+        case.backends.iter().zip(addresses).map(|(backend, at)| entry(backend, (number, *at))).collect();
+    let prefix = match case.differences.prefix {
+        Prefix::Name => "Backend",
+        Prefix::None => "None",
+    };
+    json!({
+        "apiVersion": "extender-gateway.io/v1alpha1",
+        "kind": "GatewayConfiguration",
+        "extender": {"address": "127.0.0.1:0"},
+        "metrics": {"address": "127.0.0.1:0"},
+        "timeouts": {"decision": "60s"},
+        "nodes": nodes(case.source, folder),
+        "exempt": {"namespaces": case.differences.exempt},
+        // Kube-scheduler takes each text as it is, and asks again as often as it likes.
+        "reasons": {"prefix": prefix, "changing": "AsGiven", "repeated": "AsGiven"},
+        "backends": backends,
+    })
+    .to_string()
+}
+
+fn nodes(source: Source, folder: &Path) -> Value {
+    match source {
+        Source::File => json!({"source": "File", "file": folder.join("nodes.json")}),
+        Source::Request => json!({"source": "Request"}),
+        Source::NamesOnly => json!({"source": "NamesOnly"}),
+    }
+}
+
+fn entry(backend: &Backend, (number, address): (u64, SocketAddr)) -> Value {
+    let Extender { name, mode, interest, filter, score } = &backend.extender;
+    let mode = match mode {
+        Mode::Enforce => "Enforce",
+        Mode::Shadow => "Shadow",
+        Mode::Disabled => "Disabled",
+    };
+    let mut entry = json!({
+        "name": name,
+        "url": format!("http://{address}"),
+        "mode": mode,
+        // Tells the server whose call it is, and makes a connection of the case's own.
+        "args": {"case": number},
+        "match": interested(interest),
+    });
+    if let Some(settings) = filter {
+        entry["filter"] = filtering(settings, timeout(settings.failing, backend.filter));
+    }
+    if let Some(settings) = score {
+        entry["score"] = scoring(settings, (backend.scale, timeout(settings.failing, backend.score)));
+    }
+    entry
+}
+
+fn timeout(failing: Failing, manner: Manner) -> &'static str {
+    if (failing, manner.failure) == (Failing::Always, Failure::Hang) { SHORT } else { LONG }
+}
+
+fn interested(interest: &Interest) -> Value {
+    let resources: Vec<Value> = interest.resources.iter().map(|name| json!({"name": name})).collect();
+    let expressions: Vec<Value> = interest
+        .selector
+        .iter()
+        .map(|requirement| {
+            let mut expression =
+                json!({"key": requirement.key, "operator": format!("{:?}", requirement.operator)});
+            if !requirement.values.is_empty() {
+                expression["values"] = json!(requirement.values);
+            }
+            expression
+        })
+        .collect();
+    let mut interested = json!({});
+    if !resources.is_empty() {
+        interested["managedResources"] = json!(resources);
+    }
+    if !expressions.is_empty() {
+        interested["podSelector"] = json!({"matchExpressions": expressions});
+    }
+    match &interest.namespaces {
+        Namespaces::All => {}
+        Namespaces::Only(names) => interested["namespaces"] = json!(names),
+        Namespaces::Except(names) => interested["excludedNamespaces"] = json!(names),
+    }
+    interested
+}
+
+fn filtering(filter: &Filter, timeout: &str) -> Value {
+    let policy = match filter.on_failure {
+        OnFailure::Fail => "Fail",
+        OnFailure::Ignore => "Ignore",
+    };
+    let preemption = match filter.preemption {
+        Preemption::Ignored => "Ignored",
+        Preemption::Honored => "Honored",
+    };
+    json!({"timeout": timeout, "failurePolicy": policy, "preemptionMayHelp": preemption})
+}
+
+fn scoring(score: &Score, (scale, timeout): (Scale, &str)) -> Value {
+    let mut scoring = json!({"timeout": timeout, "weight": score.weight});
+    if scale == Scale::Configured {
+        scoring["normalize"] = json!(match score.normalize {
+            Normalize::None => "None",
+            Normalize::Range => "Range",
+            Normalize::Max => "Max",
+            Normalize::MinMax => "MinMax",
+        });
+        scoring["reversed"] = json!(score.best == Best::Least);
+    }
+    scoring
+}

@@ -1,0 +1,74 @@
+//! Pods and nodes as JSON, and kube-scheduler's calls about them.
+
+use std::collections::BTreeMap;
+
+use extender_reference::model::{Container, Node, Place, Pod};
+use serde_json::{Value, json};
+
+use crate::case::{Case, KNOWN, Source};
+
+/// The label that says which node it is to a backend that goes by facts or objects.
+pub(super) const LABEL: &str = "example.com/number";
+
+/// What a node is called.
+pub(super) fn name(node: Node) -> String {
+    if node < KNOWN { format!("node-{node}") } else { format!("late-{node}") }
+}
+
+/// Which node is called so.
+pub(super) fn numbered(name: &str) -> Option<Node> {
+    let number = name.strip_prefix("node-").or_else(|| name.strip_prefix("late-"))?;
+    number.parse().ok().filter(|node| self::name(*node) == name)
+}
+
+/// The nodes that the gateway knows, as a file.
+pub(super) fn all_nodes() -> String {
+    Value::Array((0..KNOWN).map(node).collect()).to_string()
+}
+
+/// The body of a filter or prioritize call about these nodes.
+pub(super) fn call(case: &Case, (number, nodes): (u64, &[Node])) -> String {
+    let pod = pod(&case.pod, number);
+    let body = if case.source == Source::Request {
+        let items: Vec<Value> = nodes.iter().copied().map(node).collect();
+        json!({"Pod": pod, "Nodes": {"metadata": {}, "items": items}, "NodeNames": null})
+    } else {
+        let names: Vec<String> = nodes.iter().copied().map(name).collect();
+        json!({"Pod": pod, "Nodes": null, "NodeNames": names})
+    };
+    body.to_string()
+}
+
+fn node(node: Node) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name(node), "labels": {LABEL: node.to_string()}},
+        "status": {"allocatable": {"cpu": "2", "memory": "1Gi"}},
+    })
+}
+
+fn pod(pod: &Pod, number: u64) -> Value {
+    let list = |place: Place| -> Vec<Value> {
+        pod.containers.iter().filter(|container| container.place == place).map(container).collect()
+    };
+    json!({
+        "metadata": {
+            "name": format!("pod-{number}"),
+            "namespace": pod.namespace,
+            "uid": format!("uid-{number}"),
+            "labels": pod.labels,
+        },
+        "spec": {"containers": list(Place::Main), "initContainers": list(Place::Init)},
+    })
+}
+
+fn container(container: &Container) -> Value {
+    let amounts = |amounts: &BTreeMap<String, u32>| -> BTreeMap<String, String> {
+        amounts.iter().map(|(name, amount)| (name.clone(), amount.to_string())).collect()
+    };
+    json!({
+        "name": "main",
+        "resources": {"requests": amounts(&container.requests), "limits": amounts(&container.limits)},
+    })
+}
