@@ -6,6 +6,7 @@
 //! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
 
 pub mod answer;
+mod connect;
 pub mod connections;
 pub mod grpc;
 pub mod info;
