@@ -113,6 +113,14 @@ pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
     BackendFailure::new(FailureKind::Reset, detail)
 }
 
+/// What the backend says of TLS on a connection that had no use yet; `None` when it ended otherwise.
+pub(super) fn refused(backend: &config::Backend, error: &h2::Error) -> Option<BackendFailure> {
+    backend.tls.as_ref()?;
+    // What the system says has a number and no text.
+    let said = error.get_io()?.get_ref()?;
+    Some(cannot(&backend.url, format!("TLS: {said}")))
+}
+
 fn cannot(url: &config::BackendUrl, why: String) -> BackendFailure {
     unreachable(format!("cannot connect to {}: {why}", url.authority()))
 }

@@ -16,11 +16,12 @@ use http::Uri;
 use prost::Message;
 use tokio::{
     sync::{Notify, watch},
+    task::JoinError,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
-    connect::{closed, connect, unreachable},
+    connect::{self, closed, connect, unreachable},
     grpc::{self, Limits},
     info::{API_VERSION, Info, Known},
     question::Head,
@@ -231,10 +232,23 @@ impl Session<'_> {
         // A task of its own, which ends with the last call: a connection that takes no new calls still
         // finishes those that are under way.
         let mut running = tokio::spawn(connection);
-        tokio::select! {
-            ended = &mut running => Err(closed(ended.ok().and_then(Result::err).as_ref())),
-            failed = self.refresh(requests) => failed,
+        let failure = tokio::select! {
+            ended = &mut running => return Err(self.ended(ended)),
+            Err(failure) = self.refresh(requests) => failure,
+        };
+        // With TLS 1.3 a refused certificate is heard of after the connection stands; the cause is its end's.
+        let cause = async { Err(self.ended((&mut running).await)) };
+        match failure.kind {
+            FailureKind::Reset if !self.greeted => timeout(PATIENCE, cause).await.unwrap_or(Err(failure)),
+            _ => Err(failure),
         }
+    }
+
+    fn ended(&self, connection: Result<Result<(), h2::Error>, JoinError>) -> BackendFailure {
+        let error = connection.ok().and_then(Result::err);
+        let refusal = error.as_ref().filter(|_| !self.greeted);
+        let refusal = refusal.and_then(|error| connect::refused(&self.task.settings, error));
+        refusal.unwrap_or_else(|| closed(error.as_ref()))
     }
 
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
