@@ -11,7 +11,7 @@ pub mod reply;
 pub mod request;
 
 pub use names::Names;
-pub use request::{Offer, Request};
+pub use request::{Keys, Offer, Request};
 
 use std::fmt;
 
