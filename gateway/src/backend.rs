@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod bind;
+mod connect;
 pub mod connections;
 pub mod grpc;
 pub mod info;

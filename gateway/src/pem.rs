@@ -110,8 +110,8 @@ impl IdentityFiles {
         &self,
         build: impl FnOnce(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) -> Result<T, rustls::Error>,
     ) -> Result<T, PemError> {
-        let built = build(self.chain.certificates()?, self.key.key()?);
-        built.map_err(|error| {
+        let made = build(self.chain.certificates()?, self.key.key()?);
+        made.map_err(|error| {
             self.key.wrong(format!("does not go with {}: {error}", self.chain.path.display()))
         })
     }

@@ -15,7 +15,7 @@ pub mod request;
 
 pub use names::Names;
 pub use preempt::PreemptRequest;
-pub use request::{Offer, Request};
+pub use request::{Keys, Offer, Request};
 
 use std::fmt;
 

@@ -5,29 +5,30 @@
 //! growing pauses. Calls never wait for any of this: they see the connection that is there, or why there is
 //! none.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
 use futures_util::future::join_all;
-use h2::client::{Connection, SendRequest};
+use h2::client::SendRequest;
 use http::Uri;
 use prost::Message;
 use tokio::{
-    net::TcpStream,
     sync::{Notify, watch},
+    task::JoinError,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
+    connect::{self, closed, connect, unreachable},
     grpc::{self, Limits},
     info::{API_VERSION, Info, Known},
     question::Head,
 };
 use crate::config;
 
-/// How long connecting, and each handshake, may take.
+/// How long each handshake, and the rows that a backend is told, may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What a handshake may take.
 const HANDSHAKE: Limits = Limits { within: PATIENCE, answer: 1 << 20 };
@@ -40,8 +41,6 @@ const MISSED: u32 = 5;
 /// The pause before the second attempt to connect; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// What an HTTP/2 peer may have under way towards the gateway; frames of this size are the fastest.
-const MEGABYTE: u32 = 1 << 20;
 
 /// A connection, and what the backend behind it is.
 #[derive(Debug)]
@@ -72,11 +71,11 @@ pub struct Paths {
 }
 
 impl Paths {
-    fn new(authority: &str) -> Self {
+    fn new(url: &config::BackendUrl) -> Self {
         let path = |verb: &str| {
             Uri::builder()
-                .scheme("http")
-                .authority(authority)
+                .scheme(url.scheme().as_str())
+                .authority(url.authority())
                 .path_and_query(format!("/{API_VERSION}.PolicyService/{verb}"))
                 .build()
                 .expect("the authority was checked with the configuration")
@@ -241,19 +240,32 @@ struct Session<'s> {
 impl Session<'_> {
     /// One connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
-        let (requests, connection) = connect(&self.task.settings.url).await?;
+        let (requests, connection) = connect(&self.task.settings).await?;
         // A task of its own, which ends with the last call: a connection that takes no new calls still
         // finishes those that are under way.
         let mut running = tokio::spawn(connection);
-        tokio::select! {
-            ended = &mut running => Err(closed(ended.ok().and_then(Result::err).as_ref())),
-            failed = self.refresh(requests) => failed,
+        let failure = tokio::select! {
+            ended = &mut running => return Err(self.ended(ended)),
+            Err(failure) = self.refresh(requests) => failure,
+        };
+        // With TLS 1.3 a refused certificate is heard of after the connection stands; the cause is its end's.
+        let cause = async { Err(self.ended((&mut running).await)) };
+        match failure.kind {
+            FailureKind::Reset if !self.greeted => timeout(PATIENCE, cause).await.unwrap_or(Err(failure)),
+            _ => Err(failure),
         }
+    }
+
+    fn ended(&self, connection: Result<Result<(), h2::Error>, JoinError>) -> BackendFailure {
+        let error = connection.ok().and_then(Result::err);
+        let refusal = error.as_ref().filter(|_| !self.greeted);
+        let refusal = refusal.and_then(|error| connect::refused(&self.task.settings, error));
+        refusal.unwrap_or_else(|| closed(error.as_ref()))
     }
 
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let settings = &self.task.settings;
-        let paths = Arc::new(Paths::new(&settings.url.authority()));
+        let paths = Arc::new(Paths::new(&settings.url));
         let head = Arc::new(Head::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
         let mut missed = 0;
         let mut latest = None;
@@ -320,44 +332,6 @@ impl Session<'_> {
     }
 }
 
-type Connected = (SendRequest<Bytes>, Connection<TcpStream, Bytes>);
-
-async fn connect(url: &config::BackendUrl) -> Result<Connected, BackendFailure> {
-    let late =
-        |_| unreachable(format!("cannot connect to {}: no answer within {PATIENCE:?}", url.authority()));
-    timeout(PATIENCE, open(url)).await.map_err(late)?
-}
-
-async fn open(url: &config::BackendUrl) -> Result<Connected, BackendFailure> {
-    let refused = |error: io::Error| {
-        let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
-        unreachable(format!("cannot connect to {}: {why}", url.authority()))
-    };
-    let stream = TcpStream::connect((url.host(), url.port())).await.map_err(refused)?;
-    stream.set_nodelay(true).map_err(refused)?;
-    h2::client::Builder::new()
-        .enable_push(false)
-        .initial_window_size(MEGABYTE)
-        .initial_connection_window_size(MEGABYTE)
-        .max_frame_size(MEGABYTE)
-        .max_header_list_size(16 << 10)
-        .handshake(stream)
-        .await
-        .map_err(|error| closed(Some(&error)))
-}
-
-fn closed(error: Option<&h2::Error>) -> BackendFailure {
-    let detail = match error.and_then(h2::Error::reason) {
-        Some(reason) if reason != h2::Reason::NO_ERROR => format!("the connection was closed: {reason}"),
-        _ => "the connection was closed".to_owned(),
-    };
-    BackendFailure::new(FailureKind::Reset, detail)
-}
-
 fn handshake(failure: &BackendFailure) -> BackendFailure {
     BackendFailure::new(failure.kind, format!("the handshake failed: {}", failure.detail))
-}
-
-fn unreachable(detail: String) -> BackendFailure {
-    BackendFailure::new(FailureKind::Unreachable, detail)
 }

@@ -1,8 +1,16 @@
 //! Accepts connections, and stops.
+//!
+//! A caller that has sent a request on an idle connection when that closes does not send it again: the call
+//! fails. So the end has two steps: for a while every HTTP/1.1 answer asks the caller to close and to connect
+//! anew, which leads elsewhere once the gateway is not ready any more; then idle connections are closed. In
+//! HTTP/2 the second step is enough, since it says which calls were taken.
 
 use std::{
     io,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,6 +22,8 @@ use crate::observe::Seldom;
 
 /// The pause after a failed accept, which is most often a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long calls are taken on after the gateway was told to stop: until nobody sends any more.
+const LEAVE: Duration = Duration::from_secs(3);
 /// How long calls that are under way may take when the gateway stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -33,7 +43,7 @@ impl From<TcpListener> for Entrance {
     }
 }
 
-/// Serves until `stop` ends, then finishes the calls that are under way.
+/// Serves until `stop` ends and 3 seconds more, then finishes the calls that are under way, in at most 10.
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
     let Entrance { listener, tls } = entrance.into();
     let followed = tls.clone();
@@ -55,6 +65,8 @@ async fn follow(tls: Option<Arc<Tls>>) {
 async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<Output = ()>) {
     let connections = GracefulShutdown::new();
     accept(&listener, &host, &connections, stop).await;
+    host.leaving.store(true, Ordering::Relaxed);
+    accept(&listener, &host, &connections, sleep(LEAVE)).await;
     drop(listener);
     tokio::select! {
         () = connections.shutdown() => {}

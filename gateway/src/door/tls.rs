@@ -127,3 +127,6 @@ impl Files {
         Ok(Some(clients::verifier(file.authorities()?, clients)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use extender_gateway_core::filter::Rejected;
 
-use super::{Offer, Request, json};
+use super::{Keys, Offer, Request, json};
 
 /// A run of this many bytes is handed on as a slice instead of being copied.
 const WORTH_A_SLICE: usize = 64 * 1024;
@@ -69,7 +69,9 @@ pub struct Reason {
 /// The reply to filter: `ExtenderFilterResult`.
 ///
 /// In names mode it holds `NodeNames`, never null, and no `Nodes`, since kube-scheduler takes `Nodes`
-/// unchecked in either mode; in full-object mode the other way round.
+/// unchecked in either mode; in full-object mode the other way round. Callers that do not know
+/// `FailedAndUnresolvableNodes` get every rejection in `FailedNodes`: they would drop a node that is only in
+/// the other map without a reason.
 pub fn filtered(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> Body {
     let mut body = Body::with_capacity(capacity(request, rejected, reasons));
     let (open, close): (&[u8], &[u8]) = match request.offer {
@@ -162,12 +164,13 @@ fn push_accepted(body: &mut Body, request: &Request, rejected: &Rejected) {
 
 fn push_rejected(body: &mut Body, request: &Request, rejected: &Rejected, reasons: &[Reason]) {
     let quoted: Vec<Vec<u8>> = reasons.iter().map(|reason| quoted(&reason.text)).collect();
+    let one_map = request.keys == Keys::LowerCase;
     for (key, helps) in [(&b",\"FailedNodes\":{"[..], true), (b",\"FailedAndUnresolvableNodes\":{", false)] {
         body.push(key);
         let mut separator: &[u8] = b"";
         for (node, group) in (0_u32..).zip(&rejected.nodes) {
             let Some(group) = group.map(|group| group as usize) else { continue };
-            if reasons[group].preemption_may_help == helps {
+            if (reasons[group].preemption_may_help || one_map) == helps {
                 body.push(separator);
                 body.push(request.names.quoted(request.names.first_entry(node)));
                 body.push(b":");

@@ -18,6 +18,18 @@ pub struct Request {
     pub names: Names,
     /// In which form the nodes came.
     pub offer: Offer,
+    /// How the keys are written.
+    pub keys: Keys,
+}
+
+/// How a caller writes keys, which tells old kube-schedulers from newer ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Keys {
+    /// `Pod`, or anything else.
+    #[default]
+    Usual,
+    /// `pod`: kube-scheduler up to 1.18, which does not know `FailedAndUnresolvableNodes`.
+    LowerCase,
 }
 
 /// How kube-scheduler offers nodes.
@@ -47,7 +59,7 @@ impl Request {
             (Some(_), Some(_)) => return Err(not_one("both Nodes and NodeNames")),
             (None, None) => return Err(not_one("neither Nodes nor NodeNames")),
         };
-        Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer })
+        Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer, keys: fields.keys })
     }
 
     /// The pod's JSON.
@@ -85,6 +97,7 @@ struct Fields {
     pod: Option<Range<usize>>,
     names: Option<Vec<RawString>>,
     nodes: Option<Listed>,
+    keys: Keys,
 }
 
 /// Nodes in full.
@@ -100,7 +113,10 @@ impl Fields {
         let mut cursor = Cursor::new(body);
         cursor.object(|cursor, key| {
             match key {
-                key if key_is(key, "Pod") => fields.pod = optional(cursor, pod)?,
+                key if key_is(key, "Pod") => {
+                    fields.keys = if key == b"pod" { Keys::LowerCase } else { Keys::Usual };
+                    fields.pod = optional(cursor, pod)?;
+                }
                 key if key_is(key, "NodeNames") => fields.names = optional(cursor, node_names)?,
                 key if key_is(key, "Nodes") => fields.nodes = optional(cursor, node_list)?,
                 _ => {

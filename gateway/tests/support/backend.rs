@@ -13,7 +13,10 @@ use extender_policy_api::v1alpha1::{
 use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
 use prost::Message;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+};
 
 /// What a backend does with a call.
 #[derive(Clone, Debug)]
@@ -55,6 +58,15 @@ impl Scripted {
         info: GetInfoResponse,
         script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
     ) -> Self {
+        Self::start_as(info, script, None).await
+    }
+
+    /// The same behind TLS.
+    pub(crate) async fn start_as(
+        info: GetInfoResponse,
+        script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
@@ -63,7 +75,7 @@ impl Scripted {
         let shared = Arc::new(Shared { info, script, calls: Arc::clone(&calls), ended: Arc::clone(&ended) });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(connection(stream, Arc::clone(&shared)));
+                tokio::spawn(accepted(stream, tls.clone(), Arc::clone(&shared)));
             }
         });
         Self { address, calls, ended }
@@ -154,8 +166,20 @@ struct Shared {
     ended: Arc<tokio::sync::Semaphore>,
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let mut connection = h2::server::handshake(stream).await.unwrap();
+async fn accepted(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>, shared: Arc<Shared>) {
+    match tls {
+        None => connection(stream, shared).await,
+        Some(tls) => {
+            // Callers that are not accepted are the subject of some tests.
+            if let Ok(stream) = tokio_rustls::TlsAcceptor::from(tls).accept(stream).await {
+                connection(stream, shared).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Shared>) {
+    let Ok(mut connection) = h2::server::handshake(stream).await else { return };
     let (close, mut closed) = tokio::sync::mpsc::channel::<()>(1);
     loop {
         tokio::select! {

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
 };
 
-pub(crate) struct Client {
-    stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) stream: S,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,9 @@ impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self { stream: TcpStream::connect(address).await.unwrap() }
     }
+}
 
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Answer {
         self.send("POST", path, body).await
     }
@@ -56,7 +58,11 @@ impl Client {
     }
 
     pub(crate) async fn answer(&mut self) -> Answer {
-        let mut head = Vec::new();
+        self.rest_of_answer(Vec::new()).await
+    }
+
+    /// Reads what follows after the beginning of a head.
+    pub(crate) async fn rest_of_answer(&mut self, mut head: Vec<u8>) -> Answer {
         while !head.ends_with(b"\r\n\r\n") {
             head.push(self.stream.read_u8().await.expect("an answer"));
         }

@@ -4,6 +4,7 @@
 
 pub(crate) mod apiserver;
 pub(crate) mod backend;
+pub(crate) mod certificates;
 pub(crate) mod http;
 
 use std::{path::Path, sync::Arc};
@@ -12,7 +13,7 @@ use arc_swap::ArcSwap;
 use extender_gateway::{
     cluster::{pods::PodTable, table::NodeTable},
     config::Config,
-    door::{self, Door},
+    door::{self, Door, Entrance, Tls},
     observe::Metrics,
     serve::assembly::Assembly,
 };
@@ -24,14 +25,26 @@ pub(crate) struct Gateway {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) table: Arc<NodeTable>,
     pub(crate) pods: Option<Arc<PodTable>>,
+    /// Ends when the door is closed and the last call answered.
+    pub(crate) served: tokio::task::JoinHandle<()>,
 }
 
 impl Gateway {
     /// Starts one with `nodes` and `backends` of a configuration, and waits until every backend was tried.
     pub(crate) async fn start(rest: &str) -> Self {
+        Self::start_as("", rest, std::future::pending()).await
+    }
+
+    /// Starts one with these further fields of `extender`, which serves until `stop` ends.
+    pub(crate) async fn start_as(
+        extender: &str,
+        rest: &str,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
         let yaml = format!(
             "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi}}\nmetrics: {{address: 127.0.0.1:0}}\n{rest}"
+             extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi{extender}}}\n\
+             metrics: {{address: 127.0.0.1:0}}\n{rest}"
         );
         let config =
             Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
@@ -45,8 +58,9 @@ impl Gateway {
         let address = listener.local_addr().unwrap();
         let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics: Arc::clone(&metrics) });
         tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
-        tokio::spawn(door::serve(listener, door, std::future::pending()));
-        Self { address, metrics, table, pods }
+        let tls = config.extender.tls.map(|tls| Arc::new(Tls::open(tls).unwrap()));
+        let served = tokio::spawn(door::serve(Entrance { listener, tls }, door, stop));
+        Self { address, metrics, table, pods, served }
     }
 
     /// Posts a body and returns the answer.

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use rustls::{CertificateError, Error};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy, sink},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
     net::TcpStream,
     time::timeout,
 };
@@ -15,8 +15,9 @@ use crate::door::patience::{Patient, patient};
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a caller without TLS may take to read the answer.
-const REFUSAL: Duration = Duration::from_secs(1);
+/// How long a caller may take to read why it is refused, and how many bytes it may still send.
+const FAREWELL: Duration = Duration::from_secs(1);
+const MOST_UNREAD: u64 = 1 << 20;
 
 /// Why a connection did not come about.
 #[derive(Debug, thiserror::Error)]
@@ -51,24 +52,30 @@ async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Hands
         Ok(0) | Err(_) => Err(HandshakeError::Gone),
         // Methods are written in capitals, and no record of TLS begins like that.
         Ok(_) if first[0].is_ascii_uppercase() => {
-            refuse(stream).await;
+            tokio::spawn(farewell(stream, PLAIN));
             Err(HandshakeError::WithoutTls)
         }
-        Ok(_) => tls.acceptor().accept(patient(stream)).await.map_err(HandshakeError::Failed),
+        Ok(_) => tls.acceptor().accept(patient(stream)).into_fallible().await.map_err(|(error, stream)| {
+            // The alert is under way already.
+            tokio::spawn(farewell(stream, b""));
+            HandshakeError::Failed(error)
+        }),
     }
 }
 
-/// Answers in plain HTTP, as far as it goes: the caller is gone either way.
-async fn refuse(mut stream: TcpStream) {
-    const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
-        x-extender-gateway-error: extender-gateway: this address speaks TLS\r\n\r\n";
-    let answered = async {
-        stream.write_all(ANSWER).await?;
+/// The answer to HTTP without TLS.
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
+    x-extender-gateway-error: extender-gateway: this address speaks TLS\r\n\r\n";
+
+/// Says a last word and waits, not for long, until it is read: closed with bytes unread, the connection would
+/// be reset, and the caller's log would have that instead of the reason.
+async fn farewell(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &[u8]) {
+    let said = async {
+        stream.write_all(word).await?;
         stream.shutdown().await?;
-        // Closed with bytes unread, the connection would be reset and the answer be lost.
-        copy(&mut stream.take(1 << 20), &mut sink()).await
+        copy(&mut stream.take(MOST_UNREAD), &mut sink()).await
     };
-    let _ = timeout(REFUSAL, answered).await;
+    let _ = timeout(FAREWELL, said).await;
 }
 
 /// The text of the cause, without the frames that it came in.

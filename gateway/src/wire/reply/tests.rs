@@ -103,3 +103,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn old_callers_find_every_reason_in_the_map_they_know() {
+    let rejected = rejected(&[Some(0), None, Some(1)]);
+    for (key, maps) in [
+        ("pod", r#""FailedNodes":{"a":"no \"gpu\"","c":"full"},"FailedAndUnresolvableNodes":{}"#),
+        ("Pod", r#""FailedNodes":{"c":"full"},"FailedAndUnresolvableNodes":{"a":"no \"gpu\""}"#),
+        ("POD", r#""FailedNodes":{"c":"full"},"FailedAndUnresolvableNodes":{"a":"no \"gpu\""}"#),
+    ] {
+        let request = request(&format!(r#"{{"{key}":{{}},"nodenames":["a","b","c"]}}"#));
+        let expected = format!(r#"{{"NodeNames":["b"],{maps},"Error":""}}"#);
+        assert_eq!(text(filtered(&request, &rejected, &reasons())), expected);
+    }
+}

@@ -1,0 +1,131 @@
+//! Connects to a backend: TCP, TLS where the URL says https, HTTP/2.
+//!
+//! The files of TLS are read for each connection, so that a new one follows what changed.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, FailureKind};
+use futures_util::future::BoxFuture;
+use h2::client::SendRequest;
+use rustls::{ClientConfig, crypto::ring, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    task::spawn_blocking,
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{
+    config::{self, BackendTls},
+    pem::{IdentityFiles, PemError, PemFile},
+};
+
+/// How long connecting may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What an HTTP/2 peer may have under way towards the gateway; frames of this size are the fastest.
+const MEGABYTE: u32 = 1 << 20;
+/// HTTP/2 by its name in ALPN.
+const HTTP_2: &[u8] = b"h2";
+
+/// What sends requests, and what has to run for it.
+pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h2::Error>>);
+
+/// Connects, within 2 seconds.
+///
+/// # Errors
+/// Unreachable, until HTTP/2 is spoken.
+pub(super) async fn connect(backend: &config::Backend) -> Result<Connected, BackendFailure> {
+    let late = |_| cannot(&backend.url, format!("no answer within {PATIENCE:?}"));
+    timeout(PATIENCE, open(backend)).await.map_err(late)?
+}
+
+async fn open(backend: &config::Backend) -> Result<Connected, BackendFailure> {
+    let url = &backend.url;
+    let refused = |error: io::Error| {
+        let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
+        cannot(url, why)
+    };
+    let stream = TcpStream::connect((url.host(), url.port())).await.map_err(refused)?;
+    stream.set_nodelay(true).map_err(refused)?;
+    match &backend.tls {
+        None => http2(stream).await,
+        Some(tls) => {
+            let secured = secure(stream, tls, url.host()).await;
+            http2(secured.map_err(|why| cannot(url, format!("TLS: {why}")))?).await
+        }
+    }
+}
+
+async fn http2(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<Connected, BackendFailure> {
+    let (requests, connection) = h2::client::Builder::new()
+        .enable_push(false)
+        .initial_window_size(MEGABYTE)
+        .initial_connection_window_size(MEGABYTE)
+        .max_frame_size(MEGABYTE)
+        .max_header_list_size(16 << 10)
+        .handshake(stream)
+        .await
+        .map_err(|error| closed(Some(&error)))?;
+    Ok((requests, Box::pin(connection)))
+}
+
+/// TLS on a connection, or what is in its way.
+async fn secure(stream: TcpStream, tls: &BackendTls, host: &str) -> Result<TlsStream<TcpStream>, String> {
+    let expected = tls.server_name.as_deref().unwrap_or(host).to_owned();
+    let name = ServerName::try_from(expected).map_err(|error| format!("the server's name: {error}"))?;
+    let tls = tls.clone();
+    let config = spawn_blocking(move || client(&tls)).await.expect("reading files does not panic");
+    let connector = TlsConnector::from(Arc::new(config.map_err(|error| error.to_string())?));
+    let stream = connector.connect(name, stream).await.map_err(|error| error.to_string())?;
+    match stream.get_ref().1.alpn_protocol() {
+        Some(HTTP_2) => Ok(stream),
+        _ => Err("the backend does not offer HTTP/2 (h2 by ALPN), which gRPC needs".to_owned()),
+    }
+}
+
+/// What the files say; blocks while they are read.
+fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
+    let authorities = PemFile::read("caFile", &tls.ca_file)?.authorities()?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has cipher suites for TLS 1.2 and 1.3")
+        .with_root_certificates(authorities);
+    let mut config = match &tls.identity {
+        None => builder.with_no_client_auth(),
+        Some(pair) => {
+            IdentityFiles::read(pair)?.build(|chain, key| builder.with_client_auth_cert(chain, key))?
+        }
+    };
+    config.alpn_protocols = vec![HTTP_2.to_vec()];
+    Ok(config)
+}
+
+/// What became of a connection that ended.
+pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
+    let detail = match error.and_then(h2::Error::reason) {
+        Some(reason) if reason != h2::Reason::NO_ERROR => format!("the connection was closed: {reason}"),
+        _ => "the connection was closed".to_owned(),
+    };
+    BackendFailure::new(FailureKind::Reset, detail)
+}
+
+/// What the backend says of TLS on a connection that had no use yet; `None` when it ended otherwise.
+pub(super) fn refused(backend: &config::Backend, error: &h2::Error) -> Option<BackendFailure> {
+    backend.tls.as_ref()?;
+    // What the system says has a number and no text.
+    let said = error.get_io()?.get_ref()?;
+    Some(cannot(&backend.url, format!("TLS: {said}")))
+}
+
+fn cannot(url: &config::BackendUrl, why: String) -> BackendFailure {
+    unreachable(format!("cannot connect to {}: {why}", url.authority()))
+}
+
+/// There is no connection.
+pub(super) fn unreachable(detail: String) -> BackendFailure {
+    BackendFailure::new(FailureKind::Unreachable, detail)
+}

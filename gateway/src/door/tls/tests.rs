@@ -1,0 +1,100 @@
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use rcgen::{CertifiedKey, KeyPair};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::*;
+use crate::config;
+
+/// Two files in a folder.
+struct Pair(TempDir);
+
+impl Pair {
+    fn new() -> Self {
+        let pair = Self(TempDir::new().unwrap());
+        pair.renew();
+        pair
+    }
+
+    fn renew(&self) {
+        let CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["gateway.test".to_owned()]).unwrap();
+        self.write("tls.crt", &cert.pem());
+        self.write("tls.key", &signing_key.serialize_pem());
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.0.path().join(name), content).unwrap();
+    }
+
+    fn settings(&self) -> ServerTls {
+        let path = |name: &str| Path::join(self.0.path(), name);
+        let identity = config::KeyPair { cert_file: path("tls.crt"), key_file: path("tls.key") };
+        ServerTls { identity, clients: None }
+    }
+}
+
+/// A log to look at.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn lines(&self, with: &str) -> usize {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().filter(|line| line.contains(with)).count()
+    }
+}
+
+/// Five looks at the files.
+async fn five_looks(tls: &Tls) {
+    timeout(LOOK * 5 + LOOK / 2, tls.follow()).await.unwrap_err();
+}
+
+#[test]
+fn files_that_cannot_be_used_at_the_start_are_named() {
+    let pair = Pair::new();
+    pair.write("tls.key", &KeyPair::generate().unwrap().serialize_pem());
+    let error = Tls::open(pair.settings()).unwrap_err().to_string();
+    assert!(error.starts_with("keyFile: ") && error.contains("tls.key: does not go with /"), "{error}");
+    pair.write("tls.crt", "");
+    let error = Tls::open(pair.settings()).unwrap_err().to_string();
+    assert!(error.starts_with("certFile: ") && error.contains("tls.crt: has no certificate"), "{error}");
+    fs::remove_file(pair.0.path().join("tls.key")).unwrap();
+    let error = Tls::open(pair.settings()).unwrap_err().to_string();
+    assert!(error.starts_with("keyFile: ") && error.contains("tls.key: cannot be read"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_followed_and_bad_ones_are_said_once() {
+    let (pair, log) = (Pair::new(), Log::default());
+    let written = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || written.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let tls = Tls::open(pair.settings()).unwrap();
+    let first = tls.current.load_full();
+    five_looks(&tls).await;
+    assert!(Arc::ptr_eq(&first, &tls.current.load()), "nothing changed");
+    pair.write("tls.crt", "garbage");
+    five_looks(&tls).await;
+    assert!(Arc::ptr_eq(&first, &tls.current.load()), "the old one stays");
+    assert_eq!((log.lines("WARN"), log.lines("extender.tls.certFile: ")), (1, 1));
+    pair.renew();
+    five_looks(&tls).await;
+    assert!(!Arc::ptr_eq(&first, &tls.current.load()));
+    assert_eq!((log.lines("WARN"), log.lines("were read again")), (1, 1));
+}
