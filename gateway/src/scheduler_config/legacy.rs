@@ -77,13 +77,13 @@ struct Https<'a> {
 
 /// `ExtenderTLSConfig`.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct TlsConfig<'a> {
-    ca_file: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cert_file: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key_file: Option<&'a str>,
+    #[serde(rename = "caFile")]
+    ca: &'a str,
+    #[serde(rename = "certFile", skip_serializing_if = "Option::is_none")]
+    cert: Option<&'a str>,
+    #[serde(rename = "keyFile", skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
 }
 
 impl<'a> Extender<'a> {
@@ -122,7 +122,7 @@ impl<'a> Resource<'a> {
 
 impl<'a> Https<'a> {
     fn new(TlsFiles { ca, pair }: &'a TlsFiles) -> Self {
-        let (cert_file, key_file) = pair.as_ref().map(|(cert, key)| (cert.as_str(), key.as_str())).unzip();
-        Self { enable_https: true, tls_config: TlsConfig { ca_file: ca, cert_file, key_file } }
+        let (cert, key) = pair.as_ref().map(|(cert, key)| (cert.as_str(), key.as_str())).unzip();
+        Self { enable_https: true, tls_config: TlsConfig { ca, cert, key } }
     }
 }

@@ -169,6 +169,19 @@ fn fields_of_the_gateway() {
             "timeouts: {decision: 61m}",
             "timeouts.decision: \"61m\" is out of range; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
         ),
+        (
+            "timeouts: {bind: 0s}",
+            "timeouts.bind: \"0s\" is out of range; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+        ),
+    ];
+    for (lines, expected) in cases {
+        assert_eq!(said_of_lines(lines), [expected], "{lines}");
+    }
+}
+
+#[test]
+fn fields_about_the_cluster_and_reasons() {
+    let cases = [
         ("nodes: {source: watch}", "nodes.source: \"watch\" is not known; Watch, Request, File or NamesOnly"),
         ("nodes: {source: File}", "nodes.file: is missing; a file of nodes such as nodes.yaml"),
         ("nodes: {source: File, file: ''}", "nodes.file: is empty; the path of a file"),
@@ -176,10 +189,6 @@ fn fields_of_the_gateway() {
         (
             "nodes: {kubeconfig: x}",
             "nodes.kubeconfig: is not supported by this version; name it in `cluster: {kubeconfig: FILE}`",
-        ),
-        (
-            "timeouts: {bind: 0s}",
-            "timeouts.bind: \"0s\" is out of range; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
         ),
         ("cluster: {kubeconfig: ''}", "cluster.kubeconfig: is empty; the path of a file"),
         ("cluster: {kubeconfig: [x]}", "cluster.kubeconfig: is a list; the path of a file"),

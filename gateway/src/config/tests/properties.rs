@@ -191,7 +191,7 @@ fn reordered(config: &Config) -> Config {
         }
         other => other,
     };
-    Config { backends, binder, ..config.clone() }
+    Config { binder, backends, ..config.clone() }
 }
 
 proptest! {

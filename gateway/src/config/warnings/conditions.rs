@@ -85,7 +85,7 @@ fn uncounted(config: &Config, path: &str, backend: &Backend) -> Option<Warning> 
 
 /// What one backend says about a resource holds for all.
 fn counted_elsewhere(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
-    let counted =
+    let mut counted =
         backend.interest.resources.iter().filter(|name| !backend.ignored_by_scheduler.contains(name));
     let said = |name: &&String| {
         config
@@ -94,7 +94,7 @@ fn counted_elsewhere(config: &Config, path: &str, backend: &Backend) -> Option<W
             .find(|other| other.ignored_by_scheduler.contains(name))
             .map(|other| &other.name)
     };
-    let (name, other) = counted.filter_map(|name| Some((name, said(&name)?))).next()?;
+    let (name, other) = counted.find_map(|name| Some((name, said(&name)?)))?;
     let fact = format!(
         "{name} is not counted by kube-scheduler: backend {other} has it with ignoredByScheduler: true"
     );
