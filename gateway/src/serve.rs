@@ -124,12 +124,12 @@ async fn ready(assembly: &mut Assembly, config: &Config) -> door::Served {
     let (table, pods) = (assembly.table(), assembly.pods());
     let nodes = async {
         if let Some(table) = &table {
-            table.synced().await
+            table.synced().await;
         }
     };
     let pods = async {
         if let Some(pods) = &pods {
-            pods.synced().await
+            pods.synced().await;
         }
     };
     let (served, (), ()) = tokio::join!(assembly.serve(config), listed("nodes", nodes), listed("pods", pods));
