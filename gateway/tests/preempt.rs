@@ -87,13 +87,11 @@ fn asked(backend: &Scripted) -> Vec<Vec<(String, Vec<String>)>> {
 }
 
 async fn gateway(source: &str, backends: &[(&str, &Scripted, &str)]) -> Gateway {
-    let backends: String = backends
-        .iter()
-        .map(|(name, backend, preempt)| {
-            format!("- {{name: {name}, url: 'http://{}', preempt: {{{preempt}}}}}\n", backend.address)
-        })
-        .collect();
-    Gateway::start(&format!("{source}\nbackends:\n{backends}")).await
+    let backends = backends.iter().map(|(name, backend, preempt)| {
+        format!("- {{name: {name}, url: 'http://{}', preempt: {{{preempt}}}}}\n", backend.address)
+    });
+    let backends: Vec<String> = backends.collect();
+    Gateway::start(&format!("{source}\nbackends:\n{}", backends.concat())).await
 }
 
 const REQUEST: &str = "nodes: {source: Request}";

@@ -3,8 +3,8 @@
 //!
 //! Everything here is a function of its arguments. [`filter::FilterFold`] is a step machine: it says whom
 //! to ask, takes each answer, and says when the verdict is there; who asks, and how long it takes, is the
-//! caller's business. [`score`] combines the answers of one prioritize call. [`reason`] makes texts safe
-//! for kube-scheduler. Every failure of a backend is one [`BackendFailure`].
+//! caller's business. [`score`] combines the answers of one prioritize call, [`preempt`] takes
+//! those of one preempt call in turn. [`reason`] makes texts safe for kube-scheduler. Every failure of a backend is one [`BackendFailure`].
 
 pub mod failure;
 pub mod filter;

@@ -74,7 +74,9 @@ mod tests {
         let json = Bytes::from_static(br#"{"metadata":{"name":"web-0"}}"#);
         let pod = pod_field(&crate::object::pod::parse(&json).unwrap(), &PodView::default(), &json);
         let mut rows = Rows::with_capacity(2, 8);
-        ["a", "b"].iter().for_each(|name| rows.push(|out| row::encode_name(name, out)));
+        for name in ["a", "b"] {
+            rows.push(|out| row::encode_name(name, out));
+        }
         let nodes = rows.finish().all;
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
         let candidates = [Candidate { victims, pdb_violations: 3 }, Candidate::default()];

@@ -9,7 +9,7 @@ mod slim;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use tokio::sync::watch;
 
 use crate::object::{ObjectError, pod};
@@ -147,7 +147,7 @@ struct Pods {
 impl Pods {
     /// A pod of that name with another UID is gone: names are taken one at a time.
     fn put(&mut self, pod: Arc<KnownPod>) {
-        let names = self.by_name.entry(pod.namespace.clone()).or_insert_with(HashMap::new);
+        let names = self.by_name.entry(pod.namespace.clone()).or_default();
         let before = names.insert(pod.name.clone(), Arc::clone(&pod));
         if let Some(before) = before.filter(|before| before.uid != pod.uid) {
             self.by_uid.remove(&before.uid);

@@ -71,7 +71,7 @@ impl Decider {
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
-        let asked = match self.link(backend) {
+        let asked = match link(backend) {
             Ok(link) => self.ask((call, id), (backend, settings, &link), chain.left()).await?,
             Err(failure) => Asked { told: Told::default(), kept: Err(failure) },
         };
@@ -99,15 +99,6 @@ impl Decider {
         }
     }
 
-    /// The connection to a backend that serves the verb.
-    fn link(&self, backend: &Backend) -> Result<Arc<Link>, BackendFailure> {
-        let link = backend.link()?;
-        match &link.info.preempt {
-            Ok(_) => Ok(link),
-            Err(failure) => Err(failure.clone()),
-        }
-    }
-
     async fn ask(
         &self,
         (call, id): (PreemptCall<'_>, &str),
@@ -124,6 +115,15 @@ impl Decider {
         let within = settings.timeout.min(deadline.duration_since(Instant::now()));
         let kept = backend.preempt(link, question, within).await;
         Ok(Asked { told, kept })
+    }
+}
+
+/// The connection to a backend that serves the verb.
+fn link(backend: &Backend) -> Result<Arc<Link>, BackendFailure> {
+    let link = backend.link()?;
+    match &link.info.preempt {
+        Ok(_) => Ok(link),
+        Err(failure) => Err(failure.clone()),
     }
 }
 

@@ -150,9 +150,11 @@ impl Fields {
                 key if key_is(key, "Pod") => fields.pod = optional(cursor, pod)?,
                 key if key_is(key, "NodeNameToVictims") => fields.victims = optional(cursor, in_full)?,
                 key if key_is(key, "NodeNameToMetaVictims") => {
-                    fields.meta_victims = optional(cursor, by_uid)?
+                    fields.meta_victims = optional(cursor, by_uid)?;
                 }
-                _ => drop(cursor.value()?),
+                _ => {
+                    cursor.value()?;
+                }
             }
             Ok(())
         })?;
