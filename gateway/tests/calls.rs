@@ -312,7 +312,7 @@ const BAD_CALLS: [(&str, &str, &[u8], u16, &str); 11] = [
     ("POST", "/prioritize", b"{", 400, "bad request: malformed JSON"),
     ("POST", "/prioritize", &LARGE, 413, "the request has more than 1048576 bytes"),
     ("POST", "/preempt", b"{}", 501, "preempt is not supported by this version"),
-    ("POST", "/bind", b"{}", 200, "the request has no PodName"),
+    ("POST", "/bind", b"{}", 200, "bad request: the request has no PodName"),
     ("POST", "/nothing", b"{}", 404, "no verb at /nothing"),
     ("GET", "/filter", b"", 405, "method GET is not served"),
 ];
