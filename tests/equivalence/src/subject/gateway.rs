@@ -30,7 +30,7 @@ impl Gateway {
             let file = NodeFile::open(path.clone(), &table).expect("it was written for this");
             tokio::spawn(async move { file.follow(table).await });
         }
-        let served = assembly.serve(&config).await;
+        let served = assembly.serve(&config).await.expect("nobody binds, so no apiserver is needed");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
         let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
@@ -41,6 +41,7 @@ impl Gateway {
     /// Takes another configuration, as a reload does.
     pub(super) async fn configure(&mut self, text: &str) {
         let served = self.assembly.serve(&read(text)).await;
+        let served = served.expect("nobody binds, so no apiserver is needed");
         self.door.served.store(Arc::new(served));
     }
 
