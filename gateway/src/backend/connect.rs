@@ -37,7 +37,7 @@ pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h
 /// # Errors
 /// Unreachable, until HTTP/2 is spoken.
 pub(super) async fn connect(backend: &config::Backend) -> Result<Connected, BackendFailure> {
-    let late = |_| cannot(&backend.url, format!("no answer within {PATIENCE:?}"));
+    let late = |_| cannot(&backend.url, &format!("no answer within {PATIENCE:?}"));
     timeout(PATIENCE, open(backend)).await.map_err(late)?
 }
 
@@ -45,7 +45,7 @@ async fn open(backend: &config::Backend) -> Result<Connected, BackendFailure> {
     let url = &backend.url;
     let refused = |error: io::Error| {
         let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
-        cannot(url, why)
+        cannot(url, &why)
     };
     let stream = TcpStream::connect((url.host(), url.port())).await.map_err(refused)?;
     stream.set_nodelay(true).map_err(refused)?;
@@ -53,7 +53,7 @@ async fn open(backend: &config::Backend) -> Result<Connected, BackendFailure> {
         None => http2(stream).await,
         Some(tls) => {
             let secured = secure(stream, tls, url.host()).await;
-            http2(secured.map_err(|why| cannot(url, format!("TLS: {why}")))?).await
+            http2(secured.map_err(|why| cannot(url, &format!("TLS: {why}")))?).await
         }
     }
 }
@@ -118,10 +118,10 @@ pub(super) fn refused(backend: &config::Backend, error: &h2::Error) -> Option<Ba
     backend.tls.as_ref()?;
     // What the system says has a number and no text.
     let said = error.get_io()?.get_ref()?;
-    Some(cannot(&backend.url, format!("TLS: {said}")))
+    Some(cannot(&backend.url, &format!("TLS: {said}")))
 }
 
-fn cannot(url: &config::BackendUrl, why: String) -> BackendFailure {
+fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {
     unreachable(format!("cannot connect to {}: {why}", url.authority()))
 }
 

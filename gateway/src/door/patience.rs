@@ -40,7 +40,7 @@ mod tests {
         let (ours, mut theirs) = duplex(8);
         let read = tokio::spawn(async move {
             for _ in 0..4 {
-                sleep(NOT_READING - Duration::from_millis(1)).await;
+                sleep(NOT_READING / 2).await;
                 theirs.read_exact(&mut [0; 8]).await.unwrap();
             }
         });
