@@ -4,7 +4,9 @@ use std::fmt;
 
 use extender_reference::{
     filter::{Kind, Verdict, distinct},
-    model::{Best, Extender, Failing, FilterRule, Mode, Namespaces, Normalize, OnFailure, Prefix, Score},
+    model::{
+        Best, Extender, Failing, FilterRule, Interest, Mode, Namespaces, Normalize, OnFailure, Prefix, Score,
+    },
     prioritize, reason,
 };
 use num_bigint::BigInt;
@@ -114,7 +116,7 @@ const SITUATIONS: &[Situation] = &[
             && filtering(s).any(|(at, backend)| {
                 backend.filter.scope == Scope::NodeWithSideEffects
                     && times_asked(s, at) == 0
-                    && backend.extender.interest == Default::default()
+                    && backend.extender.interest == Interest::default()
                     && s.case.differences.exempt.is_empty()
             })
     }),

@@ -8,7 +8,10 @@ mod gateway;
 mod objects;
 mod script;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use extender_reference::model::Node;
 use tempfile::TempDir;
@@ -56,11 +59,14 @@ impl Subject {
             (0..case.backends.len()).map(|at| Arc::new(Script::new(number, case, at))).collect();
         let addresses = self.servers.play(&scripts);
         let text = configuration::text(case, (number, &addresses), self.folder.path());
-        if !self.gateways.contains_key(&case.source) {
-            self.gateways.insert(case.source, Gateway::start(&text).await);
-        }
-        let gateway = self.gateways.get_mut(&case.source).expect("it was started");
-        gateway.configure(&text).await;
+        let gateway = match self.gateways.entry(case.source) {
+            Entry::Vacant(vacant) => vacant.insert(Gateway::start(&text).await),
+            Entry::Occupied(running) => {
+                let gateway = running.into_mut();
+                gateway.configure(&text).await;
+                gateway
+            }
+        };
         let filtered = gateway.post("/filter", objects::call(case, (number, &case.offered))).await;
         let prioritized = gateway.post("/prioritize", objects::call(case, (number, ranked))).await;
         Observed {

@@ -49,7 +49,7 @@ pub struct Status {
 pub enum Kind {
     /// `FailedNodes`: Unschedulable.
     Failed,
-    /// `FailedAndUnresolvableNodes`: UnschedulableAndUnresolvable.
+    /// `FailedAndUnresolvableNodes`: `UnschedulableAndUnresolvable`.
     Unresolvable,
 }
 

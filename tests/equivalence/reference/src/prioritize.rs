@@ -71,10 +71,8 @@ pub fn points(score: &Score, set: &[Node]) -> Vec<Fraction> {
             (scores.iter().copied().min().unwrap_or(0), scores.iter().copied().max().unwrap_or(0))
         }
     };
-    let straight = |raw: i32| match to > from {
-        true => whole(10) * (whole(raw) - whole(from)) / (whole(to) - whole(from)),
-        false => whole(0),
-    };
+    let scaled = |raw: i32| whole(10) * (whole(raw) - whole(from)) / (whole(to) - whole(from));
+    let straight = |raw: i32| if to > from { scaled(raw) } else { whole(0) };
     let directed = |points: Fraction| match score.best {
         Best::Largest => points,
         Best::Least => whole(10) - points,

@@ -77,8 +77,8 @@ impl Script {
     }
 
     pub(super) fn introduction(&self) -> GetInfoResponse {
-        let filter = self.verb(api::Verb::Filter, self.backend.filter);
-        let score = self.verb(api::Verb::Score, self.backend.score).map(|info| self.scaled(info));
+        let filter = Self::verb(api::Verb::Filter, self.backend.filter);
+        let score = Self::verb(api::Verb::Score, self.backend.score).map(|info| self.scaled(info));
         GetInfoResponse {
             name: "scripted".into(),
             api_version: "extender.policy.v1alpha1".into(),
@@ -87,7 +87,7 @@ impl Script {
         }
     }
 
-    fn verb(&self, verb: api::Verb, manner: Manner) -> Option<VerbInfo> {
+    fn verb(verb: api::Verb, manner: Manner) -> Option<VerbInfo> {
         let view = match manner.view {
             View::Name => NodeView::Name,
             View::Facts => NodeView::Facts,
