@@ -1,5 +1,7 @@
 //! Every way in which a backend can fail × verb × failure policy: generated, on real sockets.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::net::SocketAddr;
@@ -142,12 +144,12 @@ const CODES: [&str; 17] = [
 fn faults() -> Vec<Fault> {
     let mut faults = transport();
     faults.extend(contents());
-    faults.extend((1..17).map(|code| Fault {
-        name: format!("status {}", CODES[code as usize]),
+    faults.extend((0..).zip(CODES).skip(1).map(|(code, word)| Fault {
+        name: format!("status {word}"),
         script: Script::Status(code),
         verbs: &VERBS,
         kind: if code == 4 { "late" } else { "status" },
-        said: format!("{}: no, percent", CODES[code as usize]),
+        said: format!("{word}: no, percent"),
     }));
     faults.push(Fault {
         name: "nobody listens".to_owned(),
@@ -255,8 +257,8 @@ fn contents() -> Vec<Fault> {
     ]
 }
 
-fn two() -> Option<Evaluated> {
-    Some(Evaluated { evaluated: 2, ..Evaluated::default() })
+fn two() -> Evaluated {
+    Evaluated { evaluated: 2, ..Evaluated::default() }
 }
 
 fn missed() -> Vec<u8> {
@@ -266,17 +268,17 @@ fn missed() -> Vec<u8> {
 
 fn scores(count: usize) -> Act {
     let scores = Some(Scores { values: vec![0; count] });
-    Act::Message(ScoreResponse { result: two(), scores }.encode_to_vec())
+    Act::Message(ScoreResponse { result: Some(two()), scores }.encode_to_vec())
 }
 
 fn refused(groups: &[&[u32]]) -> Act {
     let group = |positions: &&[u32]| Rejection { positions: positions.to_vec(), ..Rejection::default() };
     let rejections = groups.iter().map(group).collect();
-    Act::Message(FilterResponse { result: two(), rejections, scores: None }.encode_to_vec())
+    Act::Message(FilterResponse { result: Some(two()), rejections, scores: None }.encode_to_vec())
 }
 
 fn keeps(kept: Vec<KeptCandidate>) -> Act {
-    Act::Message(PreemptResponse { result: two(), kept }.encode_to_vec())
+    Act::Message(PreemptResponse { result: Some(two()), kept }.encode_to_vec())
 }
 
 /// A backend that serves all verbs by this script.
@@ -293,7 +295,7 @@ async fn good() -> Scripted {
         "Filter" => refused(&[&[0]]),
         "Score" => {
             let scores = Some(Scores { values: vec![4, 4] });
-            Act::Message(ScoreResponse { result: two(), scores }.encode_to_vec())
+            Act::Message(ScoreResponse { result: Some(two()), scores }.encode_to_vec())
         }
         _ => keeps(vec![kept(1)]),
     })

@@ -1,5 +1,7 @@
 //! The program itself, whose configuration changes while it serves.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::{

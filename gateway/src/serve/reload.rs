@@ -17,6 +17,7 @@ use crate::{
     config::Config,
     door::{Door, Served},
     observe::Metrics,
+    scheduler_config::{Entries, entries},
 };
 
 /// How often the file is read. It is small, and nothing but its content tells for certain that it changed.
@@ -29,6 +30,8 @@ pub(super) struct Reload {
     text: Option<Vec<u8>>,
     /// What is in use.
     config: Config,
+    /// What kube-scheduler had to be told at the start.
+    told: Entries,
     assembly: Assembly,
     door: Arc<Door>,
     metrics: Arc<Metrics>,
@@ -48,7 +51,8 @@ impl Reload {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let metrics = Arc::clone(&door.metrics);
         let hangups = signal(SignalKind::hangup())?;
-        Ok(Self { path, text: None, config, assembly, door, metrics, looks, hangups })
+        let told = entries(&config);
+        Ok(Self { path, text: None, config, told, assembly, door, metrics, looks, hangups })
     }
 
     /// Follows the file for ever; what comes back is a task that panicked, a reason to stop the process.
@@ -85,6 +89,12 @@ impl Reload {
     }
 
     fn take(&mut self, config: Config, served: Served) {
+        if !entries(&config).are_covered_by(&self.told) {
+            tracing::warn!(
+                file = %self.path.display(),
+                "kube-scheduler has to be told more than at the start: run `extender-gateway scheduler-config`"
+            );
+        }
         self.door.served.store(Arc::new(served));
         self.config = config;
         self.metrics.reloaded("ok");
