@@ -25,7 +25,7 @@ use tokio::{
 };
 
 /// Bounds each test; nothing is waited for that long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Program {
     child: Child,
