@@ -6,7 +6,7 @@ use super::{
 };
 use crate::cluster::binder::Assignment;
 
-/// The keys, in the order of [`Fields::read`].
+/// The keys, in the order of the fields.
 const KEYS: [&str; 4] = ["PodName", "PodNamespace", "PodUID", "Node"];
 
 /// Reads a body. Keys match in any letter case, the last of equal keys counts, unknown ones are passed over,
