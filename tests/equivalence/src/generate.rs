@@ -4,6 +4,7 @@
 
 mod backend;
 mod pod;
+mod theme;
 
 use extender_reference::model::{Differences, Node, Prefix};
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -12,12 +13,12 @@ use crate::case::{Case, KNOWN, NODES, Source};
 
 /// Any case.
 pub fn case() -> impl Strategy<Value = Case> {
-    (pod::pod(), offered(), source(), differences(), vec(backend::backend(), 1..=5)).prop_map(
-        |(pod, offered, source, differences, mut backends)| {
+    (theme::theme(), pod::pod(), offered(), source(), differences(), vec(backend::backend(), 1..=5)).prop_map(
+        |(theme, pod, offered, source, differences, mut backends)| {
             for (position, backend) in backends.iter_mut().enumerate() {
                 backend.extender.name = format!("backend-{position}");
             }
-            Case { pod, offered, source, differences, backends }.settled()
+            theme.bend(Case { pod, offered, source, differences, backends }).settled()
         },
     )
 }
@@ -25,7 +26,7 @@ pub fn case() -> impl Strategy<Value = Case> {
 fn offered() -> impl Strategy<Value = Vec<Node>> {
     let known = prop::sample::subsequence((0..KNOWN).collect::<Vec<_>>(), 0..=KNOWN).prop_shuffle();
     let known = prop_oneof![5 => known, 3 => Just((0..KNOWN).collect::<Vec<_>>()).prop_shuffle()];
-    let unknown = prop_oneof![5 => Just(vec![]), 1 => vec(KNOWN..NODES, 1..=2)];
+    let unknown = prop_oneof![6 => Just(vec![]), 1 => vec(KNOWN..NODES, 1..=2)];
     let again = prop_oneof![2 => Just(vec![]), 1 => vec(any::<(Index, Index)>(), 1..=3)];
     (known, unknown, again).prop_map(|(mut offered, unknown, again)| {
         offered.extend(unknown);

@@ -177,6 +177,9 @@ const SITUATIONS: &[Situation] = &[
     ("a total of zero", |s| s.expected.prioritized.list.iter().any(|(_, total)| *total == 0)),
     ("a weight of a million", |s| scoring(s).any(|(score, _)| score.weight == 1_000_000)),
     ("a sum that ends in a half", |s| s.expected.prioritized.sums.values().any(ends_in_a_half)),
+    ("a negative sum that ends in a half", |s| {
+        s.expected.prioritized.sums.values().any(|sum| ends_in_a_half(sum) && *sum.numer() < BigInt::ZERO)
+    }),
     ("a sum that would be rounded elsewhere part by part", rounded_by_part),
     ("a denominator beyond 32 bits", |s| {
         s.expected.prioritized.sums.values().any(|sum| sum.denom().bits() > 32)

@@ -41,7 +41,7 @@ fn filter() -> impl Strategy<Value = Filter> {
 }
 
 fn filter_rule() -> impl Strategy<Value = FilterRule> {
-    let per_node = prop_oneof![3 => Just(0.15), 3 => Just(0.3), 2 => Just(0.6), 1 => Just(0.97)]
+    let per_node = prop_oneof![3 => Just(0.15), 3 => Just(0.3), 2 => Just(0.6), 2 => Just(0.98)]
         .prop_flat_map(|often| vec(prop::option::weighted(often, rejection()), NODES))
         .prop_map(FilterRule::PerNode);
     prop_oneof![
@@ -76,7 +76,7 @@ fn reason() -> impl Strategy<Value = String> {
 fn failing() -> impl Strategy<Value = Failing> {
     prop_oneof![
         9 => Just(Failing::Never),
-        1 => Just(Failing::Always),
+        2 => Just(Failing::Always),
         4 => (1..=9_usize).prop_map(Failing::Beyond),
     ]
 }
@@ -114,7 +114,8 @@ fn range() -> impl Strategy<Value = (Option<i32>, Option<i32>)> {
 
 fn score_rule() -> impl Strategy<Value = ScoreRule> {
     let per_node = prop_oneof![
-        4 => vec(0..=8_i32, NODES),
+        3 => vec(0..=8_i32, NODES),
+        3 => vec(-8..=8_i32, NODES),
         3 => vec(-20..=40_i32, NODES),
         1 => (-3..=12_i32).prop_map(|score| vec![score; NODES]),
         2 => vec(any::<i32>(), NODES),

@@ -1,0 +1,120 @@
+//! Cases that are bent towards a situation that chance alone brings about too seldom.
+
+use std::collections::BTreeSet;
+
+use extender_reference::model::{
+    Best, Failing, Filter, FilterRule, Interest, Mode, Normalize, OnFailure, Preemption, Rejection, ScoreRule,
+};
+use proptest::{prelude::*, sample::select};
+
+use crate::case::{Backend, Case, Failure, KNOWN, NODES, Reach, Scope, Source, View};
+
+/// What a case is bent towards.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Theme {
+    /// Nothing.
+    Any,
+    /// Sums of one backend that end in a half, on either side of 0.
+    Halves,
+    /// A failure behind the last node.
+    LastNodeFalls,
+    /// A failure that only the larger set causes.
+    TooMany,
+    /// Nodes that the gateway does not know.
+    Unknown,
+}
+
+pub(super) fn theme() -> impl Strategy<Value = Theme> {
+    let bent = select(vec![Theme::Halves, Theme::LastNodeFalls, Theme::TooMany, Theme::Unknown]);
+    prop_oneof![3 => Just(Theme::Any), 1 => bent]
+}
+
+impl Theme {
+    pub(super) fn bend(self, mut case: Case) -> Case {
+        match self {
+            Self::Any => return case,
+            Self::Halves => halves(&mut case),
+            Self::LastNodeFalls => last_node_falls(&mut case),
+            Self::TooMany => too_many(&mut case),
+            Self::Unknown => unknown(&mut case),
+        }
+        case.differences.exempt = BTreeSet::new();
+        case
+    }
+}
+
+/// One backend scores, its largest score is 8: those that leave 2 when divided by 4 end in a half.
+fn halves(case: &mut Case) {
+    let last = case.backends.len() - 1;
+    for (at, backend) in case.backends.iter_mut().enumerate() {
+        if at < last {
+            backend.extender.score = None;
+        } else if let Some(score) = &mut backend.extender.score {
+            let scores = score.rule.scores(&(0..NODES).collect::<Vec<_>>());
+            let mut scores: Vec<i32> = scores.into_iter().map(|score| score % 9).collect();
+            scores[0] = 8;
+            score.rule = ScoreRule::PerNode(scores);
+            (score.weight, score.normalize, score.best) = (1, Normalize::Max, Best::Largest);
+            (score.range, score.failing) = ((None, None), Failing::Never);
+            take_part(backend);
+        }
+    }
+    case.offered = (0..KNOWN).collect();
+}
+
+/// The first backend rejects every node, the last one fails.
+fn last_node_falls(case: &mut Case) {
+    let rest = Rejection { reason: "all of them".into(), preemption_may_help: true };
+    let rule = FilterRule::PerNode(vec![Some(rest); NODES]);
+    if let [first, .., last] = case.backends.as_mut_slice() {
+        first.extender.filter = Some(plain(rule, Failing::Never));
+        last.extender.filter = Some(plain(FilterRule::PerNode(vec![None; NODES]), Failing::Always));
+        take_part(first);
+        take_part(last);
+    }
+}
+
+/// The first backend rejects half of the nodes, the last one fails on more than the other half, and is asked
+/// about all.
+fn too_many(case: &mut Case) {
+    if let [first, .., last] = case.backends.as_mut_slice() {
+        let half = Rejection { reason: "half of them".into(), preemption_may_help: false };
+        let table = (0..NODES).map(|node| (node >= KNOWN / 2).then(|| half.clone())).collect();
+        first.extender.filter = Some(plain(FilterRule::PerNode(table), Failing::Never));
+        let rule = last.extender.filter.take().map(|filter| filter.rule);
+        let rule = rule.filter(|rule| matches!(rule, FilterRule::PerNode(_)));
+        let rule = rule.unwrap_or(FilterRule::PerNode(vec![None; NODES]));
+        last.extender.filter = Some(plain(rule, Failing::Beyond(KNOWN / 2)));
+        take_part(first);
+        take_part(last);
+    }
+    case.offered = (0..KNOWN).collect();
+}
+
+/// Everybody wants facts, in front of known nodes come unknown ones.
+fn unknown(case: &mut Case) {
+    case.source = Source::File;
+    case.offered.insert(0, KNOWN);
+    case.offered.push(KNOWN + 1);
+    for backend in &mut case.backends {
+        (backend.filter.view, backend.score.view) = (View::Facts, View::Raw);
+    }
+}
+
+/// It answers about every pod, node by node.
+fn take_part(backend: &mut Backend) {
+    backend.extender.mode = Mode::Enforce;
+    backend.extender.interest = Interest::default();
+    backend.reach = Reach::Alive;
+    backend.filter.scope = Scope::Node;
+    for manner in [&mut backend.filter, &mut backend.score] {
+        if matches!(manner.failure, Failure::Hang | Failure::Unlisted) {
+            manner.failure = Failure::Internal;
+        }
+    }
+}
+
+fn plain(rule: FilterRule, failing: Failing) -> Filter {
+    let (on_failure, preemption) = (OnFailure::Fail, Preemption::Honored);
+    Filter { on_failure, preemption, rule, failing, blind: BTreeSet::new() }
+}
