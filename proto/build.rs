@@ -4,12 +4,13 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const PROTOS: [&str; 5] = [
+const PROTOS: [&str; 6] = [
     "extender/policy/v1alpha1/policy.proto",
     "extender/policy/v1alpha1/info.proto",
     "extender/policy/v1alpha1/pod.proto",
     "extender/policy/v1alpha1/node.proto",
     "extender/policy/v1alpha1/resources.proto",
+    "extender/policy/v1alpha1/table.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

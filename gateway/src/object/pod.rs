@@ -133,6 +133,7 @@ impl ObjectPod<'_> {
             node_selector: owned(&spec.node_selector),
             volumes: claims::facts(&spec.volumes, self.name()),
             scheduler_name: (&spec.scheduler_name).into(),
+            ..PodFacts::default()
         }
     }
 }

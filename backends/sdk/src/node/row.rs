@@ -43,7 +43,7 @@ impl<'a> Row<'a> {
 
     /// What protobuf makes of a row that is not of the usual shape.
     fn rewritten(unusual: &[u8]) -> Result<Self, DecodeError> {
-        let NodeRow { name, facts, raw_json } = NodeRow::decode(unusual)?;
+        let NodeRow { name, facts, raw_json, usage: _ } = NodeRow::decode(unusual)?;
         Ok(Self {
             name: name.into(),
             facts: facts.map(|facts| facts.encode_to_vec().into()),

@@ -48,6 +48,7 @@ fn row() -> impl Strategy<Value = NodeRow> {
         name,
         facts,
         raw_json: raw_json.into(),
+        usage: None,
     })
 }
 

@@ -28,7 +28,7 @@ fn a_row_holds_what_its_view_says() {
         let mut body = Vec::new();
         encode_object(&view, &node, JSON, &mut body);
         let facts = annotations.map(|annotations| node.facts(annotations));
-        let expected = NodeRow { name: "n1".into(), facts, raw_json: raw.into() };
+        let expected = NodeRow { name: "n1".into(), facts, raw_json: raw.into(), usage: None };
         assert_eq!(decode(&body), [expected], "{view:?}");
     }
 }
@@ -57,7 +57,7 @@ proptest! {
         prop_assert_eq!(rows.len(), 2 * names.len());
         for (name, pair) in names.iter().zip(rows.chunks(2)) {
             prop_assert_eq!(&pair[0], &NodeRow { name: name.clone(), ..NodeRow::default() });
-            let full = NodeRow { name: name.clone(), facts: Some(facts.clone()), raw_json: raw.clone().into() };
+            let full = NodeRow { name: name.clone(), facts: Some(facts.clone()), raw_json: raw.clone().into(), usage: None };
             prop_assert_eq!(&pair[1], &full);
             length += Row { name, facts: None, raw: None }.encoded_len();
         }
