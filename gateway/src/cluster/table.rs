@@ -1,46 +1,48 @@
 //! The nodes that the gateway knows, as rows ready to be sent.
 //!
-//! For every view that some backend asked for there is a column: node name to encoded row. A call takes one
-//! read lock for all its nodes and copies rows out; it never waits for parsing or encoding, because a writer
-//! prepares everything beside the columns and only swaps it in under the write lock. Writers are serialised
-//! among themselves by a lock that calls never see.
+//! Every node has a slot, and in it a row for every view that some backend asked for. A call takes one read lock
+//! for all its nodes and takes rows out; it never waits for parsing or encoding, because a writer prepares
+//! everything beside the slots and only swaps it in under the write lock. Writers are serialised among themselves
+//! by a lock that calls never see. A row's version says which state of it is meant: what backends hold and what
+//! was remembered of their answers goes by it.
 //!
 //! A source keeps the table like this: what it lists goes into a [`Relist`] and from there, all at once, into
 //! [`NodeTable::replace`]; what changes after that into [`NodeTable::apply`] and [`NodeTable::remove`].
 
 mod change;
+mod front;
 mod stock;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use bytes::Bytes;
 use tokio::sync::watch;
 
-use self::stock::{Known, Names, Stock};
 pub use self::{
     change::{Change, Changes},
+    front::{Line, Row, TableRead},
     stock::Relist,
+};
+use self::{
+    front::Front,
+    stock::{Known, Names, Stock},
 };
 use crate::{
     backend::row::RowView,
     object::{ObjectError, node},
 };
 
-/// Node name to encoded row, for one view.
-type Column = Names<Bytes>;
-
-/// A registered view: which column of the table. Means nothing to another table.
+/// A registered view: which row of a slot. Means nothing to another table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ViewId(usize);
 
 /// The node table, shared between the calls and one source.
 #[derive(Debug, Default)]
 pub struct NodeTable {
-    /// What calls read: a column for each registered view.
-    columns: RwLock<Vec<Column>>,
-    /// What writers know. Locked before `columns`, never while holding it.
+    /// What calls read.
+    front: RwLock<Front>,
+    /// What writers know. Locked before `front`, never while holding it.
     stock: Mutex<Stock>,
-    /// Counts the changes of `columns`.
+    /// Counts the changes of `front`.
     changes: watch::Sender<u64>,
     synced: watch::Sender<bool>,
     raw_wanted: watch::Sender<bool>,
@@ -50,6 +52,12 @@ impl NodeTable {
     /// An empty table, not synced.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty table for nodes that calls bring, which keeps what they brought: a node that comes again byte for
+    /// byte is neither parsed nor encoded.
+    pub fn of_calls() -> Self {
+        Self { stock: Mutex::new(Stock::with_json()), ..Self::default() }
     }
 
     /// Makes sure that there are rows in this view, and says where; a view that is registered already keeps
@@ -62,8 +70,7 @@ impl NodeTable {
         }
         let wants_raw = view.wants_raw();
         let place = stock.add_view(view);
-        let column = stock.column(place);
-        self.write(|columns| columns.push(column));
+        self.swap(&stock);
         self.raw_wanted.send_if_modified(|wanted| wants_raw && !std::mem::replace(wanted, true));
         ViewId(place)
     }
@@ -76,8 +83,7 @@ impl NodeTable {
         let known = Known::new(&object, stock.wants_raw().then_some(json));
         let (name, change) = stock.put(object.name(), known);
         if change != Change::Unchanged {
-            let rows = stock.rows_of(&name);
-            self.write(|columns| put(columns, &name, rows));
+            self.show(&stock, &[name]);
         }
         Ok(change)
     }
@@ -87,14 +93,63 @@ impl NodeTable {
         let mut stock = self.lock_stock();
         let change = stock.remove(name);
         if change != Change::Unchanged {
-            self.write(|columns| columns.iter_mut().for_each(|column| drop(column.remove(name))));
+            drop(self.write(&stock, |front| front.remove(name)));
         }
         change
     }
 
+    /// Takes the nodes of a call, each with its name; those that are known byte for byte cost a comparison.
+    ///
+    /// # Errors
+    /// The place in `nodes` of one that cannot be read. Those before it are taken.
+    pub fn offer<'n>(
+        &self,
+        nodes: impl Iterator<Item = (&'n str, &'n [u8])>,
+    ) -> Result<(), (usize, ObjectError)> {
+        let mut stock = self.lock_stock();
+        let mut fresh = Vec::new();
+        let mut outcome = Ok(());
+        for (place, (name, json)) in nodes.enumerate() {
+            if stock.is_known_as(name, json) {
+                continue;
+            }
+            match node::parse(json) {
+                Ok(object) => fresh.push(stock.put(name, Known::new(&object, Some(json))).0),
+                Err(error) => {
+                    outcome = Err((place, error));
+                    break;
+                }
+            }
+        }
+        self.show(&stock, &fresh);
+        outcome
+    }
+
+    /// Takes the names of a call's nodes, of which nothing else is known.
+    pub fn offer_names<'n>(&self, names: impl Iterator<Item = &'n str>) {
+        let mut stock = self.lock_stock();
+        let mut fresh = Vec::new();
+        for name in names {
+            if !stock.knows(name) {
+                fresh.push(stock.put(name, Known::name_alone()).0);
+            }
+        }
+        self.show(&stock, &fresh);
+    }
+
+    /// Forgets everything when it holds more than `bytes` of JSON or more than `nodes` nodes: nodes that are gone
+    /// are not heard of here.
+    pub fn bound(&self, bytes: usize, nodes: usize) {
+        let mut stock = self.lock_stock();
+        if stock.json_bytes() > bytes || stock.len() > nodes {
+            stock.clear();
+            self.swap(&stock);
+        }
+    }
+
     /// Begins to collect the nodes of a new list.
     pub fn relist(&self) -> Relist {
-        Relist::new(self.lock_stock().wants_raw())
+        self.lock_stock().relist()
     }
 
     /// Takes exactly the nodes of this list: whatever is not in it goes, all in one step for the calls.
@@ -102,9 +157,7 @@ impl NodeTable {
     pub fn replace(&self, relist: Relist) {
         let mut stock = self.lock_stock();
         if stock.replace(relist) != Change::Unchanged {
-            let fresh = stock.columns();
-            // Returned, so that the old rows are freed after the lock.
-            drop(self.write(|columns| std::mem::replace(columns, fresh)));
+            self.swap(&stock);
         }
         drop(stock);
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
@@ -113,7 +166,7 @@ impl NodeTable {
     /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never
     /// hold it across an await.
     pub fn read(&self) -> TableRead<'_> {
-        TableRead { columns: self.columns.read().unwrap_or_else(PoisonError::into_inner) }
+        TableRead { front: self.front.read().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// How many nodes are known.
@@ -162,33 +215,33 @@ impl NodeTable {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Vec<Column>) -> T) -> T {
-        let told = change(&mut self.columns.write().unwrap_or_else(PoisonError::into_inner));
+    /// Lets calls see these nodes as they are now.
+    fn show(&self, stock: &Stock, names: &[Arc<str>]) {
+        if names.is_empty() {
+            return;
+        }
+        let slots: Vec<_> = names.iter().filter_map(|name| Some((name, stock.slot_of(name)?))).collect();
+        let put = |front: &mut Front| {
+            slots.into_iter().map(|(name, (at, slot))| front.put(name, at, slot)).collect::<Vec<_>>()
+        };
+        // Returned, so that the old rows are freed after the lock.
+        drop(self.write(stock, put));
+    }
+
+    /// Lets calls see everything anew.
+    fn swap(&self, stock: &Stock) {
+        let fresh = stock.front();
+        // Returned, so that the old rows are freed after the lock.
+        drop(self.write(stock, |front| std::mem::replace(front, fresh)));
+    }
+
+    fn write<T>(&self, stock: &Stock, change: impl FnOnce(&mut Front) -> T) -> T {
+        let mut front = self.front.write().unwrap_or_else(PoisonError::into_inner);
+        let told = change(&mut front);
+        front.version = stock.version();
+        drop(front);
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
         told
-    }
-}
-
-fn put(columns: &mut [Column], name: &Arc<str>, rows: Vec<Option<Bytes>>) {
-    for (column, row) in columns.iter_mut().zip(rows) {
-        match row {
-            Some(row) => column.insert(name.clone(), row),
-            None => column.remove(name),
-        };
-    }
-}
-
-/// The rows of the table while a call copies them.
-#[derive(Debug)]
-pub struct TableRead<'t> {
-    columns: RwLockReadGuard<'t, Vec<Column>>,
-}
-
-impl TableRead<'_> {
-    /// The node's entry for a `NodeRows` message in this view; `None` when the node, or its JSON where that
-    /// is wanted, is not known yet.
-    pub fn entry(&self, name: &str, view: ViewId) -> Option<&[u8]> {
-        self.columns.get(view.0)?.get(name).map(|row| &**row)
     }
 }
 

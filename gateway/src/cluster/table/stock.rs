@@ -2,7 +2,7 @@
 //!
 //! Of a node are kept its facts with all annotations, in the contract's encoding: rows of a later view are
 //! made from them, and equal facts have equal bytes, so they tell a heartbeat from a change. The JSON is
-//! kept only while some view wants it, as a slice of that view's row.
+//! kept only while something wants it, as a slice of the row of a view that does.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,9 +10,12 @@ use bytes::Bytes;
 use extender_policy_api::v1alpha1::NodeFacts;
 use prost::Message;
 
-use super::{Change, Column};
+use super::{
+    Change, Row,
+    front::{Front, Slot},
+};
 use crate::{
-    backend::row::{Row, RowView},
+    backend::row::{self, RowView},
     object::{
         ObjectError,
         annotations::AnnotationPrefixes,
@@ -23,49 +26,70 @@ use crate::{
 /// A map by node name. Names are shared between the maps.
 pub(super) type Names<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>;
 
-/// A node.
+/// What is known of a node.
 #[derive(Debug)]
 pub(super) struct Known {
-    facts: Bytes,
+    /// `None` where the name is all that is known.
+    facts: Option<Bytes>,
     raw: Option<Bytes>,
-    /// One for each registered view; `None` where the view wants JSON that was not kept.
-    rows: Vec<Option<Bytes>>,
 }
 
 impl Known {
-    /// A node without rows yet. `raw` is its JSON, where it is to be kept.
+    /// `raw` is its JSON, where it is to be kept.
     pub(super) fn new(object: &ObjectNode<'_>, raw: Option<&[u8]>) -> Self {
         let facts = object.facts(&AnnotationPrefixes::all()).encode_to_vec().into();
-        Self { facts, raw: raw.map(Bytes::copy_from_slice), rows: Vec::new() }
+        Self { facts: Some(facts), raw: raw.map(Bytes::copy_from_slice) }
+    }
+
+    /// A node of which nothing but the name is known.
+    pub(super) fn name_alone() -> Self {
+        Self { facts: None, raw: None }
+    }
+
+    fn json_bytes(&self) -> usize {
+        self.raw.as_ref().map_or(0, Bytes::len)
     }
 
     fn is_same(&self, other: &Self) -> bool {
         self.facts == other.facts && self.raw == other.raw
     }
 
-    /// Adds the row in one more view.
-    fn add_row(&mut self, name: &str, view: &RowView) {
-        let row = self.encode(name, view);
-        if let (true, Some(row), Some(raw)) = (view.wants_raw(), &row, &mut self.raw) {
-            // The JSON is the row's end: one copy of it serves both.
-            *raw = row.slice(row.len() - raw.len()..);
-        }
-        self.rows.push(row);
-    }
-
-    fn encode(&self, name: &str, view: &RowView) -> Option<Bytes> {
+    /// The row in a view; `None` where the view wants what is not known.
+    fn row(&mut self, name: &str, view: &RowView) -> Option<Bytes> {
         let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
-        let facts = view.annotations().map(|annotations| self.facts(annotations));
-        let row = Row { name, facts: facts.as_ref(), raw };
+        let facts = match view.annotations() {
+            Some(annotations) => Some(self.facts(annotations)?),
+            None => None,
+        };
+        let row = row::Row { name, facts: facts.as_ref(), raw };
         let mut entry = Vec::with_capacity(row.encoded_len());
         row.encode(&mut entry);
-        Some(entry.into())
+        let entry = Bytes::from(entry);
+        if let (true, Some(raw)) = (view.wants_raw(), &mut self.raw) {
+            // The JSON is the row's end: one copy of it serves both.
+            *raw = entry.slice(entry.len() - raw.len()..);
+        }
+        Some(entry)
     }
 
-    fn facts(&self, wanted: &AnnotationPrefixes) -> NodeFacts {
-        let mut facts = NodeFacts::decode(&*self.facts).expect("the table encoded these facts itself");
+    fn facts(&self, wanted: &AnnotationPrefixes) -> Option<NodeFacts> {
+        let mut facts = NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself");
         facts.annotations.retain(|key, _| wanted.want(key));
-        facts
+        Some(facts)
+    }
+}
+
+/// A node with its place.
+#[derive(Debug)]
+struct Placed {
+    known: Known,
+    at: u32,
+    slot: Slot,
+}
+
+impl Placed {
+    fn json_bytes(&self) -> usize {
+        self.known.json_bytes()
     }
 }
 
@@ -77,10 +101,6 @@ pub struct Relist {
 }
 
 impl Relist {
-    pub(super) fn new(keeps_raw: bool) -> Self {
-        Self { keeps_raw, nodes: Names::default() }
-    }
-
     /// Adds a node; of two with one name the later counts, and `Changed` says so.
     pub fn add(&mut self, json: &[u8]) -> Result<Change, ObjectError> {
         let object = node::parse(json)?;
@@ -104,26 +124,57 @@ impl Relist {
 #[derive(Debug, Default)]
 pub(super) struct Stock {
     views: Vec<RowView>,
-    nodes: Names<Known>,
+    nodes: Names<Placed>,
+    /// Whether the JSON is kept whatever the views want.
+    keeps_json: bool,
+    /// Slots below `slots` that are nobody's.
+    free: Vec<u32>,
+    slots: u32,
+    /// The latest id that was given.
+    id: u32,
+    /// Of the latest change.
+    version: u64,
+    /// Of all JSON that is kept.
+    json_bytes: usize,
 }
 
 impl Stock {
+    /// Keeps every node's JSON.
+    pub(super) fn with_json() -> Self {
+        Self { keeps_json: true, ..Self::default() }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     pub(super) fn wants_raw(&self) -> bool {
-        self.views.iter().any(RowView::wants_raw)
+        self.keeps_json || self.views.iter().any(RowView::wants_raw)
+    }
+
+    pub(super) fn relist(&self) -> Relist {
+        Relist { keeps_raw: self.wants_raw(), nodes: Names::default() }
     }
 
     pub(super) fn place_of(&self, view: &RowView) -> Option<usize> {
         self.views.iter().position(|known| known == view)
     }
 
+    /// Whether the node is known by exactly this JSON.
+    pub(super) fn is_known_as(&self, name: &str, json: &[u8]) -> bool {
+        self.nodes.get(name).is_some_and(|placed| placed.known.raw.as_deref() == Some(json))
+    }
+
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
+    }
+
     /// Registers a view and encodes its rows; returns its place.
     pub(super) fn add_view(&mut self, view: RowView) -> usize {
-        for (name, known) in &mut self.nodes {
-            known.add_row(name, &view);
+        self.version += 1;
+        for (name, placed) in &mut self.nodes {
+            let row = placed.known.row(name, &view);
+            placed.slot.rows.push(row.map(|bytes| Row { bytes, version: self.version }));
         }
         self.views.push(view);
         self.views.len() - 1
@@ -131,62 +182,110 @@ impl Stock {
 
     /// Whether every node has its row in the view at this place.
     pub(super) fn is_complete(&self, place: usize) -> bool {
-        self.nodes.values().all(|known| known.rows.get(place).is_some_and(Option::is_some))
+        self.nodes.values().all(|placed| placed.slot.rows.get(place).is_some_and(Option::is_some))
     }
 
     /// Takes a node; returns the name to file it under.
-    pub(super) fn put(&mut self, name: &str, mut fresh: Known) -> (Arc<str>, Change) {
-        let (name, change) = match self.nodes.get_key_value(name) {
-            Some((name, known)) if known.is_same(&fresh) => return (name.clone(), Change::Unchanged),
-            Some((name, _)) => (name.clone(), Change::Changed),
-            None => (name.into(), Change::Added),
+    pub(super) fn put(&mut self, name: &str, fresh: Known) -> (Arc<str>, Change) {
+        match self.nodes.get_key_value(name) {
+            Some((name, placed)) if placed.known.is_same(&fresh) => (name.clone(), Change::Unchanged),
+            Some((name, _)) => (self.place(name.clone(), fresh), Change::Changed),
+            None => (self.place(name.into(), fresh), Change::Added),
+        }
+    }
+
+    fn place(&mut self, name: Arc<str>, known: Known) -> Arc<str> {
+        self.version += 1;
+        let before = self.nodes.remove(&name);
+        self.json_bytes -= before.as_ref().map_or(0, Placed::json_bytes);
+        self.json_bytes += known.json_bytes();
+        let placed = self.placed(&name, known, before);
+        self.nodes.insert(name.clone(), placed);
+        name
+    }
+
+    /// The node with its rows, at its place or a new one. A row whose bytes stay keeps its version.
+    fn placed(&mut self, name: &str, mut known: Known, before: Option<Placed>) -> Placed {
+        let (at, mut slot) = match before {
+            Some(Placed { at, slot, .. }) => (at, slot),
+            None => self.new_slot(),
         };
-        self.encode(&name, &mut fresh);
-        self.nodes.insert(name.clone(), fresh);
-        (name, change)
+        slot.rows.resize_with(self.views.len(), || None);
+        for (view, row) in self.views.iter().zip(&mut slot.rows) {
+            let fresh = known.row(name, view);
+            if row.as_ref().map(|row| &row.bytes) != fresh.as_ref() {
+                *row = fresh.map(|bytes| Row { bytes, version: self.version });
+            }
+        }
+        Placed { known, at, slot }
+    }
+
+    fn new_slot(&mut self) -> (u32, Slot) {
+        self.id += 1;
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots += 1;
+            self.slots - 1
+        });
+        (at, Slot { id: self.id, rows: Vec::new() })
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Change {
-        if self.nodes.remove(name).is_some() { Change::Changed } else { Change::Unchanged }
+        let Some(gone) = self.nodes.remove(name) else { return Change::Unchanged };
+        self.version += 1;
+        self.json_bytes -= gone.json_bytes();
+        self.free.push(gone.at);
+        Change::Changed
     }
 
     /// Takes exactly the nodes of the list. One that is the same as before keeps its rows.
     pub(super) fn replace(&mut self, relist: Relist) -> Change {
+        self.version += 1;
         let mut before = std::mem::take(&mut self.nodes);
         let mut change = Change::Unchanged;
-        for (name, mut fresh) in relist.nodes {
-            let (name, known) = match before.remove_entry(&name) {
-                Some((name, known)) if known.is_same(&fresh) => (name, known),
-                _ => {
+        for (name, fresh) in relist.nodes {
+            let (name, placed) = match before.remove_entry(&name) {
+                Some((name, placed)) if placed.known.is_same(&fresh) => (name, placed),
+                other => {
                     change = Change::Changed;
-                    self.encode(&name, &mut fresh);
-                    (name, fresh)
+                    let placed = self.placed(&name, fresh, other.map(|(_, placed)| placed));
+                    (name, placed)
                 }
             };
-            self.nodes.insert(name, known);
+            self.nodes.insert(name, placed);
         }
+        self.free.extend(before.values().map(|placed| placed.at));
+        self.json_bytes = self.nodes.values().map(Placed::json_bytes).sum();
         if before.is_empty() { change } else { Change::Changed }
     }
 
-    /// The rows of a node, one for each view.
-    pub(super) fn rows_of(&self, name: &str) -> Vec<Option<Bytes>> {
-        self.nodes.get(name).map_or_else(Vec::new, |known| known.rows.clone())
+    /// Forgets all nodes. Slots are used again, versions and ids are not.
+    pub(super) fn clear(&mut self) {
+        self.version += 1;
+        self.free.extend(self.nodes.drain().map(|(_, placed)| placed.at));
+        self.json_bytes = 0;
     }
 
-    /// What calls read of the view at this place.
-    pub(super) fn column(&self, place: usize) -> Column {
-        let rows = self.nodes.iter();
-        rows.filter_map(|(name, known)| Some((name.clone(), known.rows.get(place)?.clone()?))).collect()
+    /// Bytes of all JSON that is kept.
+    pub(super) fn json_bytes(&self) -> usize {
+        self.json_bytes
     }
 
-    /// What calls read of all views.
-    pub(super) fn columns(&self) -> Vec<Column> {
-        (0..self.views.len()).map(|place| self.column(place)).collect()
+    /// The node's place and rows.
+    pub(super) fn slot_of(&self, name: &str) -> Option<(u32, Slot)> {
+        self.nodes.get(name).map(|placed| (placed.at, placed.slot.clone()))
     }
 
-    fn encode(&self, name: &str, known: &mut Known) {
-        for view in &self.views {
-            known.add_row(name, view);
+    /// Of the latest change.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What calls read.
+    pub(super) fn front(&self) -> Front {
+        let mut front = Front { version: self.version, ..Front::default() };
+        for (name, placed) in &self.nodes {
+            front.put(name, placed.at, placed.slot.clone());
         }
+        front
     }
 }

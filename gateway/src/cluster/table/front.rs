@@ -1,0 +1,100 @@
+//! What calls read of a table: where each node stands, and its rows.
+
+use std::sync::{Arc, RwLockReadGuard};
+
+use bytes::Bytes;
+
+use super::{Names, ViewId};
+
+/// A node's row in one view.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The entry for a `NodeRows` message.
+    pub bytes: Bytes,
+    /// Which state of the node's row this is. Within a view a slot never has two different rows of one version,
+    /// whichever nodes it is given to in the course of time.
+    pub version: u64,
+}
+
+/// A row, and whose it is.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// The node's slot: a small number, which another node may get when this one is gone.
+    pub slot: u32,
+    /// The node's id: at least 1, and never another node's.
+    pub id: u32,
+    /// The row.
+    pub row: Row,
+}
+
+/// A node's place.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slot {
+    /// 0 while it is nobody's.
+    pub(super) id: u32,
+    /// One for each view; `None` where the view wants what is not known.
+    pub(super) rows: Vec<Option<Row>>,
+}
+
+/// All nodes as calls see them.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    pub(super) slot_of: Names<u32>,
+    pub(super) slots: Vec<Slot>,
+    /// No row has a greater one.
+    pub(super) version: u64,
+}
+
+impl Front {
+    /// Takes a node's rows; returns the old ones, to be freed after the lock.
+    pub(super) fn put(&mut self, name: &Arc<str>, at: u32, slot: Slot) -> Slot {
+        let place = at as usize;
+        if self.slots.len() <= place {
+            self.slots.resize_with(place + 1, Slot::default);
+        }
+        self.slot_of.insert(Arc::clone(name), at);
+        std::mem::replace(&mut self.slots[place], slot)
+    }
+
+    /// Forgets a node; returns its rows, to be freed after the lock.
+    pub(super) fn remove(&mut self, name: &str) -> Slot {
+        let slot = self.slot_of.remove(name).and_then(|slot| self.slots.get_mut(slot as usize));
+        slot.map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// The rows of the table while a call copies them.
+#[derive(Debug)]
+pub struct TableRead<'t> {
+    pub(super) front: RwLockReadGuard<'t, Front>,
+}
+
+impl TableRead<'_> {
+    /// The node's entry for a `NodeRows` message in this view; `None` when the node, or what the view wants of it,
+    /// is not known yet.
+    pub fn entry(&self, name: &str, view: ViewId) -> Option<&[u8]> {
+        let slot = *self.front.slot_of.get(name)?;
+        self.row(slot, view).map(|row| &*row.bytes)
+    }
+
+    /// The node's line in this view; `None` as for [`TableRead::entry`].
+    pub fn line(&self, name: &str, view: ViewId) -> Option<Line> {
+        let slot = *self.front.slot_of.get(name)?;
+        let row = self.row(slot, view)?.clone();
+        Some(Line { slot, id: self.front.slots[slot as usize].id, row })
+    }
+
+    /// The id and the row of each node that has one in this view.
+    pub fn rows(&self, view: ViewId) -> impl Iterator<Item = (u32, &Row)> {
+        self.front.slots.iter().filter_map(move |slot| Some((slot.id, slot.rows.get(view.0)?.as_ref()?)))
+    }
+
+    /// The greatest version that a row may have now.
+    pub fn version(&self) -> u64 {
+        self.front.version
+    }
+
+    fn row(&self, slot: u32, view: ViewId) -> Option<&Row> {
+        self.front.slots.get(slot as usize)?.rows.get(view.0)?.as_ref()
+    }
+}
