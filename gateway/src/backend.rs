@@ -12,6 +12,7 @@ pub mod connections;
 pub mod grpc;
 pub mod info;
 pub mod link;
+pub mod memory;
 pub mod preempt;
 pub mod question;
 pub mod row;

@@ -16,6 +16,13 @@ pub struct Row {
     pub version: u64,
 }
 
+impl Row {
+    /// Whether it is in a table, so that its version means something.
+    pub fn is_kept(&self) -> bool {
+        self.version > 0
+    }
+}
+
 /// A row, and whose it is.
 #[derive(Debug, Clone)]
 pub struct Line {
@@ -25,6 +32,13 @@ pub struct Line {
     pub id: u32,
     /// The row.
     pub row: Row,
+}
+
+impl Line {
+    /// Of a node that is in no table.
+    pub fn outside(bytes: Bytes) -> Self {
+        Self { slot: u32::MAX, id: 0, row: Row { bytes, version: 0 } }
+    }
 }
 
 /// A node's place.
