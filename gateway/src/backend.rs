@@ -20,10 +20,10 @@ pub mod row;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal, preempt::Kept};
+use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
 use http::Uri;
 
-use answer::Answered;
+use answer::{Answered, FilterAnswer};
 use bind::{BindQuestion, Bound};
 use grpc::Limits;
 use link::Link;
@@ -60,7 +60,7 @@ impl Backend {
         link: &Link,
         question: Question<'_>,
         within: Duration,
-    ) -> Result<Vec<Refusal>, BackendFailure> {
+    ) -> Result<FilterAnswer, BackendFailure> {
         let answer = self.ask(link, &link.paths.filter, question, within).await?;
         Ok(self.current(link, answer::filter(answer, question.nodes.count)?))
     }
@@ -106,8 +106,12 @@ impl Backend {
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake
     /// is repeated soon.
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
-        if !answered.revision.is_empty() && answered.revision != link.info.revision {
-            self.connection.stale.notify_one();
+        if answered.revision != link.info.revision {
+            // Replicas of several builds, or a backend that has changed: the next handshake tells which.
+            link.memory.distrust();
+            if !answered.revision.is_empty() {
+                self.connection.stale.notify_one();
+            }
         }
         answered.value
     }

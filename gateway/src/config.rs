@@ -32,7 +32,7 @@ use extender_gateway_core::order;
 
 pub use backend::{
     AddedVictims, Backend, BindFailurePolicy, BindSettings, FailurePolicy, FilterSettings, Mode, Normalize,
-    PreemptSettings, Preemption, ScoreSettings,
+    PreemptSettings, Preemption, PureAnswers, ScoreSettings,
 };
 pub use duration::DurationText;
 pub use effective::Effective;

@@ -11,8 +11,10 @@ mod case;
 mod error;
 mod failures;
 mod filter;
+mod foreseen;
 mod preempt;
 mod prioritize;
+mod recall;
 mod shadow;
 
 use std::{
@@ -26,7 +28,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use self::failures::Failures;
+use self::{failures::Failures, foreseen::Foreseen};
 pub use self::{
     attempts::Attempts,
     bind::{BindError, Binders},
@@ -66,6 +68,7 @@ pub struct Decider {
     binders: Option<Binders>,
     failures: Failures,
     metrics: Arc<Metrics>,
+    foreseen: Foreseen,
     ids: Ids,
 }
 
@@ -103,6 +106,7 @@ impl Decider {
             binders,
             failures,
             metrics,
+            foreseen: Foreseen::new(),
             ids: Ids::new(),
         }
     }

@@ -5,6 +5,15 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 use prost::Message;
 
+/// What a filter answer says.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FilterAnswer {
+    /// The nodes that are refused.
+    pub refusals: Vec<Refusal>,
+    /// Raw scores of all nodes of the request, where they were wanted and came.
+    pub scores: Option<Vec<i32>>,
+}
+
 /// An answer that keeps the contract.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered<T> {
@@ -19,8 +28,8 @@ pub struct Answered<T> {
 /// # Errors
 /// [`FailureKind::Malformed`] with what is wrong: not protobuf, no result, another count, a position that
 /// was not asked about or that is refused twice.
-pub fn filter(message: Bytes, count: u32) -> Result<Answered<Vec<Refusal>>, BackendFailure> {
-    let FilterResponse { result, rejections, scores: _ } = decoded(message)?;
+pub fn filter(message: Bytes, count: u32) -> Result<Answered<FilterAnswer>, BackendFailure> {
+    let FilterResponse { result, rejections, scores } = decoded(message)?;
     let revision = evaluated(result, count)?;
     let mut refused = vec![false; if rejections.is_empty() { 0 } else { count as usize }];
     for at in rejections.iter().flat_map(|rejection| &rejection.positions) {
@@ -34,7 +43,9 @@ pub fn filter(message: Bytes, count: u32) -> Result<Answered<Vec<Refusal>>, Back
             Some(fresh) => *fresh = true,
         }
     }
-    Ok(Answered { value: rejections.into_iter().map(refusal).collect(), revision })
+    let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
+    let refusals = rejections.into_iter().map(refusal).collect();
+    Ok(Answered { value: FilterAnswer { refusals, scores }, revision })
 }
 
 /// Reads the answer to Score about `count` nodes.
@@ -45,10 +56,14 @@ pub fn score(message: Bytes, count: u32) -> Result<Answered<Vec<i32>>, BackendFa
     let ScoreResponse { result, scores } = decoded(message)?;
     let revision = evaluated(result, count)?;
     let value = scores.ok_or_else(|| malformed("the answer has no scores".to_owned()))?.values;
-    if value.len() != count as usize {
-        return Err(malformed(format!("{} scores for {count} nodes", value.len())));
+    Ok(Answered { value: counted(value, count)?, revision })
+}
+
+fn counted(scores: Vec<i32>, count: u32) -> Result<Vec<i32>, BackendFailure> {
+    if scores.len() == count as usize {
+        return Ok(scores);
     }
-    Ok(Answered { value, revision })
+    Err(malformed(format!("{} scores for {count} nodes", scores.len())))
 }
 
 pub(super) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
@@ -116,7 +131,7 @@ mod tests {
         }
         let kept =
             filter(answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(), 3).unwrap();
-        assert_eq!((kept.value[0].positions.as_slice(), kept.revision.as_str()), (&[0, 2][..], "r1"));
+        assert_eq!((kept.value.refusals[0].positions.as_slice(), kept.revision.as_str()), (&[0, 2][..], "r1"));
     }
 
     #[test]

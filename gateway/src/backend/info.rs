@@ -9,7 +9,7 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::row::RowView;
+use super::{memory::Remembered, question::Scores, row::RowView};
 use crate::{
     cluster::{
         pods::PodTable,
@@ -55,6 +55,25 @@ pub struct PodView {
     pub annotations: AnnotationPrefixes,
     /// The object's JSON, too.
     pub raw: bool,
+    /// What tells it from its siblings.
+    pub identity: Identity,
+}
+
+/// Whether a backend is told what tells a pod from its siblings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Identity {
+    /// It is.
+    #[default]
+    Told,
+    /// It is not: its verb is pure.
+    Withheld,
+}
+
+impl PodView {
+    /// The same, for a pure verb.
+    pub fn without_identity(&self) -> Self {
+        Self { identity: Identity::Withheld, ..self.clone() }
+    }
 }
 
 /// What a backend wants to know about nodes, and where the table has it.
@@ -62,8 +81,10 @@ pub struct PodView {
 pub struct NodesView {
     /// The view.
     pub rows: RowView,
-    /// Its column; `None` for names alone, and where there is no table.
+    /// Where the table of a watch or file has it; `None` where there is no such table.
     pub column: Option<ViewId>,
+    /// Where the table of what calls bring has it.
+    pub offered: ViewId,
 }
 
 /// How a backend filters.
@@ -75,6 +96,12 @@ pub struct FilterPlan {
     pub turn: Turn,
     /// Asking changes something: it is asked for decisions alone.
     pub side_effects: bool,
+    /// What it is told about the pod.
+    pub pod: PodView,
+    /// Whether scores may come with the verdicts.
+    pub scores: Scores,
+    /// Whether the answer for a node depends on what is told of pod and node alone.
+    pub pure: bool,
 }
 
 /// How a backend scores.
@@ -88,6 +115,12 @@ pub struct ScorePlan {
     pub normalization: Normalization,
     /// Asking changes something: it is asked for decisions alone.
     pub side_effects: bool,
+    /// What it is told about the pod.
+    pub pod: PodView,
+    /// Whether it may be asked about some of the nodes alone.
+    pub scope: Scope,
+    /// Whether the score of a node depends on what is told of pod and node alone.
+    pub pure: bool,
 }
 
 /// How a backend says who may be evicted. It is always asked in turn.
@@ -104,6 +137,8 @@ pub struct Known {
     pub source: NodeSource,
     /// What a watch or a file fills.
     pub table: Option<Arc<NodeTable>>,
+    /// What calls bring.
+    pub offered: Arc<NodeTable>,
     /// What a watch of pods fills; `None` where pods are not watched.
     pub pods: Option<Arc<PodTable>>,
 }
@@ -112,8 +147,8 @@ impl Info {
     /// Reads a handshake.
     pub fn read(response: GetInfoResponse, scoring: Option<&ScoreSettings>, known: &Known) -> Self {
         let reader = Reader { response: &response, known };
-        let filter = reader.filter();
         let score = reader.score(scoring);
+        let filter = reader.filter(score.as_ref().ok().filter(|_| scoring.is_some()));
         let preempt = reader.preempt();
         let bind = reader.verb(Verb::Bind, "bind").map(drop);
         Self {
@@ -121,7 +156,7 @@ impl Info {
             score,
             preempt,
             bind,
-            pod: PodView { annotations: prefixes(&response), raw: response.pod_raw },
+            pod: reader.pod(),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
                 most => most.unwrap_or(usize::MAX),
@@ -140,6 +175,15 @@ impl Info {
         filter.into_iter().chain(score).chain(preempt)
     }
 
+    /// The verbs whose answers may be remembered: pure ones, of a backend that says by which revision it answers.
+    pub fn remembered(&self) -> Remembered {
+        let known = !self.revision.is_empty();
+        Remembered {
+            filter: known && self.filter.as_ref().is_ok_and(|plan| plan.pure),
+            score: known && self.score.as_ref().is_ok_and(|plan| plan.pure),
+        }
+    }
+
     /// The sentences of the verbs that cannot be used, whether the configuration wants them or not.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &BackendFailure)> {
         let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));
@@ -156,11 +200,47 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn filter(&self) -> Result<FilterPlan, BackendFailure> {
+    /// What is told about pods to verbs that are not pure.
+    fn pod(&self) -> PodView {
+        PodView {
+            annotations: prefixes(self.response),
+            raw: self.response.pod_raw,
+            identity: Identity::Told,
+        }
+    }
+
+    /// `score` is the plan of the scores that are wanted, if any are.
+    fn filter(&self, score: Option<&ScorePlan>) -> Result<FilterPlan, BackendFailure> {
         let verb = self.verb(Verb::Filter, "filter")?;
+        let pure = self.is_pure(verb, "filter")?;
+        let (nodes, pod) = (self.nodes(verb)?, self.pod_of(pure));
+        // Scores come for exactly what is told to filter.
+        let same = |score: &&ScorePlan| {
+            score.scope == Scope::Node && !score.side_effects && (&score.nodes, &score.pod) == (&nodes, &pod)
+        };
+        let scores = if score.filter(same).is_some() { Scores::Wanted } else { Scores::Unwanted };
         let per_node = verb.scope() == Scope::Node && !verb.side_effects;
         let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
-        Ok(FilterPlan { nodes: self.nodes(verb)?, turn, side_effects: verb.side_effects })
+        Ok(FilterPlan { nodes, turn, side_effects: verb.side_effects, pod, scores, pure })
+    }
+
+    fn pod_of(&self, pure: bool) -> PodView {
+        if pure { self.pod().without_identity() } else { self.pod() }
+    }
+
+    /// Whether the verb is pure. To call it so and to want what excludes it is a mistake of the backend.
+    fn is_pure(&self, verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
+        let excluded = [
+            (verb.scope() != Scope::Node, "depends on the whole set of nodes"),
+            (verb.side_effects, "has side effects"),
+            (verb.node_view() == NodeView::FactsAndRaw, "wants the JSON of nodes"),
+            (self.response.pod_raw, "wants the JSON of pods"),
+        ];
+        let excluded = excluded.iter().find(|(holds, _)| verb.pure && *holds);
+        let contradiction = |(_, why): &(bool, &str)| {
+            Err(unsuitable(format!("declares {name} pure, and {why}, which exclude one another")))
+        };
+        excluded.map_or(Ok(verb.pure), contradiction)
     }
 
     fn score(&self, settings: Option<&ScoreSettings>) -> Result<ScorePlan, BackendFailure> {
@@ -171,11 +251,15 @@ impl Reader<'_> {
         {
             return Err(unsuitable(format!("declares scores from {least} to {largest}, which is no range")));
         }
+        let pure = self.is_pure(verb, "score")?;
         Ok(ScorePlan {
             nodes: self.nodes(verb)?,
             range,
             normalization: normalization(verb, range, settings)?,
             side_effects: verb.side_effects,
+            pod: self.pod_of(pure),
+            scope: if verb.scope() == Scope::Node { Scope::Node } else { Scope::WholeSet },
+            pure,
         })
     }
 
@@ -221,11 +305,9 @@ impl Reader<'_> {
                     .to_owned(),
             ));
         }
-        let column = match (&rows, &self.known.table) {
-            (RowView::Name, _) | (_, None) => None,
-            (rows, Some(table)) => Some(table.register(rows.clone())),
-        };
-        Ok(NodesView { rows, column })
+        let column = self.known.table.as_ref().map(|table| table.register(rows.clone()));
+        let offered = self.known.offered.register(rows.clone());
+        Ok(NodesView { rows, column, offered })
     }
 }
 

@@ -24,9 +24,10 @@ use super::{
     connect::{self, closed, connect, unreachable},
     grpc::{self, Limits},
     info::{API_VERSION, Info, Known},
+    memory::{Memory, Remembered},
     question::Head,
 };
-use crate::config;
+use crate::config::{self, PureAnswers};
 
 /// How long each handshake, and the rows that a backend is told, may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,6 +50,8 @@ pub struct Link {
     pub connection: SendRequest<Bytes>,
     /// From the latest handshake.
     pub info: Info,
+    /// What it answered under this handshake.
+    pub memory: Memory,
     /// Begins each request.
     pub head: Arc<Head>,
     /// Where the verbs are.
@@ -148,7 +151,9 @@ pub(super) fn same(one: &config::Backend, other: &config::Backend) -> bool {
     let asked = |backend: &config::Backend| {
         (backend.filter.is_some(), backend.preempt.is_some(), backend.bind.is_some())
     };
-    (&one.name, &one.url, &one.tls, &one.args) == (&other.name, &other.url, &other.tls, &other.args)
+    let described = |backend: &config::Backend| (backend.name.clone(), backend.pure_answers);
+    described(one) == described(other)
+        && (&one.url, &one.tls, &one.args) == (&other.url, &other.tls, &other.args)
         && scale(one) == scale(other)
         && asked(one) == asked(other)
 }
@@ -284,8 +289,9 @@ impl Session<'_> {
                         let info = Info::read(response.clone(), settings.score.as_ref(), &self.task.known);
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
+                        let memory = Memory::new(self.remembered(&info));
                         self.publisher
-                            .up(self.task, Link { connection: connection.clone(), info, head, paths });
+                            .up(self.task, Link { connection: connection.clone(), info, memory, head, paths });
                         latest = Some(response);
                     }
                     self.greeted = true;
@@ -295,6 +301,13 @@ impl Session<'_> {
             sleep(SHORTEST_REFRESH).await;
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
             let _ = timeout(REFRESH, self.publisher.stale.notified()).await;
+        }
+    }
+
+    fn remembered(&self, info: &Info) -> Remembered {
+        match self.task.settings.pure_answers {
+            PureAnswers::Remembered => info.remembered(),
+            PureAnswers::AskedEachTime => Remembered::default(),
         }
     }
 

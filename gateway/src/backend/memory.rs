@@ -132,22 +132,17 @@ impl<A: Copy + Default> Answers<A> {
     pub fn file<'l>(&self, pod: &Bytes, answers: impl Iterator<Item = (&'l Line, A)>) {
         let mut classes = self.lock();
         classes.clock += 1;
-        let used = classes.clock;
-        let fresh = || Class { sheet: Sheet::new(), used };
-        let known = classes.by_pod.contains_key(pod);
-        // A copy of its own: what came with a call must not keep the call's memory.
-        let class = if known { classes.by_pod.get_mut(pod) } else { None };
-        let class = match class {
-            Some(class) => class,
-            None => classes.by_pod.entry(Bytes::copy_from_slice(pod)).or_insert_with(fresh),
-        };
-        let before = if known { class.sheet.bytes() } else { 0 };
-        class.used = used;
+        let Classes { by_pod, clock, bytes } = &mut *classes;
+        let class = by_pod.entry(pod.clone()).or_insert_with(|| {
+            *bytes += pod.len();
+            Class { sheet: Sheet::new(), used: 0 }
+        });
+        class.used = *clock;
+        *bytes -= class.sheet.bytes();
         for (line, answer) in answers {
             class.sheet.put(line, answer);
         }
-        let grown = class.sheet.bytes() - before + if known { 0 } else { pod.len() };
-        classes.bytes += grown;
+        *bytes += class.sheet.bytes();
         classes.shrink_to(self.most);
     }
 }

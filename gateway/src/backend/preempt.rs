@@ -73,11 +73,11 @@ mod tests {
     fn the_pieces_are_one_request() {
         let json = Bytes::from_static(br#"{"metadata":{"name":"web-0"}}"#);
         let pod = pod_field(&crate::object::pod::parse(&json).unwrap(), &PodView::default(), &json);
-        let mut rows = Rows::with_capacity(2, 8);
+        let mut rows = Rows::with_capacity(16);
         for name in ["a", "b"] {
-            rows.push(|out| row::encode_name(name, out));
+            rows.push(&row::name_alone(name));
         }
-        let nodes = rows.finish().all;
+        let nodes = rows.finish();
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
         let candidates = [Candidate { victims, pdb_violations: 3 }, Candidate::default()];
         let question = Question { call: "c-1", pod: &pod, nodes: &nodes, candidates: &candidates };

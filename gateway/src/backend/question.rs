@@ -12,13 +12,18 @@ use prost::{
     encoding::{WireType, encode_key, encode_varint, encoded_len_varint},
 };
 
-use super::{grpc, info::PodView};
+use super::{
+    grpc,
+    info::{Identity, PodView},
+};
 use crate::object::pod::ObjectPod;
 
 /// Fields of `FilterRequest` and `ScoreRequest`.
 const CALL: u32 = 1;
 const POD: u32 = 2;
 const NODES: u32 = 3;
+/// Of `FilterRequest` alone.
+const WANT_SCORES: u32 = 4;
 /// Fields of `Call`.
 const ID: u32 = 1;
 const PURPOSE: u32 = 2;
@@ -40,7 +45,21 @@ pub struct Question<'q> {
     pub pod: &'q Bytes,
     /// The nodes.
     pub nodes: &'q Nodes,
+    /// Whether filter may bring scores.
+    pub scores: Scores,
 }
+
+/// Whether a filter question asks for scores, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scores {
+    /// It does.
+    Wanted,
+    /// It does not.
+    Unwanted,
+}
+
+/// Bytes of a bool that is set, its key included.
+const FLAG: usize = 2;
 
 /// The fields of `Call` that are the same in every request to a backend.
 #[derive(Debug)]
@@ -65,9 +84,13 @@ impl Head {
     /// # Errors
     /// [`FailureKind::Oversize`] when the message has more than `most` bytes, what the backend accepts.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
-        let Question { call, purpose, pod, nodes } = question;
-        let mut head = self.begin((call, purpose), [pod.len(), nodes.field.len()], most)?;
+        let Question { call, purpose, pod, nodes, scores } = question;
+        let wanted = if scores == Scores::Wanted { FLAG } else { 0 };
+        let mut head = self.begin((call, purpose), [pod.len() + wanted, nodes.field.len()], most)?;
         head.put_slice(pod);
+        if scores == Scores::Wanted {
+            put_number(WANT_SCORES, 1, &mut head);
+        }
         Ok([head.into(), nodes.field.clone()])
     }
 
@@ -115,7 +138,7 @@ pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
 /// A pod as backends are told about it. `json` is what `pod` was read from.
 pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
     Pod {
-        identity: Some(pod.identity()),
+        identity: (view.identity == Identity::Told).then(|| pod.identity()),
         facts: Some(pod.facts(&view.annotations)),
         raw_json: if view.raw { json.clone() } else { Bytes::new() },
     }
@@ -141,62 +164,37 @@ impl Nodes {
 #[derive(Debug)]
 pub struct Rows {
     bytes: Vec<u8>,
-    /// Where each row ends in `bytes`.
-    ends: Vec<usize>,
+    count: u32,
 }
 
 /// Room for three heads and a count, each number of at most five bytes.
 const HEADROOM: usize = 4 * 6;
 
 impl Rows {
-    /// No rows yet, and room for `count` of about `each` bytes.
-    pub fn with_capacity(count: usize, each: usize) -> Self {
-        let mut bytes = Vec::with_capacity(HEADROOM + count * each);
-        bytes.resize(HEADROOM, 0);
-        Self { bytes, ends: Vec::with_capacity(count) }
+    /// No rows yet, and room for so many bytes of them.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut headed = Vec::with_capacity(HEADROOM + bytes);
+        headed.resize(HEADROOM, 0);
+        Self { bytes: headed, count: 0 }
     }
 
-    /// Appends a row, which `write` writes.
-    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.bytes);
-        self.ends.push(self.bytes.len());
+    /// Appends a row.
+    pub fn push(&mut self, row: &[u8]) {
+        self.bytes.extend_from_slice(row);
+        self.count += 1;
     }
 
-    /// All of them, ready to be sent; parts can be taken later.
-    pub fn finish(mut self) -> Encoded {
-        let count = u32::try_from(self.ends.len()).expect("a body below 4 GiB has fewer nodes");
+    /// All of them, ready to be sent.
+    pub fn finish(mut self) -> Nodes {
         let rows = self.bytes.len() - HEADROOM;
         let mut head = Vec::with_capacity(HEADROOM);
-        let count_len = 1 + encoded_len_varint(u64::from(count));
+        let count_len = 1 + encoded_len_varint(u64::from(self.count));
         put_head(NODES, count_len + field_len(rows), &mut head);
-        put_number(COUNT, u64::from(count), &mut head);
+        put_number(COUNT, u64::from(self.count), &mut head);
         put_head(ROWS, rows, &mut head);
         let start = HEADROOM - head.len();
         self.bytes[start..HEADROOM].copy_from_slice(&head);
-        let bytes = Bytes::from(self.bytes);
-        Encoded { all: Nodes { field: bytes.slice(start..), count }, bytes, ends: self.ends }
-    }
-}
-
-/// Encoded nodes of a call in one view.
-#[derive(Debug)]
-pub struct Encoded {
-    /// All of them.
-    pub all: Nodes,
-    bytes: Bytes,
-    ends: Vec<usize>,
-}
-
-impl Encoded {
-    /// Those at these ranks, counted from 0.
-    pub fn part(&self, ranks: impl ExactSizeIterator<Item = usize>) -> Nodes {
-        let mean = self.bytes.len() / self.ends.len().max(1) + 1;
-        let mut rows = Rows::with_capacity(ranks.len(), mean);
-        for rank in ranks {
-            let start = rank.checked_sub(1).map_or(HEADROOM, |before| self.ends[before]);
-            rows.push(|out| out.extend_from_slice(&self.bytes[start..self.ends[rank]]));
-        }
-        rows.finish().all
+        Nodes { field: Bytes::from(self.bytes).slice(start..), count: self.count }
     }
 }
 
@@ -227,10 +225,10 @@ mod tests {
     use super::*;
     use crate::{backend::row, object};
 
-    fn rows(names: &[String]) -> Encoded {
-        let mut rows = Rows::with_capacity(names.len(), 8);
+    fn rows(names: &[String]) -> Nodes {
+        let mut rows = Rows::with_capacity(names.len() * 8);
         for name in names {
-            rows.push(|out| row::encode_name(name, out));
+            rows.push(&row::name_alone(name));
         }
         rows.finish()
     }
@@ -248,11 +246,11 @@ mod tests {
         let pod = pod_field(&object::pod::parse(&json).unwrap(), &view, &json);
         for count in [1_usize, 3, 300, 20_000] {
             let all: Vec<String> = (0..count).map(|at| format!("node-{at}")).collect();
-            let encoded = rows(&all);
-            let last = encoded.part(std::iter::once(count - 1));
-            for (nodes, expected) in [(&encoded.all, &all[..]), (&last, &all[count - 1..])] {
+            let whole = rows(&all);
+            let last = rows(&all[count - 1..]);
+            for (nodes, expected) in [(&whole, &all[..]), (&last, &all[count - 1..])] {
                 let head = Head::new("gateway-0", "racks", Some(&Bytes::from_static(b"{}")));
-                let question = Question { call: "c-1", purpose: Purpose::Decide, pod: &pod, nodes };
+                let question = Question { call: "c-1", purpose: Purpose::Decide, pod: &pod, nodes, scores: Scores::Unwanted };
                 let framed = head.pieces(question, usize::MAX).unwrap().concat();
                 assert_eq!(framed[1..5], u32::try_from(framed.len() - 5).unwrap().to_be_bytes());
                 let filter = FilterRequest::decode(&framed[5..]).unwrap();
@@ -274,9 +272,9 @@ mod tests {
 
     #[test]
     fn a_request_that_the_backend_would_refuse_is_not_sent() {
-        let encoded = rows(&["a".into()]);
+        let nodes = rows(&["a".into()]);
         let question =
-            Question { call: "c", purpose: Purpose::Decide, pod: &Bytes::new(), nodes: &encoded.all };
+            Question { call: "c", purpose: Purpose::Decide, pod: &Bytes::new(), nodes: &nodes, scores: Scores::Unwanted };
         let failure = Head::new("g", "b", None).pieces(question, 10).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Oversize);
         assert_eq!(failure.detail, "the request has 24 bytes, the backend accepts 10");

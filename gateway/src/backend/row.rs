@@ -4,7 +4,7 @@
 //! messages concatenate: entries one after the other are the body of a `NodeRows`. An entry is written once
 //! and then copied into every request that needs it.
 
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use extender_policy_api::v1alpha1::{NodeFacts, NodeView};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
 
@@ -54,9 +54,12 @@ impl RowView {
     }
 }
 
-/// Appends the entry of a node of which the name alone is told. Writes nothing but `out`.
-pub fn encode_name(name: &str, out: &mut impl BufMut) {
-    Row { name, facts: None, raw: None }.encode(out);
+/// The entry of a node of which the name alone is told.
+pub fn name_alone(name: &str) -> Bytes {
+    let row = Row { name, facts: None, raw: None };
+    let mut entry = Vec::with_capacity(row.encoded_len());
+    row.encode(&mut entry);
+    entry.into()
 }
 
 /// Appends the entry of a node in this view. `raw` is the JSON that `node` was read from; a view without it

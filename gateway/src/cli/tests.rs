@@ -106,6 +106,7 @@ backends:  # in the order in which their answers count
 - name: racks
   url: http://racks:9000
   mode: Enforce
+  pureAnswers: Remembered
   match: {}  # every pod
   filter:
     timeout: 1s
@@ -114,6 +115,7 @@ backends:  # in the order in which their answers count
 - name: zones
   url: http://zones:9000
   mode: Enforce
+  pureAnswers: Remembered
   args: {\"prefer\":[\"a\",2]}
   match: {}  # every pod
   score:

@@ -19,6 +19,8 @@ pub struct Backend {
     pub tls: Option<BackendTls>,
     /// Whether its answers count. Default Enforce.
     pub mode: Mode,
+    /// Whether answers of verbs that it declares pure are remembered. Default Remembered.
+    pub pure_answers: PureAnswers,
     /// One compact JSON object with sorted keys, as it goes out in the handshake and with each call.
     pub args: Option<Bytes>,
     /// The pods that it is asked about. Default: all.
@@ -44,6 +46,15 @@ pub enum Mode {
     Shadow,
     /// It is not asked.
     Disabled,
+}
+
+/// What becomes of the answers of a pure verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PureAnswers {
+    /// They stand for the next pod of which the same is told, on nodes that are as they were.
+    Remembered,
+    /// The backend is asked for each pod, as if the verb were not pure.
+    AskedEachTime,
 }
 
 /// How a backend is asked to filter.

@@ -54,6 +54,7 @@ fn the_least_configuration_has_the_documented_defaults() {
             url: BackendUrl::new("http://a:1").unwrap(),
             tls: None,
             mode: Mode::Enforce,
+            pure_answers: PureAnswers::Remembered,
             args: None,
             interest: Interest::default(),
             ignored_by_scheduler: Vec::new(),

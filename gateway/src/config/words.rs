@@ -2,7 +2,7 @@
 
 use super::{
     AddedVictims, BindFailurePolicy, ChangingReasons, ClientCertificate, FailurePolicy, Mode, Normalize,
-    PodSource, Preemption, ReasonPrefix, RepeatedRefusals,
+    PodSource, Preemption, PureAnswers, ReasonPrefix, RepeatedRefusals,
 };
 
 /// A choice that the file writes as one of several words.
@@ -37,6 +37,11 @@ impl Words for Normalize {
 impl Words for Mode {
     const WORDS: &'static [(&'static str, Self)] =
         &[("Enforce", Self::Enforce), ("Shadow", Self::Shadow), ("Disabled", Self::Disabled)];
+}
+
+impl Words for PureAnswers {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("Remembered", Self::Remembered), ("AskedEachTime", Self::AskedEachTime)];
 }
 
 impl Words for AddedVictims {

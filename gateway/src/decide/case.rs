@@ -1,6 +1,6 @@
 //! What one call is about, encoded once for each view that some backend wants.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
@@ -9,12 +9,11 @@ use tokio::time::{Instant, timeout_at};
 use super::{Call, CallError};
 use crate::{
     backend::{
-        info::{NodesView, PodView},
-        question::{Encoded, Nodes, Rows, pod_field},
+        info::{Known, NodesView, PodView},
+        question::{Nodes, Rows, pod_field},
         row::{self, RowView},
     },
-    cluster::table::{NodeTable, ViewId},
-    object,
+    cluster::table::{Line, NodeTable, ViewId},
     wire::Offer,
 };
 
@@ -22,46 +21,51 @@ use crate::{
 /// milliseconds behind.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A guess of a row's size, for the first reservation of memory.
-pub(super) const ROW_GUESS: usize = 64;
+/// The most that is kept of nodes that calls brought.
+const MOST_OFFERED_BYTES: usize = 256 << 20;
+const MOST_OFFERED_NODES: usize = 200_000;
 
 /// The pod and the nodes of a call, in the views that were asked for so far.
 #[derive(Debug)]
 pub(super) struct Case<'c> {
     call: Call<'c>,
     pub(super) id: String,
-    table: Option<&'c NodeTable>,
+    known: &'c Known,
     /// Until when the call waits for unknown nodes. Once for all backends.
     patience: Instant,
+    /// Whether what the call brought has been looked at.
+    taken: bool,
     pods: Vec<(PodView, Bytes)>,
-    nodes: Vec<(RowView, Told)>,
+    nodes: Vec<(NodesView, Told)>,
 }
 
 /// Nodes in one view.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Told {
-    encoded: Encoded,
-    /// The nodes that could be told, ascending; `None` for all.
+    /// Those that could be told, in the order of the call.
+    lines: Vec<Line>,
+    /// Which these are, ascending; `None` for all.
     known: Option<Vec<u32>>,
     /// The others, ascending.
     pub(super) unknown: Vec<u32>,
+    /// All lines as a part of a question.
+    all: OnceLock<Nodes>,
 }
 
 impl Told {
-    /// The question's part of the nodes: all that could be told, or some of these.
-    pub(super) fn part(&self, asked: &Asked) -> Nodes {
-        let Asked::Some(nodes) = asked else { return self.encoded.all.clone() };
-        let rank = |node: &u32| match &self.known {
-            None => *node as usize,
+    /// The lines of these nodes, in their order.
+    pub(super) fn lines(&self, asked: &Asked) -> Vec<&Line> {
+        let line = |node: &u32| match &self.known {
+            None => &self.lines[*node as usize],
             Some(known) => {
-                known.binary_search(node).expect("nobody is asked about nodes that cannot be told")
+                let rank = known.binary_search(node);
+                &self.lines[rank.expect("nobody is asked about nodes that cannot be told")]
             }
         };
-        let nodes: Vec<usize> = nodes.iter().map(rank).collect();
-        if nodes.len() == self.encoded.all.count as usize {
-            return self.encoded.all.clone();
+        match asked {
+            Asked::All => self.lines.iter().collect(),
+            Asked::Some(nodes) => nodes.iter().map(line).collect(),
         }
-        self.encoded.part(nodes.into_iter())
     }
 
     /// The nodes that could be told; `None` for all.
@@ -69,15 +73,29 @@ impl Told {
         self.known.clone()
     }
 
-    /// All that could be told.
-    pub(super) fn all(&self) -> &Nodes {
-        &self.encoded.all
+    /// The question's part of all that could be told. Encoded once for all backends.
+    pub(super) fn all(&self) -> Nodes {
+        self.all.get_or_init(|| encoded(self.lines.iter())).clone()
+    }
+
+    /// The question's part of these lines.
+    pub(super) fn part(&self, lines: &[&Line]) -> Nodes {
+        if lines.len() == self.lines.len() { self.all() } else { encoded(lines.iter().copied()) }
     }
 
     /// How many could be told.
     pub(super) fn count(&self) -> u32 {
-        self.encoded.all.count
+        u32::try_from(self.lines.len()).expect("a body below 4 GiB has fewer nodes")
     }
+}
+
+fn encoded<'l>(lines: impl ExactSizeIterator<Item = &'l Line> + Clone) -> Nodes {
+    let bytes: usize = lines.clone().map(|line| line.row.bytes.len()).sum();
+    let mut rows = Rows::with_capacity(bytes);
+    for line in lines {
+        rows.push(&line.row.bytes);
+    }
+    rows.finish()
 }
 
 /// The places of a backend's views in a [`Case`].
@@ -89,13 +107,9 @@ pub(super) struct Views {
 
 impl<'c> Case<'c> {
     /// A call that has to be decided within `budget` from its beginning.
-    pub(super) fn new(
-        call: Call<'c>,
-        id: String,
-        (table, budget): (Option<&'c NodeTable>, Duration),
-    ) -> Self {
+    pub(super) fn new(call: Call<'c>, id: String, (known, budget): (&'c Known, Duration)) -> Self {
         let patience = patience(Instant::now(), call.began, budget);
-        Self { call, id, table, patience, pods: Vec::new(), nodes: Vec::new() }
+        Self { call, id, known, patience, taken: false, pods: Vec::new(), nodes: Vec::new() }
     }
 
     pub(super) fn pod(&self, views: Views) -> &Bytes {
@@ -116,13 +130,13 @@ impl<'c> Case<'c> {
         pod: &PodView,
         nodes: &NodesView,
     ) -> Result<Result<Views, BackendFailure>, CallError> {
-        let known = self.nodes.iter().position(|(view, _)| *view == nodes.rows);
+        let known = self.nodes.iter().position(|(view, _)| view == nodes);
         let nodes = match known {
             Some(place) => place,
             None => match self.tell_nodes(nodes).await? {
                 Err(failure) => return Ok(Err(failure)),
                 Ok(told) => {
-                    self.nodes.push((nodes.rows.clone(), told));
+                    self.nodes.push((nodes.clone(), told));
                     self.nodes.len() - 1
                 }
             },
@@ -139,42 +153,61 @@ impl<'c> Case<'c> {
         self.pods.len() - 1
     }
 
-    async fn tell_nodes(&self, view: &NodesView) -> Result<Result<Told, BackendFailure>, CallError> {
-        if view.rows == RowView::Name {
-            return Ok(Ok(self.by_name()));
-        }
-        if let Offer::Objects(_) = self.call.request.offer {
-            return self.read_from_request(&view.rows).map(Ok);
-        }
-        match (self.table, view.column) {
-            (Some(table), Some(column)) => Ok(Ok(self.read_from_table(table, column).await)),
-            _ => Ok(Err(no_facts())),
+    async fn tell_nodes(&mut self, view: &NodesView) -> Result<Result<Told, BackendFailure>, CallError> {
+        let names_alone = view.rows == RowView::Name;
+        match (&self.call.request.offer, &self.known.table, view.column) {
+            (Offer::Names, Some(table), Some(column)) if names_alone => {
+                Ok(Ok(self.with_strangers(self.look_up(table, column))))
+            }
+            (Offer::Names, Some(table), Some(column)) => Ok(Ok(self.wait_for(table, column).await)),
+            (Offer::Names, _, _) if !names_alone => Ok(Err(no_facts())),
+            _ => {
+                self.take_offer()?;
+                Ok(Ok(self.with_strangers(self.look_up(&self.known.offered, view.offered))))
+            }
         }
     }
 
-    fn by_name(&self) -> Told {
-        let names = &self.call.request.names;
-        let mut rows = Rows::with_capacity(names.count() as usize, ROW_GUESS);
-        for node in 0..names.count() {
-            rows.push(|out| row::encode_name(names.name(node), out));
+    /// Brings what the call offers into the table for that, once.
+    fn take_offer(&mut self) -> Result<(), CallError> {
+        if std::mem::replace(&mut self.taken, true) {
+            return Ok(());
         }
-        Told { encoded: rows.finish(), known: None, unknown: Vec::new() }
+        let (request, offered) = (self.call.request, &self.known.offered);
+        let names = &request.names;
+        offered.bound(MOST_OFFERED_BYTES, MOST_OFFERED_NODES);
+        let all = 0..names.count();
+        match &request.offer {
+            Offer::Names => offered.offer_names(all.map(|node| names.name(node))),
+            Offer::Objects(_) => {
+                let node = |node| Some((names.name(node), request.object(node)?));
+                let unreadable = |(place, error)| {
+                    let node = u32::try_from(place).unwrap_or(u32::MAX);
+                    CallError::node(names.name(node), &error)
+                };
+                offered.offer(all.filter_map(node)).map_err(unreadable)?;
+            }
+        }
+        Ok(())
     }
 
-    fn read_from_request(&self, view: &RowView) -> Result<Told, CallError> {
-        let names = &self.call.request.names;
-        let mut rows = Rows::with_capacity(names.count() as usize, ROW_GUESS);
-        for node in 0..names.count() {
-            let json = self.call.request.object(node).expect("a request with objects has one for each name");
-            let object =
-                object::node::parse(&json).map_err(|error| CallError::node(names.name(node), &error))?;
-            rows.push(|out| row::encode_object(view, &object, &json, out));
+    /// Adds the nodes that the table does not know, by their names. Only for a view of names alone, and for a table
+    /// that was filled from this call, where none is missing.
+    fn with_strangers(&self, told: Told) -> Told {
+        if told.unknown.is_empty() {
+            return told;
         }
-        Ok(Told { encoded: rows.finish(), known: None, unknown: Vec::new() })
+        let names = &self.call.request.names;
+        let mut known = told.lines.into_iter();
+        let line = |node: u32| match told.unknown.binary_search(&node) {
+            Err(_) => known.next(),
+            Ok(_) => Some(Line::outside(row::name_alone(names.name(node)))),
+        };
+        Told { lines: (0..names.count()).filter_map(line).collect(), ..Told::default() }
     }
 
     /// Rows of the table; waits a moment for those that are not there.
-    async fn read_from_table(&self, table: &NodeTable, column: ViewId) -> Told {
+    async fn wait_for(&self, table: &NodeTable, column: ViewId) -> Told {
         // Taken first, so that a change between a look and the wait is not missed.
         let mut changes = table.changes();
         let told = self.look_up(table, column);
@@ -196,19 +229,17 @@ impl<'c> Case<'c> {
 
     fn look_up(&self, table: &NodeTable, column: ViewId) -> Told {
         let names = &self.call.request.names;
-        let mut unknown = Vec::new();
+        let mut told = Told { lines: Vec::with_capacity(names.count() as usize), ..Told::default() };
         let read = table.read();
-        let first = read.entry(names.name(0), column).map_or(ROW_GUESS, <[u8]>::len);
-        let mut rows = Rows::with_capacity(names.count() as usize, first + first / 8);
         for node in 0..names.count() {
-            match read.entry(names.name(node), column) {
-                Some(row) => rows.push(|out| out.extend_from_slice(row)),
-                None => unknown.push(node),
+            match read.line(names.name(node), column) {
+                Some(line) => told.lines.push(line),
+                None => told.unknown.push(node),
             }
         }
-        let known = (!unknown.is_empty())
-            .then(|| (0..names.count()).filter(|node| unknown.binary_search(node).is_err()).collect());
-        Told { encoded: rows.finish(), known, unknown }
+        told.known = (!told.unknown.is_empty())
+            .then(|| (0..names.count()).filter(|node| told.unknown.binary_search(node).is_err()).collect());
+        told
     }
 }
 

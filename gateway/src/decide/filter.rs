@@ -1,19 +1,22 @@
 //! Decides a filter call.
 
+mod ask;
+
 use extender_gateway_core::{
     BackendFailure,
-    filter::{Again, Ask, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
+    filter::{Again, Ask, By, FilterFold, Group, Rejected, Seat, Turn, Verdict},
     reason,
 };
-use extender_policy_api::v1alpha1::Purpose;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-use super::{Call, CallError, Decider, attempts::Pace, case::Case, case::Views};
+use self::ask::Said;
+use super::{Call, CallError, Decider, attempts::Pace, case::Case, case::Views, foreseen::Scores};
 use crate::{
-    backend::{Backend, link::Link, question::Question},
+    backend::{Backend, link::Link},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
+    observe::Metrics,
     wire::reply::Reason,
 };
 
@@ -36,6 +39,7 @@ pub struct Filtered {
 struct Participant<'d> {
     backend: &'d Backend,
     settings: &'d FilterSettings,
+    metrics: &'d Metrics,
     /// How to ask it, or why it cannot be asked.
     ready: Result<(Arc<Link>, Views), BackendFailure>,
 }
@@ -47,20 +51,20 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut case =
-            Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.timeouts.decision));
+        let mut case = Case::new(call, self.ids.next(), (&self.known, self.timeouts.decision));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
-                let (participant, seat) = seat(&mut case, backend, settings).await?;
+                let (participant, seat) = self.seat(&mut case, backend, settings).await?;
                 participants.push(participant);
                 seats.push(seat);
             }
         }
         let deadline = call.began + self.timeouts.decision;
-        let verdict =
-            self.fold(&case, (call, deadline), &participants, FilterFold::begin(count, seats)).await;
+        let begun = FilterFold::begin(count, seats);
+        let (verdict, scores) = self.fold(&case, (call, deadline), &participants, begun).await;
+        self.foreseen.put(call.pod.uid(), scores);
         if let Verdict::Decided(rejected) = &verdict
             && count > 0
         {
@@ -76,11 +80,13 @@ impl Decider {
         (call, deadline): (Call<'_>, Instant),
         participants: &[Participant<'_>],
         (mut fold, mut asks): (FilterFold, Vec<Ask>),
-    ) -> Verdict {
+    ) -> (Verdict, Vec<Scores>) {
         let mut under_way = FuturesUnordered::new();
+        let mut scores = Vec::new();
         while fold.verdict().is_none() {
             for ask in asks.drain(..) {
-                under_way.push(participants[ask.seat].ask(case, ask, deadline));
+                let participant = &participants[ask.seat];
+                under_way.push(async move { (ask.seat, participant.ask(case, &ask.nodes, deadline).await) });
             }
             let answered = under_way.next().await;
             let (seat, answer) = answered.expect("while there is no verdict somebody is being asked");
@@ -90,9 +96,13 @@ impl Decider {
                 self.failures.record(participant.backend, "filter", failure, outcome);
             }
             let again = participants[seat].again(deadline);
-            asks = fold.answer(seat, answer, again);
+            let refusals = answer.map(|Said { refusals, scores: foreseen }| {
+                scores.extend(foreseen);
+                refusals
+            });
+            asks = fold.answer(seat, refusals, again);
         }
-        fold.into_verdict().expect("the loop ended because there is one")
+        (fold.into_verdict().expect("the loop ended because there is one"), scores)
     }
 
     fn conclude(
@@ -178,33 +188,36 @@ impl Decider {
     }
 }
 
-/// Finds out how a backend can be asked, and what its place in the fold is.
-async fn seat<'d>(
-    case: &mut Case<'_>,
-    backend: &'d Backend,
-    settings: &'d FilterSettings,
-) -> Result<(Participant<'d>, Seat), CallError> {
-    let mut seat = Seat {
-        policy: settings.failure_policy,
-        turn: Turn::Parallel,
-        preemption: settings.preemption_may_help,
-        unknown: Vec::new(),
-    };
-    let ready = match backend.link() {
-        Err(failure) => Err(failure),
-        Ok(link) => match &link.info.filter {
-            Err(failure) => Err(failure.clone()),
-            Ok(plan) => {
-                seat.turn = plan.turn;
-                let told = case.tell(&link.info.pod, &plan.nodes).await?;
-                told.map(|views| (Arc::clone(&link), views))
-            }
-        },
-    };
-    if let Ok((_, views)) = &ready {
-        seat.unknown.clone_from(&case.nodes(*views).unknown);
+impl Decider {
+    /// Finds out how a backend can be asked, and what its place in the fold is.
+    async fn seat<'d>(
+        &'d self,
+        case: &mut Case<'_>,
+        backend: &'d Backend,
+        settings: &'d FilterSettings,
+    ) -> Result<(Participant<'d>, Seat), CallError> {
+        let mut seat = Seat {
+            policy: settings.failure_policy,
+            turn: Turn::Parallel,
+            preemption: settings.preemption_may_help,
+            unknown: Vec::new(),
+        };
+        let ready = match backend.link() {
+            Err(failure) => Err(failure),
+            Ok(link) => match &link.info.filter {
+                Err(failure) => Err(failure.clone()),
+                Ok(plan) => {
+                    seat.turn = plan.turn;
+                    let told = case.tell(&plan.pod, &plan.nodes).await?;
+                    told.map(|views| (Arc::clone(&link), views))
+                }
+            },
+        };
+        if let Ok((_, views)) = &ready {
+            seat.unknown.clone_from(&case.nodes(*views).unknown);
+        }
+        Ok((Participant { backend, settings, metrics: &self.metrics, ready }, seat))
     }
-    Ok((Participant { backend, settings, ready }, seat))
 }
 
 impl Participant<'_> {
@@ -212,22 +225,5 @@ impl Participant<'_> {
     fn again(&self, deadline: Instant) -> Again {
         let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
         if in_time && self.ready.is_ok() { Again::InTime } else { Again::TooLate }
-    }
-
-    async fn ask(
-        &self,
-        case: &Case<'_>,
-        ask: Ask,
-        deadline: Instant,
-    ) -> (usize, Result<Vec<Refusal>, BackendFailure>) {
-        let (link, views) = match &self.ready {
-            Ok(ready) => ready,
-            Err(failure) => return (ask.seat, Err(failure.clone())),
-        };
-        let nodes = case.nodes(*views).part(&ask.nodes);
-        let question =
-            Question { call: &case.id, purpose: Purpose::Decide, pod: case.pod(*views), nodes: &nodes };
-        let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
-        (ask.seat, self.backend.filter(link, question, within).await)
     }
 }

@@ -4,22 +4,42 @@ use std::sync::Arc;
 
 use extender_gateway_core::{
     BackendFailure,
+    filter::Asked,
     score::{self, Ballot},
 };
 use extender_policy_api::v1alpha1::Purpose;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::{Call, CallError, Decider, case::Case, case::Views, failures::Consequence};
-use crate::{
-    backend::{Backend, info::ScorePlan, link::Link, question::Question},
-    config::ScoreSettings,
+use super::{
+    Call, CallError, Decider, case::Case, case::Views, failures::Consequence, foreseen::Scores, recall,
 };
+use crate::{
+    backend::{
+        Backend,
+        info::ScorePlan,
+        link::Link,
+        question::{Question, Scores as Wanted},
+    },
+    cluster::table::Line,
+    config::ScoreSettings,
+    observe::Metrics,
+};
+
+/// A backend and what it is told.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    link: &'a Arc<Link>,
+    case: &'a Case<'a>,
+    views: Views,
+    deadline: Instant,
+}
 
 /// One backend of a call.
 struct Participant<'d> {
     backend: &'d Backend,
     settings: &'d ScoreSettings,
+    metrics: &'d Metrics,
     ready: Result<(Arc<Link>, Views), BackendFailure>,
 }
 
@@ -31,16 +51,17 @@ impl Decider {
     /// The request holds a node that cannot be read.
     pub async fn prioritize(&self, call: Call<'_>) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut case =
-            Case::new(call, self.ids.next(), (self.known.table.as_deref(), self.timeouts.decision));
+        let mut case = Case::new(call, self.ids.next(), (&self.known, self.timeouts.decision));
+        let foreseen = self.foreseen.take(call.pod.uid());
         let mut participants = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.score.as_ref()) {
-                participants.push(participant(&mut case, backend, settings).await?);
+                participants.push(self.participant(&mut case, backend, settings).await?);
             }
         }
         let deadline = call.began + self.timeouts.decision;
-        let answers = join_all(participants.iter().map(|participant| participant.ask(&case, deadline))).await;
+        let asked = participants.iter().map(|participant| participant.ask(&case, &foreseen, deadline));
+        let answers = join_all(asked).await;
         let mut ballots = Vec::with_capacity(answers.len());
         for (participant, answer) in participants.iter().zip(answers) {
             match answer {
@@ -71,38 +92,120 @@ impl Decider {
     }
 }
 
-async fn participant<'d>(
-    case: &mut Case<'_>,
-    backend: &'d Backend,
-    settings: &'d ScoreSettings,
-) -> Result<Participant<'d>, CallError> {
-    let ready = match backend.link() {
-        Err(failure) => Err(failure),
-        Ok(link) => match &link.info.score {
-            Err(failure) => Err(failure.clone()),
-            Ok(plan) => {
-                let told = case.tell(&link.info.pod, &plan.nodes).await?;
-                told.map(|views| (Arc::clone(&link), views))
-            }
-        },
-    };
-    Ok(Participant { backend, settings, ready })
+impl Decider {
+    async fn participant<'d>(
+        &'d self,
+        case: &mut Case<'_>,
+        backend: &'d Backend,
+        settings: &'d ScoreSettings,
+    ) -> Result<Participant<'d>, CallError> {
+        let ready = match backend.link() {
+            Err(failure) => Err(failure),
+            Ok(link) => match &link.info.score {
+                Err(failure) => Err(failure.clone()),
+                Ok(plan) => {
+                    let told = case.tell(&plan.pod, &plan.nodes).await?;
+                    told.map(|views| (Arc::clone(&link), views))
+                }
+            },
+        };
+        Ok(Participant { backend, settings, metrics: &self.metrics, ready })
+    }
 }
 
 impl Participant<'_> {
     /// Its scores; `None` when it knows none of the nodes.
-    async fn ask(&self, case: &Case<'_>, deadline: Instant) -> Result<Option<Ballot>, BackendFailure> {
+    async fn ask(
+        &self,
+        case: &Case<'_>,
+        foreseen: &[Scores],
+        deadline: Instant,
+    ) -> Result<Option<Ballot>, BackendFailure> {
         let (link, views) = self.ready.as_ref().map_err(Clone::clone)?;
         let ScorePlan { range, normalization, .. } = link.info.score.as_ref().map_err(Clone::clone)?;
         let told = case.nodes(*views);
         if told.count() == 0 {
             return Ok(None);
         }
-        let question =
-            Question { call: &case.id, purpose: Purpose::Decide, pod: case.pod(*views), nodes: told.all() };
-        let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
-        let scores = self.backend.score(link, question, within).await?;
+        let asking = Asking { link, case, views: *views, deadline };
+        let scores = self.scores(asking, &told.lines(&Asked::All), foreseen).await?;
         let weight = self.settings.weight.value();
         Ok(Some(Ballot { weight, normalization: *normalization, range: *range, nodes: told.known(), scores }))
+    }
+
+    /// Raw scores: those that are known, and of the other nodes those that it gives now.
+    async fn scores(
+        &self,
+        asking: Asking<'_>,
+        lines: &[&Line],
+        foreseen: &[Scores],
+    ) -> Result<Vec<i32>, BackendFailure> {
+        let memory = &asking.link.memory;
+        let (recalled, check) = self.recalled(asking, lines, foreseen);
+        let missing = recall::missing(&recalled, check);
+        let known = lines.len() - missing.len();
+        self.metrics.remembered(self.name(), "score", known);
+        if missing.len() == lines.len() && !check {
+            let scores = self.put(asking, lines).await?;
+            file(asking, lines, &scores);
+            return Ok(scores);
+        }
+        let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
+        let fresh = if asked.is_empty() { Vec::new() } else { self.put(asking, &asked).await? };
+        if memory.scores.is_some() && !memory.is_trusted() && known > 0 {
+            // The answer is of another revision than what is remembered.
+            return self.put(asking, lines).await;
+        }
+        let fresh: Vec<_> = fresh.into_iter().map(Some).collect();
+        if check && recall::disagree(&recalled, &missing, &fresh) {
+            recall::distrust(memory, (self.name(), "score"), self.metrics);
+        }
+        let fresh: Vec<i32> = fresh.into_iter().flatten().collect();
+        file(asking, &asked, &fresh);
+        let mut scores: Vec<i32> = recalled.into_iter().map(Option::unwrap_or_default).collect();
+        missing.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
+        Ok(scores)
+    }
+
+    /// The scores that are known, and whether they are asked for all the same.
+    fn recalled(
+        &self,
+        asking: Asking<'_>,
+        lines: &[&Line],
+        foreseen: &[Scores],
+    ) -> (Vec<Option<i32>>, bool) {
+        let Asking { link, case, views, .. } = asking;
+        let (memory, pod) = (&link.memory, case.pod(views));
+        if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
+            let recalled = scores.recall(pod, lines.iter().copied());
+            let check = recall::is_check_due(memory, &recalled);
+            return (recalled, check);
+        }
+        let waiting = foreseen.iter().find(|scores| scores.are_of(link, pod));
+        let known = |line: &&Line| waiting.and_then(|scores| scores.get(line));
+        (lines.iter().map(known).collect(), false)
+    }
+
+    async fn put(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<Vec<i32>, BackendFailure> {
+        let Asking { link, case, views, deadline } = asking;
+        let nodes = case.nodes(views).part(lines);
+        let (call, pod) = (&case.id, case.pod(views));
+        let question =
+            Question { call, purpose: Purpose::Decide, pod, nodes: &nodes, scores: Wanted::Unwanted };
+        let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
+        self.backend.score(link, question, within).await
+    }
+
+    fn name(&self) -> &str {
+        self.backend.settings.name.as_str()
+    }
+}
+
+/// Remembers scores, where that is allowed.
+fn file(asking: Asking<'_>, lines: &[&Line], scores: &[i32]) {
+    let memory = &asking.link.memory;
+    if let Some(remembered) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
+        let pod = asking.case.pod(asking.views);
+        remembered.file(pod, lines.iter().copied().zip(scores.iter().copied()));
     }
 }

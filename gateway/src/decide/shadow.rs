@@ -7,7 +7,7 @@ use extender_policy_api::v1alpha1::Purpose;
 
 use super::{Call, Decider, case::Case};
 use crate::{
-    backend::{Backend, info::NodesView, link::Link, question::Nodes, question::Question},
+    backend::{Backend, info::{NodesView, PodView}, link::Link, question::{Nodes, Question, Scores}},
     config::Mode,
     observe::Metrics,
 };
@@ -42,13 +42,13 @@ impl Decider {
             let Some(plan) = link.info.filter.as_ref().ok().filter(|plan| !plan.side_effects) else {
                 continue;
             };
-            let Some(aside) = self.aside(call, backend, (&link, &plan.nodes), settings.timeout).await else {
+            let Some(aside) = self.aside(call, backend, (&link, &plan.nodes, &plan.pod), settings.timeout).await else {
                 continue;
             };
             let left = left.clone();
             tokio::spawn(async move {
                 let answer = aside.backend.filter(&aside.link, aside.question(), aside.within).await;
-                aside.record("filter", answer.map(|refusals| opinion_on_nodes(&refusals, &aside, &left)));
+                aside.record("filter", answer.map(|answer| opinion_on_nodes(&answer.refusals, &aside, &left)));
             });
         }
     }
@@ -63,7 +63,7 @@ impl Decider {
             let Some(plan) = link.info.score.as_ref().ok().filter(|plan| !plan.side_effects) else {
                 continue;
             };
-            let Some(aside) = self.aside(call, backend, (&link, &plan.nodes), settings.timeout).await else {
+            let Some(aside) = self.aside(call, backend, (&link, &plan.nodes, &plan.pod), settings.timeout).await else {
                 continue;
             };
             let best = best.clone();
@@ -83,18 +83,18 @@ impl Decider {
         &self,
         call: Call<'_>,
         backend: &Arc<Backend>,
-        (link, view): (&Arc<Link>, &NodesView),
+        (link, nodes, pod): (&Arc<Link>, &NodesView, &PodView),
         within: Duration,
     ) -> Option<Aside> {
-        let mut case = Case::new(call, self.ids.next(), (self.known.table.as_deref(), Duration::ZERO));
-        let views = case.tell(&link.info.pod, view).await.ok()?.ok()?;
+        let mut case = Case::new(call, self.ids.next(), (&self.known, Duration::ZERO));
+        let views = case.tell(pod, nodes).await.ok()?.ok()?;
         let told = case.nodes(views);
         (told.count() > 0).then(|| Aside {
             backend: Arc::clone(backend),
             link: Arc::clone(link),
             call: case.id.clone(),
             pod: case.pod(views).clone(),
-            nodes: told.all().clone(),
+            nodes: told.all(),
             known: told.known(),
             within,
             metrics: Arc::clone(&self.metrics),
@@ -104,7 +104,8 @@ impl Decider {
 
 impl Aside {
     fn question(&self) -> Question<'_> {
-        Question { call: &self.call, purpose: Purpose::Shadow, pod: &self.pod, nodes: &self.nodes }
+        let (call, pod, nodes) = (&self.call, &self.pod, &self.nodes);
+        Question { call, purpose: Purpose::Shadow, pod, nodes, scores: Scores::Unwanted }
     }
 
     fn node(&self, at: u32) -> usize {

@@ -22,6 +22,8 @@ pub struct Metrics {
     repeated: Counter,
     reloads: Family<ReloadLabels, Counter>,
     shadows: Family<ShadowLabels, Counter>,
+    remembered: Family<VerbLabels, Counter>,
+    disagreements: Family<VerbLabels, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,6 +42,12 @@ struct FailureLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BackendLabels {
     backend: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerbLabels {
+    backend: String,
+    verb: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -107,7 +115,32 @@ impl Metrics {
             "Answers of backends in shadow, by backend, verb and what they think of the decision",
             Family::clone(&shadows),
         );
-        Self { registry, calls, failures, clamped, unknown, panics, held, repeated, reloads, shadows }
+        let remembered = Family::default();
+        registry.register(
+            "remembered_answers",
+            "Nodes about which a backend was not asked, because its answer was known",
+            Family::clone(&remembered),
+        );
+        let disagreements = Family::default();
+        registry.register(
+            "memory_disagreements",
+            "Times that a verb declared pure was found not to be",
+            Family::clone(&disagreements),
+        );
+        Self {
+            registry,
+            calls,
+            failures,
+            clamped,
+            unknown,
+            panics,
+            held,
+            repeated,
+            reloads,
+            shadows,
+            remembered,
+            disagreements,
+        }
     }
 
     /// A call at the door has been answered.
@@ -124,6 +157,19 @@ impl Metrics {
     /// Scores of a backend have been clamped.
     pub fn clamped(&self, backend: &str, scores: u64) {
         self.clamped.get_or_create(&BackendLabels { backend: backend.to_owned() }).inc_by(scores);
+    }
+
+    /// A backend was not asked about so many nodes, because its answers were known.
+    pub fn remembered(&self, backend: &str, verb: &'static str, nodes: usize) {
+        if nodes > 0 {
+            let labels = VerbLabels { backend: backend.to_owned(), verb };
+            self.remembered.get_or_create(&labels).inc_by(nodes as u64);
+        }
+    }
+
+    /// A verb that a backend declares pure is not.
+    pub fn disagreed(&self, backend: &str, verb: &'static str) {
+        self.disagreements.get_or_create(&VerbLabels { backend: backend.to_owned(), verb }).inc();
     }
 
     /// Nodes were rejected because the gateway did not know them.

@@ -39,7 +39,8 @@ impl Assembly {
             NodeSource::Request | NodeSource::NamesOnly => None,
         };
         let pods = (config.pods == PodSource::Watch).then(|| Arc::new(PodTable::new()));
-        let known = Known { source: config.nodes.clone(), table, pods };
+        let offered = Arc::new(NodeTable::of_calls());
+        let known = Known { source: config.nodes.clone(), table, offered, pods };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
             connections: Connections::new(known.clone(), gateway),

@@ -68,10 +68,10 @@ impl Request {
     }
 
     /// The JSON of a node; `None` when only names were sent.
-    pub fn object(&self, node: u32) -> Option<Bytes> {
+    pub fn object(&self, node: u32) -> Option<&[u8]> {
         match &self.offer {
             Offer::Names => None,
-            Offer::Objects(objects) => Some(self.body.slice(objects[self.names.first_entry(node)].clone())),
+            Offer::Objects(objects) => Some(&self.body[objects[self.names.first_entry(node)].clone()]),
         }
     }
 

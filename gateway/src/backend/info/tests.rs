@@ -2,7 +2,7 @@ use super::*;
 use crate::config::Weight;
 
 fn known(source: NodeSource) -> Known {
-    Known { source, table: None, pods: None }
+    Known { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
 }
 
 fn verb(verb: Verb) -> VerbInfo {

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1::{NodeRow, NodeRows, NodeView};
 use proptest::prelude::*;
 use prost::Message;
 
-use super::{Row, RowView, encode_name, encode_object};
+use super::{Row, RowView, encode_object, name_alone};
 use crate::object::{annotations::AnnotationPrefixes, node};
 
 const JSON: &[u8] = br#"{"metadata":{"name":"n1","labels":{"zone":"a"},"annotations":{"a":"1","b":"2"}},
@@ -48,7 +48,7 @@ proptest! {
         let mut body = Vec::new();
         let mut length = 0;
         for name in &names {
-            encode_name(name, &mut body);
+            body.extend_from_slice(&name_alone(name));
             let row = Row { name, facts: Some(&facts), raw: Some(raw.as_bytes()) };
             length += row.encoded_len();
             row.encode(&mut body);

@@ -14,6 +14,7 @@ pub(super) fn write(out: &mut Formatter<'_>, backend: &Backend) -> fmt::Result {
     writeln!(out, "- name: {}\n  url: {}", scalar(&backend.name), backend.url)?;
     written(backend.tls.as_ref(), |tls| write_tls(out, tls))?;
     writeln!(out, "  mode: {}", backend.mode.word())?;
+    writeln!(out, "  pureAnswers: {}", backend.pure_answers.word())?;
     // JSON is YAML's flow style.
     written(backend.args.as_ref(), |args| writeln!(out, "  args: {}", String::from_utf8_lossy(args)))?;
     write_match(out, &backend.interest, &backend.ignored_by_scheduler)?;

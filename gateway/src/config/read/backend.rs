@@ -8,7 +8,7 @@ use super::super::mistake::echo;
 use super::super::yaml::Value;
 use super::super::{
     AddedVictims, Backend, BackendName, BackendTls, BackendUrl, BindFailurePolicy, BindSettings,
-    DurationText, FailurePolicy, FilterSettings, Mode, Normalize, PreemptSettings, Preemption, Scheme,
+    DurationText, FailurePolicy, FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, Scheme,
     ScoreSettings, Timeouts, Weight, args,
 };
 use super::value::{choice, duration, field_or};
@@ -25,7 +25,7 @@ const WEIGHT: &str = "a whole number from 1 to 1000000";
 
 const BACKEND: Fields = Fields {
     right: "a mapping with name, url and filter, score, preempt or bind",
-    known: &["name", "url", "tls", "mode", "args", "match", "filter", "score", "preempt", "bind"],
+    known: &["name", "url", "tls", "mode", "pureAnswers", "args", "match", "filter", "score", "preempt", "bind"],
     unsupported: &[],
 };
 const FILTER: Fields = Fields {
@@ -107,6 +107,7 @@ fn backend(item: Cursor<'_>, (timeouts, folder): (Timeouts, &Path), names: &mut 
     let tls = field_or(&fields, "tls", None, |field| tls::backend(field.clone(), folder).map(Some));
     let tls = tls_as_the_url_says(&fields, url.as_ref(), tls);
     let mode = field_or(&fields, "mode", Mode::Enforce, choice);
+    let pure_answers = field_or(&fields, "pureAnswers", PureAnswers::Remembered, choice);
     let args = field_or(&fields, "args", None, |field| args::json_object(field).map(Some));
     let interest = field_or(&fields, "match", Default::default(), |field| interest::interest(field.clone()));
     let verbs = verbs(&fields, timeouts);
@@ -117,6 +118,7 @@ fn backend(item: Cursor<'_>, (timeouts, folder): (Timeouts, &Path), names: &mut 
         url: url?,
         tls: tls?,
         mode: mode?,
+        pure_answers: pure_answers?,
         args: args?,
         interest,
         ignored_by_scheduler,

@@ -5,17 +5,14 @@ use extender_gateway_core::preempt::Candidate;
 use extender_policy_api::v1alpha1 as api;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{
-    CallError, Decider,
-    case::{ROW_GUESS, patience},
-};
+use super::super::{CallError, Decider, case::patience};
 use super::PreemptCall;
 use crate::{
     backend::{
         info::{NodesView, PodView},
         link::Link,
         question::{Nodes, Rows, pod_message},
-        row,
+        row::{self, RowView},
     },
     cluster::table::{NodeTable, ViewId},
     object,
@@ -48,30 +45,30 @@ impl Decider {
     ) -> Result<Told, CallError> {
         let Ok(plan) = &link.info.preempt else { return Ok(Told::default()) };
         let found = self.rows(call, &plan.nodes, left).await;
-        let mut rows = Rows::with_capacity(left.len(), ROW_GUESS);
+        let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
         let mut told = Told::default();
         for (candidate, row) in left.iter().zip(found) {
             let Some(row) = row else {
                 told.unknown += 1;
                 continue;
             };
-            rows.push(|out| out.extend_from_slice(&row));
+            rows.push(&row);
             told.messages.push(self.message(call, &link.info.pod, candidate)?);
             told.candidates.push(candidate.clone());
         }
-        told.nodes = (!told.candidates.is_empty()).then(|| rows.finish().all);
+        told.nodes = (!told.candidates.is_empty()).then(|| rows.finish());
         Ok(told)
     }
 
     async fn rows(&self, call: PreemptCall<'_>, view: &NodesView, left: &[Candidate]) -> Found {
         let names: Vec<&str> = left.iter().map(|candidate| call.request.name(candidate.node)).collect();
         match (&self.known.table, view.column) {
-            (Some(table), Some(column)) => {
+            (Some(table), Some(column)) if view.rows != RowView::Name => {
                 let until = patience(Instant::now(), call.began, self.timeouts.decision);
                 wait_for(&names, (table, column), until).await
             }
             // A plan without a column wants names alone.
-            _ => names.into_iter().map(by_name).map(Some).collect(),
+            _ => names.into_iter().map(row::name_alone).map(Some).collect(),
         }
     }
 
@@ -105,12 +102,6 @@ impl Decider {
     }
 }
 
-fn by_name(name: &str) -> Bytes {
-    let mut row = Vec::with_capacity(ROW_GUESS);
-    row::encode_name(name, &mut row);
-    row.into()
-}
-
 /// Rows of the table; waits a moment for those that are not there.
 async fn wait_for(names: &[&str], from: (&NodeTable, ViewId), until: Instant) -> Found {
     // Taken first, so that a change between a look and the wait is not missed.
@@ -124,5 +115,5 @@ async fn wait_for(names: &[&str], from: (&NodeTable, ViewId), until: Instant) ->
 
 fn look_up(names: &[&str], (table, column): (&NodeTable, ViewId)) -> Found {
     let read = table.read();
-    names.iter().map(|name| read.entry(name, column).map(Bytes::copy_from_slice)).collect()
+    names.iter().map(|name| read.line(name, column).map(|line| line.row.bytes)).collect()
 }

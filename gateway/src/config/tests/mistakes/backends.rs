@@ -51,7 +51,7 @@ fn backends() {
         (
             "{name: b, url: 'http://b:1', score: {}, weight: 2}",
             &[
-                "backends[1].weight: is not a known field; known are name, url, tls, mode, args, match, filter, score, preempt, bind",
+                "backends[1].weight: is not a known field; known are name, url, tls, mode, pureAnswers, args, match, filter, score, preempt, bind",
             ],
         ),
     ];

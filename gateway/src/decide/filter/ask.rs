@@ -1,0 +1,136 @@
+//! Asks one backend in a filter call: about the nodes of which it does not say what it said before.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use extender_gateway_core::{
+    BackendFailure,
+    filter::{Asked, Refusal},
+};
+use extender_policy_api::v1alpha1::Purpose;
+use tokio::time::Instant;
+
+use super::{
+    super::{case::Case, case::Views, foreseen::Scores, recall},
+    Participant,
+};
+use crate::{
+    backend::{answer::FilterAnswer, info::FilterPlan, link::Link, memory::Verdicts, question::Question},
+    cluster::table::Line,
+};
+
+/// What a backend says, remembered or asked.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// Positions are those in the question of the fold.
+    pub(super) refusals: Vec<Refusal>,
+    /// Scores that came with the answer and are not remembered.
+    pub(super) scores: Option<Scores>,
+}
+
+/// A backend and what it is told.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    link: &'a Arc<Link>,
+    plan: &'a FilterPlan,
+    case: &'a Case<'a>,
+    views: Views,
+    deadline: Instant,
+}
+
+impl Participant<'_> {
+    pub(super) async fn ask(
+        &self,
+        case: &Case<'_>,
+        nodes: &Asked,
+        deadline: Instant,
+    ) -> Result<Said, BackendFailure> {
+        let (link, views) = self.ready.as_ref().map_err(Clone::clone)?;
+        let plan = link.info.filter.as_ref().map_err(Clone::clone)?;
+        let asking = Asking { link, plan, case, views: *views, deadline };
+        let lines = case.nodes(*views).lines(nodes);
+        match link.memory.verdicts.as_ref().filter(|_| link.memory.is_trusted()) {
+            Some(verdicts) => self.remember(asking, verdicts, &lines).await,
+            None => self.ask_about_all(asking, &lines).await,
+        }
+    }
+
+    async fn ask_about_all(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<Said, BackendFailure> {
+        let FilterAnswer { refusals, scores } = self.put(asking, lines).await?;
+        let scored = |scores: Vec<i32>| {
+            let scores = lines.iter().copied().cloned().zip(scores);
+            Scores::new(asking.link, asking.pod(), scores)
+        };
+        Ok(Said { refusals, scores: scores.map(scored) })
+    }
+
+    /// Asks about the nodes of which nothing is remembered, and remembers the answers.
+    async fn remember(
+        &self,
+        asking: Asking<'_>,
+        verdicts: &Verdicts,
+        lines: &[&Line],
+    ) -> Result<Said, BackendFailure> {
+        let (memory, pod) = (&asking.link.memory, asking.pod());
+        let mut recalled = verdicts.recall(pod, lines.iter().copied());
+        let check = recall::is_check_due(memory, &recalled);
+        let missing = recall::missing(&recalled, check);
+        self.metrics.remembered(self.name(), "filter", lines.len() - missing.len());
+        if missing.is_empty() {
+            return Ok(Said { refusals: verdicts.refusals(&recalled), scores: None });
+        }
+        let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
+        let answer = self.put(asking, &asked).await?;
+        if !memory.is_trusted() {
+            // The answer is of another revision than what is remembered.
+            return if missing.len() == lines.len() {
+                Ok(Said { refusals: answer.refusals, scores: None })
+            } else {
+                self.ask_about_all(asking, lines).await
+            };
+        }
+        let fresh = verdicts.read(&answer.refusals, asked.len());
+        if check && recall::disagree(&recalled, &missing, &fresh) {
+            recall::distrust(memory, (self.name(), "filter"), self.metrics);
+        } else {
+            verdicts.file(pod, asked.iter().copied().zip(fresh));
+            file_scores(asking, pod, &asked, answer.scores);
+        }
+        missing.iter().for_each(|at| recalled[*at as usize] = None);
+        let mut refusals = verdicts.refusals(&recalled);
+        refusals.extend(answer.refusals.into_iter().map(|refusal| placed(refusal, &missing)));
+        Ok(Said { refusals, scores: None })
+    }
+
+    async fn put(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<FilterAnswer, BackendFailure> {
+        let Asking { link, plan, case, views, deadline } = asking;
+        let nodes = case.nodes(views).part(lines);
+        let (call, pod) = (&case.id, case.pod(views));
+        let question =
+            Question { call, purpose: Purpose::Decide, pod, nodes: &nodes, scores: plan.scores };
+        let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
+        self.backend.filter(link, question, within).await
+    }
+
+    fn name(&self) -> &str {
+        self.backend.settings.name.as_str()
+    }
+}
+
+impl<'a> Asking<'a> {
+    fn pod(&self) -> &'a Bytes {
+        self.case.pod(self.views)
+    }
+}
+
+fn file_scores(asking: Asking<'_>, pod: &Bytes, lines: &[&Line], scores: Option<Vec<i32>>) {
+    if let (Some(remembered), Some(scores)) = (&asking.link.memory.scores, scores) {
+        remembered.file(pod, lines.iter().copied().zip(scores));
+    }
+}
+
+/// The refusal with its positions among all nodes in question, of which those at `missing` were asked about.
+fn placed(mut refusal: Refusal, missing: &[u32]) -> Refusal {
+    refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
+    refusal
+}

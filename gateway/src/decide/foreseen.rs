@@ -1,0 +1,89 @@
+//! Scores that came with the answers to filter calls, until the prioritize call that usually follows.
+//!
+//! They are of verbs that are not pure, so they are good for one prioritize call, soon, about the same pod, and
+//! for rows as they were.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt};
+use tokio::time::Instant;
+
+use crate::{
+    backend::{link::Link, memory::Sheet},
+    cluster::table::Line,
+};
+
+/// How long scores wait: kube-scheduler prioritizes at once, if at all.
+const FRESH: Duration = Duration::from_secs(1);
+/// How many pods may wait. With more, all that are not fresh go; with none of these, everything does.
+const MOST_PODS: usize = 256;
+
+/// Scores that wait, by the pod's UID.
+#[derive(Debug)]
+pub(super) struct Foreseen {
+    pods: Mutex<HashMap<String, (Instant, Vec<Scores>)>>,
+}
+
+/// The scores of one backend.
+#[derive(Debug)]
+pub(super) struct Scores {
+    link: Arc<Link>,
+    pod: Bytes,
+    sheet: Sheet<i32>,
+}
+
+impl Scores {
+    /// The scores that a backend gave to these nodes, told this about the pod.
+    pub(super) fn new(link: &Arc<Link>, pod: &Bytes, scores: impl Iterator<Item = (Line, i32)>) -> Self {
+        let mut sheet = Sheet::new();
+        scores.for_each(|(line, score)| sheet.put(&line, score));
+        Self { link: Arc::clone(link), pod: pod.clone(), sheet }
+    }
+
+    /// The score for a node that is as it was.
+    pub(super) fn get(&self, line: &Line) -> Option<i32> {
+        self.sheet.get(line)
+    }
+
+    /// Whether they are an answer of this backend, under this handshake, to what it would be told now.
+    pub(super) fn are_of(&self, link: &Arc<Link>, pod: &Bytes) -> bool {
+        Arc::ptr_eq(&self.link, link) && self.pod == *pod
+    }
+}
+
+impl Foreseen {
+    pub(super) fn new() -> Self {
+        Self { pods: Mutex::new(HashMap::new()) }
+    }
+
+    /// Keeps scores for the pod's next prioritize call, in place of those that waited for it.
+    pub(super) fn put(&self, uid: &str, scores: Vec<Scores>) {
+        if uid.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        if scores.is_empty() {
+            pods.remove(uid);
+            return;
+        }
+        if pods.len() >= MOST_PODS {
+            pods.retain(|_, (since, _)| now.duration_since(*since) < FRESH);
+        }
+        if pods.len() >= MOST_PODS {
+            pods.clear();
+        }
+        pods.insert(uid.to_owned(), (now, scores));
+    }
+
+    /// The scores that wait for this pod; they wait no longer.
+    pub(super) fn take(&self, uid: &str) -> Vec<Scores> {
+        let waiting = self.pods.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        let fresh = waiting.filter(|(since, _)| since.elapsed() < FRESH);
+        fresh.map_or_else(Vec::new, |(_, scores)| scores)
+    }
+}
