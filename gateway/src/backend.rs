@@ -10,12 +10,15 @@ pub mod bind;
 mod connect;
 pub mod connections;
 pub mod grpc;
+pub mod held;
 pub mod info;
 pub mod link;
 pub mod memory;
 pub mod preempt;
 pub mod question;
 pub mod row;
+pub mod sync;
+pub mod tables;
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +26,7 @@ use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
 use http::Uri;
 
-use answer::{Answered, FilterAnswer};
+use answer::{Answered, FilterAnswer, Reply};
 use bind::{BindQuestion, Bound};
 use grpc::Limits;
 use link::Link;
@@ -60,9 +63,9 @@ impl Backend {
         link: &Link,
         question: Question<'_>,
         within: Duration,
-    ) -> Result<FilterAnswer, BackendFailure> {
+    ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         let answer = self.ask(link, &link.paths.filter, question, within).await?;
-        Ok(self.current(link, answer::filter(answer, question.nodes.count)?))
+        Ok(self.replied(link, answer::filter(answer, question.nodes.count)?))
     }
 
     /// Asks how good these nodes are: raw scores, one a node.
@@ -71,9 +74,9 @@ impl Backend {
         link: &Link,
         question: Question<'_>,
         within: Duration,
-    ) -> Result<Vec<i32>, BackendFailure> {
+    ) -> Result<Reply<Vec<i32>>, BackendFailure> {
         let answer = self.ask(link, &link.paths.score, question, within).await?;
-        Ok(self.current(link, answer::score(answer, question.nodes.count)?))
+        Ok(self.replied(link, answer::score(answer, question.nodes.count)?))
     }
 
     /// Asks which of these candidates and victims stay. Positions are not checked yet.
@@ -101,6 +104,13 @@ impl Backend {
         let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: bind::LARGEST_ANSWER };
         bind::answer(self.exchange(link, &link.paths.bind, pieces, limits).await?)
+    }
+
+    fn replied<T>(&self, link: &Link, reply: Reply<Answered<T>>) -> Reply<T> {
+        match reply {
+            Reply::Answered(answered) => Reply::Answered(self.current(link, answered)),
+            Reply::Missed => Reply::Missed,
+        }
     }
 
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake

@@ -5,6 +5,7 @@
 //! spawned, so that a caller who hangs up takes all questions with it), and stops as soon as the decision is
 //! certain.
 
+mod asking;
 mod attempts;
 mod bind;
 mod case;
@@ -28,7 +29,6 @@ use std::{
 
 use tokio::time::Instant;
 
-use self::{failures::Failures, foreseen::Foreseen};
 pub use self::{
     attempts::Attempts,
     bind::{BindError, Binders},
@@ -36,6 +36,7 @@ pub use self::{
     filter::Filtered,
     preempt::PreemptCall,
 };
+use self::{failures::Failures, foreseen::Foreseen};
 use crate::{
     backend::{Backend, info::Known},
     config::{self, Mode, Reasons, Timeouts},

@@ -5,6 +5,30 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 use prost::Message;
 
+/// What became of a question about nodes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply<T> {
+    /// It was answered.
+    Answered(T),
+    /// The backend does not know nodes in the form in which they came.
+    Missed,
+}
+
+impl<T> Reply<T> {
+    /// The answer to a question with nodes inline.
+    ///
+    /// # Errors
+    /// The backend did not know that form, which every backend must.
+    pub fn inline(self) -> Result<T, BackendFailure> {
+        match self {
+            Self::Answered(value) => Ok(value),
+            Self::Missed => {
+                Err(malformed("the backend does not know nodes inline, which every backend must".to_owned()))
+            }
+        }
+    }
+}
+
 /// What a filter answer says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FilterAnswer {
@@ -28,9 +52,9 @@ pub struct Answered<T> {
 /// # Errors
 /// [`FailureKind::Malformed`] with what is wrong: not protobuf, no result, another count, a position that
 /// was not asked about or that is refused twice.
-pub fn filter(message: Bytes, count: u32) -> Result<Answered<FilterAnswer>, BackendFailure> {
+pub fn filter(message: Bytes, count: u32) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
     let FilterResponse { result, rejections, scores } = decoded(message)?;
-    let revision = evaluated(result, count)?;
+    let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     let mut refused = vec![false; if rejections.is_empty() { 0 } else { count as usize }];
     for at in rejections.iter().flat_map(|rejection| &rejection.positions) {
         match refused.get_mut(*at as usize) {
@@ -45,18 +69,18 @@ pub fn filter(message: Bytes, count: u32) -> Result<Answered<FilterAnswer>, Back
     }
     let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
     let refusals = rejections.into_iter().map(refusal).collect();
-    Ok(Answered { value: FilterAnswer { refusals, scores }, revision })
+    Ok(Reply::Answered(Answered { value: FilterAnswer { refusals, scores }, revision }))
 }
 
 /// Reads the answer to Score about `count` nodes.
 ///
 /// # Errors
 /// As for [`filter()`], or not exactly `count` scores.
-pub fn score(message: Bytes, count: u32) -> Result<Answered<Vec<i32>>, BackendFailure> {
+pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, BackendFailure> {
     let ScoreResponse { result, scores } = decoded(message)?;
-    let revision = evaluated(result, count)?;
+    let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     let value = scores.ok_or_else(|| malformed("the answer has no scores".to_owned()))?.values;
-    Ok(Answered { value: counted(value, count)?, revision })
+    Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
 }
 
 fn counted(scores: Vec<i32>, count: u32) -> Result<Vec<i32>, BackendFailure> {
@@ -71,16 +95,16 @@ pub(super) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, Backend
 }
 
 /// Checks that the nodes were really looked at; returns the revision.
-pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<String, BackendFailure> {
+pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
     let api::Result { evaluated, miss, revision } =
         result.ok_or_else(|| malformed("the answer has no result".to_owned()))?;
     if miss != api::Miss::Unspecified as i32 {
-        return Err(malformed("the backend does not know nodes inline, which every backend must".to_owned()));
+        return Ok(Reply::Missed);
     }
     if evaluated != count {
         return Err(malformed(format!("{evaluated} nodes were evaluated, {count} were asked about")));
     }
-    Ok(revision)
+    Ok(Reply::Answered(revision))
 }
 
 fn refusal(rejection: api::Rejection) -> Refusal {
@@ -126,12 +150,17 @@ mod tests {
                 "the backend does not know nodes inline, which every backend must",
             ),
         ] {
-            let failure = filter(answer.encode_to_vec().into(), 3).unwrap_err();
+            let read = filter(answer.encode_to_vec().into(), 3).and_then(Reply::inline);
+            let failure = read.unwrap_err();
             assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
         }
-        let kept =
-            filter(answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(), 3).unwrap();
-        assert_eq!((kept.value.refusals[0].positions.as_slice(), kept.revision.as_str()), (&[0, 2][..], "r1"));
+        let kept = filter(answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(), 3)
+            .and_then(Reply::inline)
+            .unwrap();
+        assert_eq!(
+            (kept.value.refusals[0].positions.as_slice(), kept.revision.as_str()),
+            (&[0, 2][..], "r1")
+        );
     }
 
     #[test]
@@ -144,11 +173,14 @@ mod tests {
             (answer(Some(result(2)), &[1, 2, 3]), "3 scores for 2 nodes"),
             (answer(None, &[1, 2]), "the answer has no result"),
         ] {
-            let failure = score(answer.encode_to_vec().into(), 2).unwrap_err();
+            let failure = score(answer.encode_to_vec().into(), 2).and_then(Reply::inline).unwrap_err();
             assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
         }
         assert_eq!(
-            score(answer(Some(result(2)), &[-1, 7]).encode_to_vec().into(), 2).unwrap().value,
+            score(answer(Some(result(2)), &[-1, 7]).encode_to_vec().into(), 2)
+                .and_then(Reply::inline)
+                .unwrap()
+                .value,
             [-1, 7]
         );
     }

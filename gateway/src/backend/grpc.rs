@@ -5,6 +5,8 @@
 //! queue in front of the connection is what a call cannot afford. Mirrors the gRPC protocol over HTTP/2
 //! (`grpc/grpc` doc/PROTOCOL-HTTP2.md) for calls with one message each way and no compression.
 
+mod duplex;
+
 use std::{fmt::Write, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -12,6 +14,8 @@ use extender_gateway_core::{BackendFailure, FailureKind, reason};
 use h2::{RecvStream, client::SendRequest};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use tonic::{Code, Status};
+
+pub use self::duplex::Duplex;
 
 /// Bytes before each message: whether it is compressed, and its length.
 pub const PREFIX: usize = 5;
@@ -76,7 +80,7 @@ async fn exchange(
 ) -> Result<Bytes, BackendFailure> {
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
     let (response, mut stream) =
-        connection.send_request(request(path, limits.within), false).map_err(|error| broken(&error))?;
+        connection.send_request(timed(path, limits.within), false).map_err(|error| broken(&error))?;
     let mut pieces = pieces.into_iter().peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
@@ -89,14 +93,19 @@ async fn exchange(
     answer(response, limits.answer).await
 }
 
-fn request(path: &Uri, within: Duration) -> Request<()> {
+fn timed(path: &Uri, within: Duration) -> Request<()> {
+    let mut request = request(path);
+    request.headers_mut().insert("grpc-timeout", timeout(within));
+    request
+}
+
+fn request(path: &Uri) -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = http::Method::POST;
     *request.uri_mut() = path.clone();
     let headers = request.headers_mut();
     headers.insert(header::TE, HeaderValue::from_static("trailers"));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert("grpc-timeout", timeout(within));
     headers.insert(
         header::USER_AGENT,
         HeaderValue::from_static(concat!("extender-gateway/", env!("CARGO_PKG_VERSION"))),
@@ -118,7 +127,16 @@ fn timeout(within: Duration) -> HeaderValue {
 }
 
 async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, BackendFailure> {
-    let (head, mut body) = response.into_parts();
+    let mut body = begun(response)?;
+    let framed = read(&mut body, most).await?;
+    let trailers = body.trailers().await.map_err(|error| broken(&error))?;
+    ok(&trailers.ok_or_else(|| reset("the answer ended without a gRPC status"))?)?;
+    message(framed)
+}
+
+/// The body of a response whose head promises messages.
+fn begun(response: Response<RecvStream>) -> Result<RecvStream, BackendFailure> {
+    let (head, body) = response.into_parts();
     if head.status != StatusCode::OK {
         return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())));
     }
@@ -130,10 +148,7 @@ async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, Ba
     if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
         return Err(not_grpc("another content type"));
     }
-    let framed = read(&mut body, most).await?;
-    let trailers = body.trailers().await.map_err(|error| broken(&error))?;
-    ok(&trailers.ok_or_else(|| reset("the answer ended without a gRPC status"))?)?;
-    message(framed)
+    Ok(body)
 }
 
 async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, BackendFailure> {

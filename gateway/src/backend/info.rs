@@ -9,7 +9,7 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::{memory::Remembered, question::Scores, row::RowView};
+use super::{memory::Remembered, question::Scores, row::RowView, sync};
 use crate::{
     cluster::{
         pods::PodTable,
@@ -46,6 +46,8 @@ pub struct Info {
     pub preempt: Result<PreemptPlan, BackendFailure>,
     /// Whether it binds.
     pub bind: Result<(), BackendFailure>,
+    /// Whether it keeps tables of nodes.
+    pub keeps_tables: bool,
 }
 
 /// What a backend wants to know about pods. Equal views share their encoding.
@@ -157,6 +159,7 @@ impl Info {
             preempt,
             bind,
             pod: reader.pod(),
+            keeps_tables: response.services.iter().any(|service| service == sync::SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
                 most => most.unwrap_or(usize::MAX),
@@ -165,6 +168,13 @@ impl Info {
             version: response.version,
             revision: response.revision,
         }
+    }
+
+    /// The views with facts in which filter and score are told about nodes.
+    pub fn views(&self) -> impl Iterator<Item = &NodesView> {
+        let filter = self.filter.as_ref().ok().map(|plan| &plan.nodes);
+        let score = self.score.as_ref().ok().map(|plan| &plan.nodes);
+        filter.into_iter().chain(score).filter(|view| view.rows != RowView::Name)
     }
 
     /// The columns of the table that its verbs are told from.
@@ -202,11 +212,7 @@ struct Reader<'r> {
 impl Reader<'_> {
     /// What is told about pods to verbs that are not pure.
     fn pod(&self) -> PodView {
-        PodView {
-            annotations: prefixes(self.response),
-            raw: self.response.pod_raw,
-            identity: Identity::Told,
-        }
+        PodView { annotations: prefixes(self.response), raw: self.response.pod_raw, identity: Identity::Told }
     }
 
     /// `score` is the plan of the scores that are wanted, if any are.

@@ -26,6 +26,8 @@ use super::{
     info::{API_VERSION, Info, Known},
     memory::{Memory, Remembered},
     question::Head,
+    sync,
+    tables::{Streams, Tables},
 };
 use crate::config::{self, PureAnswers};
 
@@ -52,6 +54,8 @@ pub struct Link {
     pub info: Info,
     /// What it answered under this handshake.
     pub memory: Memory,
+    /// The nodes that it holds.
+    pub tables: Tables,
     /// Begins each request.
     pub head: Arc<Head>,
     /// Where the verbs are.
@@ -71,24 +75,28 @@ pub struct Paths {
     pub preempt: Uri,
     /// Of Bind.
     pub bind: Uri,
+    /// Of SyncNodes.
+    pub sync: Uri,
 }
 
 impl Paths {
     fn new(url: &config::BackendUrl) -> Self {
-        let path = |verb: &str| {
+        let path = |service: &str, method: &str| {
             Uri::builder()
                 .scheme(url.scheme().as_str())
                 .authority(url.authority())
-                .path_and_query(format!("/{API_VERSION}.PolicyService/{verb}"))
+                .path_and_query(format!("/{service}/{method}"))
                 .build()
                 .expect("the authority was checked with the configuration")
         };
+        let verb = |verb: &str| path(&format!("{API_VERSION}.PolicyService"), verb);
         Self {
-            info: path("GetInfo"),
-            filter: path("Filter"),
-            score: path("Score"),
-            preempt: path("Preempt"),
-            bind: path("Bind"),
+            info: verb("GetInfo"),
+            filter: verb("Filter"),
+            score: verb("Score"),
+            preempt: verb("Preempt"),
+            bind: verb("Bind"),
+            sync: path(sync::SERVICE, "SyncNodes"),
         }
     }
 }
@@ -274,6 +282,7 @@ impl Session<'_> {
         let head = Arc::new(Head::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
         let mut missed = 0;
         let mut latest = None;
+        let mut streams = Streams::new(&self.task.known, settings.name.as_str());
         loop {
             match self.shake_hands(&connection, &paths).await {
                 Err(failure) => {
@@ -290,8 +299,9 @@ impl Session<'_> {
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
                         let memory = Memory::new(self.remembered(&info));
-                        self.publisher
-                            .up(self.task, Link { connection: connection.clone(), info, memory, head, paths });
+                        let tables = streams.keep(&info, &connection, &paths);
+                        let connection = connection.clone();
+                        self.publisher.up(self.task, Link { connection, info, memory, tables, head, paths });
                         latest = Some(response);
                     }
                     self.greeted = true;

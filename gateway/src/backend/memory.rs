@@ -199,7 +199,8 @@ impl Verdicts {
     /// The refusals that these verdicts are. Positions are places in `verdicts`.
     pub fn refusals(&self, verdicts: &[Option<u32>]) -> Vec<Refusal> {
         let mut refusals: Vec<(u32, Refusal)> = Vec::new();
-        let refused = (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, verdict.filter(|v| *v > 0)?)));
+        let refused =
+            (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, verdict.filter(|v| *v > 0)?)));
         for (at, verdict) in refused {
             match refusals.iter_mut().find(|(known, _)| *known == verdict) {
                 Some((_, refusal)) => refusal.positions.push(at),

@@ -9,7 +9,7 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::{Pod, Purpose};
 use prost::{
     Message,
-    encoding::{WireType, encode_key, encode_varint, encoded_len_varint},
+    encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed64},
 };
 
 use super::{
@@ -33,6 +33,12 @@ const ARGS: u32 = 5;
 /// Fields of `Nodes`.
 const COUNT: u32 = 1;
 const ROWS: u32 = 2;
+const REFERENCE: u32 = 3;
+/// Fields of `NodeRef`.
+const REF_TABLE: u32 = 1;
+const REF_AT_LEAST: u32 = 2;
+const REF_IDS: u32 = 3;
+const REF_ROWS: u32 = 4;
 
 /// What is asked of a backend, in its views.
 #[derive(Debug, Clone, Copy)]
@@ -198,6 +204,53 @@ impl Rows {
     }
 }
 
+/// Nodes named by the ids of a table that the backend holds; of some the rows, which it may not hold.
+#[derive(Debug)]
+pub struct References {
+    ids: Vec<u8>,
+    rows: Vec<u8>,
+    count: u32,
+}
+
+impl References {
+    /// No nodes yet, and room for so many.
+    pub fn with_capacity(nodes: usize) -> Self {
+        Self { ids: Vec::with_capacity(nodes * 2), rows: Vec::new(), count: 0 }
+    }
+
+    /// Appends a node that the backend holds.
+    pub fn id(&mut self, id: u32) {
+        encode_varint(u64::from(id), &mut self.ids);
+        self.count += 1;
+    }
+
+    /// Appends a node by its row, as [`super::row`] writes it.
+    pub fn row(&mut self, row: &[u8]) {
+        self.ids.push(0);
+        // The same message under another key: `NodeRef.rows` instead of `NodeRows.rows`.
+        self.rows.push(u8::try_from(REF_ROWS << 3 | 2).expect("a key below 16 is one byte"));
+        self.rows.extend_from_slice(&row[1..]);
+        self.count += 1;
+    }
+
+    /// All of them, of this table at this version or a later one.
+    pub fn finish(self, table: u64, at_least: u64) -> Nodes {
+        let Self { ids, rows, count } = self;
+        let version = 1 + encoded_len_varint(at_least);
+        let reference = 1 + size_of::<u64>() + version + field_len(ids.len()) + rows.len();
+        let count_len = 1 + encoded_len_varint(u64::from(count));
+        let mut field = Vec::with_capacity(HEADROOM + reference);
+        put_head(NODES, count_len + field_len(reference), &mut field);
+        put_number(COUNT, u64::from(count), &mut field);
+        put_head(REFERENCE, reference, &mut field);
+        fixed64::encode(REF_TABLE, &table, &mut field);
+        put_number(REF_AT_LEAST, at_least, &mut field);
+        put_bytes(REF_IDS, &ids, &mut field);
+        field.extend_from_slice(&rows);
+        Nodes { field: field.into(), count }
+    }
+}
+
 fn put_head(field: u32, len: usize, out: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, out);
     encode_varint(len as u64, out);
@@ -250,7 +303,13 @@ mod tests {
             let last = rows(&all[count - 1..]);
             for (nodes, expected) in [(&whole, &all[..]), (&last, &all[count - 1..])] {
                 let head = Head::new("gateway-0", "racks", Some(&Bytes::from_static(b"{}")));
-                let question = Question { call: "c-1", purpose: Purpose::Decide, pod: &pod, nodes, scores: Scores::Unwanted };
+                let question = Question {
+                    call: "c-1",
+                    purpose: Purpose::Decide,
+                    pod: &pod,
+                    nodes,
+                    scores: Scores::Unwanted,
+                };
                 let framed = head.pieces(question, usize::MAX).unwrap().concat();
                 assert_eq!(framed[1..5], u32::try_from(framed.len() - 5).unwrap().to_be_bytes());
                 let filter = FilterRequest::decode(&framed[5..]).unwrap();
@@ -271,10 +330,33 @@ mod tests {
     }
 
     #[test]
+    fn references_are_ids_and_the_rows_that_are_newer() {
+        for (table, at_least) in [(u64::MAX, 1), (0, 300), (7, 0)] {
+            let mut references = References::with_capacity(3);
+            references.id(300);
+            references.row(&row::name_alone("new"));
+            references.id(1);
+            let nodes = references.finish(table, at_least);
+            let request = ScoreRequest::decode(nodes.field).unwrap();
+            let nodes = request.nodes.unwrap();
+            let Some(Form::Table(reference)) = nodes.form else { panic!("no reference") };
+            assert_eq!((nodes.count, reference.table, reference.at_least), (3, table, at_least));
+            assert_eq!(reference.ids, [300, 0, 1]);
+            let names: Vec<_> = reference.rows.into_iter().map(|row| row.name).collect();
+            assert_eq!(names, ["new"]);
+        }
+    }
+
+    #[test]
     fn a_request_that_the_backend_would_refuse_is_not_sent() {
         let nodes = rows(&["a".into()]);
-        let question =
-            Question { call: "c", purpose: Purpose::Decide, pod: &Bytes::new(), nodes: &nodes, scores: Scores::Unwanted };
+        let question = Question {
+            call: "c",
+            purpose: Purpose::Decide,
+            pod: &Bytes::new(),
+            nodes: &nodes,
+            scores: Scores::Unwanted,
+        };
         let failure = Head::new("g", "b", None).pieces(question, 10).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Oversize);
         assert_eq!(failure.detail, "the request has 24 bytes, the backend accepts 10");

@@ -5,7 +5,7 @@
 //! and then copied into every request that needs it.
 
 use bytes::{BufMut, Bytes};
-use extender_policy_api::v1alpha1::{NodeFacts, NodeView};
+use extender_policy_api::v1alpha1::{NodeFacts, NodeView, TableView};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
 
 use crate::object::{annotations::AnnotationPrefixes, node::ObjectNode};
@@ -38,6 +38,18 @@ impl RowView {
             NodeView::Facts => Some(Self::Facts(annotations)),
             NodeView::FactsAndRaw => Some(Self::FactsAndRaw(annotations)),
         }
+    }
+
+    /// What the rows of a backend's table hold.
+    pub fn described(&self) -> TableView {
+        let (view, annotations) = match self {
+            Self::Name => (NodeView::Name, None),
+            Self::Facts(annotations) => (NodeView::Facts, Some(annotations)),
+            Self::FactsAndRaw(annotations) => (NodeView::FactsAndRaw, Some(annotations)),
+        };
+        let annotation_prefixes =
+            annotations.map_or_else(Vec::new, |wanted| wanted.iter().map(str::to_owned).collect());
+        TableView { node_view: view.into(), annotation_prefixes, usage: false }
     }
 
     /// Whether rows hold the object's JSON.

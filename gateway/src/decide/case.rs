@@ -12,6 +12,7 @@ use crate::{
         info::{Known, NodesView, PodView},
         question::{Nodes, Rows, pod_field},
         row::{self, RowView},
+        tables::Source,
     },
     cluster::table::{Line, NodeTable, ViewId},
     wire::Offer,
@@ -44,6 +45,8 @@ pub(super) struct Case<'c> {
 pub(super) struct Told {
     /// Those that could be told, in the order of the call.
     lines: Vec<Line>,
+    /// Where they are from; `None` where nothing is.
+    from: Option<Source>,
     /// Which these are, ascending; `None` for all.
     known: Option<Vec<u32>>,
     /// The others, ascending.
@@ -81,6 +84,15 @@ impl Told {
     /// The question's part of these lines.
     pub(super) fn part(&self, lines: &[&Line]) -> Nodes {
         if lines.len() == self.lines.len() { self.all() } else { encoded(lines.iter().copied()) }
+    }
+
+    fn from(self, source: Source) -> Self {
+        Self { from: Some(source), ..self }
+    }
+
+    /// Where its nodes are from; `None` where nothing is.
+    pub(super) fn source(&self) -> Option<Source> {
+        self.from
     }
 
     /// How many could be told.
@@ -144,6 +156,17 @@ impl<'c> Case<'c> {
         Ok(Ok(Views { pod: self.tell_pod(pod), nodes }))
     }
 
+    /// Which of these lines are still their nodes' in that view.
+    pub(super) fn are_current(&self, lines: &[&Line], view: &NodesView, source: Source) -> Vec<bool> {
+        let (table, column) = match source {
+            Source::Cluster => (self.known.table.as_ref(), view.column),
+            Source::Calls => (Some(&self.known.offered), Some(view.offered)),
+        };
+        let Some((table, column)) = table.zip(column) else { return vec![false; lines.len()] };
+        let read = table.read();
+        lines.iter().map(|line| read.is_current(line, column)).collect()
+    }
+
     fn tell_pod(&mut self, view: &PodView) -> usize {
         if let Some(place) = self.pods.iter().position(|(known, _)| known == view) {
             return place;
@@ -157,13 +180,16 @@ impl<'c> Case<'c> {
         let names_alone = view.rows == RowView::Name;
         match (&self.call.request.offer, &self.known.table, view.column) {
             (Offer::Names, Some(table), Some(column)) if names_alone => {
-                Ok(Ok(self.with_strangers(self.look_up(table, column))))
+                Ok(Ok(self.with_strangers(self.look_up(table, column)).from(Source::Cluster)))
             }
-            (Offer::Names, Some(table), Some(column)) => Ok(Ok(self.wait_for(table, column).await)),
+            (Offer::Names, Some(table), Some(column)) => {
+                Ok(Ok(self.wait_for(table, column).await.from(Source::Cluster)))
+            }
             (Offer::Names, _, _) if !names_alone => Ok(Err(no_facts())),
             _ => {
                 self.take_offer()?;
-                Ok(Ok(self.with_strangers(self.look_up(&self.known.offered, view.offered))))
+                let told = self.look_up(&self.known.offered, view.offered);
+                Ok(Ok(self.with_strangers(told).from(Source::Calls)))
             }
         }
     }

@@ -38,9 +38,13 @@ pub(super) struct Scores {
 
 impl Scores {
     /// The scores that a backend gave to these nodes, told this about the pod.
-    pub(super) fn new(link: &Arc<Link>, pod: &Bytes, scores: impl Iterator<Item = (Line, i32)>) -> Self {
+    pub(super) fn new<'l>(
+        link: &Arc<Link>,
+        pod: &Bytes,
+        scores: impl Iterator<Item = (&'l Line, i32)>,
+    ) -> Self {
         let mut sheet = Sheet::new();
-        scores.for_each(|(line, score)| sheet.put(&line, score));
+        scores.for_each(|(line, score)| sheet.put(line, score));
         Self { link: Arc::clone(link), pod: pod.clone(), sheet }
     }
 

@@ -7,33 +7,19 @@ use extender_gateway_core::{
     filter::Asked,
     score::{self, Ballot},
 };
-use extender_policy_api::v1alpha1::Purpose;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
-    Call, CallError, Decider, case::Case, case::Views, failures::Consequence, foreseen::Scores, recall,
+    Call, CallError, Decider, asking::Asking, case::Case, case::Views, failures::Consequence,
+    foreseen::Scores, recall,
 };
 use crate::{
-    backend::{
-        Backend,
-        info::ScorePlan,
-        link::Link,
-        question::{Question, Scores as Wanted},
-    },
+    backend::{Backend, answer::Reply, info::ScorePlan, link::Link, question::Scores as Wanted},
     cluster::table::Line,
     config::ScoreSettings,
     observe::Metrics,
 };
-
-/// A backend and what it is told.
-#[derive(Clone, Copy)]
-struct Asking<'a> {
-    link: &'a Arc<Link>,
-    case: &'a Case<'a>,
-    views: Views,
-    deadline: Instant,
-}
 
 /// One backend of a call.
 struct Participant<'d> {
@@ -122,12 +108,14 @@ impl Participant<'_> {
         deadline: Instant,
     ) -> Result<Option<Ballot>, BackendFailure> {
         let (link, views) = self.ready.as_ref().map_err(Clone::clone)?;
-        let ScorePlan { range, normalization, .. } = link.info.score.as_ref().map_err(Clone::clone)?;
+        let ScorePlan { range, normalization, nodes: view, .. } =
+            link.info.score.as_ref().map_err(Clone::clone)?;
         let told = case.nodes(*views);
         if told.count() == 0 {
             return Ok(None);
         }
-        let asking = Asking { link, case, views: *views, deadline };
+        let timeout = self.settings.timeout;
+        let asking = Asking { link, view, case, views: *views, timeout, deadline };
         let scores = self.scores(asking, &told.lines(&Asked::All), foreseen).await?;
         let weight = self.settings.weight.value();
         Ok(Some(Ballot { weight, normalization: *normalization, range: *range, nodes: told.known(), scores }))
@@ -168,14 +156,9 @@ impl Participant<'_> {
     }
 
     /// The scores that are known, and whether they are asked for all the same.
-    fn recalled(
-        &self,
-        asking: Asking<'_>,
-        lines: &[&Line],
-        foreseen: &[Scores],
-    ) -> (Vec<Option<i32>>, bool) {
-        let Asking { link, case, views, .. } = asking;
-        let (memory, pod) = (&link.memory, case.pod(views));
+    fn recalled(&self, asking: Asking<'_>, lines: &[&Line], foreseen: &[Scores]) -> (Vec<Option<i32>>, bool) {
+        let (link, pod) = (asking.link, asking.pod());
+        let memory = &link.memory;
         if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
             let recalled = scores.recall(pod, lines.iter().copied());
             let check = recall::is_check_due(memory, &recalled);
@@ -187,13 +170,16 @@ impl Participant<'_> {
     }
 
     async fn put(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<Vec<i32>, BackendFailure> {
-        let Asking { link, case, views, deadline } = asking;
-        let nodes = case.nodes(views).part(lines);
-        let (call, pod) = (&case.id, case.pod(views));
-        let question =
-            Question { call, purpose: Purpose::Decide, pod, nodes: &nodes, scores: Wanted::Unwanted };
-        let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
-        self.backend.score(link, question, within).await
+        if let Some(nodes) = asking.by_reference(lines) {
+            let (question, within) = asking.question(&nodes, Wanted::Unwanted);
+            match self.backend.score(asking.link, question, within).await? {
+                Reply::Answered(scores) => return Ok(scores),
+                Reply::Missed => self.metrics.missed(self.name()),
+            }
+        }
+        let nodes = asking.inline(lines);
+        let (question, within) = asking.question(&nodes, Wanted::Unwanted);
+        self.backend.score(asking.link, question, within).await?.inline()
     }
 
     fn name(&self) -> &str {
@@ -205,7 +191,6 @@ impl Participant<'_> {
 fn file(asking: Asking<'_>, lines: &[&Line], scores: &[i32]) {
     let memory = &asking.link.memory;
     if let Some(remembered) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
-        let pod = asking.case.pod(asking.views);
-        remembered.file(pod, lines.iter().copied().zip(scores.iter().copied()));
+        remembered.file(asking.pod(), asking.certain(lines, scores.iter().copied()));
     }
 }

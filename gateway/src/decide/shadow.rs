@@ -7,7 +7,13 @@ use extender_policy_api::v1alpha1::Purpose;
 
 use super::{Call, Decider, case::Case};
 use crate::{
-    backend::{Backend, info::{NodesView, PodView}, link::Link, question::{Nodes, Question, Scores}},
+    backend::{
+        Backend,
+        answer::Reply,
+        info::{NodesView, PodView},
+        link::Link,
+        question::{Nodes, Question, Scores},
+    },
     config::Mode,
     observe::Metrics,
 };
@@ -42,13 +48,17 @@ impl Decider {
             let Some(plan) = link.info.filter.as_ref().ok().filter(|plan| !plan.side_effects) else {
                 continue;
             };
-            let Some(aside) = self.aside(call, backend, (&link, &plan.nodes, &plan.pod), settings.timeout).await else {
+            let Some(aside) =
+                self.aside(call, backend, (&link, &plan.nodes, &plan.pod), settings.timeout).await
+            else {
                 continue;
             };
             let left = left.clone();
             tokio::spawn(async move {
                 let answer = aside.backend.filter(&aside.link, aside.question(), aside.within).await;
-                aside.record("filter", answer.map(|answer| opinion_on_nodes(&answer.refusals, &aside, &left)));
+                let answer = answer.and_then(Reply::inline);
+                aside
+                    .record("filter", answer.map(|answer| opinion_on_nodes(&answer.refusals, &aside, &left)));
             });
         }
     }
@@ -63,12 +73,15 @@ impl Decider {
             let Some(plan) = link.info.score.as_ref().ok().filter(|plan| !plan.side_effects) else {
                 continue;
             };
-            let Some(aside) = self.aside(call, backend, (&link, &plan.nodes, &plan.pod), settings.timeout).await else {
+            let Some(aside) =
+                self.aside(call, backend, (&link, &plan.nodes, &plan.pod), settings.timeout).await
+            else {
                 continue;
             };
             let best = best.clone();
             tokio::spawn(async move {
                 let answer = aside.backend.score(&aside.link, aside.question(), aside.within).await;
+                let answer = answer.and_then(Reply::inline);
                 aside.record("score", answer.map(|scores| opinion_on_scores(&scores, &aside, &best)));
             });
         }

@@ -21,6 +21,11 @@ impl AnnotationPrefixes {
         Self::new([""])
     }
 
+    /// The prefixes, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// Whether the annotation with this key is wanted.
     pub fn want(&self, key: &str) -> bool {
         self.0.iter().any(|prefix| key.starts_with(prefix.as_str()))

@@ -24,6 +24,7 @@ pub struct Metrics {
     shadows: Family<ShadowLabels, Counter>,
     remembered: Family<VerbLabels, Counter>,
     disagreements: Family<VerbLabels, Counter>,
+    missed: Family<BackendLabels, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -127,6 +128,12 @@ impl Metrics {
             "Times that a verb declared pure was found not to be",
             Family::clone(&disagreements),
         );
+        let missed = Family::default();
+        registry.register(
+            "table_misses",
+            "Calls in which a backend did not hold the nodes that were named, and which brought them in a second one",
+            Family::clone(&missed),
+        );
         Self {
             registry,
             calls,
@@ -140,6 +147,7 @@ impl Metrics {
             shadows,
             remembered,
             disagreements,
+            missed,
         }
     }
 
@@ -165,6 +173,11 @@ impl Metrics {
             let labels = VerbLabels { backend: backend.to_owned(), verb };
             self.remembered.get_or_create(&labels).inc_by(nodes as u64);
         }
+    }
+
+    /// A backend did not hold the nodes that were named.
+    pub fn missed(&self, backend: &str) {
+        self.missed.get_or_create(&BackendLabels { backend: backend.to_owned() }).inc();
     }
 
     /// A verb that a backend declares pure is not.

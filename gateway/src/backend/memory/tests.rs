@@ -52,8 +52,7 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
     for number in 0..1000 {
         answers.file(&pod(number), lines.iter().map(|line| (line, 1)));
         let inner = answers.lock();
-        let taken: usize =
-            inner.by_pod.iter().map(|(pod, class)| pod.len() + class.sheet.bytes()).sum();
+        let taken: usize = inner.by_pod.iter().map(|(pod, class)| pod.len() + class.sheet.bytes()).sum();
         assert_eq!(inner.bytes, taken, "the count is right");
         assert!(taken <= 100_000, "{taken} bytes after {number} pods");
     }

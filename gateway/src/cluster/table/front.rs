@@ -98,6 +98,12 @@ impl TableRead<'_> {
         Some(Line { slot, id: self.front.slots[slot as usize].id, row })
     }
 
+    /// Whether the line is still the node's in this view.
+    pub fn is_current(&self, line: &Line, view: ViewId) -> bool {
+        let same_node = self.front.slots.get(line.slot as usize).is_some_and(|slot| slot.id == line.id);
+        same_node && self.row(line.slot, view).is_some_and(|row| row.version == line.row.version)
+    }
+
     /// The id and the row of each node that has one in this view.
     pub fn rows(&self, view: ViewId) -> impl Iterator<Item = (u32, &Row)> {
         self.front.slots.iter().filter_map(move |slot| Some((slot.id, slot.rows.get(view.0)?.as_ref()?)))

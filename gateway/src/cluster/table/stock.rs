@@ -73,7 +73,8 @@ impl Known {
     }
 
     fn facts(&self, wanted: &AnnotationPrefixes) -> Option<NodeFacts> {
-        let mut facts = NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself");
+        let mut facts =
+            NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself");
         facts.annotations.retain(|key, _| wanted.want(key));
         Some(facts)
     }

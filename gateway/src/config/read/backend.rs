@@ -8,8 +8,8 @@ use super::super::mistake::echo;
 use super::super::yaml::Value;
 use super::super::{
     AddedVictims, Backend, BackendName, BackendTls, BackendUrl, BindFailurePolicy, BindSettings,
-    DurationText, FailurePolicy, FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, Scheme,
-    ScoreSettings, Timeouts, Weight, args,
+    DurationText, FailurePolicy, FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers,
+    Scheme, ScoreSettings, Timeouts, Weight, args,
 };
 use super::value::{choice, duration, field_or};
 use super::{interest, tls};
@@ -25,7 +25,19 @@ const WEIGHT: &str = "a whole number from 1 to 1000000";
 
 const BACKEND: Fields = Fields {
     right: "a mapping with name, url and filter, score, preempt or bind",
-    known: &["name", "url", "tls", "mode", "pureAnswers", "args", "match", "filter", "score", "preempt", "bind"],
+    known: &[
+        "name",
+        "url",
+        "tls",
+        "mode",
+        "pureAnswers",
+        "args",
+        "match",
+        "filter",
+        "score",
+        "preempt",
+        "bind",
+    ],
     unsupported: &[],
 };
 const FILTER: Fields = Fields {

@@ -1,21 +1,22 @@
 //! Asks one backend in a filter call: about the nodes of which it does not say what it said before.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use extender_gateway_core::{
     BackendFailure,
     filter::{Asked, Refusal},
 };
-use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use super::{
-    super::{case::Case, case::Views, foreseen::Scores, recall},
+    super::{asking::Asking, case::Case, foreseen::Scores, recall},
     Participant,
 };
 use crate::{
-    backend::{answer::FilterAnswer, info::FilterPlan, link::Link, memory::Verdicts, question::Question},
+    backend::{
+        answer::{FilterAnswer, Reply},
+        info::FilterPlan,
+        memory::Verdicts,
+    },
     cluster::table::Line,
 };
 
@@ -28,16 +29,6 @@ pub(super) struct Said {
     pub(super) scores: Option<Scores>,
 }
 
-/// A backend and what it is told.
-#[derive(Clone, Copy)]
-struct Asking<'a> {
-    link: &'a Arc<Link>,
-    plan: &'a FilterPlan,
-    case: &'a Case<'a>,
-    views: Views,
-    deadline: Instant,
-}
-
 impl Participant<'_> {
     pub(super) async fn ask(
         &self,
@@ -47,27 +38,29 @@ impl Participant<'_> {
     ) -> Result<Said, BackendFailure> {
         let (link, views) = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = link.info.filter.as_ref().map_err(Clone::clone)?;
-        let asking = Asking { link, plan, case, views: *views, deadline };
-        let lines = case.nodes(*views).lines(nodes);
+        let timeout = self.settings.timeout;
+        let asking = Asking { link, view: &plan.nodes, case, views: *views, timeout, deadline };
+        let lines = asking.told().lines(nodes);
         match link.memory.verdicts.as_ref().filter(|_| link.memory.is_trusted()) {
-            Some(verdicts) => self.remember(asking, verdicts, &lines).await,
-            None => self.ask_about_all(asking, &lines).await,
+            Some(verdicts) => self.remember((asking, plan), verdicts, &lines).await,
+            None => self.ask_about_all((asking, plan), &lines).await,
         }
     }
 
-    async fn ask_about_all(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<Said, BackendFailure> {
-        let FilterAnswer { refusals, scores } = self.put(asking, lines).await?;
-        let scored = |scores: Vec<i32>| {
-            let scores = lines.iter().copied().cloned().zip(scores);
-            Scores::new(asking.link, asking.pod(), scores)
-        };
+    async fn ask_about_all(
+        &self,
+        (asking, plan): (Asking<'_>, &FilterPlan),
+        lines: &[&Line],
+    ) -> Result<Said, BackendFailure> {
+        let FilterAnswer { refusals, scores } = self.put((asking, plan), lines).await?;
+        let scored = |scores: Vec<i32>| Scores::new(asking.link, asking.pod(), asking.certain(lines, scores));
         Ok(Said { refusals, scores: scores.map(scored) })
     }
 
     /// Asks about the nodes of which nothing is remembered, and remembers the answers.
     async fn remember(
         &self,
-        asking: Asking<'_>,
+        (asking, plan): (Asking<'_>, &FilterPlan),
         verdicts: &Verdicts,
         lines: &[&Line],
     ) -> Result<Said, BackendFailure> {
@@ -80,20 +73,20 @@ impl Participant<'_> {
             return Ok(Said { refusals: verdicts.refusals(&recalled), scores: None });
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
-        let answer = self.put(asking, &asked).await?;
+        let answer = self.put((asking, plan), &asked).await?;
         if !memory.is_trusted() {
             // The answer is of another revision than what is remembered.
             return if missing.len() == lines.len() {
                 Ok(Said { refusals: answer.refusals, scores: None })
             } else {
-                self.ask_about_all(asking, lines).await
+                self.ask_about_all((asking, plan), lines).await
             };
         }
         let fresh = verdicts.read(&answer.refusals, asked.len());
         if check && recall::disagree(&recalled, &missing, &fresh) {
             recall::distrust(memory, (self.name(), "filter"), self.metrics);
         } else {
-            verdicts.file(pod, asked.iter().copied().zip(fresh));
+            verdicts.file(pod, asking.certain(&asked, fresh));
             file_scores(asking, pod, &asked, answer.scores);
         }
         missing.iter().for_each(|at| recalled[*at as usize] = None);
@@ -102,14 +95,21 @@ impl Participant<'_> {
         Ok(Said { refusals, scores: None })
     }
 
-    async fn put(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<FilterAnswer, BackendFailure> {
-        let Asking { link, plan, case, views, deadline } = asking;
-        let nodes = case.nodes(views).part(lines);
-        let (call, pod) = (&case.id, case.pod(views));
-        let question =
-            Question { call, purpose: Purpose::Decide, pod, nodes: &nodes, scores: plan.scores };
-        let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
-        self.backend.filter(link, question, within).await
+    async fn put(
+        &self,
+        (asking, plan): (Asking<'_>, &FilterPlan),
+        lines: &[&Line],
+    ) -> Result<FilterAnswer, BackendFailure> {
+        if let Some(nodes) = asking.by_reference(lines) {
+            let (question, within) = asking.question(&nodes, plan.scores);
+            match self.backend.filter(asking.link, question, within).await? {
+                Reply::Answered(answer) => return Ok(answer),
+                Reply::Missed => self.metrics.missed(self.name()),
+            }
+        }
+        let nodes = asking.inline(lines);
+        let (question, within) = asking.question(&nodes, plan.scores);
+        self.backend.filter(asking.link, question, within).await?.inline()
     }
 
     fn name(&self) -> &str {
@@ -117,15 +117,9 @@ impl Participant<'_> {
     }
 }
 
-impl<'a> Asking<'a> {
-    fn pod(&self) -> &'a Bytes {
-        self.case.pod(self.views)
-    }
-}
-
 fn file_scores(asking: Asking<'_>, pod: &Bytes, lines: &[&Line], scores: Option<Vec<i32>>) {
     if let (Some(remembered), Some(scores)) = (&asking.link.memory.scores, scores) {
-        remembered.file(pod, lines.iter().copied().zip(scores));
+        remembered.file(pod, asking.certain(lines, scores));
     }
 }
 

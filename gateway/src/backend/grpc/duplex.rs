@@ -1,0 +1,116 @@
+//! One gRPC call with messages both ways, each answered before the next one is sent.
+
+use bytes::{Buf, Bytes, BytesMut};
+use extender_gateway_core::{BackendFailure, FailureKind};
+use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
+use http::Uri;
+
+use super::{PREFIX, begun, broken, malformed, ok, request, reset};
+
+/// The largest answer, in bytes: a number.
+const LARGEST_ANSWER: usize = 1024;
+
+/// A call under way. Dropping it resets the stream.
+#[derive(Debug)]
+pub struct Duplex {
+    requests: SendStream<Bytes>,
+    answers: Answers,
+    /// What was received of the next answer.
+    received: BytesMut,
+}
+
+#[derive(Debug)]
+enum Answers {
+    /// The head has not come: some servers send it with the first message.
+    Awaited(ResponseFuture),
+    Begun(RecvStream),
+}
+
+impl Duplex {
+    /// Begins a call without a deadline.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub async fn open(connection: &SendRequest<Bytes>, path: &Uri) -> Result<Self, BackendFailure> {
+        let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
+        let (response, requests) =
+            connection.send_request(request(path), false).map_err(|error| broken(&error))?;
+        Ok(Self { requests, answers: Answers::Awaited(response), received: BytesMut::new() })
+    }
+
+    /// Sends a message, which begins with its prefix, and waits for its answer.
+    ///
+    /// # Errors
+    /// The stream has ended, well or not, or the answer is none.
+    pub async fn exchange(&mut self, message: Bytes) -> Result<Bytes, BackendFailure> {
+        // An ended stream says why where answers are read.
+        let _ = self.requests.send_data(message, false);
+        let body = match &mut self.answers {
+            Answers::Begun(body) => body,
+            Answers::Awaited(response) => {
+                let body = begun(response.await.map_err(|error| broken(&error))?)?;
+                self.answers = Answers::Begun(body);
+                let Answers::Begun(body) = &mut self.answers else { unreachable!("it was set above") };
+                body
+            }
+        };
+        loop {
+            if let Some(answer) = message_of(&mut self.received)? {
+                return Ok(answer);
+            }
+            let Some(chunk) = body.data().await else { return Err(ended(body).await) };
+            let chunk = chunk.map_err(|error| broken(&error))?;
+            // Fails only for a stream that has ended, whose window is of no use any more.
+            let _ = body.flow_control().release_capacity(chunk.len());
+            self.received.extend_from_slice(&chunk);
+        }
+    }
+}
+
+/// Takes the first message of what was received, once it is there.
+fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> {
+    let Some((&[compressed, a, b, c, d], _)) = received.split_first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
+    let len = u32::from_be_bytes([a, b, c, d]) as usize;
+    if compressed != 0 || len > LARGEST_ANSWER {
+        return Err(malformed("an answer of the stream is compressed, or far too long"));
+    }
+    if received.len() < PREFIX + len {
+        return Ok(None);
+    }
+    received.advance(PREFIX);
+    Ok(Some(received.split_to(len).freeze()))
+}
+
+async fn ended(body: &mut RecvStream) -> BackendFailure {
+    match body.trailers().await {
+        Err(error) => broken(&error),
+        Ok(None) => reset("the stream ended without a gRPC status"),
+        Ok(Some(trailers)) => match ok(&trailers) {
+            Err(failure) => failure,
+            Ok(()) => BackendFailure::new(FailureKind::Reset, "the backend ended the stream"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BytesMut, message_of};
+
+    #[test]
+    fn messages_come_out_whole_however_they_were_cut() {
+        let mut received = BytesMut::new();
+        let sent = [0, 0, 0, 0, 2, 7, 8, 0, 0, 0, 0, 0, 0, 0];
+        let mut answers = Vec::new();
+        for byte in sent {
+            received.extend_from_slice(&[byte]);
+            answers.extend(message_of(&mut received).unwrap());
+        }
+        assert_eq!(answers, [&[7, 8][..], &[]]);
+        assert_eq!(&received[..], [0, 0]);
+        for broken in [[1, 0, 0, 0, 0], [0, 0, 0, 5, 0]] {
+            assert!(message_of(&mut BytesMut::from(&broken[..])).is_err(), "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Fills a table of nodes at a backend, and keeps it: the gateway's side of `NodeTableService`.
+//!
+//! One message is under way at a time, and what changes meanwhile waits in the table, where of each node only the
+//! latest row is: a backend that does not read holds up nothing and costs no memory. Until the backend has
+//! everything, and whenever the stream ends, calls bring the nodes themselves.
+
+mod difference;
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_policy_api::v1alpha1::{SyncNodesResponse, TableView};
+use h2::client::SendRequest;
+use http::Uri;
+use prost::Message;
+use tokio::time::{Instant, sleep, timeout};
+
+use self::difference::Sent;
+use super::{
+    grpc::Duplex,
+    held::{Held, Holding},
+};
+use crate::cluster::table::{NodeTable, ViewId};
+
+/// The full name of the service, as handshakes give it.
+pub const SERVICE: &str = "extender.policy.v1alpha1.NodeTableService";
+
+/// At least this long between two updates: nodes that change often go out together, and until then calls bring
+/// what is newer.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long a backend may take for one message.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pauses before the stream is opened again; each is twice the one before.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// A table to be filled.
+#[derive(Debug)]
+pub struct Sync {
+    /// The backend's name, for the log.
+    pub backend: String,
+    /// Where its nodes are.
+    pub table: Arc<NodeTable>,
+    /// In which view.
+    pub view: ViewId,
+    /// What that view is to the backend.
+    pub described: TableView,
+    /// Where calls see what the backend holds.
+    pub held: Arc<Held>,
+}
+
+impl Sync {
+    /// Keeps the table at the backend for as long as it is of use.
+    pub async fn keep(self, connection: SendRequest<Bytes>, path: Uri) {
+        let mut pause = FIRST_RETRY;
+        loop {
+            let began = Instant::now();
+            let Err(failure) = self.run(&connection, &path).await;
+            self.held.set(None);
+            let backend = &self.backend;
+            if failure.detail.starts_with("UNIMPLEMENTED") {
+                tracing::warn!(backend, "backend announces {SERVICE} and does not serve it: {failure}");
+                return;
+            }
+            if began.elapsed() > LONGEST_RETRY {
+                pause = FIRST_RETRY;
+            }
+            tracing::info!(backend, "the stream of nodes ended, they go with the calls for now: {failure}");
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_RETRY);
+        }
+    }
+
+    async fn run(&self, connection: &SendRequest<Bytes>, path: &Uri) -> Result<Infallible, BackendFailure> {
+        // Taken first, so that no change is missed between a look and the wait.
+        let mut changes = self.table.changes();
+        while self.table.is_empty() {
+            changes.next().await;
+        }
+        let mut stream = Duplex::open(connection, path).await?;
+        let mut sent = Sent::new(name(), self.described.clone());
+        loop {
+            let (messages, rows) = sent.difference(&self.table.read(), self.view);
+            for message in messages {
+                self.send(&mut stream, message, sent.table()).await?;
+            }
+            self.held.set(Some(Holding { table: sent.table(), applied: sent.version(), rows }));
+            changes.next().await;
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn send(
+        &self,
+        stream: &mut Duplex,
+        message: difference::Framed,
+        table: u64,
+    ) -> Result<(), BackendFailure> {
+        let late = |_| BackendFailure::new(FailureKind::Late, "the backend does not take nodes");
+        let answer = timeout(PATIENCE, stream.exchange(message.bytes)).await.map_err(late)??;
+        let malformed =
+            |what| BackendFailure::new(FailureKind::Malformed, format!("table {table:016x}: {what}"));
+        let SyncNodesResponse { applied } =
+            SyncNodesResponse::decode(answer).map_err(|error| malformed(error.to_string()))?;
+        if applied == message.version {
+            return Ok(());
+        }
+        Err(malformed(format!("version {applied} is acknowledged where {} was sent", message.version)))
+    }
+}
+
+/// A name that no other table has.
+fn name() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    // A hasher's random key is what the standard library has of randomness.
+    RandomState::new().hash_one(0_u8)
+}

@@ -1,0 +1,76 @@
+//! How one backend is asked about nodes in one call: what filter and prioritize do alike.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::Purpose;
+use tokio::time::Instant;
+
+use super::case::{Case, Told, Views};
+use crate::{
+    backend::{
+        info::NodesView,
+        link::Link,
+        question::{Nodes, Question, Scores},
+    },
+    cluster::table::Line,
+};
+
+/// A backend, and what it is told in this call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) link: &'a Arc<Link>,
+    /// In which view it is told about nodes.
+    pub(super) view: &'a NodesView,
+    pub(super) case: &'a Case<'a>,
+    pub(super) views: Views,
+    /// How long it may take.
+    pub(super) timeout: Duration,
+    /// Until when the call has to be decided.
+    pub(super) deadline: Instant,
+}
+
+impl<'a> Asking<'a> {
+    /// What it is told about the pod.
+    pub(super) fn pod(&self) -> &'a Bytes {
+        self.case.pod(self.views)
+    }
+
+    /// What it is told about nodes.
+    pub(super) fn told(&self) -> &'a Told {
+        self.case.nodes(self.views)
+    }
+
+    /// These nodes by the ids of the table that it holds; `None` when it holds none.
+    pub(super) fn by_reference(&self, lines: &[&Line]) -> Option<Nodes> {
+        let holding = self.link.tables.latest(self.told().source()?, self.view)?;
+        Some(holding.name(lines.iter().copied()))
+    }
+
+    /// These nodes with their rows.
+    pub(super) fn inline(&self, lines: &[&Line]) -> Nodes {
+        self.told().part(lines)
+    }
+
+    /// The question, and how long it may take.
+    pub(super) fn question<'q>(&'q self, nodes: &'q Nodes, scores: Scores) -> (Question<'q>, Duration) {
+        let (call, pod) = (&self.case.id, self.pod());
+        let within = self.timeout.min(self.deadline.duration_since(Instant::now()));
+        (Question { call, purpose: Purpose::Decide, pod, nodes, scores }, within)
+    }
+
+    /// An answer may be about a later row of a node than was meant, where the backend has it from its table. What
+    /// is still as it was cannot have been another in between.
+    pub(super) fn certain<'l, A>(
+        &self,
+        lines: &[&'l Line],
+        answers: impl IntoIterator<Item = A>,
+    ) -> impl Iterator<Item = (&'l Line, A)> {
+        let current = match self.told().source() {
+            Some(source) => self.case.are_current(lines, self.view, source),
+            None => vec![false; lines.len()],
+        };
+        let answered = lines.to_vec().into_iter().zip(answers).zip(current);
+        answered.filter(|(_, current)| *current).map(|(answered, _)| answered)
+    }
+}
