@@ -171,7 +171,9 @@ mod tests {
     fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
         let table = NodeTable::new();
         let view = table.register(RowView::Facts(AnnotationPrefixes::default()));
-        (0..10).for_each(|name| drop(table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap()));
+        for name in 0..10 {
+            table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
+        }
         let mut sent = Sent::new(7, TableView::default());
         let mut held = BTreeMap::new();
         let (messages, _) = sent.difference(&table.read(), view);
@@ -206,9 +208,9 @@ mod tests {
             let mut ids = BTreeMap::new();
             for (name, zone, look) in steps {
                 match zone {
-                    Some(zone) => drop(table.apply(&node(name, zone, 0)).unwrap()),
-                    None => drop(table.remove(&format!("n{name}"))),
-                }
+                    Some(zone) => table.apply(&node(name, zone, 0)).unwrap(),
+                    None => table.remove(&format!("n{name}")),
+                };
                 if !look {
                     continue;
                 }
