@@ -4,6 +4,7 @@
 
 pub(crate) mod apiserver;
 pub(crate) mod backend;
+pub(crate) mod binding;
 pub(crate) mod certificates;
 pub(crate) mod http;
 
