@@ -17,8 +17,8 @@ use serde_json::json;
 use support::{
     Gateway,
     apiserver::{Apiserver, Turn},
-    backend::Scripted,
-    binding::{TO_A, backend, binder, binding_to, bound, built_in, info, refused, says, with},
+    backend::{Scripted, configured as backend},
+    binding::{TO_A, binder, binding_to, bound, built_in, info, refused, says, with},
 };
 
 #[tokio::test]
@@ -163,7 +163,8 @@ async fn a_binder_is_not_believed_because_the_pod_is_watched() {
     let lying = binder(says(BindOutcome::Bound)).await;
     let gateway = watching(&apiserver, &lying).await;
     gateway.pods.as_ref().unwrap().apply(watched("u-1", "web", None).as_bytes()).unwrap();
-    let text = "extender-gateway: backend only failed bind: it says that it has bound the pod; the pod is gone";
+    let text =
+        "extender-gateway: backend only failed bind: it says that it has bound the pod; the pod is gone";
     refused(&gateway.post("/bind", TO_A).await, text);
 }
 

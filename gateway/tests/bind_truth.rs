@@ -8,8 +8,8 @@ use extender_policy_api::v1alpha1::BindOutcome;
 use support::{
     Gateway,
     apiserver::{self, Apiserver, Turn},
-    backend::{Act, Scripted},
-    binding::{TO_A, backend, binder, binding_to, bound, built_in, refused, says, with},
+    backend::{Act, Scripted, configured as backend},
+    binding::{TO_A, binder, binding_to, bound, built_in, refused, says, with},
 };
 
 #[tokio::test]
@@ -200,4 +200,3 @@ async fn a_binding_that_shows_a_moment_later_is_waited_for() {
     bound(&with(&apiserver, &binding, "{}").await.post("/bind", TO_A).await);
     assert_eq!(apiserver.log(), ["GET web-0"; 4]);
 }
-

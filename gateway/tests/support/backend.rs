@@ -113,6 +113,11 @@ impl Scripted {
     }
 }
 
+/// A backend as an item of the configuration.
+pub(crate) fn configured(name: &str, backend: &Scripted, rest: &str) -> String {
+    format!("- {{name: {name}, url: 'http://{}', {rest}}}\n", backend.address)
+}
+
 /// A backend that filters and scores node by node.
 pub(crate) fn info(view: NodeView) -> GetInfoResponse {
     let verb = |verb: Verb| VerbInfo {

@@ -6,7 +6,7 @@ use prost::Message;
 use super::{
     Gateway,
     apiserver::Apiserver,
-    backend::{Act, Scripted},
+    backend::{Act, Scripted, configured as backend},
     http::Answer,
 };
 
@@ -34,10 +34,6 @@ pub(crate) async fn binding_to(apiserver: &Apiserver, node: &'static str, act: A
         act.clone()
     })
     .await
-}
-
-pub(crate) fn backend(name: &str, backend: &Scripted, rest: &str) -> String {
-    format!("- {{name: {name}, url: 'http://{}', {rest}}}\n", backend.address)
 }
 
 pub(crate) async fn built_in(apiserver: &Apiserver) -> Gateway {

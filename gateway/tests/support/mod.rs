@@ -7,6 +7,7 @@ pub(crate) mod backend;
 pub(crate) mod binding;
 pub(crate) mod certificates;
 pub(crate) mod http;
+pub(crate) mod preempting;
 
 use std::{path::Path, sync::Arc};
 
