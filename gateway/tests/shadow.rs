@@ -30,7 +30,10 @@ async fn a_backend_in_shadow_is_asked_and_never_merged() {
     let settings = "filter: {timeout: 20s}, score: {timeout: 20s}";
     let configured = backend("shadow", &shadow, &format!("mode: Shadow, {settings}"));
     let real = backend("real", &real, settings);
-    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{configured}{real}")).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{configured}{real}"
+    ))
+    .await;
     let kept = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
     assert_eq!(kept, json!(["a"]));
     let scores = gateway.post("/prioritize", by_name(&["a"])).await.json();

@@ -8,6 +8,7 @@ pub(crate) mod binding;
 pub(crate) mod certificates;
 pub(crate) mod http;
 pub(crate) mod preempting;
+pub(crate) mod secured;
 
 use std::{path::Path, sync::Arc};
 
@@ -43,13 +44,11 @@ impl Gateway {
         rest: &str,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        let yaml = format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi{extender}}}\n\
-             metrics: {{address: 127.0.0.1:0}}\n{rest}"
-        );
-        let config =
-            Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
+        Self::start_with(configuration(extender, rest), stop).await
+    }
+
+    /// Starts one with this configuration, whatever its addresses are.
+    pub(crate) async fn start_with(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         let metrics = Arc::new(Metrics::new());
         let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&metrics));
         let table = assembly.table().unwrap_or_default();
@@ -69,6 +68,16 @@ impl Gateway {
     pub(crate) async fn post(&self, path: &str, body: impl AsRef<[u8]>) -> http::Answer {
         http::Client::connect(self.address).await.post(path, body.as_ref()).await
     }
+}
+
+/// A configuration with these further fields of `extender`, and with `nodes` and `backends`.
+pub(crate) fn configuration(extender: &str, rest: &str) -> Config {
+    let yaml = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+         extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi{extender}}}\n\
+         metrics: {{address: 127.0.0.1:0}}\n{rest}"
+    );
+    Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"))
 }
 
 /// A request in names mode about a pod of namespace `shop`.
