@@ -53,7 +53,8 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Starts one that introduces itself with `info` and does what `script` says with (verb, message).
+    /// Starts one that introduces itself with `info` and does what `script` says with (verb, message). Calls of
+    /// `GetInfo` are remembered as those of the verbs are.
     pub(crate) async fn start(
         info: GetInfoResponse,
         script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
@@ -67,12 +68,25 @@ impl Scripted {
         script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
         tls: Option<Arc<rustls::ServerConfig>>,
     ) -> Self {
+        let greeting = Act::Message(info.encode_to_vec());
+        let script = move |verb: &str, message| match verb {
+            "GetInfo" => greeting.clone(),
+            _ => script(verb, message),
+        };
+        Self::start_bare(script, tls).await
+    }
+
+    /// Starts one whose script answers `GetInfo`, too.
+    pub(crate) async fn start_bare(
+        script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let ended = Arc::new(tokio::sync::Semaphore::new(0));
         let script: Script = Box::new(script);
-        let shared = Arc::new(Shared { info, script, calls: Arc::clone(&calls), ended: Arc::clone(&ended) });
+        let shared = Arc::new(Shared { script, calls: Arc::clone(&calls), ended: Arc::clone(&ended) });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(accepted(stream, tls.clone(), Arc::clone(&shared)));
@@ -165,7 +179,6 @@ pub(crate) fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreRespo
 }
 
 struct Shared {
-    info: GetInfoResponse,
     script: Script,
     calls: Arc<Mutex<Vec<(String, Bytes)>>>,
     ended: Arc<tokio::sync::Semaphore>,
@@ -214,9 +227,6 @@ async fn call(
     }
     let verb = head.uri.path().rsplit('/').next().unwrap().to_owned();
     let message = message.freeze().slice(5..);
-    if verb == "GetInfo" {
-        return send(&mut respond, framed(&shared.info.encode_to_vec()), true);
-    }
     shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
     match (shared.script)(&verb, message) {
         Act::Message(message) => send(&mut respond, framed(&message), true),
