@@ -5,6 +5,12 @@
 
 mod support;
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use bytes::Bytes;
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;
@@ -37,7 +43,7 @@ fn faults() -> Vec<(Act, &'static str)> {
     ]
 }
 
-fn support_message() -> bytes::Bytes {
+fn support_message() -> Bytes {
     use extender_policy_api::v1alpha1::{NodeRows, Nodes, ScoreRequest, nodes::Form};
     let nodes = Some(Nodes { count: 0, form: Some(Form::Rows(NodeRows::default())) });
     ScoreRequest { nodes, ..Default::default() }.encode_to_vec().into()
@@ -99,6 +105,40 @@ async fn a_backend_that_is_not_there_is_a_failure_too() {
 }
 
 #[tokio::test]
+async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {
+    let ready = Arc::new(AtomicBool::new(true));
+    let script = {
+        let ready = Arc::clone(&ready);
+        move |verb: &str, message: Bytes| match verb {
+            "GetInfo" if ready.load(Ordering::Relaxed) => Act::Message(info(NodeView::Name).encode_to_vec()),
+            "GetInfo" => Act::Status(14, "not serving"),
+            _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
+        }
+    };
+    let flaky = Scripted::start_bare(script, None).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
+        backend("flaky", &flaky, "filter: {timeout: 20s}")
+    ))
+    .await;
+    let mut client = Client::connect(gateway.address).await;
+    let mut filter = async || client.post("/filter", by_name(&["a", "b"]).as_bytes()).await;
+    let handshakes = || flaky.messages("GetInfo").len();
+    ready.store(false, Ordering::Relaxed);
+    let before = handshakes();
+    while handshakes() < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(filter().await.json()["NodeNames"], json!(["b"]), "a missed handshake costs no call");
+    let down =
+        "extender-gateway: backend flaky failed filter: the handshake failed: UNAVAILABLE: not serving";
+    while filter().await.error() != down {}
+    assert!(handshakes() >= before + 5);
+    ready.store(true, Ordering::Relaxed);
+    while filter().await.json()["NodeNames"] != json!(["b"]) {}
+}
+
+#[tokio::test]
 async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
     let slow = Scripted::always(Act::Hang).await;
     let configured = backend("slow", &slow, "filter: {timeout: 60s}");
@@ -120,9 +160,9 @@ async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
 
 #[tokio::test]
 async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
-    let drops = std::sync::atomic::AtomicBool::new(true);
+    let drops = AtomicBool::new(true);
     let moody = Scripted::start(info(NodeView::Name), move |_, message| {
-        if drops.swap(false, std::sync::atomic::Ordering::Relaxed) {
+        if drops.swap(false, Ordering::Relaxed) {
             return Act::Drop;
         }
         Act::Message(filtered(&message, &["b"], "no").encode_to_vec())

@@ -41,11 +41,6 @@ impl Fault {
         let (name, said) = (name.to_owned(), said.to_owned());
         Self { name, script: Script::Does(does), verbs: VERBS, kind, said }
     }
-
-    fn only(mut self, verbs: &'static [Verb]) -> Self {
-        self.verbs = verbs;
-        self
-    }
 }
 
 /// The names of the gRPC specification, by code.
@@ -132,75 +127,84 @@ fn transport() -> Vec<Fault> {
     ]
 }
 
+fn malformed(name: &str, does: fn(Verb) -> Act, said: &str, verbs: &'static [Verb]) -> Fault {
+    Fault { verbs, ..Fault::new(name, does, ("malformed", said)) }
+}
+
 fn contents() -> Vec<Fault> {
-    vec![
-        Fault::new(
+    let empty = |_| Act::Message(Vec::new());
+    let mut faults = vec![
+        malformed(
             "garbage",
             |_| Act::Message(b"\xff\xff\xff".to_vec()),
-            ("malformed", "the answer cannot be decoded"),
+            "the answer cannot be decoded",
+            VERBS,
         ),
-        Fault::new("empty", |_| Act::Message(Vec::new()), ("malformed", "the answer has no result"))
-            .only(ABOUT_NODES),
-        Fault::new("empty", |_| Act::Message(Vec::new()), ("malformed", "the answer has no outcome"))
-            .only(&[Verb::Bind]),
-        Fault::new(
+        malformed("empty", empty, "the answer has no result", ABOUT_NODES),
+        malformed("empty", empty, "the answer has no outcome", &[Verb::Bind]),
+        malformed(
             "a strange outcome",
             |_| Act::Message(bound(7)),
-            ("malformed", "the answer has outcome 7, which is none"),
-        )
-        .only(&[Verb::Bind]),
-        Fault::new(
+            "the answer has outcome 7, which is none",
+            &[Verb::Bind],
+        ),
+        malformed(
             "fewer evaluated",
             |verb| Act::Message(verb.answer(1)),
-            ("malformed", "1 nodes were evaluated, 2 were asked about"),
-        )
-        .only(ABOUT_NODES),
-        Fault::new(
+            "1 nodes were evaluated, 2 were asked about",
+            ABOUT_NODES,
+        ),
+        malformed(
             "more evaluated",
             |verb| Act::Message(verb.answer(3)),
-            ("malformed", "3 nodes were evaluated, 2 were asked about"),
-        )
-        .only(ABOUT_NODES),
-        Fault::new(
+            "3 nodes were evaluated, 2 were asked about",
+            ABOUT_NODES,
+        ),
+        malformed(
             "a miss",
             |_| Act::Message(missed()),
-            ("malformed", "the backend does not know nodes inline"),
-        )
-        .only(&[Verb::Filter, Verb::Score]),
-        Fault::new("too few scores", |_| scores(0, 1), ("malformed", "1 scores for 2 nodes"))
-            .only(&[Verb::Score]),
-        Fault::new("too many scores", |_| scores(0, 3), ("malformed", "3 scores for 2 nodes"))
-            .only(&[Verb::Score]),
-        Fault::new(
-            "no scores",
-            |_| Act::Message(Verb::Filter.answer(2)),
-            ("malformed", "the answer has no scores"),
-        )
-        .only(&[Verb::Score]),
-        Fault::new("out of range", |_| refused(&[&[2]]), ("malformed", "position 2 is out of range"))
-            .only(&[Verb::Filter]),
-        Fault::new(
-            "in two groups",
-            |_| refused(&[&[0], &[1, 0]]),
-            ("malformed", "position 0 is refused twice"),
-        )
-        .only(&[Verb::Filter]),
-        Fault::new("twice in a group", |_| refused(&[&[1, 1]]), ("malformed", "position 1 is refused twice"))
-            .only(&[Verb::Filter]),
-        Fault::new("a strange node", |_| keeps(vec![kept(2)]), ("malformed", "")).only(&[Verb::Preempt]),
-        Fault::new("a node twice", |_| keeps(vec![kept(0), kept(0)]), ("malformed", ""))
-            .only(&[Verb::Preempt]),
-        Fault::new(
+            "the backend does not know nodes inline",
+            &[Verb::Filter, Verb::Score],
+        ),
+    ];
+    faults.extend(of_filter());
+    faults.extend(of_score());
+    faults.extend(of_preempt());
+    faults
+}
+
+fn of_filter() -> [Fault; 3] {
+    let wrong = |name, does, said| malformed(name, does, said, &[Verb::Filter]);
+    [
+        wrong("out of range", |_| refused(&[&[2]]), "position 2 is out of range"),
+        wrong("in two groups", |_| refused(&[&[0], &[1, 0]]), "position 0 is refused twice"),
+        wrong("twice in a group", |_| refused(&[&[1, 1]]), "position 1 is refused twice"),
+    ]
+}
+
+fn of_score() -> [Fault; 3] {
+    let wrong = |name, does, said| malformed(name, does, said, &[Verb::Score]);
+    [
+        wrong("too few scores", |_| scores(0, 1), "1 scores for 2 nodes"),
+        wrong("too many scores", |_| scores(0, 3), "3 scores for 2 nodes"),
+        wrong("no scores", |_| Act::Message(Verb::Filter.answer(2)), "the answer has no scores"),
+    ]
+}
+
+fn of_preempt() -> [Fault; 4] {
+    let wrong = |name, does, said| malformed(name, does, said, &[Verb::Preempt]);
+    [
+        wrong("a strange node", |_| keeps(vec![kept(2)]), "position 2 is out of range"),
+        wrong("a node twice", |_| keeps(vec![kept(0), kept(0)]), "position 0 is kept twice"),
+        wrong(
             "a strange victim",
             |_| keeps(vec![KeptCandidate { victims: vec![1], ..kept(0) }]),
-            ("malformed", ""),
-        )
-        .only(&[Verb::Preempt]),
-        Fault::new(
+            "victim 1 of position 0 is out of range",
+        ),
+        wrong(
             "an added victim",
             |_| keeps(vec![KeptCandidate { added_uids: vec!["u-x".into()], ..kept(0) }]),
-            ("malformed", ""),
-        )
-        .only(&[Verb::Preempt]),
+            "victim u-x was not offered",
+        ),
     ]
 }

@@ -12,7 +12,6 @@ pub(crate) mod secured;
 
 use std::{path::Path, sync::Arc};
 
-use arc_swap::ArcSwap;
 use extender_gateway::{
     cluster::{pods::PodTable, table::NodeTable},
     config::Config,
@@ -57,7 +56,7 @@ impl Gateway {
         let served = assembly.serve(&config).await.unwrap_or_else(|error| panic!("{error}"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics: Arc::clone(&metrics) });
+        let door = Arc::new(Door::new(served, Arc::clone(&metrics)));
         tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
         let tls = config.extender.tls.map(|tls| Arc::new(Tls::open(tls).unwrap()));
         let served = tokio::spawn(door::serve(Entrance { listener, tls }, door, stop));

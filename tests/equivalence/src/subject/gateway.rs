@@ -2,7 +2,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use arc_swap::ArcSwap;
 use extender_gateway::{
     cluster::file::NodeFile,
     config::{Config, NodeSource},
@@ -33,7 +32,7 @@ impl Gateway {
         let served = assembly.serve(&config).await.expect("nobody binds, so no apiserver is needed");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
-        let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
+        let door = Arc::new(Door::new(served, metrics));
         tokio::spawn(door::serve(listener, Arc::clone(&door), std::future::pending()));
         Self { assembly, door, client: Client::connect(address).await }
     }
