@@ -35,14 +35,16 @@ pub(crate) struct Situation {
     next: Next,
 }
 
-/// Every policy × what was done × who is next.
+/// Every policy × what was done × who is next, where that makes a difference: nobody is next only where somebody
+/// would be asked.
 pub(crate) fn situations() -> impl Iterator<Item = Situation> {
     let policies = Verb::Bind.policies().iter();
-    policies.flat_map(|policy| {
+    let all = policies.flat_map(|policy| {
         [Before::Nothing, Before::Bound].into_iter().flat_map(move |before| {
             [Next::Nobody, Next::Binder].map(move |next| Situation { policy, before, next })
         })
-    })
+    });
+    all.filter(|situation| situation.next == Next::Binder || situation.next_is_asked())
 }
 
 impl Situation {
