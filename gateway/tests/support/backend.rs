@@ -236,7 +236,7 @@ async fn call(
             std::future::pending::<()>().await;
         }
         Act::Trickle(message) => {
-            let mut stream = begin(&mut respond);
+            let Some(mut stream) = begin(&mut respond) else { return };
             for byte in framed(&message).iter().cycle() {
                 if stream.send_data(Bytes::copy_from_slice(&[*byte]), false).is_err() {
                     return;
@@ -245,8 +245,8 @@ async fn call(
             }
         }
         Act::Torn(message) => {
-            let mut stream = begin(&mut respond);
-            stream.send_data(framed(&message).slice(..message.len() + 3), false).unwrap();
+            let Some(mut stream) = begin(&mut respond) else { return };
+            let _ = stream.send_data(framed(&message).slice(..message.len() + 3), false);
             stream.send_reset(h2::Reason::INTERNAL_ERROR);
         }
         Act::Status(code, text) => {
@@ -280,18 +280,19 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-fn begin(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
+/// `None` when the gateway has given the call up.
+fn begin(respond: &mut SendResponse<Bytes>) -> Option<h2::SendStream<Bytes>> {
     let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
-    respond.send_response(head, false).unwrap()
+    respond.send_response(head, false).ok()
 }
 
 fn send(respond: &mut SendResponse<Bytes>, data: Bytes, end: bool) {
-    let mut stream = begin(respond);
-    stream.send_data(data, false).unwrap();
+    let Some(mut stream) = begin(respond) else { return };
+    let _ = stream.send_data(data, false);
     if end {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", 0.into());
-        stream.send_trailers(trailers).unwrap();
+        let _ = stream.send_trailers(trailers);
     } else {
         // Dropped, the stream would be reset.
         std::mem::forget(stream);
