@@ -97,7 +97,8 @@ fn unknown(case: &mut Case) {
     case.offered.insert(0, KNOWN);
     case.offered.push(KNOWN + 1);
     for backend in &mut case.backends {
-        (backend.filter.view, backend.score.view) = (View::Facts, View::Raw);
+        (backend.filter.view, backend.score.view, backend.preempt.view) =
+            (View::Facts, View::Raw, View::Facts);
     }
 }
 
@@ -107,7 +108,7 @@ fn take_part(backend: &mut Backend) {
     backend.extender.interest = Interest::default();
     backend.reach = Reach::Alive;
     backend.filter.scope = Scope::Node;
-    for manner in [&mut backend.filter, &mut backend.score] {
+    for manner in [&mut backend.filter, &mut backend.score, &mut backend.preempt] {
         if matches!(manner.failure, Failure::Hang | Failure::Unlisted) {
             manner.failure = Failure::Internal;
         }
