@@ -78,7 +78,7 @@ fn reason() -> impl Strategy<Value = String> {
     prop_oneof![6 => usual, 2 => odd.prop_map(str::to_owned), 1 => long]
 }
 
-pub(super) fn failing() -> impl Strategy<Value = Failing> {
+fn failing() -> impl Strategy<Value = Failing> {
     prop_oneof![
         9 => Just(Failing::Never),
         2 => Just(Failing::Always),

@@ -22,7 +22,7 @@ pub(super) fn namespace() -> impl Strategy<Value = String> {
 
 pub(super) fn interest() -> impl Strategy<Value = Interest> {
     let resources = prop_oneof![9 => Just(BTreeSet::new()), 1 => resources(1..=2)];
-    let labels = prop_oneof![12 => Just(BTreeMap::new()), 1 => labels(1..=2)];
+    let labels = prop_oneof![8 => Just(BTreeMap::new()), 1 => labels(1..=2)];
     let selector = prop_oneof![9 => Just(vec![]), 1 => vec(requirement(), 1..=2)];
     (resources, namespaces(), labels, selector).prop_map(|(resources, namespaces, labels, selector)| {
         Interest { resources, namespaces, labels, selector }

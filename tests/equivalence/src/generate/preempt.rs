@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use extender_reference::model::{
-    Added, Bare, Candidate, Eviction, Node, OnFailure, Order, Preempt, PreemptRule, Victim,
+    Added, Bare, Candidate, Eviction, Failing, Node, OnFailure, Order, Preempt, PreemptRule, Victim,
 };
 use proptest::{
     collection::vec,
@@ -11,7 +11,6 @@ use proptest::{
     sample::{select, subsequence},
 };
 
-use super::backend::failing;
 use crate::case::{Form, KNOWN, NODES, Pods, RUNNING, victims_on};
 
 pub(super) fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
@@ -45,11 +44,20 @@ pub(super) fn pods() -> impl Strategy<Value = Pods> {
 
 pub(super) fn preempt() -> impl Strategy<Value = Preempt> {
     let on_failure = select(vec![OnFailure::Fail, OnFailure::Ignore]);
-    let added = select(vec![Added::Allowed, Added::Refused]);
+    let added = prop_oneof![3 => Just(Added::Allowed), 1 => Just(Added::Refused)];
     let order = select(vec![Order::Offered, Order::Reversed]);
     (on_failure, added, rule(), order, failing()).prop_map(|(on_failure, added, rule, order, failing)| {
         Preempt { on_failure, added, rule, order, failing, blind: BTreeSet::new(), unseen: BTreeSet::new() }
     })
+}
+
+/// Sets of candidates are smaller than those of nodes.
+fn failing() -> impl Strategy<Value = Failing> {
+    prop_oneof![
+        7 => Just(Failing::Never),
+        3 => Just(Failing::Always),
+        3 => (1..=4_usize).prop_map(Failing::Beyond),
+    ]
 }
 
 fn rule() -> impl Strategy<Value = PreemptRule> {
@@ -64,8 +72,8 @@ fn rule() -> impl Strategy<Value = PreemptRule> {
 fn per_node() -> impl Strategy<Value = PreemptRule> {
     let kept = prop_oneof![3 => Just(0.9), 2 => Just(0.6), 1 => Just(0.2)];
     let spared = prop_oneof![1 => Just(0.001), 3 => Just(0.25), 1 => Just(0.7)];
-    let adds = prop_oneof![4 => Just(0.001), 1 => Just(0.15)];
-    let bare = prop_oneof![2 => Just(Bare::LeftOut), 1 => Just(Bare::Kept)];
+    let adds = prop_oneof![3 => Just(0.001), 1 => Just(0.3)];
+    let bare = select(vec![Bare::LeftOut, Bare::Kept]);
     (kept, spared, adds, bare).prop_flat_map(|(kept, spared, adds, bare)| {
         let eviction = move |node| prop::option::weighted(kept, eviction(node, (spared, adds)));
         let evictions = (0..NODES).map(eviction).collect::<Vec<_>>();
