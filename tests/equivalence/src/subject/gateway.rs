@@ -11,9 +11,12 @@ use extender_gateway::{
 };
 use tokio::net::TcpListener;
 
-use super::client::{Answer, Client};
+use super::{
+    client::{Answer, Client},
+    objects,
+};
 
-/// A gateway with one source of nodes. It runs in the test's own runtime.
+/// A gateway with one source of nodes and one of pods. It runs in the test's own runtime.
 pub(super) struct Gateway {
     assembly: Assembly,
     door: Arc<Door>,
@@ -28,6 +31,11 @@ impl Gateway {
         if let (NodeSource::File { path }, Some(table)) = (&config.nodes, assembly.table()) {
             let file = NodeFile::open(path.clone(), &table).expect("it was written for this");
             tokio::spawn(async move { file.follow(table).await });
+        }
+        if let Some(pods) = assembly.pods() {
+            for pod in objects::watched_pods() {
+                pods.apply(pod.to_string().as_bytes()).expect("it is a pod");
+            }
         }
         let served = assembly.serve(&config).await.expect("nobody binds, so no apiserver is needed");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
