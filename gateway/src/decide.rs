@@ -1,9 +1,9 @@
 //! Drives the decision of core: asks backends, feeds answers, keeps the deadline.
 //!
 //! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view that some
-//! backend wants (`case`), asks the backends at once from the task that serves the call (nothing is
-//! spawned, so that a caller who hangs up takes all questions with it), and stops as soon as the decision is
-//! certain.
+//! backend wants (`case`), asks the backends at once from the task that serves the call (none is spawned for it,
+//! so that a caller who hangs up takes all questions with it), and stops as soon as the decision is certain. Only
+//! backends in shadow are asked by tasks of their own, once it is.
 
 mod asking;
 mod attempts;

@@ -33,7 +33,11 @@ pub use self::{
     server::{Entrance, serve},
     tls::Tls,
 };
-use crate::{config::VerbPaths, decide::Decider, observe::Metrics};
+use crate::{
+    config::VerbPaths,
+    decide::Decider,
+    observe::{Metrics, SeldomEach},
+};
 
 /// What every connection at the door shares.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub struct Door {
     pub served: ArcSwap<Served>,
     /// Counts.
     pub metrics: Arc<Metrics>,
+    /// Refused calls that the log has, by verb and outcome.
+    refused: SeldomEach<(&'static str, &'static str)>,
 }
 
 /// What one configuration says about calls.
@@ -91,6 +97,11 @@ impl Verb {
 }
 
 impl Door {
+    /// One that answers by this configuration to begin with.
+    pub fn new(served: Served, metrics: Arc<Metrics>) -> Self {
+        Self { served: ArcSwap::from_pointee(served), metrics, refused: SeldomEach::default() }
+    }
+
     /// Answers one request. Never fails: whatever goes wrong has an answer.
     async fn call(&self, request: Request<Incoming>, caller: SocketAddr) -> Response<Reply> {
         let began = Instant::now();
@@ -114,15 +125,14 @@ impl Door {
 
     fn refuse(&self, verb: &'static str, refused: Refused, caller: SocketAddr) -> Response<Reply> {
         self.metrics.called(verb, refused.outcome);
-        match refused.log {
-            Log::Here => {
-                tracing::warn!(verb, %caller, outcome = refused.outcome, "call refused: {}", refused.text);
-            }
-            Log::AtItsCause => {
-                tracing::debug!(verb, %caller, outcome = refused.outcome, "{}", refused.text);
-            }
+        let Refused { response, outcome, text, log } = refused;
+        let turn = if log == Log::Here { self.refused.turn((verb, outcome)) } else { None };
+        if let Some(similar) = turn {
+            tracing::warn!(verb, %caller, outcome, similar, "call refused: {text}");
+        } else {
+            tracing::debug!(verb, %caller, outcome, "{text}");
         }
-        refused.response
+        response
     }
 }
 

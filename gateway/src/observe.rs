@@ -7,4 +7,4 @@ mod seldom;
 
 pub use health::Health;
 pub use metrics::Metrics;
-pub use seldom::Seldom;
+pub use seldom::{Seldom, SeldomEach};

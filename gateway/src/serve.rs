@@ -17,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
 use tokio::{
     net::TcpListener,
     runtime,
@@ -113,7 +112,7 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     let listener = TcpListener::from_std(extender)?;
     println!("extender listening on {}", listener.local_addr()?);
     health.ready();
-    let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
+    let door = Arc::new(Door::new(served, metrics));
     let reload = Reload::new(file, config, assembly, Arc::clone(&door))?;
     let stop = stopped(&health)?;
     tokio::select! {

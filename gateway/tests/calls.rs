@@ -10,7 +10,7 @@ use prost::Message;
 use serde_json::json;
 use support::{
     Gateway,
-    backend::{Act, Scripted, filtered, framed, info, result, rows, scored},
+    backend::{Act, Scripted, configured as backend, filtered, info, rows, scored},
     by_name,
     http::Client,
     in_full, node,
@@ -21,10 +21,6 @@ type Form = fn(&[&str]) -> String;
 
 /// Both forms of a request, and where the reply has the nodes that are left.
 const MODES: [(Form, &str); 2] = [(by_name, "NodeNames"), (in_full, "Nodes")];
-
-fn backend(name: &str, backend: &Scripted, rest: &str) -> String {
-    format!("- {{name: {name}, url: 'http://{}', {rest}}}\n", backend.address)
-}
 
 #[tokio::test]
 async fn verdicts_are_merged_in_order_in_both_modes() {
@@ -86,89 +82,6 @@ async fn an_empty_list_asks_nobody() {
     assert!(backend_.asked("Filter").is_empty() && backend_.asked("Score").is_empty());
 }
 
-/// Every way in which a backend can fail a call, and what the gateway says of it.
-fn faults() -> Vec<(Act, &'static str)> {
-    let empty = scored(&support_message(), |_| 0).encode_to_vec();
-    let wrong =
-        extender_policy_api::v1alpha1::ScoreResponse { result: Some(result(7)), ..Default::default() };
-    vec![
-        (Act::Hang, "no answer within 150ms"),
-        (Act::Endless(empty), "no answer within 150ms"),
-        (Act::Reset, "the stream was reset: "),
-        (Act::Drop, "the connection was lost"),
-        (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
-        (Act::Status(12, ""), "UNIMPLEMENTED"),
-        (Act::Http(404), "the answer is not gRPC: HTTP status 404"),
-        (Act::Message(Vec::new()), "the answer has no result"),
-        (Act::Message(wrong.encode_to_vec()), "7 nodes were evaluated, 2 were asked about"),
-        (Act::Message(b"\xff\xff\xff".to_vec()), "the answer cannot be decoded"),
-        (Act::Framed(b"\x00\x00\x00".to_vec()), "the answer holds no message"),
-        (Act::Framed(framed(&[0; 16]).repeat(2)), "the answer holds more than one message"),
-        (Act::Framed(vec![0; 1 << 20]), "the answer has more than 67584 bytes"),
-    ]
-}
-
-fn support_message() -> bytes::Bytes {
-    use extender_policy_api::v1alpha1::{NodeRows, Nodes, ScoreRequest, nodes::Form};
-    let nodes = Some(Nodes { count: 0, form: Some(Form::Rows(NodeRows::default())) });
-    ScoreRequest { nodes, ..Default::default() }.encode_to_vec().into()
-}
-
-#[tokio::test]
-async fn every_failure_is_decided_by_the_failure_policy() {
-    for (act, text) in faults() {
-        let bad = Scripted::always(act.clone()).await;
-        let good = Scripted::refusing(&["a"], "no", 4).await;
-        for (policy, fails) in [("Fail", true), ("Ignore", false)] {
-            let bad = backend(
-                "bad",
-                &bad,
-                &format!("filter: {{timeout: 150ms, failurePolicy: {policy}}}, score: {{timeout: 150ms}}"),
-            );
-            let good = backend("good", &good, "filter: {}, score: {}");
-            let gateway =
-                Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{bad}{good}")).await;
-            let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
-            if fails {
-                let error = answer.error();
-                assert!(
-                    error.starts_with(&format!("extender-gateway: backend bad failed filter: {text}")),
-                    "{act:.60?}: {error}"
-                );
-                assert!(!error.contains('%') && answer.json().get("NodeNames").is_none(), "{answer:?}");
-            } else {
-                assert_eq!(
-                    (answer.error().as_str(), &answer.json()["NodeNames"]),
-                    ("", &json!(["b"])),
-                    "{act:?}"
-                );
-            }
-            let answer = gateway.post("/prioritize", by_name(&["a", "b"])).await;
-            assert_eq!(
-                answer.json(),
-                json!([{"Host": "a", "Score": 4}, {"Host": "b", "Score": 4}]),
-                "{act:?}"
-            );
-            assert!(gateway.metrics.text().contains(r#"backend_failures_total{backend="bad",verb="filter""#));
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_backend_that_is_not_there_is_a_failure_too() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let gateway = Gateway::start(&format!(
-        "nodes: {{source: Request}}\nbackends:\n- {{name: gone, url: 'http://{gone}', filter: {{}}, score: {{}}}}"
-    ))
-    .await;
-    let error = gateway.post("/filter", by_name(&["a"])).await.error();
-    assert_eq!(
-        error,
-        format!("extender-gateway: backend gone failed filter: cannot connect to {gone}: connection refused")
-    );
-    assert_eq!(gateway.post("/prioritize", by_name(&["a"])).await.json(), json!([]));
-}
-
 #[tokio::test]
 async fn a_whole_set_backend_sees_the_survivors() {
     let first = Scripted::refusing(&["a"], "no", 0).await;
@@ -187,26 +100,6 @@ async fn a_whole_set_backend_sees_the_survivors() {
     let answer = gateway.post("/filter", by_name(&["a", "b", "c"])).await.json();
     assert_eq!(answer["NodeNames"], json!(["c"]));
     assert_eq!(whole.asked("Filter"), [["b", "c"]]);
-}
-
-#[tokio::test]
-async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
-    let slow = Scripted::always(Act::Hang).await;
-    let configured = backend("slow", &slow, "filter: {timeout: 60s}");
-    let gateway = Gateway::start(&format!(
-        "timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\nbackends:\n{configured}"
-    ))
-    .await;
-    let mut client = Client::connect(gateway.address).await;
-    let body = by_name(&["a"]);
-    let head =
-        format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    client.write(head.as_bytes()).await;
-    while slow.asked("Filter").is_empty() {
-        tokio::task::yield_now().await;
-    }
-    drop(client);
-    slow.given_up().await;
 }
 
 #[tokio::test]
@@ -272,32 +165,6 @@ async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
     let told = rows(&facts.messages("Filter")[0]);
     assert_eq!(told[0].raw_json, node("a").to_string());
     assert_eq!(told[0].facts.as_ref().unwrap().labels["name"], "a");
-}
-
-#[tokio::test]
-async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
-    let drops = std::sync::atomic::AtomicBool::new(true);
-    let moody = Scripted::start(info(NodeView::Name), move |_, message| {
-        if drops.swap(false, std::sync::atomic::Ordering::Relaxed) {
-            return Act::Drop;
-        }
-        Act::Message(filtered(&message, &["b"], "no").encode_to_vec())
-    })
-    .await;
-    let configured = backend("moody", &moody, "filter: {}");
-    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
-    let first = gateway.post("/filter", by_name(&["a", "b"])).await.error();
-    assert!(
-        first.starts_with("extender-gateway: backend moody failed filter: the connection was"),
-        "{first}"
-    );
-    loop {
-        let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
-        if answer.error().is_empty() {
-            assert_eq!(answer.json()["NodeNames"], json!(["a"]));
-            return;
-        }
-    }
 }
 
 static LARGE: [u8; (1 << 20) + 1] = [b' '; (1 << 20) + 1];
@@ -409,29 +276,4 @@ async fn backends_are_asked_about_the_pods_that_match_them() {
         let expected = if asked { json!([{"Host": "a", "Score": 3}]) } else { json!([]) };
         assert_eq!(scores, expected, "{rest}{settings}");
     }
-}
-
-#[tokio::test]
-async fn a_backend_in_shadow_is_asked_and_never_merged() {
-    let shadow = Scripted::refusing(&["a"], "no", 3).await;
-    let real = Scripted::refusing(&["b"], "no", 4).await;
-    let settings = "filter: {timeout: 1s}, score: {timeout: 1s}";
-    let configured = backend("shadow", &shadow, &format!("mode: Shadow, {settings}"));
-    let real = backend("real", &real, settings);
-    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}{real}")).await;
-    let kept = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
-    assert_eq!(kept, json!(["a"]));
-    let scores = gateway.post("/prioritize", by_name(&["a"])).await.json();
-    assert_eq!(scores, json!([{"Host": "a", "Score": 4}]));
-    for (verb, outcome) in [("filter", "disagrees"), ("score", "agrees")] {
-        let line = format!(
-            "extender_gateway_shadow_answers_total{{backend=\"shadow\",verb=\"{verb}\",outcome=\"{outcome}\"}} 1"
-        );
-        while !gateway.metrics.text().contains(&line) {
-            tokio::task::yield_now().await;
-        }
-    }
-    let asked = &shadow.messages("Filter")[0];
-    let request = extender_policy_api::v1alpha1::FilterRequest::decode(asked.clone()).unwrap();
-    assert_eq!(request.call.unwrap().purpose, extender_policy_api::v1alpha1::Purpose::Shadow as i32);
 }

@@ -6,115 +6,17 @@
 
 mod support;
 
-use bytes::Bytes;
-use extender_policy_api::v1alpha1::{
-    GetInfoResponse, KeptCandidate, NodeView, PreemptRequest, PreemptResponse, Scope, Verb, VerbInfo,
-    nodes::Form,
-};
-use prost::Message;
+use extender_policy_api::v1alpha1::{KeptCandidate, NodeView, nodes::Form};
 use serde_json::{Value, json};
 use support::{
     Gateway,
-    backend::{Act, Scripted, result},
-    node, pod,
+    backend::{Act, Scripted},
+    node,
+    preempting::{REQUEST, adding, asked, call, gateway, info, keeping, kept, left, request, sparing},
 };
 
 const NAMES: &str = include_str!("../../tests/captures/preempt-names.json");
 const NODES: &str = include_str!("../../tests/captures/preempt-nodes.json");
-
-fn info(view: NodeView) -> GetInfoResponse {
-    let preempt = VerbInfo {
-        verb: Verb::Preempt as i32,
-        node_view: view as i32,
-        scope: Scope::Node as i32,
-        ..VerbInfo::default()
-    };
-    GetInfoResponse { verbs: vec![preempt], ..support::backend::info(view) }
-}
-
-fn kept(position: u32, victims: &[u32]) -> KeptCandidate {
-    KeptCandidate { position, victims: victims.into(), added_uids: Vec::new() }
-}
-
-fn adding(position: u32, victims: &[u32], added: &[&str]) -> KeptCandidate {
-    KeptCandidate { added_uids: added.iter().map(|&uid| uid.into()).collect(), ..kept(position, victims) }
-}
-
-fn answer(message: &Bytes, kept: Vec<KeptCandidate>) -> Act {
-    let count = request(message).candidates.len();
-    Act::Message(PreemptResponse { result: Some(result(count)), kept }.encode_to_vec())
-}
-
-fn request(message: &Bytes) -> PreemptRequest {
-    PreemptRequest::decode(message.clone()).unwrap()
-}
-
-/// One that answers this to every call.
-async fn keeping(view: NodeView, kept: Vec<KeptCandidate>) -> Scripted {
-    Scripted::start(info(view), move |_, message| answer(&message, kept.clone())).await
-}
-
-/// One that keeps all nodes and victims, but for these nodes and victims.
-async fn sparing(nodes: &'static [&'static str], uids: &'static [&'static str]) -> Scripted {
-    Scripted::start(info(NodeView::Name), move |_, message| {
-        let names = names(&message);
-        let candidates = request(&message).candidates;
-        let stay =
-            (0..).zip(names.iter().zip(candidates)).filter(|(_, (name, _))| !nodes.contains(&name.as_str()));
-        let kept = stay.map(|(position, (_, candidate))| {
-            let victims =
-                (0..).zip(candidate.victims).filter(|(_, victim)| !uids.contains(&victim.uid.as_str()));
-            kept(position, &victims.map(|(at, _)| at).collect::<Vec<_>>())
-        });
-        answer(&message, kept.collect())
-    })
-    .await
-}
-
-fn names(message: &Bytes) -> Vec<String> {
-    let Some(Form::Rows(rows)) = request(message).nodes.unwrap().form else { panic!("no rows") };
-    rows.rows.into_iter().map(|row| row.name).collect()
-}
-
-/// What each call of a backend was about: nodes with their victims.
-fn asked(backend: &Scripted) -> Vec<Vec<(String, Vec<String>)>> {
-    let victims = |message| {
-        let candidates = request(message).candidates.into_iter();
-        let uids = candidates.map(|one| one.victims.into_iter().map(|victim| victim.uid).collect());
-        names(message).into_iter().zip(uids).collect()
-    };
-    backend.messages("Preempt").iter().map(victims).collect()
-}
-
-async fn gateway(source: &str, backends: &[(&str, &Scripted, &str)]) -> Gateway {
-    let backends = backends.iter().map(|(name, backend, preempt)| {
-        format!("- {{name: {name}, url: 'http://{}', preempt: {{{preempt}}}}}\n", backend.address)
-    });
-    let backends: Vec<String> = backends.collect();
-    Gateway::start(&format!("{source}\nbackends:\n{}", backends.concat())).await
-}
-
-const REQUEST: &str = "nodes: {source: Request}";
-
-fn map(nodes: &[(&str, &[&str], i64)]) -> Value {
-    let victims = |(name, uids, violations): &(&str, &[&str], i64)| {
-        let pods: Vec<Value> = uids.iter().map(|uid| json!({"UID": uid})).collect();
-        ((*name).to_owned(), json!({"Pods": pods, "NumPDBViolations": violations}))
-    };
-    Value::Object(nodes.iter().map(victims).collect())
-}
-
-/// A call in names mode about n1 with u1 and u2, and n2 with u3.
-fn call() -> String {
-    let mut pod = pod();
-    pod["spec"] = json!({"priority": 10});
-    let candidates = map(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]);
-    json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": candidates}).to_string()
-}
-
-fn left(nodes: &[(&str, &[&str], i64)]) -> Value {
-    json!({"NodeNameToMetaVictims": map(nodes)})
-}
 
 #[tokio::test]
 async fn each_backend_is_asked_about_what_the_earlier_ones_left() {

@@ -130,6 +130,8 @@ pub struct ScorePlan {
 pub struct PreemptPlan {
     /// About nodes.
     pub nodes: NodesView,
+    /// Asking changes something: it is asked for decisions alone.
+    pub side_effects: bool,
 }
 
 /// What the gateway can tell backends about nodes and pods.
@@ -270,14 +272,15 @@ impl Reader<'_> {
     }
 
     fn preempt(&self) -> Result<PreemptPlan, BackendFailure> {
-        let nodes = self.nodes(self.verb(Verb::Preempt, "preempt")?)?;
+        let verb = self.verb(Verb::Preempt, "preempt")?;
+        let nodes = self.nodes(verb)?;
         if nodes.rows != RowView::Name && nodes.column.is_none() {
             return Err(unsuitable(
                 "wants facts about nodes, and preempt calls bring none; use nodes.source Watch or File"
                     .to_owned(),
             ));
         }
-        Ok(PreemptPlan { nodes })
+        Ok(PreemptPlan { nodes, side_effects: verb.side_effects })
     }
 
     /// What the backend declares about a verb, if it can be used at all.

@@ -17,6 +17,8 @@ const CANDIDATES: u32 = 4;
 pub struct Question<'q> {
     /// `Call.id`.
     pub call: &'q str,
+    /// What the answer is for.
+    pub purpose: Purpose,
     /// The pod that needs room, from [`super::question::pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
@@ -35,7 +37,7 @@ impl Question<'_> {
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
         let nodes = self.nodes.encoded();
         let rest = [self.pod.len(), nodes.len() + candidates.len()];
-        let mut begun = head.begin((self.call, Purpose::Decide), rest, most)?;
+        let mut begun = head.begin((self.call, self.purpose), rest, most)?;
         begun.put_slice(self.pod);
         Ok([begun.into(), nodes.clone(), candidates.into()])
     }
@@ -80,13 +82,21 @@ mod tests {
         let nodes = rows.finish();
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
         let candidates = [Candidate { victims, pdb_violations: 3 }, Candidate::default()];
-        let question = Question { call: "c-1", pod: &pod, nodes: &nodes, candidates: &candidates };
+        let question = Question {
+            call: "c-1",
+            purpose: Purpose::Shadow,
+            pod: &pod,
+            nodes: &nodes,
+            candidates: &candidates,
+        };
         let head = Head::new("gateway-0", "guard", None);
         let framed = question.pieces(&head, usize::MAX).unwrap().concat();
         assert_eq!(framed[1..5], u32::try_from(framed.len() - 5).unwrap().to_be_bytes());
         let request = PreemptRequest::decode(&framed[5..]).unwrap();
         assert_eq!(request.candidates, candidates);
-        assert_eq!((request.nodes.unwrap().count, request.call.unwrap().backend.as_str()), (2, "guard"));
+        let call = request.call.unwrap();
+        assert_eq!((call.purpose(), call.backend.as_str()), (Purpose::Shadow, "guard"));
+        assert_eq!(request.nodes.unwrap().count, 2);
         assert_eq!(request.pod.unwrap().identity.unwrap().name, "web-0");
         let failure = question.pieces(&head, 10).unwrap_err();
         let detail = format!("the request has {} bytes, the backend accepts 10", framed.len() - 5);

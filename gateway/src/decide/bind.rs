@@ -110,11 +110,24 @@ impl<'c> Attempt<'c> {
         Ok(Outcome::NotBound)
     }
 
-    /// The pod's JSON: the call names the pod and does not describe it.
+    /// The pod's JSON: the call names the pod and does not describe it. It decides who is asked; what became of
+    /// the pod, the watch may not have heard yet.
     async fn pod(&self) -> Result<Bytes, BindError> {
+        if let Some(watched) = self.watched() {
+            return Ok(watched);
+        }
         let Assignment { namespace, name, .. } = self.assignment;
         let found = self.binders.apiserver.pod(namespace, name, self.deadline).await;
         found.map_err(BindError::Apiserver)?.ok_or(BindError::Pod(Truth::Gone))
+    }
+
+    /// The pod as the watch has it, where it is the one that is meant and free. Otherwise the watch is behind, or
+    /// the call is late or wrong, and only the apiserver can say which.
+    fn watched(&self) -> Option<Bytes> {
+        let Assignment { namespace, name, uid, .. } = self.assignment;
+        let pod = self.decider.known.pods.as_ref()?.get(uid)?;
+        let meant = (&pod.namespace, &pod.name) == (namespace, name);
+        (meant && pod.node.is_empty()).then(|| pod.json.clone())
     }
 
     /// The interested backends: the configured binder first, then the others in effective order.

@@ -5,6 +5,7 @@
 //! patience for such nodes. Where its answer counts, that node is no candidate any more, under either failure
 //! policy: it could not be told whether the backend would keep it.
 
+mod shadow;
 mod told;
 
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use extender_gateway_core::{
     BackendFailure,
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
 };
+use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use self::told::Told;
-use super::{CallError, Decider};
+use super::{CallError, Decider, case::patience};
 use crate::{
     backend::{Backend, link::Link, preempt::Question, question::pod_field},
     cluster::pods::PodTable,
@@ -60,6 +62,7 @@ impl Decider {
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown { nodes: unknown });
         }
+        self.shadow_preempt(call, chain.left()).await;
         Ok(chain.into_left())
     }
 
@@ -105,12 +108,14 @@ impl Decider {
         (backend, settings, link): (&Backend, &PreemptSettings, &Link),
         left: &[Candidate],
     ) -> Result<Asked, CallError> {
-        let told = self.tell(call, link, left).await?;
+        let until = patience(Instant::now(), call.began, self.timeouts.decision);
+        let told = self.tell((call, until), link, left).await?;
         let Some(nodes) = &told.nodes else {
             return Ok(Asked { told, kept: Ok(Vec::new()) });
         };
         let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
-        let question = Question { call: id, pod: &pod, nodes, candidates: &told.messages };
+        let purpose = Purpose::Decide;
+        let question = Question { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
         let deadline = call.began + self.timeouts.decision;
         let within = settings.timeout.min(deadline.duration_since(Instant::now()));
         let kept = backend.preempt(link, question, within).await;

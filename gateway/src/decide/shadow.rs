@@ -15,6 +15,7 @@ use crate::{
         question::{Nodes, Question, Scores},
     },
     config::Mode,
+    object::pod::ObjectPod,
     observe::Metrics,
 };
 
@@ -33,7 +34,7 @@ struct Aside {
 
 /// Whether a shadow would have changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opinion {
+pub(super) enum Opinion {
     Agrees,
     Disagrees,
 }
@@ -42,7 +43,7 @@ impl Decider {
     /// Asks the shadows that filter what they think of the nodes that are left: to refuse one of them is to
     /// disagree.
     pub(super) async fn shadow_filter(&self, call: Call<'_>, left: Vec<bool>) {
-        for backend in self.shadows(call) {
+        for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.filter else { continue };
             let Ok(link) = backend.link() else { continue };
             let Some(plan) = link.info.filter.as_ref().ok().filter(|plan| !plan.side_effects) else {
@@ -57,8 +58,8 @@ impl Decider {
             tokio::spawn(async move {
                 let answer = aside.backend.filter(&aside.link, aside.question(), aside.within).await;
                 let answer = answer.and_then(Reply::inline);
-                aside
-                    .record("filter", answer.map(|answer| opinion_on_nodes(&answer.refusals, &aside, &left)));
+                let opinion = answer.map(|answer| opinion_on_nodes(&answer.refusals, &aside, &left));
+                record(&aside.metrics, &aside.backend, "filter", opinion);
             });
         }
     }
@@ -67,7 +68,7 @@ impl Decider {
     pub(super) async fn shadow_score(&self, call: Call<'_>, totals: &[Option<i64>]) {
         let best = totals.iter().flatten().max();
         let best: Vec<bool> = totals.iter().map(|total| best.is_none() || total.as_ref() == best).collect();
-        for backend in self.shadows(call) {
+        for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.score else { continue };
             let Ok(link) = backend.link() else { continue };
             let Some(plan) = link.info.score.as_ref().ok().filter(|plan| !plan.side_effects) else {
@@ -81,14 +82,16 @@ impl Decider {
             let best = best.clone();
             tokio::spawn(async move {
                 let answer = aside.backend.score(&aside.link, aside.question(), aside.within).await;
-                let answer = answer.and_then(Reply::inline);
-                aside.record("score", answer.map(|scores| opinion_on_scores(&scores, &aside, &best)));
+                let opinion = answer.and_then(Reply::inline);
+                let opinion = opinion.map(|scores| opinion_on_scores(&scores, &aside, &best));
+                record(&aside.metrics, &aside.backend, "score", opinion);
             });
         }
     }
 
-    fn shadows(&self, call: Call<'_>) -> impl Iterator<Item = &Arc<Backend>> {
-        self.interested(call.pod).filter(|backend| backend.settings.mode == Mode::Shadow)
+    /// The backends in shadow that this pod is a matter of.
+    pub(super) fn shadows(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
+        self.interested(pod).filter(|backend| backend.settings.mode == Mode::Shadow)
     }
 
     /// The question, unless there is nothing to ask about. Waits for no node.
@@ -124,19 +127,25 @@ impl Aside {
     fn node(&self, at: u32) -> usize {
         self.known.as_ref().map_or(at, |known| known[at as usize]) as usize
     }
+}
 
-    fn record(&self, verb: &'static str, opinion: Result<Opinion, BackendFailure>) {
-        let name = self.backend.settings.name.as_str();
-        let outcome = match opinion {
-            Ok(Opinion::Agrees) => "agrees",
-            Ok(Opinion::Disagrees) => "disagrees",
-            Err(failure) => {
-                self.metrics.backend_failed(name, verb, failure.kind);
-                "failed"
-            }
-        };
-        self.metrics.shadowed(name, verb, outcome);
-    }
+/// Counts what a shadow thinks. Nothing else comes of it.
+pub(super) fn record(
+    metrics: &Metrics,
+    backend: &Backend,
+    verb: &'static str,
+    opinion: Result<Opinion, BackendFailure>,
+) {
+    let name = backend.settings.name.as_str();
+    let outcome = match opinion {
+        Ok(Opinion::Agrees) => "agrees",
+        Ok(Opinion::Disagrees) => "disagrees",
+        Err(failure) => {
+            metrics.backend_failed(name, verb, failure.kind);
+            "failed"
+        }
+    };
+    metrics.shadowed(name, verb, outcome);
 }
 
 fn opinion_on_nodes(refusals: &[Refusal], aside: &Aside, left: &[bool]) -> Opinion {

@@ -72,6 +72,7 @@ impl Host {
         match tls::handshake(tls, stream).await {
             Err(error) => self.say(&error, caller),
             Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
+                tracing::debug!(%caller, "a caller speaks HTTP/2");
                 self.http2(stream, caller, watcher).await;
             }
             Ok(stream) => self.http1(stream, caller, watcher).await,

@@ -1,6 +1,8 @@
-//! Lines of the log that strangers can cause are written once a second at most.
+//! Lines of the log that callers or backends can cause by the hundred are written once a second at most.
 
 use std::{
+    collections::HashMap,
+    hash::Hash,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -32,6 +34,24 @@ impl Seldom {
     }
 }
 
+/// The same for lines of several kinds, so that none keeps another out. Kinds are never forgotten: they have to
+/// be few.
+#[derive(Debug)]
+pub struct SeldomEach<K>(Mutex<HashMap<K, Seldom>>);
+
+impl<K> Default for SeldomEach<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash> SeldomEach<K> {
+    /// As [`Seldom::turn`], for lines of this kind.
+    pub fn turn(&self, kind: K) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default().turn()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +62,13 @@ mod tests {
         assert_eq!([seldom.turn(), seldom.turn(), seldom.turn()], [Some(0), None, None]);
         tokio::time::advance(PAUSE).await;
         assert_eq!([seldom.turn(), seldom.turn()], [Some(2), None]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_kind_has_its_own_turn() {
+        let seldom = SeldomEach::default();
+        assert_eq!([seldom.turn("a"), seldom.turn("a"), seldom.turn("b")], [Some(0), None, Some(0)]);
+        tokio::time::advance(PAUSE).await;
+        assert_eq!([seldom.turn("a"), seldom.turn("b")], [Some(1), Some(0)]);
     }
 }

@@ -58,6 +58,8 @@ struct State {
 pub(crate) struct Apiserver {
     state: Arc<Mutex<State>>,
     kubeconfig: Arc<NamedTempFile>,
+    /// `timeouts.bind` of gateways that use it.
+    budget: &'static str,
     /// A permit for each Binding that was asked for.
     asked_to_bind: Arc<Semaphore>,
 }
@@ -68,18 +70,24 @@ impl Apiserver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let kubeconfig = Arc::new(kubeconfig(listener.local_addr().unwrap()));
         let asked_to_bind = Arc::new(Semaphore::new(0));
-        let apiserver = Self { state: Arc::default(), kubeconfig, asked_to_bind };
+        let apiserver = Self { state: Arc::default(), kubeconfig, budget: "30s", asked_to_bind };
         apiserver.set("web-0", "u-1", None);
         tokio::spawn(serve(listener, apiserver.clone()));
         apiserver
     }
 
-    /// The beginning of a configuration: the gateway binds, in at most 2 s, of which the last half second is
-    /// for reading.
+    /// The same one for gateways that have this time for a bind, the last quarter of it for reading: where a
+    /// test has to wait until it is over.
+    pub(crate) fn within(&self, budget: &'static str) -> Self {
+        Self { budget, ..self.clone() }
+    }
+
+    /// The beginning of a configuration: the gateway binds.
     pub(crate) fn configuration(&self, binder: &str) -> String {
-        let kubeconfig = self.kubeconfig.path().display();
+        let (kubeconfig, budget) = (self.kubeconfig.path().display(), self.budget);
         format!(
-            "nodes: {{source: Request}}\ncluster: {{kubeconfig: {kubeconfig}}}\nbinder: {binder}\ntimeouts: {{bind: 2s}}\n"
+            "nodes: {{source: Request}}\ncluster: {{kubeconfig: {kubeconfig}}}\nbinder: {binder}\n\
+             timeouts: {{bind: {budget}}}\n"
         )
     }
 

@@ -53,7 +53,8 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Starts one that introduces itself with `info` and does what `script` says with (verb, message).
+    /// Starts one that introduces itself with `info` and does what `script` says with (verb, message). Calls of
+    /// `GetInfo` are remembered as those of the verbs are.
     pub(crate) async fn start(
         info: GetInfoResponse,
         script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
@@ -67,12 +68,25 @@ impl Scripted {
         script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
         tls: Option<Arc<rustls::ServerConfig>>,
     ) -> Self {
+        let greeting = Act::Message(info.encode_to_vec());
+        let script = move |verb: &str, message| match verb {
+            "GetInfo" => greeting.clone(),
+            _ => script(verb, message),
+        };
+        Self::start_bare(script, tls).await
+    }
+
+    /// Starts one whose script answers `GetInfo`, too.
+    pub(crate) async fn start_bare(
+        script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let ended = Arc::new(tokio::sync::Semaphore::new(0));
         let script: Script = Box::new(script);
-        let shared = Arc::new(Shared { info, script, calls: Arc::clone(&calls), ended: Arc::clone(&ended) });
+        let shared = Arc::new(Shared { script, calls: Arc::clone(&calls), ended: Arc::clone(&ended) });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(accepted(stream, tls.clone(), Arc::clone(&shared)));
@@ -111,6 +125,11 @@ impl Scripted {
     pub(crate) async fn given_up(&self) {
         self.ended.acquire().await.unwrap().forget();
     }
+}
+
+/// A backend as an item of the configuration.
+pub(crate) fn configured(name: &str, backend: &Scripted, rest: &str) -> String {
+    format!("- {{name: {name}, url: 'http://{}', {rest}}}\n", backend.address)
 }
 
 /// A backend that filters and scores node by node.
@@ -160,7 +179,6 @@ pub(crate) fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreRespo
 }
 
 struct Shared {
-    info: GetInfoResponse,
     script: Script,
     calls: Arc<Mutex<Vec<(String, Bytes)>>>,
     ended: Arc<tokio::sync::Semaphore>,
@@ -209,9 +227,6 @@ async fn call(
     }
     let verb = head.uri.path().rsplit('/').next().unwrap().to_owned();
     let message = message.freeze().slice(5..);
-    if verb == "GetInfo" {
-        return send(&mut respond, framed(&shared.info.encode_to_vec()), true);
-    }
     shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
     match (shared.script)(&verb, message) {
         Act::Message(message) => send(&mut respond, framed(&message), true),
@@ -221,7 +236,7 @@ async fn call(
             std::future::pending::<()>().await;
         }
         Act::Trickle(message) => {
-            let mut stream = begin(&mut respond);
+            let Some(mut stream) = begin(&mut respond) else { return };
             for byte in framed(&message).iter().cycle() {
                 if stream.send_data(Bytes::copy_from_slice(&[*byte]), false).is_err() {
                     return;
@@ -230,8 +245,8 @@ async fn call(
             }
         }
         Act::Torn(message) => {
-            let mut stream = begin(&mut respond);
-            stream.send_data(framed(&message).slice(..message.len() + 3), false).unwrap();
+            let Some(mut stream) = begin(&mut respond) else { return };
+            let _ = stream.send_data(framed(&message).slice(..message.len() + 3), false);
             stream.send_reset(h2::Reason::INTERNAL_ERROR);
         }
         Act::Status(code, text) => {
@@ -265,18 +280,19 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-fn begin(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
+/// `None` when the gateway has given the call up.
+fn begin(respond: &mut SendResponse<Bytes>) -> Option<h2::SendStream<Bytes>> {
     let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
-    respond.send_response(head, false).unwrap()
+    respond.send_response(head, false).ok()
 }
 
 fn send(respond: &mut SendResponse<Bytes>, data: Bytes, end: bool) {
-    let mut stream = begin(respond);
-    stream.send_data(data, false).unwrap();
+    let Some(mut stream) = begin(respond) else { return };
+    let _ = stream.send_data(data, false);
     if end {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", 0.into());
-        stream.send_trailers(trailers).unwrap();
+        let _ = stream.send_trailers(trailers);
     } else {
         // Dropped, the stream would be reset.
         std::mem::forget(stream);

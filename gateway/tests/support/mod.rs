@@ -4,12 +4,14 @@
 
 pub(crate) mod apiserver;
 pub(crate) mod backend;
+pub(crate) mod binding;
 pub(crate) mod certificates;
 pub(crate) mod http;
+pub(crate) mod preempting;
+pub(crate) mod secured;
 
 use std::{path::Path, sync::Arc};
 
-use arc_swap::ArcSwap;
 use extender_gateway::{
     cluster::{pods::PodTable, table::NodeTable},
     config::Config,
@@ -41,13 +43,11 @@ impl Gateway {
         rest: &str,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        let yaml = format!(
-            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi{extender}}}\n\
-             metrics: {{address: 127.0.0.1:0}}\n{rest}"
-        );
-        let config =
-            Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"));
+        Self::start_with(configuration(extender, rest), stop).await
+    }
+
+    /// Starts one with this configuration, whatever its addresses are.
+    pub(crate) async fn start_with(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         let metrics = Arc::new(Metrics::new());
         let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&metrics));
         let table = assembly.table().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Gateway {
         let served = assembly.serve(&config).await.unwrap_or_else(|error| panic!("{error}"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics: Arc::clone(&metrics) });
+        let door = Arc::new(Door::new(served, Arc::clone(&metrics)));
         tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
         let tls = config.extender.tls.map(|tls| Arc::new(Tls::open(tls).unwrap()));
         let served = tokio::spawn(door::serve(Entrance { listener, tls }, door, stop));
@@ -67,6 +67,16 @@ impl Gateway {
     pub(crate) async fn post(&self, path: &str, body: impl AsRef<[u8]>) -> http::Answer {
         http::Client::connect(self.address).await.post(path, body.as_ref()).await
     }
+}
+
+/// A configuration with these further fields of `extender`, and with `nodes` and `backends`.
+pub(crate) fn configuration(extender: &str, rest: &str) -> Config {
+    let yaml = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+         extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi{extender}}}\n\
+         metrics: {{address: 127.0.0.1:0}}\n{rest}"
+    );
+    Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"))
 }
 
 /// A request in names mode about a pod of namespace `shop`.

@@ -27,6 +27,17 @@ type Config struct {
 // Listener is where a port listens.
 type Listener struct {
 	Address string `json:"address"`
+	// TLS is nil where it is not spoken.
+	TLS *TLS `json:"tls,omitempty"`
+}
+
+// TLS says what a port shows and who may come in.
+type TLS struct {
+	CertFile string `json:"certFile"`
+	KeyFile  string `json:"keyFile"`
+	// ClientCAFile has who signs the certificates that callers have to show; AllowedNames are whose they are.
+	ClientCAFile string   `json:"clientCAFile,omitempty"`
+	AllowedNames []string `json:"allowedNames,omitempty"`
 }
 
 // Nodes is where node facts come from.

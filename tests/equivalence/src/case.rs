@@ -1,12 +1,16 @@
 //! One case: a pod, nodes, backends with their policies, and how all of it is put to the gateway.
 
+mod room;
+
 use std::collections::BTreeSet;
 
 use extender_reference::model::{
-    Best, Differences, Extender, Failing, Filter, FilterRule, Node, Normalize, OnFailure, Pod, Preemption,
-    ScoreRule,
+    Best, Candidate, Differences, Extender, Failing, Filter, FilterRule, Node, Normalize, OnFailure, Pod,
+    Preemption, ScoreRule,
 };
 use serde::{Deserialize, Serialize};
+
+pub use self::room::{Form, Pods, RUNNING, UNSEEN, node_of, running, victims_on};
 
 /// How many nodes the cluster has. Those from here on are names that the gateway does not know.
 pub const KNOWN: usize = 10;
@@ -20,6 +24,12 @@ pub struct Case {
     pub pod: Pod,
     /// What kube-scheduler offers; a node may occur twice.
     pub offered: Vec<Node>,
+    /// What kube-scheduler would evict, and where.
+    pub candidates: Vec<Candidate>,
+    /// How it says so.
+    pub form: Form,
+    /// Whether the gateway knows the pods that run.
+    pub pods: Pods,
     /// Where facts about nodes come from.
     pub source: Source,
     /// What the gateway is configured to do unlike separate extenders.
@@ -52,6 +62,8 @@ pub struct Backend {
     pub filter: Manner,
     /// How Score does.
     pub score: Manner,
+    /// How Preempt does.
+    pub preempt: Manner,
 }
 
 /// Whether somebody listens at a backend's address.
@@ -77,7 +89,8 @@ pub enum Scale {
 pub struct Manner {
     /// What the backend is told about nodes.
     pub view: View,
-    /// What the verdict about a node depends on, as the backend declares it.
+    /// What the verdict about a node depends on, as the backend declares it. In preempt nothing follows from
+    /// it: backends are asked in turn anyway.
     pub scope: Scope,
     /// In which way it fails, when it fails.
     pub failure: Failure,
@@ -126,8 +139,12 @@ pub enum Failure {
     Miscounted,
     /// A position that was not asked about, or a score too few.
     OutOfRange,
-    /// A node that is refused twice, or a score too many.
+    /// A node that is refused or kept twice, or a score too many.
     Twice,
+    /// A position of a victim that was not asked about; in preempt alone.
+    VictimOutOfRange,
+    /// A victim that is kept twice; in preempt alone.
+    VictimTwice,
     /// It says that it cannot read nodes inline.
     Miss,
     /// Its handshake does not list the verb.
@@ -141,8 +158,9 @@ impl Case {
         if self.source != Source::File {
             self.offered.retain(|node| *node < KNOWN);
         }
-        let source = self.source;
-        self.backends.iter_mut().for_each(|backend| backend.settle(source));
+        self.settle_room();
+        let (source, pods) = (self.source, self.pods);
+        self.backends.iter_mut().for_each(|backend| backend.settle(source, pods));
         self
     }
 
@@ -157,6 +175,12 @@ impl Case {
             if let Some(score) = extender.score.as_mut().filter(|_| backend.is_blind(backend.score)) {
                 score.blind.clone_from(&unknown);
             }
+            if let Some(preempt) = &mut extender.preempt {
+                preempt.unseen = room::unseen();
+                if backend.is_blind(backend.preempt) {
+                    preempt.blind.clone_from(&unknown);
+                }
+            }
             extender
         };
         self.backends.iter().map(extender).collect()
@@ -170,8 +194,9 @@ impl Backend {
         self.reach == Reach::Alive && manner.failure != Failure::Unlisted && manner.view != View::Name
     }
 
-    fn settle(&mut self, source: Source) {
-        if self.extender.filter.is_none() && self.extender.score.is_none() {
+    fn settle(&mut self, source: Source, pods: Pods) {
+        let Extender { filter, score, preempt, .. } = &self.extender;
+        if filter.is_none() && score.is_none() && preempt.is_none() {
             self.extender.filter = Some(Filter {
                 on_failure: OnFailure::Fail,
                 preemption: Preemption::Ignored,
@@ -185,6 +210,7 @@ impl Backend {
         }
         self.settle_filter();
         self.settle_score();
+        self.settle_preempt(source, pods);
     }
 
     fn settle_filter(&mut self) {
@@ -194,6 +220,7 @@ impl Backend {
             (FilterRule::Once { .. }, _) => Scope::NodeWithSideEffects,
             (_, scope) => scope,
         };
+        without_victims(&mut self.filter);
         settle_failure(&mut filter.failing, &mut self.filter, self.reach);
     }
 
@@ -212,8 +239,18 @@ impl Backend {
         if score.normalize == Normalize::None {
             score.best = Best::Largest;
         }
+        without_victims(&mut self.score);
         settle_failure(&mut score.failing, &mut self.score, self.reach);
     }
+}
+
+/// Only in preempt there are victims to be wrong about.
+fn without_victims(manner: &mut Manner) {
+    manner.failure = match manner.failure {
+        Failure::VictimOutOfRange => Failure::OutOfRange,
+        Failure::VictimTwice => Failure::Twice,
+        failure => failure,
+    };
 }
 
 /// A backend that is away, or does not know the verb, always fails; one that fails now and then does not

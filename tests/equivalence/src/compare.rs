@@ -2,13 +2,14 @@
 
 use extender_reference::{
     filter::{self, Verdict, distinct},
-    model::{Extender, Mode, Node},
+    model::{Candidate, Extender, Mode, Node},
+    preempt::{self, Ending, Room},
     prioritize,
 };
 
 use crate::{
-    case::{Backend, Case, Failure, Manner, Reach, Scope},
-    subject::{Filtered, Observed, Prioritized, Question, Verb},
+    case::{self, Backend, Case, Failure, Manner, Reach, Scope},
+    subject::{Filtered, Observed, Preempted, Prioritized, Question, Verb},
 };
 
 /// What the reference decides about a case.
@@ -23,6 +24,8 @@ pub struct Expected {
     pub ranked: Vec<Node>,
     /// About prioritize.
     pub prioritized: prioritize::Prioritized,
+    /// About preempt.
+    pub preempted: preempt::Preempted,
 }
 
 /// Asks the reference.
@@ -34,7 +37,9 @@ pub fn expected(case: &Case) -> Expected {
         _ => case.offered.clone(),
     };
     let prioritized = prioritize(&extenders, (&case.pod, &case.differences), &ranked);
-    Expected { extenders, filtered, ranked, prioritized }
+    let room = Room { candidates: &case.candidates, running: &case::running() };
+    let preempted = extender_reference::preempt(&extenders, (&case.pod, &case.differences), room);
+    Expected { extenders, filtered, ranked, prioritized, preempted }
 }
 
 /// What differs, in words; empty when nothing does.
@@ -45,6 +50,7 @@ pub fn differences(case: &Case, expected: &Expected, observed: &Observed) -> Vec
     if observed.prioritized != list {
         found.push(format!("prioritize: expected {list:?}, got {:?}", observed.prioritized));
     }
+    found.extend(preempt_difference(case, &expected.preempted.ending, &observed.preempted));
     for (position, (backend, questions)) in case.backends.iter().zip(&observed.questions).enumerate() {
         let name = &backend.extender.name;
         for problem in question_problems(case, (position, backend), (expected, questions)) {
@@ -60,17 +66,37 @@ fn filter_difference(case: &Case, expected: &Verdict, observed: &Filtered) -> Op
             Verdict::Decided { feasible, statuses },
             Filtered::Decided { feasible: left, statuses: reasons },
         ) => (feasible, statuses) == (left, reasons),
-        (Verdict::Failed(position), Filtered::Failed(text)) => {
-            let name = &case.backends[*position].extender.name;
-            text.starts_with(&format!("extender-gateway: backend {name} failed filter: ")) && is_safe(text)
-        }
-        (Verdict::NotYetKnown(nodes), Filtered::Failed(text)) => {
-            let nodes = if *nodes == 1 { "1 node is".to_owned() } else { format!("{nodes} nodes are") };
-            *text == format!("extender-gateway: no node is left, and {nodes} not yet known to the gateway")
-        }
+        (Verdict::Failed(position), Filtered::Failed(text)) => is_failure(case, (*position, "filter"), text),
+        (Verdict::NotYetKnown(nodes), Filtered::Failed(text)) => is_not_yet_known(*nodes, text),
         _ => false,
     };
     (!same).then(|| format!("filter: expected {expected:?}, got {observed:?}"))
+}
+
+fn preempt_difference(case: &Case, expected: &Ending, observed: &Preempted) -> Option<String> {
+    let same = match (expected, observed) {
+        // In the reply candidates are a map: only their victims have an order.
+        (Ending::Left(candidates), Preempted::Left(left)) => {
+            let mut candidates = candidates.clone();
+            candidates.sort_unstable();
+            candidates == *left
+        }
+        (Ending::Failed(position), Preempted::Failed(text)) => is_failure(case, (*position, "preempt"), text),
+        (Ending::NotYetKnown(nodes), Preempted::Failed(text)) => is_not_yet_known(*nodes, text),
+        _ => false,
+    };
+    (!same).then(|| format!("preempt: expected {expected:?}, got {observed:?}"))
+}
+
+/// Whether a text says that this backend failed this verb.
+fn is_failure(case: &Case, (position, verb): (usize, &str), text: &str) -> bool {
+    let name = &case.backends[position].extender.name;
+    text.starts_with(&format!("extender-gateway: backend {name} failed {verb}: ")) && is_safe(text)
+}
+
+fn is_not_yet_known(nodes: usize, text: &str) -> bool {
+    let nodes = if nodes == 1 { "1 node is".to_owned() } else { format!("{nodes} nodes are") };
+    text == format!("extender-gateway: no node is left, and {nodes} not yet known to the gateway")
 }
 
 /// Kube-scheduler uses the text as a format, and shows it as one line.
@@ -109,11 +135,29 @@ fn question_problems(
     if scores != due {
         problems.push(format!("asked to score {scores:?}, an extender is asked {due:?}"));
     }
+    problems.extend(preempt_problem((position, backend), (expected, questions)));
     problems
 }
 
+/// In preempt a backend is asked the very questions that an extender is asked.
+fn preempt_problem(
+    (position, backend): (usize, &Backend),
+    (expected, questions): (&Expected, &[Question]),
+) -> Option<String> {
+    let asked = questions.iter().filter(|question| question.verb == Verb::Preempt);
+    let asked: Vec<&[Candidate]> = asked.map(|question| question.candidates.as_slice()).collect();
+    let due = due(&expected.preempted.asked, (position, backend.reach, backend.preempt));
+    let due: Vec<Vec<Candidate>> = due.into_iter().map(|set| set.iter().map(told).collect()).collect();
+    (asked != due).then(|| format!("asked to preempt {asked:?}, an extender is asked {due:?}"))
+}
+
+/// A candidate as the contract has it: the violations are 32 bits there.
+fn told(candidate: &Candidate) -> Candidate {
+    Candidate { violations: candidate.violations.min(u32::MAX.into()), ..candidate.clone() }
+}
+
 /// What the reference asked an extender, as far as a backend in its place can notice.
-fn due(asked: &[(usize, Vec<Node>)], (position, reach, manner): (usize, Reach, Manner)) -> Vec<&Vec<Node>> {
+fn due<A>(asked: &[(usize, Vec<A>)], (position, reach, manner): (usize, Reach, Manner)) -> Vec<&Vec<A>> {
     let noticed = reach == Reach::Alive && manner.failure != Failure::Unlisted;
     asked.iter().filter(|(whom, _)| noticed && *whom == position).map(|(_, set)| set).collect()
 }

@@ -4,6 +4,7 @@
 
 mod backend;
 mod pod;
+mod preempt;
 mod theme;
 
 use extender_reference::model::{Differences, Node, Prefix};
@@ -13,12 +14,15 @@ use crate::case::{Case, KNOWN, NODES, Source};
 
 /// Any case.
 pub fn case() -> impl Strategy<Value = Case> {
-    (theme::theme(), pod::pod(), offered(), source(), differences(), vec(backend::backend(), 1..=5)).prop_map(
-        |(theme, pod, offered, source, differences, mut backends)| {
+    let asked = (pod::pod(), offered(), preempt::candidates(), preempt::form());
+    let known = (preempt::pods(), source(), differences());
+    (theme::theme(), asked, known, vec(backend::backend(), 1..=5)).prop_map(
+        |(theme, (pod, offered, candidates, form), (pods, source, differences), mut backends)| {
             for (position, backend) in backends.iter_mut().enumerate() {
                 backend.extender.name = format!("backend-{position}");
             }
-            theme.bend(Case { pod, offered, source, differences, backends }).settled()
+            let case = Case { pod, offered, candidates, form, pods, source, differences, backends };
+            theme.bend(case).settled()
         },
     )
 }

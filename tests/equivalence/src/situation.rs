@@ -1,5 +1,7 @@
 //! What the cases were about: a search that never meets an interesting situation proves nothing about it.
 
+mod preempt;
+
 use std::fmt;
 
 use extender_reference::{
@@ -39,7 +41,7 @@ pub struct Coverage {
 
 impl Default for Coverage {
     fn default() -> Self {
-        Self { cases: 0, counts: vec![0; SITUATIONS.len()] }
+        Self { cases: 0, counts: vec![0; situations().count()] }
     }
 }
 
@@ -47,14 +49,14 @@ impl Coverage {
     /// Counts a case.
     pub fn note(&mut self, scene: &Scene<'_>) {
         self.cases += 1;
-        for (count, (_, occurs)) in self.counts.iter_mut().zip(SITUATIONS) {
+        for (count, (_, occurs)) in self.counts.iter_mut().zip(situations()) {
             *count += u32::from(occurs(scene));
         }
     }
 
     /// The situations that no case was about.
     pub fn missing(&self) -> Vec<&'static str> {
-        let named = SITUATIONS.iter().zip(&self.counts);
+        let named = situations().zip(&self.counts);
         named.filter(|(_, count)| **count == 0).map(|((name, _), _)| *name).collect()
     }
 }
@@ -62,11 +64,12 @@ impl Coverage {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>7} cases, of them with", self.cases)?;
-        SITUATIONS
-            .iter()
-            .zip(&self.counts)
-            .try_for_each(|((name, _), count)| writeln!(f, "{count:>7} {name}"))
+        situations().zip(&self.counts).try_for_each(|((name, _), count)| writeln!(f, "{count:>7} {name}"))
     }
+}
+
+fn situations() -> impl Iterator<Item = &'static Situation> {
+    SITUATIONS.iter().chain(preempt::SITUATIONS)
 }
 
 const SITUATIONS: &[Situation] = &[
@@ -126,6 +129,12 @@ const SITUATIONS: &[Situation] = &[
     }),
     ("interest by labels", |s| {
         s.case.backends.iter().any(|backend| !backend.extender.interest.selector.is_empty())
+    }),
+    ("interest by labels that are equal", |s| {
+        let interests = s.case.backends.iter().map(|backend| &backend.extender.interest.labels);
+        interests.into_iter().any(|labels| {
+            !labels.is_empty() && labels.iter().all(|(key, value)| s.case.pod.labels.get(key) == Some(value))
+        })
     }),
     ("interest by resources", |s| {
         s.case.backends.iter().any(|backend| !backend.extender.interest.resources.is_empty())

@@ -16,17 +16,17 @@ use std::{
 use extender_reference::model::Node;
 use tempfile::TempDir;
 
-pub use self::answer::{Filtered, Prioritized};
+pub use self::answer::{Filtered, Preempted, Prioritized};
 pub use self::script::{Question, Verb};
 use self::{backend::Servers, gateway::Gateway, script::Script};
-use crate::case::{Case, Source};
+use crate::case::{Case, Pods, Source};
 
-/// Gateways, one for each source of nodes, and the servers of their backends. Started when first needed, and
+/// Gateways, one for each source of nodes with and without pods, and the servers of their backends. Started when first needed, and
 /// configured anew for each case.
 pub struct Subject {
     folder: TempDir,
     servers: Servers,
-    gateways: BTreeMap<Source, Gateway>,
+    gateways: BTreeMap<(Source, Pods), Gateway>,
     cases: u64,
 }
 
@@ -37,6 +37,8 @@ pub struct Observed {
     pub filtered: Filtered,
     /// The reply to prioritize.
     pub prioritized: Prioritized,
+    /// The reply to preempt.
+    pub preempted: Preempted,
     /// For each backend, what it was asked, in order.
     pub questions: Vec<Vec<Question>>,
     /// What a backend found wrong with a question.
@@ -51,7 +53,8 @@ impl Subject {
         Self { folder, servers: Servers::start().await, gateways: BTreeMap::new(), cases: 0 }
     }
 
-    /// Configures a gateway for the case, and asks it to filter what is offered and to prioritize `ranked`.
+    /// Configures a gateway for the case, and asks it to filter what is offered, to prioritize `ranked`
+    /// and who may be evicted.
     pub async fn ask(&mut self, case: &Case, ranked: &[Node]) -> Observed {
         self.cases += 1;
         let number = self.cases;
@@ -59,7 +62,7 @@ impl Subject {
             (0..case.backends.len()).map(|at| Arc::new(Script::new(number, case, at))).collect();
         let addresses = self.servers.play(&scripts);
         let text = configuration::text(case, (number, &addresses), self.folder.path());
-        let gateway = match self.gateways.entry(case.source) {
+        let gateway = match self.gateways.entry((case.source, case.pods)) {
             Entry::Vacant(vacant) => vacant.insert(Gateway::start(&text).await),
             Entry::Occupied(running) => {
                 let gateway = running.into_mut();
@@ -69,9 +72,11 @@ impl Subject {
         };
         let filtered = gateway.post("/filter", objects::call(case, (number, &case.offered))).await;
         let prioritized = gateway.post("/prioritize", objects::call(case, (number, ranked))).await;
+        let preempted = gateway.post("/preempt", objects::preempt_call(case, number)).await;
         Observed {
             filtered: answer::filtered(&filtered, case.source),
             prioritized: answer::prioritized(&prioritized),
+            preempted: answer::preempted(&preempted),
             questions: scripts.iter().map(|script| script.questions()).collect(),
             complaints: scripts.iter().flat_map(|script| script.complaints()).collect(),
         }

@@ -5,7 +5,7 @@ use extender_gateway_core::preempt::Candidate;
 use extender_policy_api::v1alpha1 as api;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{CallError, Decider, case::patience};
+use super::super::{CallError, Decider};
 use super::PreemptCall;
 use crate::{
     backend::{
@@ -35,16 +35,19 @@ pub(super) struct Told {
 type Found = Vec<Option<Bytes>>;
 
 impl Decider {
+    /// What a backend is told of the candidates that are left. Waits until the instant for nodes that are not
+    /// known.
+    ///
     /// # Errors
     /// The request holds a victim that cannot be read.
     pub(super) async fn tell(
         &self,
-        call: PreemptCall<'_>,
+        (call, until): (PreemptCall<'_>, Instant),
         link: &Link,
         left: &[Candidate],
     ) -> Result<Told, CallError> {
         let Ok(plan) = &link.info.preempt else { return Ok(Told::default()) };
-        let found = self.rows(call, &plan.nodes, left).await;
+        let found = self.rows((call, until), &plan.nodes, left).await;
         let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
         let mut told = Told::default();
         for (candidate, row) in left.iter().zip(found) {
@@ -60,11 +63,15 @@ impl Decider {
         Ok(told)
     }
 
-    async fn rows(&self, call: PreemptCall<'_>, view: &NodesView, left: &[Candidate]) -> Found {
+    async fn rows(
+        &self,
+        (call, until): (PreemptCall<'_>, Instant),
+        view: &NodesView,
+        left: &[Candidate],
+    ) -> Found {
         let names: Vec<&str> = left.iter().map(|candidate| call.request.name(candidate.node)).collect();
         match (&self.known.table, view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
-                let until = patience(Instant::now(), call.began, self.timeouts.decision);
                 wait_for(&names, (table, column), until).await
             }
             // A plan without a column wants names alone.

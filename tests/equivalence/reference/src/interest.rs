@@ -21,6 +21,7 @@ fn takes_part(extender: &Extender, pod: &Pod, differences: &Differences) -> bool
     extender.mode == Mode::Enforce
         && !differences.exempt.contains(&pod.namespace)
         && lives_where(&extender.interest.namespaces, &pod.namespace)
+        && extender.interest.labels.iter().all(|(key, value)| pod.labels.get(key) == Some(value))
         && extender.interest.selector.iter().all(|requirement| holds(requirement, pod))
         && names_a_managed_resource(extender, pod)
 }

@@ -1,8 +1,12 @@
 //! A scheduler with extenders, as plain data.
 
+mod preempt;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+
+pub use self::preempt::{Added, Bare, Candidate, Eviction, Order, Preempt, PreemptRule, Running, Victim};
 
 /// A node of the cluster: its position in it.
 pub type Node = usize;
@@ -14,6 +18,8 @@ pub struct Pod {
     pub namespace: String,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
+    /// `spec.priority`.
+    pub priority: i32,
     /// Init containers and others.
     pub containers: Vec<Container>,
 }
@@ -51,6 +57,8 @@ pub struct Extender {
     pub filter: Option<Filter>,
     /// `prioritizeVerb`; `None` when it has none.
     pub score: Option<Score>,
+    /// `preemptVerb`; `None` when it has none.
+    pub preempt: Option<Preempt>,
 }
 
 /// Whether an extender takes part.
@@ -71,7 +79,9 @@ pub struct Interest {
     pub resources: BTreeSet<String>,
     /// Where the pod is.
     pub namespaces: Namespaces,
-    /// What its labels are.
+    /// What its labels are: all of these (`matchLabels`).
+    pub labels: BTreeMap<String, String>,
+    /// What else its labels are (`matchExpressions`).
     pub selector: Vec<Requirement>,
 }
 

@@ -1,6 +1,18 @@
 //! What the policies themselves say: the same for an extender that stands alone and for a backend.
 
-use crate::model::{Failing, FilterRule, Node, Rejection, ScoreRule};
+use crate::model::{
+    Bare, Candidate, Eviction, Failing, FilterRule, Node, Order, Preempt, PreemptRule, Rejection, ScoreRule,
+    Victim,
+};
+
+/// Who is evicted on a node, as a policy says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evicted {
+    /// Those of the offered victims, in the policy's order.
+    pub offered: Vec<Victim>,
+    /// Others.
+    pub added: Vec<Victim>,
+}
 
 impl Failing {
     /// Whether a question about so many nodes fails.
@@ -38,5 +50,41 @@ impl ScoreRule {
             }
         };
         set.iter().enumerate().map(score).collect()
+    }
+}
+
+impl Preempt {
+    /// What is said about each candidate of a set, in its order: who is evicted there, or nothing when it is
+    /// no candidate any more.
+    pub fn kept(&self, set: &[Candidate]) -> Vec<Option<Evicted>> {
+        let mut kept: Vec<_> =
+            set.iter().enumerate().map(|(rank, candidate)| self.rule.evicted(rank, candidate)).collect();
+        if self.order == Order::Reversed {
+            kept.iter_mut().flatten().for_each(|evicted| evicted.offered.reverse());
+        }
+        kept
+    }
+}
+
+impl PreemptRule {
+    fn evicted(&self, rank: usize, candidate: &Candidate) -> Option<Evicted> {
+        let as_offered = || Evicted { offered: candidate.victims.clone(), added: Vec::new() };
+        match self {
+            Self::PerNode { evictions, bare } => {
+                let evicted = evictions[candidate.node].as_ref()?.of(candidate);
+                let is_bare = evicted == Evicted::default();
+                (!is_bare || *bare == Bare::Kept).then_some(evicted)
+            }
+            Self::FirstOf { most } => (rank < *most).then(as_offered),
+            Self::Budgets { most } => (candidate.violations <= *most).then(as_offered),
+        }
+    }
+}
+
+impl Eviction {
+    fn of(&self, candidate: &Candidate) -> Evicted {
+        let mut offered = candidate.victims.clone();
+        offered.retain(|victim| !self.spared.contains(victim));
+        Evicted { offered, added: self.added.clone() }
     }
 }

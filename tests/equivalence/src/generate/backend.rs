@@ -8,27 +8,32 @@ use extender_reference::model::{
 };
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::pod;
+use super::{pod, preempt};
 use crate::case::{Backend, Failure, Manner, NODES, Reach, Scale, Scope, View};
 
 /// Any backend, still without a name.
 pub(super) fn backend() -> impl Strategy<Value = Backend> {
     let reach = prop_oneof![30 => Just(Reach::Alive), 1 => Just(Reach::Dead)];
     let scale = select(vec![Scale::Declared, Scale::Configured]);
-    (extender(), reach, scale, manner(), manner())
-        .prop_map(|(extender, reach, scale, filter, score)| Backend { extender, reach, scale, filter, score })
+    (extender(), reach, scale, manner(), manner(), manner()).prop_map(
+        |(extender, reach, scale, filter, score, preempt)| Backend {
+            extender,
+            reach,
+            scale,
+            filter,
+            score,
+            preempt,
+        },
+    )
 }
 
 fn extender() -> impl Strategy<Value = Extender> {
     let mode = prop_oneof![14 => Just(Mode::Enforce), 1 => Just(Mode::Shadow), 1 => Just(Mode::Disabled)];
     let filter = prop::option::weighted(0.85, filter());
     let score = prop::option::weighted(0.8, score());
-    (mode, pod::interest(), filter, score).prop_map(|(mode, interest, filter, score)| Extender {
-        name: String::new(),
-        mode,
-        interest,
-        filter,
-        score,
+    let preempt = prop::option::weighted(0.7, preempt::preempt());
+    (mode, pod::interest(), filter, score, preempt).prop_map(|(mode, interest, filter, score, preempt)| {
+        Extender { name: String::new(), mode, interest, filter, score, preempt }
     })
 }
 
@@ -147,6 +152,8 @@ fn failure() -> impl Strategy<Value = Failure> {
         Failure::Miscounted,
         Failure::OutOfRange,
         Failure::Twice,
+        Failure::VictimOutOfRange,
+        Failure::VictimTwice,
         Failure::Miss,
         Failure::Unlisted,
     ])

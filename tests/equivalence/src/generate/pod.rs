@@ -1,6 +1,9 @@
 //! Pods, and which of them a backend is asked about.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
 use extender_reference::model::{Container, Interest, Namespaces, Operator, Place, Pod, Requirement};
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -8,12 +11,9 @@ use proptest::{collection::vec, prelude::*, sample::select};
 const RESOURCES: [&str; 3] = ["example.com/gpu", "example.com/fpga", "example.org/licence"];
 
 pub(super) fn pod() -> impl Strategy<Value = Pod> {
-    let labels = vec((key(), value()), 0..=2).prop_map(BTreeMap::from_iter);
-    (namespace(), labels, vec(container(), 1..=3)).prop_map(|(namespace, labels, containers)| Pod {
-        namespace,
-        labels,
-        containers,
-    })
+    let priority = prop_oneof![4 => 0..=8_i32, 1 => Just(i32::MAX)];
+    (namespace(), labels(0..=2), priority, vec(container(), 1..=3))
+        .prop_map(|(namespace, labels, priority, containers)| Pod { namespace, labels, priority, containers })
 }
 
 pub(super) fn namespace() -> impl Strategy<Value = String> {
@@ -22,11 +22,10 @@ pub(super) fn namespace() -> impl Strategy<Value = String> {
 
 pub(super) fn interest() -> impl Strategy<Value = Interest> {
     let resources = prop_oneof![9 => Just(BTreeSet::new()), 1 => resources(1..=2)];
+    let labels = prop_oneof![8 => Just(BTreeMap::new()), 1 => labels(1..=2)];
     let selector = prop_oneof![9 => Just(vec![]), 1 => vec(requirement(), 1..=2)];
-    (resources, namespaces(), selector).prop_map(|(resources, namespaces, selector)| Interest {
-        resources,
-        namespaces,
-        selector,
+    (resources, namespaces(), labels, selector).prop_map(|(resources, namespaces, labels, selector)| {
+        Interest { resources, namespaces, labels, selector }
     })
 }
 
@@ -57,8 +56,12 @@ fn amounts() -> impl Strategy<Value = BTreeMap<String, u32>> {
     vec((words(&RESOURCES), 0_u32..=2), 0..=1).prop_map(BTreeMap::from_iter)
 }
 
-fn resources(how_many: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = BTreeSet<String>> {
+fn resources(how_many: RangeInclusive<usize>) -> impl Strategy<Value = BTreeSet<String>> {
     vec(words(&RESOURCES), how_many).prop_map(BTreeSet::from_iter)
+}
+
+fn labels(how_many: RangeInclusive<usize>) -> impl Strategy<Value = BTreeMap<String, String>> {
+    vec((key(), value()), how_many).prop_map(BTreeMap::from_iter)
 }
 
 fn key() -> impl Strategy<Value = String> {

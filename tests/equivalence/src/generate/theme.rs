@@ -3,11 +3,19 @@
 use std::collections::BTreeSet;
 
 use extender_reference::model::{
-    Best, Failing, Filter, FilterRule, Interest, Mode, Normalize, OnFailure, Preemption, Rejection, ScoreRule,
+    Added, Bare, Best, Eviction, Failing, Filter, FilterRule, Interest, Mode, Node, Normalize, OnFailure,
+    PreemptRule, Preemption, Rejection, ScoreRule, Victim,
 };
 use proptest::{prelude::*, sample::select};
 
-use crate::case::{Backend, Case, Failure, KNOWN, NODES, Reach, Scope, Source, View};
+use crate::case::{
+    Backend, Case, Failure, KNOWN, NODES, Pods, RUNNING, Reach, Scope, Source, UNSEEN, View, running,
+    victims_on,
+};
+
+/// Nodes on which [`additions`] goes wrong.
+const LAST: Node = KNOWN - 1;
+const BEFORE_LAST: Node = KNOWN - 2;
 
 /// What a case is bent towards.
 #[derive(Debug, Clone, Copy)]
@@ -22,11 +30,22 @@ pub(super) enum Theme {
     TooMany,
     /// Nodes that the gateway does not know.
     Unknown,
+    /// Everybody says who may be evicted.
+    Evictions,
+    /// Victims that are added and may be.
+    Additions,
 }
 
 pub(super) fn theme() -> impl Strategy<Value = Theme> {
-    let bent = select(vec![Theme::Halves, Theme::LastNodeFalls, Theme::TooMany, Theme::Unknown]);
-    prop_oneof![3 => Just(Theme::Any), 1 => bent]
+    let bent = select(vec![
+        Theme::Halves,
+        Theme::LastNodeFalls,
+        Theme::TooMany,
+        Theme::Unknown,
+        Theme::Evictions,
+        Theme::Additions,
+    ]);
+    prop_oneof![5 => Just(Theme::Any), 3 => bent]
 }
 
 impl Theme {
@@ -37,6 +56,8 @@ impl Theme {
             Self::LastNodeFalls => last_node_falls(&mut case),
             Self::TooMany => too_many(&mut case),
             Self::Unknown => unknown(&mut case),
+            Self::Evictions => case.backends.iter_mut().for_each(take_part),
+            Self::Additions => additions(&mut case),
         }
         case.differences.exempt = BTreeSet::new();
         case
@@ -97,7 +118,32 @@ fn unknown(case: &mut Case) {
     case.offered.insert(0, KNOWN);
     case.offered.push(KNOWN + 1);
     for backend in &mut case.backends {
-        (backend.filter.view, backend.score.view) = (View::Facts, View::Raw);
+        (backend.filter.view, backend.score.view, backend.preempt.view) =
+            (View::Facts, View::Raw, View::Facts);
+    }
+}
+
+/// The first backend adds a victim to each node: mostly one that is there and matters less, on the last node
+/// one that the gateway does not know, before that one that matters more.
+fn additions(case: &mut Case) {
+    case.pods = Pods::Watched;
+    case.pod.priority = case.pod.priority.clamp(5, 7);
+    let offered: BTreeSet<Victim> =
+        case.candidates.iter().flat_map(|candidate| candidate.victims.iter().copied()).collect();
+    let added = |node: Node| match node {
+        LAST => Some(node * RUNNING + UNSEEN),
+        BEFORE_LAST => victims_on(node).max_by_key(|victim| running()[*victim].priority),
+        _ => victims_on(node).find(|victim| !offered.contains(victim)),
+    };
+    let eviction = |node| Eviction { spared: BTreeSet::new(), added: added(node).into_iter().collect() };
+    let evictions = (0..NODES).map(|node| Some(eviction(node))).collect();
+    let mut preempting = case.backends.iter_mut().filter(|backend| backend.extender.preempt.is_some());
+    if let Some(first) = preempting.next() {
+        if let Some(preempt) = &mut first.extender.preempt {
+            (preempt.added, preempt.failing) = (Added::Allowed, Failing::Never);
+            preempt.rule = PreemptRule::PerNode { evictions, bare: Bare::LeftOut };
+        }
+        take_part(first);
     }
 }
 
@@ -107,7 +153,7 @@ fn take_part(backend: &mut Backend) {
     backend.extender.interest = Interest::default();
     backend.reach = Reach::Alive;
     backend.filter.scope = Scope::Node;
-    for manner in [&mut backend.filter, &mut backend.score] {
+    for manner in [&mut backend.filter, &mut backend.score, &mut backend.preempt] {
         if matches!(manner.failure, Failure::Hang | Failure::Unlisted) {
             manner.failure = Failure::Internal;
         }

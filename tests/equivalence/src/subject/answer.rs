@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use extender_reference::{
     filter::{Kind, Status},
-    model::Node,
+    model::{Candidate, Node},
 };
 use serde_json::Value;
 
@@ -36,12 +36,30 @@ pub enum Prioritized {
     Unusable(String),
 }
 
+/// A reply to preempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preempted {
+    /// These candidates are left, by node.
+    Left(Vec<Candidate>),
+    /// A status that ends preemption, and what is said about it.
+    Failed(String),
+    /// Not a reply that kube-scheduler could take.
+    Unusable(String),
+}
+
 pub(super) fn filtered(answer: &Answer, source: Source) -> Filtered {
     read_filtered(answer, source).unwrap_or_else(|| Filtered::Unusable(shown(answer)))
 }
 
 pub(super) fn prioritized(answer: &Answer) -> Prioritized {
     read_prioritized(answer).map_or_else(|| Prioritized::Unusable(shown(answer)), Prioritized::List)
+}
+
+pub(super) fn preempted(answer: &Answer) -> Preempted {
+    match &answer.error {
+        Some(error) if answer.status >= 500 && answer.body.is_empty() => Preempted::Failed(error.clone()),
+        _ => read_preempted(answer).map_or_else(|| Preempted::Unusable(shown(answer)), Preempted::Left),
+    }
 }
 
 fn shown(answer: &Answer) -> String {
@@ -83,4 +101,19 @@ fn read_prioritized(answer: &Answer) -> Option<Vec<(Node, i64)>> {
     let reply = json(answer)?;
     let entry = |entry: &Value| Some((objects::numbered(entry["Host"].as_str()?)?, entry["Score"].as_i64()?));
     reply.as_array()?.iter().map(entry).collect()
+}
+
+fn read_preempted(answer: &Answer) -> Option<Vec<Candidate>> {
+    let reply = json(answer)?;
+    let candidates = reply["NodeNameToMetaVictims"].as_object()?.iter().map(|(name, left)| {
+        let uids = left["Pods"].as_array()?.iter().map(|pod| objects::victim(pod["UID"].as_str()?));
+        Some(Candidate {
+            node: objects::numbered(name)?,
+            victims: uids.collect::<Option<_>>()?,
+            violations: left["NumPDBViolations"].as_i64()?,
+        })
+    });
+    let mut candidates = candidates.collect::<Option<Vec<_>>>()?;
+    candidates.sort_unstable();
+    Some(candidates)
 }

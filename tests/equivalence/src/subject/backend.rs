@@ -106,6 +106,7 @@ fn reply(script: &Script, verb: &str, message: Bytes) -> Reply {
     match verb {
         "Filter" => script.answer(Verb::Filter, message),
         "Score" => script.answer(Verb::Score, message),
+        "Preempt" => script.answer(Verb::Preempt, message),
         // A connection of the case before may still be asking who is there.
         _ => match GetInfoRequest::decode(message) {
             Ok(request) if script.is_meant(&request.args) => {

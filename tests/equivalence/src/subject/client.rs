@@ -13,6 +13,9 @@ use tokio::net::TcpStream;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
+    /// What the gateway says about a status that is an error: kube-scheduler drops the connection over a
+    /// body.
+    pub(super) error: Option<String>,
     pub(super) body: Bytes,
 }
 
@@ -39,7 +42,9 @@ impl Client {
             .expect("it is valid");
         let response = self.requests.send_request(request).await.expect("the gateway answers every call");
         let status = response.status().as_u16();
+        let error = response.headers().get("x-extender-gateway-error");
+        let error = error.and_then(|error| error.to_str().ok()).map(str::to_owned);
         let body = response.into_body().collect().await.expect("the gateway ends every answer").to_bytes();
-        Answer { status, body }
+        Answer { status, error, body }
     }
 }

@@ -3,12 +3,12 @@
 use std::{net::SocketAddr, path::Path};
 
 use extender_reference::model::{
-    Best, Extender, Failing, Filter, Interest, Mode, Namespaces, Normalize, OnFailure, Preemption, Prefix,
-    Score,
+    Added, Best, Extender, Failing, Filter, Interest, Mode, Namespaces, Normalize, OnFailure, Preempt,
+    Preemption, Prefix, Score,
 };
 use serde_json::{Value, json};
 
-use crate::case::{Backend, Case, Failure, Manner, Scale, Source};
+use crate::case::{Backend, Case, Failure, Manner, Pods, Scale, Source};
 
 /// For backends that answer or fail at once: never reached, however slow the machine is.
 const LONG: &str = "30s";
@@ -30,6 +30,7 @@ pub(super) fn text(case: &Case, (number, addresses): (u64, &[SocketAddr]), folde
         "metrics": {"address": "127.0.0.1:0"},
         "timeouts": {"decision": "60s"},
         "nodes": nodes(case.source, folder),
+        "pods": {"source": if case.pods == Pods::Watched { "Watch" } else { "None" }},
         "exempt": {"namespaces": case.differences.exempt},
         // Kube-scheduler takes each text as it is, and asks again as often as it likes.
         "reasons": {"prefix": prefix, "changing": "AsGiven", "repeated": "AsGiven"},
@@ -47,7 +48,7 @@ fn nodes(source: Source, folder: &Path) -> Value {
 }
 
 fn entry(backend: &Backend, (number, address): (u64, SocketAddr)) -> Value {
-    let Extender { name, mode, interest, filter, score } = &backend.extender;
+    let Extender { name, mode, interest, filter, score, preempt } = &backend.extender;
     let mode = match mode {
         Mode::Enforce => "Enforce",
         Mode::Shadow => "Shadow",
@@ -66,6 +67,9 @@ fn entry(backend: &Backend, (number, address): (u64, SocketAddr)) -> Value {
     }
     if let Some(settings) = score {
         entry["score"] = scoring(settings, (backend.scale, timeout(settings.failing, backend.score)));
+    }
+    if let Some(settings) = preempt {
+        entry["preempt"] = preempting(settings, timeout(settings.failing, backend.preempt));
     }
     entry
 }
@@ -92,8 +96,11 @@ fn interested(interest: &Interest) -> Value {
     if !resources.is_empty() {
         interested["managedResources"] = json!(resources);
     }
+    if !interest.labels.is_empty() {
+        interested["podSelector"]["matchLabels"] = json!(interest.labels);
+    }
     if !expressions.is_empty() {
-        interested["podSelector"] = json!({"matchExpressions": expressions});
+        interested["podSelector"]["matchExpressions"] = json!(expressions);
     }
     match &interest.namespaces {
         Namespaces::All => {}
@@ -103,11 +110,15 @@ fn interested(interest: &Interest) -> Value {
     interested
 }
 
-fn filtering(filter: &Filter, timeout: &str) -> Value {
-    let policy = match filter.on_failure {
+fn policy(on_failure: OnFailure) -> &'static str {
+    match on_failure {
         OnFailure::Fail => "Fail",
         OnFailure::Ignore => "Ignore",
-    };
+    }
+}
+
+fn filtering(filter: &Filter, timeout: &str) -> Value {
+    let policy = policy(filter.on_failure);
     let preemption = match filter.preemption {
         Preemption::Ignored => "Ignored",
         Preemption::Honored => "Honored",
@@ -127,4 +138,12 @@ fn scoring(score: &Score, (scale, timeout): (Scale, &str)) -> Value {
         scoring["reversed"] = json!(score.best == Best::Least);
     }
     scoring
+}
+
+fn preempting(preempt: &Preempt, timeout: &str) -> Value {
+    let added = match preempt.added {
+        Added::Refused => "Refused",
+        Added::Allowed => "Allowed",
+    };
+    json!({"timeout": timeout, "failurePolicy": policy(preempt.on_failure), "addedVictims": added})
 }

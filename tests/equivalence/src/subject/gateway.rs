@@ -2,7 +2,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use arc_swap::ArcSwap;
 use extender_gateway::{
     cluster::file::NodeFile,
     config::{Config, NodeSource},
@@ -12,9 +11,12 @@ use extender_gateway::{
 };
 use tokio::net::TcpListener;
 
-use super::client::{Answer, Client};
+use super::{
+    client::{Answer, Client},
+    objects,
+};
 
-/// A gateway with one source of nodes. It runs in the test's own runtime.
+/// A gateway with one source of nodes and one of pods. It runs in the test's own runtime.
 pub(super) struct Gateway {
     assembly: Assembly,
     door: Arc<Door>,
@@ -30,10 +32,15 @@ impl Gateway {
             let file = NodeFile::open(path.clone(), &table).expect("it was written for this");
             tokio::spawn(async move { file.follow(table).await });
         }
+        if let Some(pods) = assembly.pods() {
+            for pod in objects::watched_pods() {
+                pods.apply(pod.to_string().as_bytes()).expect("it is a pod");
+            }
+        }
         let served = assembly.serve(&config).await.expect("nobody binds, so no apiserver is needed");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
-        let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
+        let door = Arc::new(Door::new(served, metrics));
         tokio::spawn(door::serve(listener, Arc::clone(&door), std::future::pending()));
         Self { assembly, door, client: Client::connect(address).await }
     }

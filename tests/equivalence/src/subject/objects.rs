@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use extender_reference::model::{Container, Node, Place, Pod};
+use extender_reference::model::{Candidate, Container, Node, Place, Pod, Victim};
 use serde_json::{Value, json};
 
-use crate::case::{Case, KNOWN, Source};
+use crate::case::{self, Case, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, node_of};
 
-/// The label that says which node it is to a backend that goes by facts or objects.
+/// The label that says which node or victim it is to a backend that goes by facts or objects.
 pub(super) const LABEL: &str = "example.com/number";
 
 /// What a node is called.
@@ -39,6 +39,53 @@ pub(super) fn call(case: &Case, (number, nodes): (u64, &[Node])) -> String {
     body.to_string()
 }
 
+/// The body of a preempt call.
+pub(super) fn preempt_call(case: &Case, number: u64) -> String {
+    let (field, victim): (_, fn(Victim) -> Value) = match case.form {
+        Form::Objects => ("NodeNameToVictims", running_pod),
+        Form::Uids => ("NodeNameToMetaVictims", |victim| json!({"UID": uid(victim)})),
+    };
+    // Written by hand, so that the nodes come in the case's order.
+    let entry = |Candidate { node, victims, violations }: &Candidate| {
+        let victims: Vec<Value> = victims.iter().copied().map(victim).collect();
+        format!("{}:{}", json!(name(*node)), json!({"Pods": victims, "NumPDBViolations": violations}))
+    };
+    let candidates = case.candidates.iter().map(entry).collect::<Vec<_>>().join(",");
+    format!(r#"{{"Pod":{},"{field}":{{{candidates}}}}}"#, pod(&case.pod, number))
+}
+
+/// The UID of a pod that runs.
+pub(super) fn uid(victim: Victim) -> String {
+    format!("running-{victim}")
+}
+
+/// Which pod that runs has this UID.
+pub(super) fn victim(uid: &str) -> Option<Victim> {
+    let victim: Victim = uid.strip_prefix("running-")?.parse().ok()?;
+    (victim < NODES * RUNNING && self::uid(victim) == uid).then_some(victim)
+}
+
+/// The pods that the gateway knows, where it knows any.
+pub(super) fn watched_pods() -> impl Iterator<Item = Value> {
+    (0..NODES * RUNNING).filter(|victim| victim % RUNNING != UNSEEN).map(running_pod)
+}
+
+fn running_pod(victim: Victim) -> Value {
+    json!({
+        "metadata": {
+            "name": format!("running-{victim}"),
+            "namespace": "default",
+            "uid": uid(victim),
+            "labels": {LABEL: victim.to_string()},
+        },
+        "spec": {
+            "containers": [],
+            "nodeName": name(node_of(victim)),
+            "priority": case::running()[victim].priority,
+        },
+    })
+}
+
 fn node(node: Node) -> Value {
     json!({
         "apiVersion": "v1",
@@ -59,7 +106,11 @@ fn pod(pod: &Pod, number: u64) -> Value {
             "uid": format!("uid-{number}"),
             "labels": pod.labels,
         },
-        "spec": {"containers": list(Place::Main), "initContainers": list(Place::Init)},
+        "spec": {
+            "containers": list(Place::Main),
+            "initContainers": list(Place::Init),
+            "priority": pod.priority,
+        },
     })
 }
 

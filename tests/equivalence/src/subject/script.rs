@@ -1,17 +1,19 @@
 //! What one backend of a case does, and what it was asked.
 
+mod preempt;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
     self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreRequest,
-    ScoreResponse, Scores, VerbInfo, nodes::Form,
+    ScoreResponse, Scores, VerbInfo,
 };
-use extender_reference::model::{Best, Node, Normalize};
+use extender_reference::model::{Best, Candidate, Failing, Node, Normalize};
 use prost::Message;
 
 use super::objects;
-use crate::case::{Backend, Case, Failure, Manner, Scale, Scope, View};
+use crate::case::{Backend, Case, Failure, Form, Manner, Pods, Scale, Scope, View};
 
 /// A verb of the policy service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum Verb {
     Filter,
     /// Score.
     Score,
+    /// Preempt.
+    Preempt,
 }
 
 /// A call that a backend got.
@@ -29,6 +33,8 @@ pub struct Question {
     pub verb: Verb,
     /// About which nodes, in order.
     pub nodes: Vec<Node>,
+    /// In preempt, who would be evicted there: one for each node.
+    pub candidates: Vec<Candidate>,
 }
 
 /// What is sent back.
@@ -47,6 +53,8 @@ pub(super) enum Reply {
 pub(super) struct Script {
     number: u64,
     namespace: String,
+    form: Form,
+    pods: Pods,
     pub(super) backend: Backend,
     questions: Mutex<Vec<Question>>,
     complaints: Mutex<Vec<String>>,
@@ -57,6 +65,8 @@ impl Script {
         Self {
             number,
             namespace: case.pod.namespace.clone(),
+            form: case.form,
+            pods: case.pods,
             backend: case.backends[position].clone(),
             questions: Mutex::default(),
             complaints: Mutex::default(),
@@ -79,10 +89,11 @@ impl Script {
     pub(super) fn introduction(&self) -> GetInfoResponse {
         let filter = Self::verb(api::Verb::Filter, self.backend.filter);
         let score = Self::verb(api::Verb::Score, self.backend.score).map(|info| self.scaled(info));
+        let preempt = Self::verb(api::Verb::Preempt, self.backend.preempt);
         GetInfoResponse {
             name: "scripted".into(),
             api_version: "extender.policy.v1alpha1".into(),
-            verbs: filter.into_iter().chain(score).collect(),
+            verbs: filter.into_iter().chain(score).chain(preempt).collect(),
             ..GetInfoResponse::default()
         }
     }
@@ -126,31 +137,41 @@ impl Script {
         info
     }
 
-    /// Answers a Filter or Score.
+    /// Answers a Filter, Score or Preempt.
     pub(super) fn answer(&self, verb: Verb, message: Bytes) -> Reply {
-        let (manner, read) = match verb {
-            Verb::Filter => (self.backend.filter, self.read_filter(message, self.backend.filter.view)),
-            Verb::Score => (self.backend.score, self.read_score(message, self.backend.score.view)),
+        let read = match verb {
+            Verb::Filter => self.read_filter(message),
+            Verb::Score => self.read_score(message),
+            Verb::Preempt => self.read_preempt(message),
         };
-        let nodes = match read {
-            Ok(nodes) => nodes,
+        let question = match read {
+            Ok(question) => question,
             Err(complaint) => {
                 locked(&self.complaints).push(format!("{}: {complaint}", self.backend.extender.name));
                 return Reply::Status(3, "the request breaks the contract");
             }
         };
-        let before = self.note(Question { verb, nodes: nodes.clone() });
-        let failing = match verb {
-            Verb::Filter => self.backend.extender.filter.as_ref().map(|filter| filter.failing),
-            Verb::Score => self.backend.extender.score.as_ref().map(|score| score.failing),
-        };
+        let before = self.note(question.clone());
+        let Question { nodes, candidates, .. } = question;
+        let (failure, failing) = self.failing(verb);
         if failing.is_some_and(|failing| failing.fails(nodes.len())) {
-            return fail(manner.failure, verb, nodes.len());
+            return fail(failure, verb, nodes.len());
         }
         Reply::Message(match verb {
             Verb::Filter => self.filter(&nodes, before).encode_to_vec(),
             Verb::Score => self.score(&nodes).encode_to_vec(),
+            Verb::Preempt => self.preempt(&candidates).encode_to_vec(),
         })
+    }
+
+    /// How a verb fails, and when.
+    fn failing(&self, verb: Verb) -> (Failure, Option<Failing>) {
+        let Backend { extender, filter, score, preempt, .. } = &self.backend;
+        match verb {
+            Verb::Filter => (filter.failure, extender.filter.as_ref().map(|filter| filter.failing)),
+            Verb::Score => (score.failure, extender.score.as_ref().map(|score| score.failing)),
+            Verb::Preempt => (preempt.failure, extender.preempt.as_ref().map(|preempt| preempt.failing)),
+        }
     }
 
     /// Notes a question; returns how many of its verb came before.
@@ -161,14 +182,16 @@ impl Script {
         before
     }
 
-    fn read_filter(&self, message: Bytes, view: View) -> Result<Vec<Node>, String> {
+    fn read_filter(&self, message: Bytes) -> Result<Question, String> {
         let request = FilterRequest::decode(message).map_err(|error| error.to_string())?;
-        self.read((request.call, request.pod, request.nodes), view)
+        let nodes = self.read((request.call, request.pod, request.nodes), self.backend.filter.view)?;
+        Ok(Question { verb: Verb::Filter, nodes, candidates: Vec::new() })
     }
 
-    fn read_score(&self, message: Bytes, view: View) -> Result<Vec<Node>, String> {
+    fn read_score(&self, message: Bytes) -> Result<Question, String> {
         let request = ScoreRequest::decode(message).map_err(|error| error.to_string())?;
-        self.read((request.call, request.pod, request.nodes), view)
+        let nodes = self.read((request.call, request.pod, request.nodes), self.backend.score.view)?;
+        Ok(Question { verb: Verb::Score, nodes, candidates: Vec::new() })
     }
 
     fn read(
@@ -185,7 +208,9 @@ impl Script {
             return Err(format!("a pod of namespace {namespace}"));
         }
         let api::Nodes { count, form } = nodes.ok_or("no nodes")?;
-        let Some(Form::Rows(rows)) = form else { return Err("nodes in no form that is known".into()) };
+        let Some(api::nodes::Form::Rows(rows)) = form else {
+            return Err("nodes in no form that is known".into());
+        };
         if rows.rows.len() != count as usize || rows.rows.is_empty() {
             return Err(format!("{} rows, and {count} are announced", rows.rows.len()));
         }
@@ -246,6 +271,7 @@ fn fail(failure: Failure, verb: Verb, count: usize) -> Reply {
                 let scores = Some(Scores { values: vec![10; scores] });
                 ScoreResponse { result: Some(result), scores }.encode_to_vec()
             }
+            Verb::Preempt => preempt::broken(failure, result).encode_to_vec(),
         })
     };
     match failure {
@@ -256,8 +282,8 @@ fn fail(failure: Failure, verb: Verb, count: usize) -> Reply {
         Failure::Garbage => Reply::Message(vec![0xff; 3]),
         Failure::Empty => Reply::Message(Vec::new()),
         Failure::Miscounted => broken(result(count + 1), &[], count),
-        Failure::OutOfRange => broken(result(count), &[u32::MAX], count - 1),
-        Failure::Twice => broken(result(count), &[0, 0], count + 1),
+        Failure::OutOfRange | Failure::VictimOutOfRange => broken(result(count), &[u32::MAX], count - 1),
+        Failure::Twice | Failure::VictimTwice => broken(result(count), &[0, 0], count + 1),
         Failure::Miss => broken(api::Result { miss: 1, ..api::Result::default() }, &[], count),
     }
 }

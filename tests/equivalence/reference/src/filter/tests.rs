@@ -12,6 +12,7 @@ fn extender(on_failure: OnFailure, rule: FilterRule, failing: Failing) -> Extend
         interest: Interest::default(),
         filter: Some(filter),
         score: None,
+        preempt: None,
     }
 }
 

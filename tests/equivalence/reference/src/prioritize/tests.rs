@@ -22,6 +22,7 @@ fn list(scores: Vec<Score>, offered: &[Node]) -> Vec<(Node, i64)> {
         interest: Interest::default(),
         filter: None,
         score: Some(score),
+        preempt: None,
     };
     let extenders: Vec<_> = scores.into_iter().map(extender).collect();
     let differences = Differences { prefix: Prefix::None, exempt: BTreeSet::new() };

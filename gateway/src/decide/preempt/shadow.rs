@@ -1,0 +1,101 @@
+//! Backends in shadow that preempt: what they would change of what is left.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use extender_gateway_core::{
+    BackendFailure,
+    preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
+};
+use extender_policy_api::v1alpha1::Purpose;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        Decider,
+        shadow::{Opinion, record},
+    },
+    PreemptCall, link,
+    told::Told,
+};
+use crate::{
+    backend::{
+        Backend,
+        link::Link,
+        preempt::Question,
+        question::{Nodes, pod_field},
+    },
+    config::{AddedVictims, PreemptSettings},
+};
+
+/// A question that is put beside the decision.
+struct Aside {
+    backend: Arc<Backend>,
+    link: Arc<Link>,
+    call: String,
+    pod: Bytes,
+    nodes: Nodes,
+    told: Told,
+    within: Duration,
+}
+
+impl Decider {
+    /// Asks the shadows that preempt about the candidates that are left, as if they came last: to change
+    /// something is to disagree.
+    pub(super) async fn shadow_preempt(&self, call: PreemptCall<'_>, left: &[Candidate]) {
+        for backend in self.shadows(call.pod) {
+            let Some(settings) = &backend.settings.preempt else { continue };
+            let Some(aside) = self.aside_about(call, (backend, settings), left).await else { continue };
+            let (settings, metrics) = (settings.clone(), Arc::clone(&self.metrics));
+            tokio::spawn(async move {
+                let answer = aside.ask().await;
+                record(&metrics, &aside.backend, "preempt", aside.opinion(answer, &settings));
+            });
+        }
+    }
+
+    /// The question, unless there is nothing to ask about. Waits for no node.
+    async fn aside_about(
+        &self,
+        call: PreemptCall<'_>,
+        (backend, settings): (&Arc<Backend>, &PreemptSettings),
+        left: &[Candidate],
+    ) -> Option<Aside> {
+        let link = link(backend).ok()?;
+        if link.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
+            return None;
+        }
+        let mut told = self.tell((call, Instant::now()), &link, left).await.ok()?;
+        let nodes = told.nodes.take()?;
+        let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
+        let backend = Arc::clone(backend);
+        Some(Aside { backend, link, call: self.ids.next(), pod, nodes, told, within: settings.timeout })
+    }
+}
+
+impl Aside {
+    async fn ask(&self) -> Result<Vec<Kept>, BackendFailure> {
+        let Self { call, pod, nodes, told, .. } = self;
+        let question = Question { call, purpose: Purpose::Shadow, pod, nodes, candidates: &told.messages };
+        self.backend.preempt(&self.link, question, self.within).await
+    }
+
+    fn opinion(
+        &self,
+        answer: Result<Vec<Kept>, BackendFailure>,
+        settings: &PreemptSettings,
+    ) -> Result<Opinion, BackendFailure> {
+        let added = match settings.added_victims {
+            AddedVictims::Refused => Added::Refused,
+            // Nobody is evicted for it: to name one more is to disagree, whoever it is.
+            AddedVictims::Allowed => Added::Checked(&|_, _| Ok(())),
+        };
+        let asked = &self.told.candidates;
+        let mut chain = Chain::begin(asked.clone());
+        match chain.take(asked, answer, Terms { policy: settings.failure_policy, added }) {
+            Taken::Counted if chain.left() == asked => Ok(Opinion::Agrees),
+            Taken::Counted => Ok(Opinion::Disagrees),
+            Taken::Skipped(failure) | Taken::Failed(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What callers can bring into the log, and how much of it.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+};
+
+use support::{
+    Gateway,
+    backend::{Scripted, configured, info},
+    by_name,
+};
+use tokio::time::Instant;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What was written so far.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    /// The lines that hold all of these.
+    fn with(&self, parts: &[&str]) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let lines = text.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Written {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn refused_calls_bring_a_line_a_second_for_each_kind() {
+    let written = Written::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
+    let _written_here = tracing::subscriber::set_default(subscriber);
+    let facts = Scripted::start(info(extender_policy_api::v1alpha1::NodeView::Facts), |_, _| {
+        panic!("no node is known")
+    })
+    .await;
+    let rest = "nodes: {source: Watch}\ntimeouts: {decision: 10ms}\nbackends:\n".to_owned()
+        + &configured("facts", &facts, "filter: {timeout: 10ms}");
+    let gateway = Gateway::start(&rest).await;
+    let began = Instant::now();
+    for _ in 0..30 {
+        assert!(gateway.post("/filter", "{").await.error().contains("bad request"));
+        assert!(gateway.post("/filter", by_name(&["a"])).await.error().contains("not yet known"));
+        assert_eq!(gateway.post("/prioritize", "{").await.status, 400);
+    }
+    let most = 1 + began.elapsed().as_secs();
+    for kind in [
+        ["verb=\"filter\"", "outcome=\"request\"", "call refused: extender-gateway: bad request"],
+        ["verb=\"filter\"", "outcome=\"unknown_nodes\"", "call refused: extender-gateway: no node is left"],
+        ["verb=\"prioritize\"", "outcome=\"request\"", "call refused: extender-gateway: bad request"],
+    ] {
+        let lines = written.with(&kind);
+        assert!((1..=most).contains(&(lines.len() as u64)), "{kind:?}: {lines:#?}");
+        assert!(lines[0].contains("similar=0"), "{lines:#?}");
+    }
+}

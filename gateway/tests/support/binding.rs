@@ -1,0 +1,61 @@
+//! What tests of bind share: binders by script, gateways that bind, and the two ways to answer.
+
+use extender_policy_api::v1alpha1::{BindOutcome, BindResponse, GetInfoResponse, NodeView, Verb, VerbInfo};
+use prost::Message;
+
+use super::{
+    Gateway,
+    apiserver::Apiserver,
+    backend::{Act, Scripted, configured as backend},
+    http::Answer,
+};
+
+pub(crate) const TO_A: &str = r#"{"PodName":"web-0","PodNamespace":"shop","PodUID":"u-1","Node":"a"}"#;
+
+pub(crate) fn info() -> GetInfoResponse {
+    let bind = VerbInfo { verb: Verb::Bind as i32, ..VerbInfo::default() };
+    GetInfoResponse { verbs: vec![bind], ..super::backend::info(NodeView::Name) }
+}
+
+pub(crate) fn says(outcome: BindOutcome) -> Act {
+    Act::Message(BindResponse { outcome: outcome as i32, message: "so I say".into() }.encode_to_vec())
+}
+
+/// A backend that does this with every Bind.
+pub(crate) async fn binder(act: Act) -> Scripted {
+    Scripted::start(info(), move |_, _| act.clone()).await
+}
+
+/// A backend that binds to this node, whatever it is asked, and then does this.
+pub(crate) async fn binding_to(apiserver: &Apiserver, node: &'static str, act: Act) -> Scripted {
+    let apiserver = apiserver.clone();
+    Scripted::start(info(), move |_, _| {
+        apiserver.set("web-0", "u-1", Some(node));
+        act.clone()
+    })
+    .await
+}
+
+pub(crate) async fn built_in(apiserver: &Apiserver) -> Gateway {
+    let unrelated = Scripted::refusing(&[], "", 0).await;
+    let rest = apiserver.configuration("BuiltIn");
+    Gateway::start(&format!("{rest}backends:\n{}", backend("unrelated", &unrelated, "filter: {}"))).await
+}
+
+/// A gateway with one backend that binds.
+pub(crate) async fn with(apiserver: &Apiserver, bind: &Scripted, settings: &str) -> Gateway {
+    let rest = apiserver.configuration("only");
+    Gateway::start(&format!("{rest}backends:\n{}", backend("only", bind, &format!("bind: {settings}")))).await
+}
+
+#[track_caller]
+pub(crate) fn bound(answer: &Answer) {
+    assert_eq!((answer.status, &*answer.body), (200, &br#"{"Error":""}"#[..]), "{answer:?}");
+}
+
+#[track_caller]
+pub(crate) fn refused(answer: &Answer, text: &str) {
+    let error = answer.error();
+    assert_eq!((answer.status, error.as_str()), (200, text), "{answer:?}");
+    assert_eq!(answer.json().as_object().unwrap().len(), 1);
+}

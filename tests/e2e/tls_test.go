@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+	"extender-gateway.io/tests/kube/process"
+)
+
+const caller = "system:kube-scheduler"
+
+// secured is a gateway that speaks TLS and wants to see who calls.
+type secured struct {
+	*process.Server
+	servers authority
+	// shown is what it shows, own what kube-scheduler does.
+	shown, own identity
+	trusted    string
+	extenders  []configv1.Extender
+	// logged is how long its log was before it started.
+	logged int
+}
+
+func TestTheServersCertificateIsRotatedWhilePodsAreScheduled(t *testing.T) {
+	forEach(t, "over TLS, with client certificates and HTTP/2: the server's certificate is rotated while pods are scheduled, and none fails", gatewayOnly, bothModes, func(s *scenario) {
+		s.nodes(objects.Nodes(30))
+		gateway := s.secured([]policy{refusing("rack-drain"), refusing("tenant-quota"), refusing("zone-preference")})
+		scheduler, err := shared.StartScheduler(s.ctx, controlplane.SchedulerOptions{Extenders: gateway.extenders, Scores: controlplane.DefaultScores})
+		s.must(err)
+		defer s.showLog(scheduler)
+		replicas := objects.NewReplicaSet(shop, "ledger", map[string]string{"tier": "batch"})
+		pods := replicas.Pods(30)
+		s.pods(pods...)
+		s.someOf(pods, "to be scheduled", isBound)
+		pods = append(pods, s.rotated(gateway, replicas)...)
+		s.expectScheduled(pods)
+		// A kube-scheduler keeps its connection; another one has to take what is shown now.
+		s.must(scheduler.Kill())
+		s.scheduler(gateway.extenders, controlplane.DefaultScores)
+		late := replicas.Pods(30)
+		s.pods(late...)
+		s.expectScheduled(late)
+		s.expectNoFailure(slices.Concat(pods, late))
+		s.expectHTTP2(gateway)
+	})
+}
+
+// secured starts a gateway and has it print how kube-scheduler reaches it.
+func (s *scenario) secured(policies []policy) secured {
+	s.Helper()
+	// The protocol of a connection is said at this level.
+	s.Setenv("RUST_LOG", "extender_gateway=debug")
+	dir := s.TempDir()
+	g := secured{servers: s.authority(dir, "servers"), trusted: filepath.Join(dir, "servers.crt"), shown: in(dir, "gateway"), own: in(dir, "scheduler")}
+	s.issue(g.servers, g.shown, "gateway")
+	s.issue(s.authority(dir, "callers"), g.own, caller)
+	config := product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies)))
+	config.Extender.TLS = &product.TLS{
+		CertFile: g.shown.certFile, KeyFile: g.shown.keyFile,
+		ClientCAFile: filepath.Join(dir, "callers.crt"), AllowedNames: []string{caller},
+	}
+	g.logged = len(logOf(product.Gateway))
+	g.Server = serveGateway(s, config)
+	var err error
+	g.extenders, err = product.SchedulerConfig(s.ctx, shared.Dir, config, "--url", "https://"+g.Address,
+		"--ca-file", g.trusted, "--cert-file", g.own.certFile, "--key-file", g.own.keyFile)
+	s.must(err)
+	if len(g.extenders) != 1 || !g.extenders[0].EnableHTTPS || g.extenders[0].TLSConfig == nil {
+		s.Fatalf("kube-scheduler is told %+v", g.extenders)
+	}
+	return g
+}
+
+// rotated gives the gateway another certificate and creates pods until it is shown.
+func (s *scenario) rotated(g secured, replicas objects.ReplicaSet) (pods []*corev1.Pod) {
+	s.Helper()
+	before := s.serial(s.ctx, g)
+	s.issue(g.servers, g.shown, "gateway, renewed")
+	s.until("the new certificate to be shown", func(ctx context.Context) (bool, error) {
+		pod := replicas.Pods(1)
+		s.pods(pod...)
+		pods = append(pods, pod...)
+		return s.serial(ctx, g) != before, nil
+	}, func() string { return "the old one" })
+	return pods
+}
+
+// serial is the number of the certificate that the gateway shows to new callers.
+func (s *scenario) serial(ctx context.Context, g secured) string {
+	s.Helper()
+	own, err := tls.LoadX509KeyPair(g.own.certFile, g.own.keyFile)
+	s.must(err)
+	roots := x509.NewCertPool()
+	trusted, err := os.ReadFile(g.trusted)
+	s.must(err)
+	roots.AppendCertsFromPEM(trusted)
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}}
+	connection, err := dialer.DialContext(ctx, "tcp", g.Address)
+	s.must(err)
+	defer connection.Close()
+	return connection.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// expectNoFailure says which pods were ever told that they could not be scheduled.
+func (s *scenario) expectNoFailure(pods []*corev1.Pod) {
+	s.Helper()
+	events, err := shared.Client.EventsV1().Events(shop).List(s.ctx, metav1.ListOptions{})
+	s.must(err)
+	for _, event := range events.Items {
+		ours := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == event.Regarding.Name })
+		if ours && event.Reason == "FailedScheduling" {
+			s.Errorf("%s was refused for a while: %s", event.Regarding.Name, event.Note)
+		}
+	}
+}
+
+// expectHTTP2 says so when not both kube-schedulers spoke it, or somebody was not let in.
+func (s *scenario) expectHTTP2(g secured) {
+	s.Helper()
+	log := logOf(product.Gateway)[g.logged:]
+	if got := strings.Count(log, "a caller speaks HTTP/2"); got < 2 {
+		s.Errorf("%d connections spoke HTTP/2", got)
+	}
+	if strings.Contains(log, "TLS handshake failed") {
+		s.Error("a handshake failed")
+	}
+}
+
+// logOf is the log of a process so far.
+func logOf(name string) string {
+	text, err := os.ReadFile(filepath.Join(shared.Dir, name+".log"))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

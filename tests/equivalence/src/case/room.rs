@@ -1,0 +1,86 @@
+//! The pods that run in the cluster, and what kube-scheduler would evict of them.
+//!
+//! On each node run the same few, told apart by their place: their priorities are those of [`PRIORITIES`].
+
+use std::collections::BTreeSet;
+
+use extender_reference::model::{Added, Node, Running, Victim};
+use serde::{Deserialize, Serialize};
+
+use super::{Backend, Case, NODES, Source, View, settle_failure};
+
+/// The priorities of the pods on each node.
+const PRIORITIES: [i32; 6] = [-3, 0, 0, 4, 8, 2];
+
+/// How many pods run on each node.
+pub const RUNNING: usize = PRIORITIES.len();
+
+/// The place of the pod on each node that the gateway does not know.
+pub const UNSEEN: usize = RUNNING - 1;
+
+/// How kube-scheduler says who would be evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    /// With pods in full: `NodeNameToVictims`.
+    Objects,
+    /// By UID: `NodeNameToMetaVictims`.
+    Uids,
+}
+
+/// Whether the gateway knows the pods that run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Pods {
+    /// Yes, all but one on each node.
+    Watched,
+    /// No.
+    Unknown,
+}
+
+/// The pods that run.
+pub fn running() -> Vec<Running> {
+    let on = |node| PRIORITIES.map(|priority| Running { node, priority });
+    (0..NODES).flat_map(on).collect()
+}
+
+/// The pods that run on a node.
+pub fn victims_on(node: Node) -> impl Iterator<Item = Victim> {
+    node * RUNNING..(node + 1) * RUNNING
+}
+
+/// Where a pod runs.
+pub fn node_of(victim: Victim) -> Node {
+    victim / RUNNING
+}
+
+/// The pods that the gateway does not know.
+pub(super) fn unseen() -> BTreeSet<Victim> {
+    (0..NODES * RUNNING).filter(|victim| victim % RUNNING == UNSEEN).collect()
+}
+
+impl Case {
+    /// Kube-scheduler offers each node once, with pods that run there, each once, and never without any.
+    pub(super) fn settle_room(&mut self) {
+        let (mut nodes, source) = (BTreeSet::new(), self.source);
+        self.candidates.retain_mut(|candidate| {
+            let mut victims = BTreeSet::new();
+            candidate.victims.retain(|victim| node_of(*victim) == candidate.node && victims.insert(*victim));
+            let is_there = source == Source::File || candidate.node < super::KNOWN;
+            is_there && !candidate.victims.is_empty() && nodes.insert(candidate.node)
+        });
+    }
+}
+
+impl Backend {
+    /// Preempt calls bring no nodes, so that facts about these are to be had from a table alone; and who may
+    /// be added is checked against pods that the gateway knows.
+    pub(super) fn settle_preempt(&mut self, source: Source, pods: Pods) {
+        let Some(preempt) = &mut self.extender.preempt else { return };
+        if source != Source::File {
+            self.preempt.view = View::Name;
+        }
+        if pods == Pods::Unknown {
+            preempt.added = Added::Refused;
+        }
+        settle_failure(&mut preempt.failing, &mut self.preempt, self.reach);
+    }
+}
