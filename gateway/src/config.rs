@@ -55,8 +55,8 @@ pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";
 /// What `kind` must say.
 pub const KIND: &str = "GatewayConfiguration";
 
-/// Everything that the operator decided. Outside this module [`Config::parse`] is the only way to a first one, and
-/// what it gives keeps its rules: at least one backend, no name twice, no backend's timeout above the gateway's.
+/// Everything that the operator decided. Other crates get one from [`Config::parse`] alone, which keeps its rules: at
+/// least one backend, no name twice, no backend's timeout above the gateway's.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
@@ -125,6 +125,17 @@ pub struct Timeouts {
     pub decision: Duration,
     /// The budget of one bind. Default 10 s.
     pub bind: Duration,
+}
+
+/// The most of a bind's budget that is kept for finding out what became of it.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+impl Timeouts {
+    /// The part of a bind's budget in which somebody may be asked to bind. The rest, a quarter of it and at most
+    /// a second, is for the last look at what is true.
+    pub fn asking_to_bind(self) -> Duration {
+        self.bind - LAST_LOOK.min(self.bind / 4)
+    }
 }
 
 /// Where facts about pods come from that are not in a call.

@@ -2,6 +2,7 @@
 
 mod binds;
 mod conditions;
+mod resources;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,7 @@ impl Config {
             let path = format!("backends[{at}]");
             warnings.extend(no_second_question(self, &path, backend));
             warnings.extend(conditions::warnings(self, &path, backend));
+            warnings.extend(resources::warnings(self, &path, backend));
         }
         warnings
     }

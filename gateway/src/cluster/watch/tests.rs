@@ -228,7 +228,7 @@ async fn living_pods_are_listed_and_watched() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_mins(1), heard).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), heard).await.unwrap();
     assert_eq!((table.get("u-1"), table.get("u-4").unwrap().priority, table.len()), (None, 5, 2));
     watching.abort();
 }
