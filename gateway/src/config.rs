@@ -134,7 +134,7 @@ impl Timeouts {
     /// The part of a bind's budget in which somebody may be asked to bind. The rest, a quarter of it and at most
     /// a second, is for the last look at what is true.
     pub fn asking_to_bind(self) -> Duration {
-        self.bind - LAST_LOOK.min(self.bind / 4)
+        self.bind.saturating_sub(LAST_LOOK.min(self.bind / 4))
     }
 }
 

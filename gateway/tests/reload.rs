@@ -99,11 +99,12 @@ fn configuration(backend: &Scripted) -> String {
 
 /// A configuration with this source of nodes and these backends.
 fn configured(nodes: &str, backends: &[&str]) -> String {
-    let backends: String = backends.iter().map(|settings| format!("- {{{settings}}}\n")).collect();
+    let backends: Vec<String> = backends.iter().map(|settings| format!("- {{{settings}}}")).collect();
+    let backends = backends.join("\n");
     format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
          extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\n{nodes}\n\
-         reasons: {{prefix: None}}\nbackends:\n{backends}"
+         reasons: {{prefix: None}}\nbackends:\n{backends}\n"
     )
 }
 

@@ -248,10 +248,9 @@ fn binder(root: &Section<'_>, backends: Option<&[Backend]>) -> Option<Binder> {
     let binder = field_or(root, "binder", Binder::None, |field| {
         field.parsed("None, BuiltIn or the name of a backend", |text| match (text, backends) {
             ("None", _) => Ok(Binder::None),
-            ("BuiltIn", _) => Ok(Binder::BuiltIn),
+            // A name that nobody can look up may be right: there will be no configuration anyway.
+            ("BuiltIn", _) | (_, None) => Ok(Binder::BuiltIn),
             (name, Some(backends)) => named_binder(name, backends),
-            // Anything, for there will be no configuration.
-            (_, None) => Ok(Binder::BuiltIn),
         })
     })?;
     let binds = |backend: &&Backend| backend.bind.is_some();

@@ -84,7 +84,7 @@ fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<
         let fresh = if new { Ok(name) } else { Err(format!("{} is there already", echo(&name))) };
         field.accepted(fresh, "each resource once")
     });
-    let ignored = field_or(&fields, "ignoredByScheduler", false, |field| field.boolean());
+    let ignored = fields.optional("ignoredByScheduler").map_or(Some(false), |field| field.boolean());
     name.zip(ignored)
 }
 

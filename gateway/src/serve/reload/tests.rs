@@ -12,14 +12,14 @@ fn tried(looks: &[Option<&str>]) -> Vec<bool> {
         Content::read(file.path()).unwrap()
     };
     let mut seen = Seen::default();
-    let look = |text: &Option<&str>| {
+    let look = |text: Option<&str>| {
         let due = seen.look(text.map(content));
         if due {
             seen.tried = seen.last.clone();
         }
         due
     };
-    looks.iter().map(look).collect()
+    looks.iter().copied().map(look).collect()
 }
 
 #[test]
