@@ -37,6 +37,7 @@ pub use backend::{
 pub use duration::DurationText;
 pub use effective::Effective;
 pub(crate) use effective::scalar;
+pub use file::Content;
 pub use mistake::{ConfigErrors, Mistake};
 pub use name::BackendName;
 pub use quantity::SizeText;
@@ -54,8 +55,8 @@ pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";
 /// What `kind` must say.
 pub const KIND: &str = "GatewayConfiguration";
 
-/// Everything that the operator decided. [`Config::parse`] is the only way to get one, so that its rules
-/// hold: at least one backend, no name twice, no backend's timeout above the decision's.
+/// Everything that the operator decided. Other crates get one from [`Config::parse`] alone, which keeps its rules: at
+/// least one backend, no name twice, no backend's timeout above the gateway's.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
@@ -70,9 +71,9 @@ pub struct Config {
     pub kubeconfig: Option<PathBuf>,
     /// Where facts about nodes come from.
     pub nodes: NodeSource,
-    /// Where facts about pods come from that are not in a call. Default: Watch where nodes are watched and
-    /// something needs it, else None.
-    pub pods: PodSource,
+    /// Where facts about pods come from that are not in a call, if the file says so: see
+    /// [`Config::pod_source`].
+    pub pods: Option<PodSource>,
     /// The namespaces about whose pods no backend is asked. `None`: kube-system and the gateway's own.
     pub exempt_namespaces: Option<BTreeSet<String>>,
     /// What kube-scheduler sees of reasons.
@@ -126,6 +127,17 @@ pub struct Timeouts {
     pub bind: Duration,
 }
 
+/// The most of a bind's budget that is kept for finding out what became of it.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+impl Timeouts {
+    /// The part of a bind's budget in which somebody may be asked to bind. The rest, a quarter of it and at most
+    /// a second, is for the last look at what is true.
+    pub fn asking_to_bind(self) -> Duration {
+        self.bind.saturating_sub(LAST_LOOK.min(self.bind / 4))
+    }
+}
+
 /// Where facts about pods come from that are not in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodSource {
@@ -133,6 +145,15 @@ pub enum PodSource {
     Watch,
     /// Nothing is known of them.
     None,
+}
+
+impl PodSource {
+    /// Where the file does not say: a watch if nodes are watched and a backend is asked to preempt. A binder
+    /// needs none, since a bind reads its pod.
+    fn usual(nodes: &NodeSource, backends: &[Backend]) -> Self {
+        let preempts = backends.iter().any(|backend| backend.preempt.is_some());
+        if *nodes == NodeSource::Watch && preempts { Self::Watch } else { Self::None }
+    }
 }
 
 /// Who binds pods.
@@ -223,9 +244,17 @@ impl Config {
     /// # Errors
     /// The file cannot be read, is no YAML, or has mistakes: all of them, sorted by place.
     pub fn read(path: &Path) -> Result<Self, ConfigErrors> {
-        let yaml = file::text(path).map_err(|mistake| ConfigErrors::one(mistake).in_file(path))?;
+        Content::read(path).and_then(|content| Self::of_file(path, &content))
+    }
+
+    /// Checks what was read from a file. Relative paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// It is no YAML or has mistakes: all of them, sorted by place.
+    pub fn of_file(path: &Path, content: &Content) -> Result<Self, ConfigErrors> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&yaml, folder).map_err(|errors| errors.in_file(path))
+        let parsed = content.text().map_err(ConfigErrors::one).and_then(|yaml| Self::parse(yaml, folder));
+        parsed.map_err(|errors| errors.in_file(path))
     }
 
     /// Checks the text of a configuration. Relative paths in it are relative to `folder`.
@@ -237,16 +266,25 @@ impl Config {
         read::config(&document, folder)
     }
 
-    /// The fields in which this differs from `running`, and which only a start can change.
-    pub fn fixed_since_the_start(&self, running: &Self) -> Vec<&'static str> {
+    /// Where facts about pods come from that are not in a call.
+    pub fn pod_source(&self) -> PodSource {
+        self.pods.unwrap_or_else(|| PodSource::usual(&self.nodes, &self.backends))
+    }
+
+    /// The fields that say something else than at the start, and that only a start can change: sockets, what
+    /// the tables are filled from, and where and with which patience kube-scheduler calls.
+    pub fn fixed_since_the_start(&self, start: &Self) -> Vec<&'static str> {
+        let binds = |config: &Self| config.binder != Binder::None;
         let same = [
-            ("extender.address", self.extender.address == running.extender.address),
-            ("extender.tls", self.extender.tls == running.extender.tls),
-            ("metrics.address", self.metrics == running.metrics),
-            ("cluster.kubeconfig", self.kubeconfig == running.kubeconfig),
-            ("nodes", self.nodes == running.nodes),
-            ("pods.source", self.pods == running.pods),
-            ("binder", (self.binder == Binder::None) == (running.binder == Binder::None)),
+            ("extender.address", self.extender.address == start.extender.address),
+            ("extender.tls", self.extender.tls == start.extender.tls),
+            ("extender.verbs", self.extender.verbs == start.extender.verbs),
+            ("metrics.address", self.metrics == start.metrics),
+            ("timeouts.decision to a longer time", self.timeouts.decision <= start.timeouts.decision),
+            ("timeouts.bind to a longer time", self.timeouts.bind <= start.timeouts.bind || !binds(self)),
+            ("cluster.kubeconfig", self.kubeconfig == start.kubeconfig),
+            ("nodes", self.nodes == start.nodes),
+            ("binder", binds(self) == binds(start)),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(field, _)| field).collect()
     }

@@ -171,7 +171,7 @@ async fn survive<T>(
 /// The verb that a head asks for, or the refusal and what stands for the verb in metrics.
 fn verb(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (&'static str, Refusal)> {
     let path = head.uri.path();
-    let verb = Verb::of(path, verbs).ok_or_else(|| ("none", Refusal::path(path)))?;
+    let verb = Verb::of(path, verbs).ok_or_else(|| ("none", Refusal::path(path, verbs)))?;
     if head.method == Method::POST { Ok(verb) } else { Err((verb.as_str(), Refusal::method(&head.method))) }
 }
 
@@ -187,6 +187,14 @@ mod tests {
         let refused = refusal.unwrap_err().of(Verb::Filter);
         assert_eq!((refused.response.status().as_u16(), refused.outcome), (200, "panic"));
         assert!(metrics.text().contains("extender_gateway_panics_total 1"));
+    }
+
+    #[test]
+    fn a_path_without_a_verb_is_told_which_there_are() {
+        let classic = VerbPaths { filter: "predicates/always_true".into(), ..VerbPaths::default() };
+        let refused = Refusal::path("/x", &classic).status();
+        let ends = "a path ends with /predicates/always_true, /prioritize, /preempt or /bind";
+        assert_eq!(refused.text, format!("extender-gateway: no verb at /x; {ends}"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod yaml;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::config::{Backend, Binder, Config, Mode, NodeSource, VerbPaths};
+use crate::config::{Backend, Binder, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths};
 
 pub use legacy::Policy;
 pub use reach::{Credentials, Reach, ReachError, TlsFiles, UrlSource};
@@ -93,7 +93,7 @@ pub enum Counted {
 pub enum Tls {
     /// The gateway speaks none.
     None,
-    /// The authorities of the gateway's certificate.
+    /// The authorities of the gateway's certificate. Where one of its own is optional, it may have that.
     Server,
     /// Those, and a certificate of its own.
     Mutual,
@@ -210,7 +210,9 @@ fn uncounted(config: &Config, names: BTreeSet<String>) -> Entry {
 fn tls(config: &Config) -> Tls {
     match &config.extender.tls {
         None => Tls::None,
-        Some(tls) if tls.clients.is_none() => Tls::Server,
-        Some(_) => Tls::Mutual,
+        Some(ServerTls { clients: Some(clients), .. }) if clients.presence == ClientCertificate::Required => {
+            Tls::Mutual
+        }
+        Some(_) => Tls::Server,
     }
 }

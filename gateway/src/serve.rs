@@ -1,12 +1,13 @@
 //! Runs the gateway from its configuration to its end.
 //!
 //! Calls are decided on the main thread, by a runtime of its own: no wake-up crosses threads on the
-//! way of a call, and the only lock that it shares is the node table's. What may take long beside it, the watches of nodes and pods and the metrics
-//! address, lives on a second thread (`background`). A task of either that ends before it should stops the
-//! process: the gateway never lives on half dead.
+//! way of a call, and the only locks that it shares are those of the tables of nodes and pods. What may take long
+//! beside it, the watches of nodes and pods and the metrics address, lives on a second thread (`background`). A task
+//! of either that ends before it should stops the process: the gateway never lives on half dead.
 
 pub mod assembly;
 mod background;
+mod pods;
 mod reload;
 
 use std::{
@@ -14,18 +15,20 @@ use std::{
     net::{SocketAddr, TcpListener as Bound},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use tokio::{
     net::TcpListener,
     runtime,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
-    time::timeout,
 };
 
-use self::{assembly::Assembly, background::Background, reload::Reload};
+use self::{
+    assembly::{Assembly, listed},
+    background::Background,
+    reload::Reload,
+};
 use crate::{
     cluster::watch::ConnectError,
     config::Config,
@@ -33,10 +36,6 @@ use crate::{
     observe::{Health, Metrics},
     pem::PemError,
 };
-
-/// How long the first lists of nodes and pods may hold up the start. After that the gateway serves with what it has,
-/// and says so.
-const START: Duration = Duration::from_secs(10);
 
 /// Why the gateway could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -75,21 +74,26 @@ pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
     let observed = listen("metrics.address", config.metrics.address)?;
     let metrics = Arc::new(Metrics::new());
     let health = Arc::new(Health::default());
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    // From here on: unheard, the signal would end the process.
+    let hangups = {
+        let _inside = runtime.enter();
+        signal(SignalKind::hangup())?
+    };
     println!("metrics listening on {}", observed.local_addr()?);
     let assembly = Assembly::new(&config, host_name(), Arc::clone(&metrics));
     let background = Background {
         source: config.nodes.clone(),
         kubeconfig: config.kubeconfig.clone(),
         table: assembly.table(),
-        pods: assembly.pods(),
+        pods: assembly.pod_feed(),
         listener: observed,
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
     };
     let failed = background.start()?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let file = file.to_owned();
-    let parts = Parts { file, extender, tls, assembly, metrics, health, failed };
+    let parts = Parts { file, extender, tls, assembly, metrics, health, failed, hangups };
     runtime.block_on(calls(config, parts))
 }
 
@@ -101,10 +105,11 @@ struct Parts {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     failed: oneshot::Receiver<String>,
+    hangups: Signal,
 }
 
 async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { file, extender, tls, mut assembly, metrics, health, mut failed } = parts;
+    let Parts { file, extender, tls, mut assembly, metrics, health, mut failed, hangups } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, &config) => served?,
         failure = &mut failed => return Err(ended(failure)),
@@ -113,7 +118,7 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     println!("extender listening on {}", listener.local_addr()?);
     health.ready();
     let door = Arc::new(Door::new(served, metrics));
-    let reload = Reload::new(file, config, assembly, Arc::clone(&door))?;
+    let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)));
     let stop = stopped(&health)?;
     tokio::select! {
         () = door::serve(Entrance { listener, tls }, door, stop) => Ok(()),
@@ -150,12 +155,6 @@ async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served,
     };
     let (served, (), ()) = tokio::join!(assembly.serve(config), listed("nodes", nodes), listed("pods", pods));
     served
-}
-
-async fn listed(objects: &str, synced: impl Future<Output = ()>) {
-    if timeout(START, synced).await.is_err() {
-        tracing::warn!("the {objects} are not listed after {START:?}; serving without them");
-    }
 }
 
 /// Ends at the first SIGTERM or SIGINT. The second one ends the process.

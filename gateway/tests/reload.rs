@@ -5,18 +5,23 @@
 mod support;
 
 use std::{
+    convert::Infallible,
     fs,
-    net::SocketAddr,
+    io::ErrorKind,
+    net::{SocketAddr, TcpListener},
     os::unix::fs::symlink,
     path::Path,
     process::Stdio,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use axum::{Router, body::Body, http::Uri, response::Response};
+use bytes::Bytes;
+use futures_util::stream;
 use support::{backend::Scripted, by_name, http::Client};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -33,20 +38,36 @@ struct Program {
     metrics: SocketAddr,
 }
 
-impl Program {
-    async fn start(file: &Path) -> Self {
+/// A program that does not serve yet.
+struct Starting {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    metrics: SocketAddr,
+}
+
+impl Starting {
+    async fn new(file: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
         command.args(["serve", "--config"]).arg(file).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let metrics = address(&mut lines, "metrics listening on ").await;
-        let extender = address(&mut lines, "extender listening on ").await;
-        Self { child, extender, metrics }
+        Self { child, lines, metrics }
+    }
+
+    async fn serving(mut self) -> Program {
+        let extender = address(&mut self.lines, "extender listening on ").await;
+        Program { child: self.child, extender, metrics: self.metrics }
+    }
+}
+
+impl Program {
+    async fn start(file: &Path) -> Self {
+        Starting::new(file).await.serving().await
     }
 
     async fn signal(&self, name: &str) {
-        let id = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().await.unwrap().success());
+        signal(&self.child, name).await;
     }
 
     /// Waits until the metrics have this line.
@@ -61,19 +82,34 @@ impl Program {
     }
 }
 
+async fn signal(child: &Child, name: &str) {
+    let id = child.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-s", name, &id]).status().await.unwrap().success());
+}
+
 async fn address(lines: &mut Lines<BufReader<ChildStdout>>, prefix: &str) -> SocketAddr {
     let line = lines.next_line().await.unwrap().expect("the program says where it listens");
     line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).parse().unwrap()
 }
 
 fn configuration(backend: &Scripted) -> String {
+    let only = format!("name: only, url: 'http://{}', filter: {{timeout: 1s}}", backend.address);
+    configured("nodes: {source: NamesOnly}", &[&only])
+}
+
+/// A configuration with this source of nodes and these backends.
+fn configured(nodes: &str, backends: &[&str]) -> String {
+    let backends: Vec<String> = backends.iter().map(|settings| format!("- {{{settings}}}")).collect();
+    let backends = backends.join("\n");
     format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nnodes: {{source: NamesOnly}}\n\
-         reasons: {{prefix: None}}\n\
-         backends: [{{name: only, url: 'http://{}', filter: {{timeout: 1s}}}}]\n",
-        backend.address
+         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\n{nodes}\n\
+         reasons: {{prefix: None}}\nbackends:\n{backends}\n"
     )
+}
+
+fn reloaded(outcome: &str, count: u32) -> String {
+    format!("extender_gateway_config_reloads_total{{outcome=\"{outcome}\"}} {count}")
 }
 
 /// The reason for which node `a` is refused.
@@ -141,17 +177,115 @@ async fn a_file_with_mistakes_changes_nothing_and_is_counted() {
         let right = configuration(&backend);
         fs::write(&file, &right).unwrap();
         let program = Program::start(&file).await;
-        let refused =
-            |count: u32| format!("extender_gateway_config_reloads_total{{outcome=\"refused\"}} {count}");
         fs::write(&file, right.replace("filter", "fliter")).unwrap();
-        program.counted(&refused(1)).await;
+        program.counted(&reloaded("refused", 1)).await;
         program.signal("HUP").await;
-        program.counted(&refused(2)).await;
+        program.counted(&reloaded("refused", 2)).await;
         fs::write(&file, right.replace("NamesOnly", "Request")).unwrap();
-        program.counted(&refused(3)).await;
+        program.counted(&reloaded("refused", 3)).await;
         assert_eq!(reason(&mut Client::connect(program.extender).await).await, "first");
         fs::write(&file, right.replace("prefix: None", "prefix: Backend")).unwrap();
         until(&mut Client::connect(program.extender).await, "only: first").await;
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hangup_during_the_start_is_no_end() {
+    let test = async {
+        // Accepts and says nothing, which holds the start up.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("name: silent, url: 'http://{}', filter: {{}}", silent.local_addr().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        fs::write(&file, configured("nodes: {source: NamesOnly}", &[&url])).unwrap();
+        let starting = Starting::new(&file).await;
+        signal(&starting.child, "HUP").await;
+        starting.serving().await;
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_disabled_backend_is_left_alone() {
+    let test = async {
+        let policy = Scripted::refusing(&["a"], "no", 0).await;
+        let away = TcpListener::bind("127.0.0.1:0").unwrap();
+        away.set_nonblocking(true).unwrap();
+        let policy = format!("name: policy, url: 'http://{}', filter: {{timeout: 1s}}", policy.address);
+        let away_url = format!("name: away, url: 'http://{}', score: {{}}", away.local_addr().unwrap());
+        let disabled = format!("{away_url}, mode: Disabled");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        let nodes = "nodes: {source: NamesOnly}";
+        fs::write(&file, configured(nodes, &[&policy, &disabled])).unwrap();
+        // Every backend that counts was tried when the program serves.
+        let program = Program::start(&file).await;
+        assert_eq!(away.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(reason(&mut Client::connect(program.extender).await).await, "no");
+        fs::write(&file, configured(nodes, &[&policy, &away_url])).unwrap();
+        program.signal("HUP").await;
+        program.counted(&reloaded("ok", 1)).await;
+        away.accept().unwrap();
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+/// An apiserver without nodes and pods. Returns its address, and what it was asked to list.
+async fn empty_cluster() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let lists = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&lists);
+    let answer = async move |uri: Uri| {
+        if uri.query().unwrap_or_default().contains("watch=true") {
+            return Response::new(Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()));
+        }
+        seen.lock().unwrap().push(uri.path().to_owned());
+        Response::new(Body::from(r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+    (address, lists)
+}
+
+#[tokio::test]
+async fn the_first_and_the_last_preempt_block_need_no_restart() {
+    let test = async {
+        let (apiserver, lists) = empty_cluster().await;
+        let kubeconfig = support::apiserver::kubeconfig(apiserver);
+        let nodes =
+            format!("nodes: {{source: Watch}}\ncluster: {{kubeconfig: {}}}", kubeconfig.path().display());
+        let policy = Scripted::refusing(&["a"], "no", 0).await;
+        let filters = format!("name: only, url: 'http://{}', filter: {{}}", policy.address);
+        let preempts = format!("{filters}, preempt: {{}}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        fs::write(&file, configured(&nodes, &[&filters])).unwrap();
+        let program = Program::start(&file).await;
+        assert_eq!(*lists.lock().unwrap(), ["/api/v1/nodes"], "nothing needs pods");
+        for (count, backend) in [(1, &preempts), (2, &filters), (3, &preempts)] {
+            fs::write(&file, configured(&nodes, &[backend])).unwrap();
+            program.signal("HUP").await;
+            program.counted(&reloaded("ok", count)).await;
+        }
+        assert_eq!(*lists.lock().unwrap(), ["/api/v1/nodes", "/api/v1/pods"], "one watch for all");
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn pods_that_cannot_be_watched_change_nothing() {
+    let test = async {
+        let policy = Scripted::refusing(&["a"], "no", 0).await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        let only = format!("name: only, url: 'http://{}', filter: {{timeout: 1s}}", policy.address);
+        let nodes = "nodes: {source: NamesOnly}\ncluster: {kubeconfig: not-there}";
+        fs::write(&file, configured(nodes, &[&only])).unwrap();
+        let program = Program::start(&file).await;
+        fs::write(&file, configured(&format!("{nodes}\npods: {{source: Watch}}"), &[&only])).unwrap();
+        program.counted(&reloaded("refused", 1)).await;
+        assert_eq!(reason(&mut Client::connect(program.extender).await).await, "no");
     };
     timeout(PATIENCE, test).await.unwrap();
 }

@@ -1,4 +1,6 @@
-//! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`.
+//! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`;
+//! [`program`] is what the binaries share.
 
 pub mod label_binder;
 pub mod label_rules;
+pub mod program;

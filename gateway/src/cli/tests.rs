@@ -94,8 +94,7 @@ cluster: {}  # KUBECONFIG, ~/.kube/config or the pod's own account
 nodes:
   source: File
   file: /etc/nodes.yaml
-pods:
-  source: None
+pods: {}  # None, because nothing needs them
 exempt: {}  # kube-system and the gateway's own namespace
 reasons:
   prefix: Backend

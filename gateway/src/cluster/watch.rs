@@ -34,7 +34,7 @@ pub async fn nodes(table: Arc<NodeTable>, client: Client) -> WatchEnded {
     loop {
         // Before the list begins, so that no wish is missed in between.
         let mut raw_wanted = table.raw_wanted();
-        let nodes = watcher(Api::<RawObject<Node>>::all(client.clone()), watcher::Config::default());
+        let nodes = watcher(Api::<RawObject<Node>>::all(client.clone()), config());
         tokio::select! {
             () = feed(&*table, nodes.default_backoff(), &mut standing) => return WatchEnded("nodes"),
             Ok(()) = raw_wanted.changed() => tracing::debug!("listing nodes again: a backend wants their JSON"),
@@ -44,10 +44,18 @@ pub async fn nodes(table: Arc<NodeTable>, client: Client) -> WatchEnded {
 
 /// Feeds the pod table for ever, like [`nodes`].
 pub async fn pods(table: Arc<PodTable>, client: Client) -> WatchEnded {
-    let living = watcher::Config::default().fields(LIVING);
+    let living = config().fields(LIVING);
     let pods = watcher(Api::<RawObject<Pod>>::all(client), living);
     feed(&*table, pods.default_backoff(), &mut Standing::default()).await;
     WatchEnded("pods")
+}
+
+/// How long the apiserver holds a watch open, in seconds. It ends one with a bookmark, from which the next goes on;
+/// where even that end does not come, the connection is dead.
+const WATCH: u32 = 60;
+
+fn config() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH)
 }
 
 /// Pods that have ended hold no room and are not evicted. Mirrors `newPodInformer` of kube-scheduler.

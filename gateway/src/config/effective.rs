@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::{
     API_VERSION, Binder, ClientCertificates, Config, DurationText, Extender, KIND, KeyPair, NodeSource,
-    Reasons, ServerTls, SizeText, Timeouts, VerbPaths, Words,
+    PodSource, Reasons, ServerTls, SizeText, Timeouts, VerbPaths, Words,
 };
 
 /// Displays a configuration with every setting, the backends in their effective order.
@@ -28,7 +28,7 @@ impl Display for Effective<'_> {
         writeln!(out, "timeouts:\n  decision: {}\n  bind: {}", DurationText(decision), DurationText(bind))?;
         write_cluster(out, config.kubeconfig.as_deref())?;
         write_nodes(out, &config.nodes)?;
-        writeln!(out, "pods:\n  source: {}", config.pods.word())?;
+        write_pods(out, config)?;
         write_exempt(out, config.exempt_namespaces.as_ref())?;
         write_reasons(out, config.reasons)?;
         writeln!(out, "binder: {}", binder(config))?;
@@ -84,6 +84,16 @@ fn write_nodes(out: &mut Formatter<'_>, nodes: &NodeSource) -> fmt::Result {
     };
     writeln!(out, "nodes:\n  source: {word}")?;
     path.map_or(Ok(()), |path| writeln!(out, "  file: {}", file(path)))
+}
+
+fn write_pods(out: &mut Formatter<'_>, config: &Config) -> fmt::Result {
+    match (config.pods, config.pod_source()) {
+        (Some(source), _) => writeln!(out, "pods:\n  source: {}", source.word()),
+        (None, PodSource::Watch) => {
+            writeln!(out, "pods: {{}}  # Watch, because a backend is asked to preempt")
+        }
+        (None, PodSource::None) => writeln!(out, "pods: {{}}  # None, because nothing needs them"),
+    }
 }
 
 fn write_exempt(out: &mut Formatter<'_>, namespaces: Option<&BTreeSet<String>>) -> fmt::Result {

@@ -83,8 +83,8 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_DOMAIN && text.split('.').all(is_dns_label)
 }
 
-/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
-fn is_dns_label(text: &str) -> bool {
+/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`, of any length.
+pub(super) fn is_dns_label(text: &str) -> bool {
     let end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().all(|byte| end(byte) || byte == b'-') && has_ends(text, end)
 }

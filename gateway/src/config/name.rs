@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::mistake::echo;
+use super::{kubernetes::is_dns_label, mistake::echo};
 
 /// The longest name in bytes: that of an RFC 1123 label.
 const LONGEST: usize = 63;
@@ -20,7 +20,7 @@ impl BackendName {
         if text.len() > LONGEST {
             return Err(format!("has {} characters, more than {LONGEST}", text.len()));
         }
-        if !is_label(text.as_bytes()) {
+        if !is_dns_label(text) {
             return Err(format!("{} is not a name for a backend", echo(text)));
         }
         Ok(Self(text.to_owned()))
@@ -36,13 +36,6 @@ impl fmt::Display for BackendName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
-}
-
-fn is_label(text: &[u8]) -> bool {
-    let ends_well = |end: Option<&u8>| end.is_some_and(|byte| *byte != b'-');
-    text.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-        && ends_well(text.first())
-        && ends_well(text.last())
 }
 
 #[cfg(test)]

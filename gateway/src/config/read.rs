@@ -130,7 +130,7 @@ fn root(document: Cursor<'_>, folder: &Path) -> Option<Config> {
     let reasons = reasons(&fields);
     let backends = backend::all(&fields, timeouts, folder);
     let binder = binder(&fields, backends.as_deref());
-    let pods = pods(&fields, nodes.as_ref(), (backends.as_deref(), binder));
+    let pods = pods(&fields, nodes.as_ref(), backends.as_deref());
     Some(Config {
         extender: extender?,
         metrics: metrics?,
@@ -242,21 +242,15 @@ fn reasons(root: &Section<'_>) -> Option<Reasons> {
     Some(Reasons { prefix: prefix?, changing: changing?, repeated: repeated? })
 }
 
-/// Who binds. A backend that is named has to have a `bind` block, and a block has to be of use.
+/// Who binds. A backend that is named has to have a `bind` block, and a block has to be of use. Where backends have
+/// mistakes, nothing is said about how the binder goes with them.
 fn binder(root: &Section<'_>, backends: Option<&[Backend]>) -> Option<Binder> {
     let binder = field_or(root, "binder", Binder::None, |field| {
-        field.parsed("None, BuiltIn or the name of a backend", |text| match text {
-            "None" => Ok(Binder::None),
-            "BuiltIn" => Ok(Binder::BuiltIn),
-            name => {
-                let backends = backends.unwrap_or_default();
-                let at = backends.iter().position(|backend| backend.name.as_str() == name);
-                let at = at.ok_or_else(|| format!("{} is not a backend of this file", echo(name)))?;
-                match backends[at].bind {
-                    Some(_) => Ok(Binder::Backend(at)),
-                    None => Err(format!("{} has no bind block", echo(name))),
-                }
-            }
+        field.parsed("None, BuiltIn or the name of a backend", |text| match (text, backends) {
+            ("None", _) => Ok(Binder::None),
+            // A name that nobody can look up may be right: there will be no configuration anyway.
+            ("BuiltIn", _) | (_, None) => Ok(Binder::BuiltIn),
+            (name, Some(backends)) => named_binder(name, backends),
         })
     })?;
     let binds = |backend: &&Backend| backend.bind.is_some();
@@ -268,27 +262,34 @@ fn binder(root: &Section<'_>, backends: Option<&[Backend]>) -> Option<Binder> {
     Some(binder)
 }
 
-/// Where pods come from: by default a watch where something needs it and nodes are watched, too.
+fn named_binder(name: &str, backends: &[Backend]) -> Result<Binder, String> {
+    let at = backends.iter().position(|backend| backend.name.as_str() == name);
+    let at = at.ok_or_else(|| format!("{} is not a backend of this file", echo(name)))?;
+    match backends[at].bind {
+        Some(_) => Ok(Binder::Backend(at)),
+        None => Err(format!("{} has no bind block", echo(name))),
+    }
+}
+
+/// Where pods come from, if the file says so. Victims that backends may add have to be known.
 fn pods(
     root: &Section<'_>,
     nodes: Option<&NodeSource>,
-    (backends, binder): (Option<&[Backend]>, Option<Binder>),
-) -> Option<PodSource> {
-    let backends = backends.unwrap_or_default();
-    let preempts = backends.iter().any(|backend| backend.preempt.is_some());
-    let binds = binder.is_some_and(|binder| binder != Binder::None);
-    let watched = matches!(nodes, Some(NodeSource::Watch));
-    let usual = if watched && (preempts || binds) { PodSource::Watch } else { PodSource::None };
+    backends: Option<&[Backend]>,
+) -> Read<Option<PodSource>> {
     let fields = root.subsection("pods", &PODS)?;
-    let source = field_or(&fields, "source", usual, choice)?;
+    let said = field_or(&fields, "source", None, |field| choice(field).map(Some))?;
+    // Where these have mistakes themselves, nothing is said about how they go together.
+    let (Some(nodes), Some(backends)) = (nodes, backends) else { return Some(said) };
     let adds = |backend: &&Backend| {
         backend.preempt.as_ref().is_some_and(|preempt| preempt.added_victims == AddedVictims::Allowed)
     };
+    let source = said.unwrap_or_else(|| PodSource::usual(nodes, backends));
     if let (PodSource::None, Some(backend)) = (source, backends.iter().find(adds)) {
         let wrong =
             format!("is None, and backend {} may add victims, which are checked against pods", backend.name);
         fields.mistake_of("source", wrong, "Watch, or addedVictims: Refused");
         return None;
     }
-    Some(source)
+    Some(said)
 }

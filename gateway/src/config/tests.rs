@@ -41,7 +41,7 @@ fn the_least_configuration_has_the_documented_defaults() {
         timeouts: Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) },
         kubeconfig: None,
         nodes: NodeSource::Watch,
-        pods: PodSource::None,
+        pods: None,
         exempt_namespaces: None,
         reasons: Reasons {
             prefix: ReasonPrefix::Backend,
@@ -104,7 +104,7 @@ fn the_example_is_right_and_says_what_it_seems_to() {
     assert_eq!(racks.interest.selector, selector);
     assert_eq!(gpus.interest.resources, ["example.com/gpu"]);
     assert_eq!(gpus.ignored_by_scheduler, ["example.com/gpu"]);
-    assert_eq!((config.binder, config.pods), (Binder::Backend(3), PodSource::Watch));
+    assert_eq!((config.binder, config.pods), (Binder::Backend(3), Some(PodSource::Watch)));
 }
 
 fn names(names: &[&str]) -> BTreeSet<String> {
@@ -162,15 +162,40 @@ fn pods_are_watched_where_something_needs_them() {
     let cases = [
         ("", "filter: {}", PodSource::None),
         ("", "preempt: {}", PodSource::Watch),
-        ("binder: BuiltIn", "filter: {}", PodSource::Watch),
+        ("binder: BuiltIn", "filter: {}", PodSource::None),
         ("nodes: {source: Request}\nbinder: BuiltIn", "preempt: {}", PodSource::None),
         ("pods: {source: None}", "preempt: {}", PodSource::None),
         ("pods: {source: Watch}", "filter: {}", PodSource::Watch),
     ];
     for (lines, verb, expected) in cases {
         let config = right(&format!("{HEADER}{lines}\nbackends: [{{name: a, url: 'http://a:1', {verb}}}]"));
-        assert_eq!(config.pods, expected, "{lines} {verb}");
+        assert_eq!(config.pod_source(), expected, "{lines} {verb}");
     }
+}
+
+#[test]
+fn what_only_a_start_can_change() {
+    let start = "timeouts: {decision: 1s, bind: 10s}";
+    let preempts = "backends: [{name: a, url: 'http://a:1', preempt: {}}]";
+    let verbs = "extender: {verbs: {filter: x}}";
+    let longer = "timeouts: {decision: 1001ms, bind: 11s}";
+    let cases: [(&str, &str, &[&str]); 7] = [
+        (start, BACKENDS, &[]),
+        (start, preempts, &[]),
+        ("pods: {source: Watch}", BACKENDS, &[]),
+        ("timeouts: {decision: 500ms, bind: 1s}", BACKENDS, &[]),
+        (longer, BACKENDS, &["timeouts.decision to a longer time"]),
+        (verbs, BACKENDS, &["extender.verbs"]),
+        ("nodes: {source: Request}", BACKENDS, &["nodes"]),
+    ];
+    let config = |lines: &str, backends: &str| right(&format!("{HEADER}{lines}\n{backends}"));
+    for (lines, backends, expected) in cases {
+        let fixed = config(lines, backends).fixed_since_the_start(&config(start, BACKENDS));
+        assert_eq!(fixed, expected, "{lines} {backends}");
+    }
+    let binds = format!("{longer}\nbinder: BuiltIn");
+    let fixed = config(&binds, BACKENDS).fixed_since_the_start(&config("binder: BuiltIn", BACKENDS));
+    assert_eq!(fixed, ["timeouts.decision to a longer time", "timeouts.bind to a longer time"]);
 }
 
 #[test]

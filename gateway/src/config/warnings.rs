@@ -2,6 +2,7 @@
 
 mod binds;
 mod conditions;
+mod resources;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,7 @@ impl Config {
             let path = format!("backends[{at}]");
             warnings.extend(no_second_question(self, &path, backend));
             warnings.extend(conditions::warnings(self, &path, backend));
+            warnings.extend(resources::warnings(self, &path, backend));
         }
         warnings
     }
@@ -54,7 +56,7 @@ fn nobody_is_asked(config: &Config) -> Option<Warning> {
 }
 
 fn unused_kubeconfig(config: &Config) -> Option<Warning> {
-    let watches = config.nodes == NodeSource::Watch || config.pods == PodSource::Watch;
+    let watches = config.nodes == NodeSource::Watch || config.pod_source() == PodSource::Watch;
     let unused = config.kubeconfig.is_some() && !watches && config.binder == Binder::None;
     let advice = "leave it out, or let nodes or pods be watched";
     unused.then(|| Warning::new("cluster.kubeconfig", "is not used: nothing needs the apiserver", advice))
@@ -62,7 +64,7 @@ fn unused_kubeconfig(config: &Config) -> Option<Warning> {
 
 fn unknown_victims(config: &Config) -> Option<Warning> {
     let preempts = preempting(config).next()?;
-    let unknown = config.nodes == NodeSource::Watch && config.pods == PodSource::None;
+    let unknown = config.nodes == NodeSource::Watch && config.pod_source() == PodSource::None;
     let fact =
         format!("is None, and backend {} would know the pods that it may spare by UID alone", preempts.name);
     unknown.then(|| Warning::new("pods.source", fact, "Watch"))

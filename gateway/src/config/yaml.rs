@@ -1,4 +1,5 @@
-//! YAML text → a tree of values that know their places. The only file that knows the YAML crate.
+//! YAML text → a tree of values that know their places. No other file of the configuration knows the YAML
+//! crate.
 
 use std::fmt;
 
@@ -8,8 +9,8 @@ use serde_saphyr::{Error, Location, Options, RenderOptions, SnippetMode, Spanned
 
 use super::mistake::{Mistake, Place};
 
-/// The deepest nesting, aliases written out. The format itself has 4 levels, the rest is for `args`. The
-/// parser is recursive and takes about 35 KiB a level unoptimised: this fits a thread of 1 MiB.
+/// The deepest nesting, aliases written out. The format itself has 8 levels of mappings and lists, the
+/// deepest in `podSelector`; from the fourth on there is room for `args`. The parser is recursive and takes about 35 KiB a level unoptimised: this fits a thread of 1 MiB.
 const DEEPEST: usize = 24;
 /// The most values in a file, aliases written out.
 const MOST_VALUES: usize = 50_000;

@@ -25,8 +25,6 @@ use crate::{
     object::{self, pod::ObjectPod},
 };
 
-/// The most of a bind's budget that is kept for finding out what became of it.
-const LAST_LOOK: Duration = Duration::from_secs(1);
 /// The pause before the second look for a Binding that a backend says it made; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -73,9 +71,8 @@ impl Decider {
     /// See [`CallError`]. After some of them the pod may be bound a moment later; kube-scheduler sees that.
     pub async fn bind(&self, assignment: &Assignment, began: Instant) -> Result<(), CallError> {
         let binders = self.binders.as_ref().ok_or(BindError::NoBinder)?;
-        let budget = self.timeouts.bind;
-        let deadline = began + budget;
-        let ask_until = deadline - LAST_LOOK.min(budget / 4);
+        let deadline = began + self.timeouts.bind;
+        let ask_until = began + self.timeouts.asking_to_bind();
         let id = self.ids.next();
         let attempt = Attempt { decider: self, binders, assignment, id, deadline, ask_until };
         if self.some_may_bind(&assignment.namespace) && attempt.backends().await? == Outcome::Bound {

@@ -13,7 +13,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::Verb;
-use crate::{decide::CallError, wire::reply};
+use crate::{config::VerbPaths, decide::CallError, wire::reply};
 
 /// Where a reason goes when there is no body: for people with curl, and for proxies' logs.
 const REASON: &str = "x-extender-gateway-error";
@@ -55,9 +55,11 @@ impl Refusal {
     }
 
     /// Nothing is served at this path.
-    pub(super) fn path(path: &str) -> Self {
-        let text =
-            format!("extender-gateway: no verb at {path}; a path ends with /filter, /prioritize or /preempt");
+    pub(super) fn path(path: &str, verbs: &VerbPaths) -> Self {
+        let VerbPaths { filter, prioritize, preempt, bind } = verbs;
+        let text = format!(
+            "extender-gateway: no verb at {path}; a path ends with /{filter}, /{prioritize}, /{preempt} or /{bind}"
+        );
         Self::new(StatusCode::NOT_FOUND, "path", text)
     }
 

@@ -51,6 +51,9 @@ async fn readyz(State(health): State<Arc<Health>>) -> impl IntoResponse {
     if health.is_ready() {
         (StatusCode::OK, "ok\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready: nodes are not synced yet, or the gateway is stopping\n")
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not ready: the gateway still waits for nodes, pods or backends, or is stopping\n",
+        )
     }
 }

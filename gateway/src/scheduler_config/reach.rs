@@ -113,7 +113,12 @@ fn checked(text: &str) -> Result<String, ReachError> {
     let has_host = url.host().is_some_and(|host| !host.is_empty());
     let scheme_is_right = matches!(url.scheme_str(), Some("http" | "https"));
     let ends = url.query().is_none() && !text.contains('#');
-    if has_host && scheme_is_right && ends { Ok(text.trim_end_matches('/').to_owned()) } else { Err(wrong()) }
+    if !(has_host && scheme_is_right && ends) {
+        return Err(wrong());
+    }
+    // The scheme in the one way of writing it that everybody takes.
+    let (scheme, rest) = text.split_once(':').ok_or_else(wrong)?;
+    Ok(format!("{}:{}", scheme.to_ascii_lowercase(), rest.trim_end_matches('/')))
 }
 
 /// The address as seen from the same machine.

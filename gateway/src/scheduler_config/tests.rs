@@ -198,6 +198,10 @@ fn tls_is_as_the_gateway_speaks_it() {
         "{text}"
     );
 
+    let lines_of = lines(", clientCAFile: c, clientCertificate: Optional");
+    let optional = printed(&config(&lines_of, &backend("a", "filter: {}")), Scope::Lasting);
+    assert!(!optional.contains("/FILL/IN/tls"), "{optional}");
+
     let pair = Some(("c.crt".to_owned(), "c d".to_owned()));
     let credentials = Credentials { ca: Some("ca.crt".to_owned()), pair };
     let reach = Reach::new(&mutual, Some("https://gateway:1/a/"), credentials).unwrap();
@@ -231,7 +235,10 @@ fn urls_that_do_not_do() {
     }
     assert_eq!(Reach::new(&free, None, none()), Err(ReachError::NoPort));
     assert!(Reach::new(&free, Some("http://a:1"), none()).is_ok());
-    assert_eq!(Reach::new(&tls, Some("http://a:1"), none()), Err(ReachError::PlainUrl));
+    for text in ["http://a:1", "HTTP://a:1"] {
+        assert_eq!(Reach::new(&tls, Some(text), none()), Err(ReachError::PlainUrl));
+    }
+    assert_eq!(Reach::new(&tls, Some("HTTPS://A:1/"), none()).unwrap().url, "https://A:1");
     assert_eq!(Reach::new(&plain, None, ca()), Err(ReachError::NoTls));
     // Something in front of the gateway speaks TLS.
     assert!(Reach::new(&plain, Some("https://a:1"), ca()).is_ok());

@@ -5,7 +5,7 @@ use std::str::FromStr;
 /// The first minor version whose `KubeSchedulerConfiguration` has `extenders` in the form of today.
 const FIRST_OF_TODAY: u32 = 19;
 
-/// A version of Kubernetes: `1.36`, `v1.18.20`. What follows the minor version does not matter.
+/// A version of Kubernetes: `1.36`, `v1.18.20`, `1.36-rc.1`, `1.18+`. What follows the minor version does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     minor: u32,
@@ -31,16 +31,19 @@ impl FromStr for Version {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
-        let number = |part: Option<&str>| {
-            part.filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
-                .and_then(|part| part.parse().ok())
-        };
-        match (number(parts.next()), number(parts.next())) {
-            (Some(1), Some(minor)) => Ok(Self { minor }),
-            _ => Err("not a version of Kubernetes such as 1.36 or v1.18.20".to_owned()),
-        }
+        let minor = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.").and_then(minor);
+        minor
+            .map(|minor| Self { minor })
+            .ok_or_else(|| "not a version of Kubernetes such as 1.36 or v1.18.20".to_owned())
     }
+}
+
+/// The number that the text begins with, if it ends there, or with a patch version, a pre-release or the `+` of
+/// those that sell Kubernetes.
+fn minor(text: &str) -> Option<u32> {
+    let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let ends = rest.is_empty() || rest.starts_with(['.', '-', '+']);
+    number.parse().ok().filter(|_| ends)
 }
 
 #[cfg(test)]
@@ -52,7 +55,9 @@ mod tests {
         let cases = [
             ("1.3", Form::Policy),
             ("v1.18.20", Form::Policy),
+            ("1.18+", Form::Policy),
             ("1.19", Form::Extenders),
+            ("1.36-rc.1", Form::Extenders),
             ("v1.36.3-rc.1", Form::Extenders),
             ("1.100", Form::Extenders),
         ];
@@ -63,7 +68,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_version() {
-        for text in ["", "1", "1.", "2.0", "1.x", "1.+18", "latest", "vv1.18"] {
+        for text in ["", "1", "1.", "2.0", "1.x", "1.+18", "1.18x", "1.-1", "11.18", "latest", "vv1.18"] {
             assert!(text.parse::<Version>().is_err(), "{text}");
         }
     }

@@ -4,23 +4,25 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{task::JoinError, time::timeout};
 
+use super::pods::{PodFeed, PodWatch};
 use crate::{
     backend::{connections::Connections, info::Known},
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable, watch::ConnectError},
-    config::{Binder, Config, NodeSource, PodSource},
+    config::{Binder, Config, Mode, NodeSource, PodSource},
     decide::{Attempts, Binders, Decider, Terms},
     door::Served,
     observe::Metrics,
 };
 
-/// How long first attempts to connect to backends may hold up a start or a reload. After that calls are
-/// decided with what is there.
+/// How long first attempts to connect to backends, and first lists of nodes and pods, may hold up a start or a
+/// reload. After that calls are decided with what is there.
 const START: Duration = Duration::from_secs(10);
 
 /// What outlives a configuration: connections, the tables, metrics.
 #[derive(Debug)]
 pub struct Assembly {
     known: Known,
+    pods: PodWatch,
     connections: Connections,
     /// Exempt where the configuration does not say which namespaces are.
     exempt: BTreeSet<String>,
@@ -32,19 +34,24 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// For configurations with this one's source of nodes. `gateway` is the name of this replica.
+    /// For this configuration and later ones with its source of nodes. `gateway` is the name of this replica.
     pub fn new(config: &Config, gateway: Arc<str>, metrics: Arc<Metrics>) -> Self {
         let table = match config.nodes {
             NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
             NodeSource::Request | NodeSource::NamesOnly => None,
         };
-        let pods = (config.pods == PodSource::Watch).then(|| Arc::new(PodTable::new()));
+        let pods = PodWatch::new();
+        // Where there is no way to the apiserver, that ends the start, as for nodes.
+        if config.pod_source() == PodSource::Watch {
+            pods.begin();
+        }
         let offered = Arc::new(NodeTable::of_calls());
-        let known = Known { source: config.nodes.clone(), table, offered, pods };
+        let known = Known { source: config.nodes.clone(), table, offered, pods: pods.table() };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
             connections: Connections::new(known.clone(), gateway),
             known,
+            pods,
             exempt,
             attempts: Arc::default(),
             apiserver: None,
@@ -57,25 +64,32 @@ impl Assembly {
         self.known.table.clone()
     }
 
-    /// The pod table; `None` where pods are not watched.
+    /// The pod table; `None` while pods are not watched.
     pub fn pods(&self) -> Option<Arc<PodTable>> {
-        self.known.pods.clone()
+        self.pods.table()
+    }
+
+    /// Keeps that table, wherever it is run.
+    pub fn pod_feed(&self) -> PodFeed {
+        self.pods.feed()
     }
 
     /// What calls are answered with under this configuration. Waits, not for ever, until each of its backends
     /// was tried.
     ///
     /// # Errors
-    /// Pods are to be bound, and there is no way to the apiserver.
+    /// Pods are to be bound or, unlike before, to be watched, and there is no way to the apiserver.
     pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
         for warning in config.warnings() {
             tracing::warn!("configuration: {warning}");
         }
         let binders = self.binders(config).await?;
-        let order = config.effective_order().into_iter();
-        let backends = order.map(|at| self.connections.backend(&config.backends[at])).collect();
+        let pods = self.pods_for(config).await?;
+        let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
+        let asked = order.filter(|backend| backend.mode != Mode::Disabled);
+        let backends = asked.map(|backend| self.connections.backend(backend)).collect();
         let terms = Terms {
-            known: self.known.clone(),
+            known: Known { pods, ..self.known.clone() },
             timeouts: config.timeouts,
             reasons: config.reasons,
             exempt: config.exempt_namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
@@ -99,6 +113,23 @@ impl Assembly {
         Ok(Some(Binders { apiserver: self.apiserver(config.kubeconfig.clone()).await?, first }))
     }
 
+    /// What this configuration may know of pods. Begins the watch if nobody needed it before, and then waits, not
+    /// for ever, until they are listed. One that has begun goes on, and is used unless the file says None.
+    async fn pods_for(&mut self, config: &Config) -> Result<Option<Arc<PodTable>>, ConnectError> {
+        if config.pods == Some(PodSource::None) {
+            return Ok(None);
+        }
+        if config.pod_source() == PodSource::Watch && self.pods.table().is_none() {
+            // Found out here: without a way to the apiserver the watch would end the process.
+            self.apiserver(config.kubeconfig.clone()).await?;
+            self.pods.begin();
+            if let Some(table) = self.pods.table() {
+                listed("pods", table.synced()).await;
+            }
+        }
+        Ok(self.pods.table())
+    }
+
     /// The apiserver of this kubeconfig; connections outlive a configuration.
     async fn apiserver(&mut self, kubeconfig: Option<PathBuf>) -> Result<Apiserver, ConnectError> {
         if let Some((known, apiserver)) = &self.apiserver
@@ -114,6 +145,13 @@ impl Assembly {
     /// Waits until something ends that never should.
     pub async fn panicked(&mut self) -> JoinError {
         self.connections.panicked().await
+    }
+}
+
+/// Waits, not for ever, until the objects are listed.
+pub(super) async fn listed(objects: &str, synced: impl Future<Output = ()>) {
+    if timeout(START, synced).await.is_err() {
+        tracing::warn!("the {objects} are not listed after {START:?}; serving without them");
     }
 }
 

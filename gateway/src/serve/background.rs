@@ -10,8 +10,9 @@ use std::{
 
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
+use super::pods::PodFeed;
 use crate::{
-    cluster::{file::NodeFile, pods::PodTable, table::NodeTable, watch},
+    cluster::{file::NodeFile, table::NodeTable, watch},
     config::NodeSource,
     observe::{Health, Metrics, health},
 };
@@ -23,8 +24,8 @@ pub(super) struct Background {
     pub(super) kubeconfig: Option<PathBuf>,
     /// Filled from `source`.
     pub(super) table: Option<Arc<NodeTable>>,
-    /// Filled from a watch of pods.
-    pub(super) pods: Option<Arc<PodTable>>,
+    /// The watch of pods, as soon as it is wanted.
+    pub(super) pods: PodFeed,
     /// The metrics address.
     pub(super) listener: Bound,
     pub(super) metrics: Arc<Metrics>,
@@ -53,7 +54,7 @@ impl Background {
         };
         tokio::select! {
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
-            failure = feed_pods(self.pods, self.kubeconfig.as_deref()) => failure,
+            failure = self.pods.run(self.kubeconfig.as_deref()) => failure,
             ended = served => format!("the metrics address ended: {:?}", ended.err()),
         }
     }
@@ -71,14 +72,5 @@ async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>, kubeconfig: Opt
             Err(error) => format!("nodes.file: {error}"),
         },
         _ => std::future::pending().await,
-    }
-}
-
-/// Feeds the pod table for ever, if there is one; returns what made that impossible.
-async fn feed_pods(table: Option<Arc<PodTable>>, kubeconfig: Option<&Path>) -> String {
-    let Some(table) = table else { return std::future::pending().await };
-    match watch::connect(kubeconfig).await {
-        Ok(client) => watch::pods(table, client).await.to_string(),
-        Err(error) => format!("pods.source Watch: {error}"),
     }
 }

@@ -1,20 +1,22 @@
 //! Replaces the configuration of a running gateway: when its file changes, also behind a `ConfigMap`'s
 //! symlinks, and at SIGHUP.
 //!
-//! Calls that are under way finish with the configuration that they began with. A file with mistakes, and one
-//! that changes what only a start can change, leave everything as it was.
+//! A change is used when it has rested from one look to the next, so that a file is not caught half written: the
+//! beginning of a right file can be right, too. SIGHUP says that the file is whole. Calls that are under way finish
+//! with the configuration that they began with. A file with mistakes, and one that changes what only a start can
+//! change, leave everything as it was.
 
-use std::{fmt::Display, fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    task::JoinError,
+    signal::unix::Signal,
+    task::{JoinError, spawn_blocking},
     time::{Interval, MissedTickBehavior, interval},
 };
 
 use super::assembly::Assembly;
 use crate::{
-    config::Config,
+    config::{Config, ConfigErrors, Content},
     door::{Door, Served},
     observe::Metrics,
     scheduler_config::{Entries, entries},
@@ -26,11 +28,12 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Follows the configuration file.
 pub(super) struct Reload {
     path: PathBuf,
-    /// What was read last, used or not. Nothing at first: the file may have changed since the start.
-    text: Option<Vec<u8>>,
+    seen: Seen,
+    /// What the gateway was started with.
+    start: Config,
     /// What is in use.
     config: Config,
-    /// What kube-scheduler had to be told at the start.
+    /// What kube-scheduler had to be told at the start, or was said to need since.
     told: Entries,
     assembly: Assembly,
     door: Arc<Door>,
@@ -39,20 +42,38 @@ pub(super) struct Reload {
     hangups: Signal,
 }
 
+/// What was seen of the file. Nothing at first: it may have changed since the start.
+#[derive(Debug, Default)]
+struct Seen {
+    /// At the last look; `None` where there was nothing to be read.
+    last: Option<Content>,
+    /// What was tried last, used or not.
+    tried: Option<Content>,
+}
+
+impl Seen {
+    /// Takes what a look saw. Returns whether it is to be tried: it has rested, and is new.
+    fn look(&mut self, now: Option<Content>) -> bool {
+        // A file that is gone for a moment, between two writes, is not news.
+        let due = now.is_some() && now == self.last && now != self.tried;
+        self.last = now;
+        due
+    }
+}
+
 impl Reload {
-    /// For a gateway that has just been assembled from this file.
+    /// For a gateway that has just been assembled from this file and serves at this door.
     pub(super) fn new(
         path: PathBuf,
         config: Config,
-        assembly: Assembly,
-        door: Arc<Door>,
-    ) -> io::Result<Self> {
+        hangups: Signal,
+        (assembly, door): (Assembly, Arc<Door>),
+    ) -> Self {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let metrics = Arc::clone(&door.metrics);
-        let hangups = signal(SignalKind::hangup())?;
-        let told = entries(&config);
-        Ok(Self { path, text: None, config, told, assembly, door, metrics, looks, hangups })
+        let (told, metrics) = (entries(&config), Arc::clone(&door.metrics));
+        let (start, seen) = (config.clone(), Seen::default());
+        Self { path, seen, start, config, told, assembly, door, metrics, looks, hangups }
     }
 
     /// Follows the file for ever; what comes back is a task that panicked, a reason to stop the process.
@@ -60,23 +81,30 @@ impl Reload {
         loop {
             tokio::select! {
                 panicked = self.assembly.panicked() => return panicked,
-                _ = self.looks.tick() => {
-                    // A file that is gone for a moment, between two writes, is not news.
-                    if let Ok(text) = fs::read(&self.path) && self.text.as_ref() != Some(&text) {
-                        self.text = Some(text);
-                        self.reload().await;
-                    }
-                }
-                _ = self.hangups.recv() => {
-                    self.text = fs::read(&self.path).ok();
-                    self.reload().await;
-                }
+                _ = self.looks.tick() => match self.read().await {
+                    Ok(now) => if self.seen.look(now.as_ref().ok().cloned()) {
+                        self.reload(now).await;
+                    },
+                    Err(panicked) => return panicked,
+                },
+                _ = self.hangups.recv() => match self.read().await {
+                    Ok(now) => self.reload(now).await,
+                    Err(panicked) => return panicked,
+                },
             }
         }
     }
 
-    async fn reload(&mut self) {
-        match self.read() {
+    /// Reads the file on a thread that may block.
+    async fn read(&self) -> Result<Result<Content, ConfigErrors>, JoinError> {
+        let path = self.path.clone();
+        spawn_blocking(move || Content::read(&path)).await
+    }
+
+    async fn reload(&mut self, content: Result<Content, ConfigErrors>) {
+        let config = self.checked(content.as_ref());
+        self.seen.tried = content.ok();
+        match config {
             Ok(config) if config == self.config => {
                 tracing::debug!(file = %self.path.display(), "the configuration means what it meant");
             }
@@ -89,11 +117,13 @@ impl Reload {
     }
 
     fn take(&mut self, config: Config, served: Served) {
-        if !entries(&config).are_covered_by(&self.told) {
+        let entries = entries(&config);
+        if !entries.are_covered_by(&self.told) {
             tracing::warn!(
                 file = %self.path.display(),
-                "kube-scheduler has to be told more than at the start: run `extender-gateway scheduler-config`"
+                "kube-scheduler has to be told something else than before: run `extender-gateway scheduler-config`"
             );
+            self.told = entries;
         }
         self.door.served.store(Arc::new(served));
         self.config = config;
@@ -106,14 +136,19 @@ impl Reload {
         tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
     }
 
-    fn read(&self) -> Result<Config, String> {
-        let config = Config::read(&self.path).map_err(|mistakes| mistakes.to_string())?;
-        let fixed = config.fixed_since_the_start(&self.config);
+    /// The configuration that the file holds, if this process can take it.
+    fn checked(&self, content: Result<&Content, &ConfigErrors>) -> Result<Config, String> {
+        let config = content.map_err(ToString::to_string).and_then(|content| {
+            Config::of_file(&self.path, content).map_err(|mistakes| mistakes.to_string())
+        })?;
+        let fixed = config.fixed_since_the_start(&self.start);
         if fixed.is_empty() { Ok(config) } else { Err(needs_a_restart(&fixed)) }
     }
 }
 
 fn needs_a_restart(fields: &[&str]) -> String {
-    let verb = if fields.len() == 1 { "is" } else { "are" };
-    format!("{} {verb} only read at the start; restart the gateway, or undo the change", fields.join(", "))
+    format!("a running gateway does not change {}; restart it, or undo the change", fields.join(", "))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,17 @@
 //! Serves `label-binder` as a policy backend.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::Parser;
-use extender_policies::label_binder::LabelBinder;
+use extender_policies::{
+    label_binder::LabelBinder,
+    program::{self, Fault},
+};
 use extender_policy_sdk::{Backend, Options, ServeError, serve};
 use kube::{
     Client, Config,
@@ -29,7 +32,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// What the policy calls itself, 1 to 63 bytes
-    #[arg(long, default_value = "label-binder", value_parser = name)]
+    #[arg(long, default_value = "label-binder", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
@@ -43,19 +46,9 @@ Examples:
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage or a kubeconfig that cannot be used.";
 
-/// Exit code for what the operator has to set right, as clap's for arguments.
-const BAD_USAGE: u8 = 2;
-
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
-    match start(Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // For people, before there is anything to log; the exit code tells programs.
-            drop(writeln!(io::stderr(), "{error}"));
-            error.exit_code()
-        }
-    }
+    let arguments = Arguments::parse();
+    program::run(|| start(arguments), Error::fault)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +66,10 @@ enum Error {
 }
 
 impl Error {
-    fn exit_code(&self) -> ExitCode {
+    fn fault(&self) -> Fault {
         match self {
-            Self::Kubeconfig { .. } | Self::Nowhere(_) | Self::Credentials(_) => ExitCode::from(BAD_USAGE),
-            Self::Serve(_) | Self::Runtime(_) => ExitCode::FAILURE,
+            Self::Kubeconfig { .. } | Self::Nowhere(_) | Self::Credentials(_) => Fault::Usage,
+            Self::Serve(_) | Self::Runtime(_) => Fault::Other,
         }
     }
 }
@@ -85,10 +78,7 @@ fn start(arguments: Arguments) -> Result<(), Error> {
     let Arguments { kubeconfig, name, address } = arguments;
     // A second installation finds the first one in place.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // One thread: a bind waits for the apiserver, not for the processor.
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
-    runtime.block_on(async {
+    program::runtime().map_err(Error::Runtime)?.block_on(async {
         let client = connect(kubeconfig.as_deref()).await?;
         let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));
         Ok(serve(backend, Options { address, ..Options::default() }).await?)
@@ -108,12 +98,4 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
 
 async fn read(path: &Path) -> Result<Config, KubeconfigError> {
     Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if (1..=63).contains(&text.len()) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("it has {} bytes; 1 to 63 are right", text.len()))
-    }
 }

@@ -1,16 +1,14 @@
 //! Serves a file of label rules as a policy backend.
 
-use std::{
-    io::{self, IsTerminal as _, Write as _},
-    net::SocketAddr,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
-use extender_policies::label_rules::{
-    LabelRules,
-    reload::{RuleFile, RulesError},
+use extender_policies::{
+    label_rules::{
+        LabelRules,
+        reload::{RuleFile, RulesError},
+    },
+    program::{self, Fault},
 };
 use extender_policy_sdk::{Backend, DeclarationError, Options, ServeError, serve};
 
@@ -28,7 +26,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     rules: PathBuf,
     /// What the policy calls itself, 1 to 63 bytes
-    #[arg(long, default_value = "label-rules", value_parser = name)]
+    #[arg(long, default_value = "label-rules", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
@@ -42,19 +40,9 @@ Examples:
 
 Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage or bad rules.";
 
-/// Exit code for rules that cannot be used, as clap's for arguments.
-const BAD_USAGE: u8 = 2;
-
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
-    match start(Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // For people, before there is anything to log; the exit code tells programs.
-            drop(writeln!(io::stderr(), "{error}"));
-            error.exit_code()
-        }
-    }
+    let arguments = Arguments::parse();
+    program::run(|| start(arguments), Error::fault)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,10 +60,10 @@ enum Error {
 }
 
 impl Error {
-    fn exit_code(&self) -> ExitCode {
+    fn fault(&self) -> Fault {
         match self {
-            Self::Rules(_) => ExitCode::from(BAD_USAGE),
-            Self::Declaration(_) | Self::Serve(_) | Self::Follow(_) | Self::Runtime(_) => ExitCode::FAILURE,
+            Self::Rules(_) => Fault::Usage,
+            Self::Declaration(_) | Self::Serve(_) | Self::Follow(_) | Self::Runtime(_) => Fault::Other,
         }
     }
 }
@@ -84,21 +72,10 @@ fn start(arguments: Arguments) -> Result<(), Error> {
     let Arguments { rules, name, address } = arguments;
     let (file, rules) = RuleFile::open(rules)?;
     let (backend, replace) = Backend::replaceable(LabelRules::new(&name, rules))?;
-    // One thread: a call is short, and waking a second thread for it would cost more.
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
-    runtime.block_on(async {
+    program::runtime().map_err(Error::Runtime)?.block_on(async {
         tokio::select! {
             served = serve(backend, Options { address, ..Options::default() }) => Ok(served?),
             ended = file.follow(&name, &replace) => Err(Error::Follow(ended)),
         }
     })
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if (1..=63).contains(&text.len()) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("it has {} bytes; 1 to 63 are right", text.len()))
-    }
 }

@@ -1,11 +1,18 @@
 //! The way to kube-apiserver: a kubeconfig, or what the place where the gateway runs offers.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use kube::{
     Client, Config,
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+
+/// How long the apiserver may be silent on a connection that something is expected on: longer than a list may
+/// take it (60 s unless it is told otherwise), and longer than it holds a watch open without a word.
+const SILENCE: Duration = Duration::from_secs(75);
 
 /// Why there is no client. Says what to set right.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +45,16 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
         }
         None => Config::infer().await.map_err(ConnectError::Nowhere)?,
     };
-    Client::try_from(config).map_err(ConnectError::Credentials)
+    client(config, SILENCE).map_err(ConnectError::Credentials)
+}
+
+/// A client that takes an apiserver for gone which accepts requests and says nothing for so long. Of itself it
+/// would wait for ever, and what is watched would grow old without a word in the log.
+pub(super) fn client(mut config: Config, silence: Duration) -> Result<Client, kube::Error> {
+    config.read_timeout = Some(silence);
+    // Counts from the request, and not from when the connection went idle.
+    config.reset_reader_on_write = true;
+    Client::try_from(config)
 }
 
 async fn read(path: &Path) -> Result<Config, KubeconfigError> {

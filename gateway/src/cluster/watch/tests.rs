@@ -2,7 +2,13 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::{Router, body::Body, extract::State, http::Uri, response::Response};
@@ -59,7 +65,12 @@ async fn serving(path: &'static str, answers: Vec<(&'static [&'static str], Answ
     let address = listener.local_addr().unwrap();
     let router = Router::new().fallback(answer).with_state(script);
     tokio::spawn(async move { axum::serve(listener, router).await });
-    Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap()
+    client(address, Duration::from_mins(1))
+}
+
+/// A client of the apiserver at this address.
+fn client(address: SocketAddr, silence: Duration) -> Client {
+    super::connect::client(Config::new(format!("http://{address}").parse().unwrap()), silence).unwrap()
 }
 
 fn node(name: &str, zone: &str, version: u32) -> String {
@@ -72,11 +83,14 @@ fn node(name: &str, zone: &str, version: u32) -> String {
 }
 
 fn list(version: u32, next: &str, nodes: &[String]) -> Answer {
+    Answer::Reply(200, listed(version, next, nodes))
+}
+
+fn listed(version: u32, next: &str, nodes: &[String]) -> String {
     let items = nodes.join(",");
-    let body = format!(
+    format!(
         r#"{{"kind":"NodeList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{items}]}}"#
-    );
-    Answer::Reply(200, body)
+    )
 }
 
 fn event(kind: &str, object: &str) -> String {
@@ -214,7 +228,47 @@ async fn living_pods_are_listed_and_watched() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_mins(1), heard).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), heard).await.unwrap();
     assert_eq!((table.get("u-1"), table.get("u-4").unwrap().priority, table.len()), (None, 5, 2));
+    watching.abort();
+}
+
+/// What an apiserver was asked so far.
+#[derive(Default)]
+struct Asked {
+    lists: AtomicU32,
+    watches: AtomicU32,
+}
+
+/// Says nothing to the first list and to the first watch, and nothing in the second watch after its head. Later
+/// ones are answered, as often as they are asked for.
+async fn silent_at_first(asked: Arc<Asked>, uri: Uri) -> Response {
+    let is_watch = uri.query().unwrap_or_default().contains("watch=true");
+    let count = if is_watch { &asked.watches } else { &asked.lists };
+    let body = match (is_watch, count.fetch_add(1, Ordering::Relaxed)) {
+        (_, 0) => std::future::pending().await,
+        (false, _) => listed(10, "", &[node("n1", "a", 1)]).into(),
+        (true, 1) => Body::from_stream(stream::pending::<Result<String, Infallible>>()),
+        (true, _) => (event("MODIFIED", &node("n1", "b", 11)) + "\n").into(),
+    };
+    Response::new(body)
+}
+
+#[tokio::test]
+async fn an_apiserver_that_says_nothing_is_asked_again() {
+    let asked = Arc::new(Asked::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let state = Arc::clone(&asked);
+    let router = Router::new().fallback(move |uri| silent_at_first(Arc::clone(&state), uri));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let table = Arc::new(NodeTable::new());
+    let facts = table.register(RowView::Facts(AnnotationPrefixes::default()));
+    // An answer that took longer on a slow machine would only be asked for again.
+    let watching =
+        tokio::spawn(super::nodes(Arc::clone(&table), client(address, Duration::from_millis(300))));
+    let heard = until(&table, facts, &["n1 b"]);
+    tokio::time::timeout(Duration::from_mins(1), heard).await.unwrap();
+    assert!(asked.lists.load(Ordering::Relaxed) >= 2 && asked.watches.load(Ordering::Relaxed) >= 3);
     watching.abort();
 }

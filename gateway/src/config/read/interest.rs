@@ -8,7 +8,7 @@ use super::super::Words;
 use super::super::cursor::{Cursor, Fields, Section};
 use super::super::kubernetes::{self, EXTENDED_RESOURCE, LABEL_KEY, LABEL_VALUE};
 use super::super::mistake::echo;
-use super::value::{boolean, choice, field_or, list, namespaces as set_of_namespaces};
+use super::value::{choice, field_or, list, namespaces as set_of_namespaces};
 
 pub(super) const MATCH: Fields = Fields {
     right: "a mapping such as {podSelector: {matchLabels: {tier: batch}}}",
@@ -84,7 +84,7 @@ fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<
         let fresh = if new { Ok(name) } else { Err(format!("{} is there already", echo(&name))) };
         field.accepted(fresh, "each resource once")
     });
-    let ignored = field_or(&fields, "ignoredByScheduler", false, boolean);
+    let ignored = fields.optional("ignoredByScheduler").map_or(Some(false), |field| field.boolean());
     name.zip(ignored)
 }
 

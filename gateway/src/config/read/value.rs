@@ -46,11 +46,6 @@ pub(super) fn address(field: &Cursor<'_>) -> Option<SocketAddr> {
     })
 }
 
-/// True or false.
-pub(super) fn boolean(field: &Cursor<'_>) -> Option<bool> {
-    field.boolean()
-}
-
 /// A size in bytes, which YAML gives as a number where it has no suffix.
 pub(super) fn size(field: &Cursor<'_>) -> Option<usize> {
     match field.value() {

@@ -1,7 +1,7 @@
 //! Warnings about who binds.
 
 use super::Warning;
-use crate::config::{Backend, Binder, Config, DurationText, Mode, Words};
+use crate::config::{Backend, BindFailurePolicy, Binder, Config, DurationText, Mode, Words};
 
 /// The warnings about `binder` and all `bind` blocks.
 pub(super) fn warnings(config: &Config) -> Vec<Warning> {
@@ -26,11 +26,13 @@ fn unused(config: &Config, at: usize, backend: &Backend) -> Option<Warning> {
     Some(Warning::new(format!("backends[{at}].bind"), fact, "mode: Enforce, or leave it out"))
 }
 
-/// What comes after a failure, the next binder or a look at the apiserver, is part of the same bind.
+/// The next binder after a failure is part of the same bind. The last look at the apiserver has its own time.
 fn no_time_left(config: &Config, at: usize, backend: &Backend) -> Option<Warning> {
     let bind = backend.bind.as_ref().filter(|_| backend.mode == Mode::Enforce)?;
-    let fact = format!("is as long as timeouts.bind, {}", DurationText(bind.timeout));
-    let advice = "a shorter one, so that after a failure there is time to see whether the pod is bound";
-    (bind.timeout >= config.timeouts.bind)
-        .then(|| Warning::new(format!("backends[{at}].bind.timeout"), fact, advice))
+    let asking = config.timeouts.asking_to_bind();
+    let starves = bind.failure_policy == BindFailurePolicy::Next && bind.timeout >= asking;
+    let (timeout, asking) = (DurationText(bind.timeout), DurationText(asking));
+    let fact = format!("is {timeout}, and of timeouts.bind there are {asking} for asking");
+    let advice = "a shorter one, so that after a failure there is time for the next binder";
+    starves.then(|| Warning::new(format!("backends[{at}].bind.timeout"), fact, advice))
 }

@@ -1,20 +1,18 @@
-//! Warnings about `match`: conditions that no pod fulfils, resources that nobody counts.
+//! Warnings about `match`: conditions that no pod fulfils.
 
 use std::collections::BTreeSet;
 
 use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::Warning;
-use crate::config::{Backend, Config, Mode};
+use crate::config::{Backend, Config};
 
 /// Exempt in every cluster where the file does not say otherwise.
-const ALWAYS_EXEMPT: &str = "kube-system";
+pub(super) const ALWAYS_EXEMPT: &str = "kube-system";
 
 /// The warnings about one backend's `match`.
 pub(super) fn warnings(config: &Config, path: &str, backend: &Backend) -> Vec<Warning> {
-    let about_pods = [only_exempt(config, path, backend), contradiction(path, backend)];
-    let about_resources = [uncounted(config, path, backend), counted_elsewhere(config, path, backend)];
-    about_pods.into_iter().chain(about_resources).flatten().collect()
+    [only_exempt(config, path, backend), contradiction(path, backend)].into_iter().flatten().collect()
 }
 
 fn only_exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
@@ -67,36 +65,4 @@ fn admits(operator: &Operator, value: &str) -> bool {
         Operator::Exists => true,
         Operator::DoesNotExist => false,
     }
-}
-
-/// kube-scheduler does not count the resource, and the policy that should is not heard.
-fn uncounted(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
-    let counts = |other: &Backend, name: &String| {
-        other.mode == Mode::Enforce && other.filter.is_some() && other.interest.resources.contains(name)
-    };
-    let mut ignored = backend.ignored_by_scheduler.iter();
-    let name = ignored.find(|name| !config.backends.iter().any(|other| counts(other, name)))?;
-    let fact = format!(
-        "{name} is counted by nobody: not by kube-scheduler, and no backend with mode: Enforce filters for it"
-    );
-    let advice = "such a backend with the resource, or ignoredByScheduler: false";
-    Some(Warning::new(format!("{path}.match.managedResources"), fact, advice))
-}
-
-/// What one backend says about a resource holds for all.
-fn counted_elsewhere(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
-    let mut counted =
-        backend.interest.resources.iter().filter(|name| !backend.ignored_by_scheduler.contains(name));
-    let said = |name: &&String| {
-        config
-            .backends
-            .iter()
-            .find(|other| other.ignored_by_scheduler.contains(name))
-            .map(|other| &other.name)
-    };
-    let (name, other) = counted.find_map(|name| Some((name, said(&name)?)))?;
-    let fact = format!(
-        "{name} is not counted by kube-scheduler: backend {other} has it with ignoredByScheduler: true"
-    );
-    Some(Warning::new(format!("{path}.match.managedResources"), fact, "the same for both"))
 }

@@ -80,6 +80,10 @@ fn what_is_short_enough_is_not_warned_of() {
     ] {
         assert_eq!(warned("", backends), [""; 0], "{backends:?}");
     }
+    // With Fail nobody is asked after a failure.
+    for backend in ["bind: {timeout: 8999ms, failurePolicy: Next}", "bind: {timeout: 10s}"] {
+        assert_eq!(warned("binder: BuiltIn", &[backend]), [""; 0], "{backend}");
+    }
 }
 
 #[test]
@@ -97,15 +101,15 @@ fn who_binds() {
         ),
         (
             "binder: BuiltIn",
-            &["bind: {timeout: 10s}"],
-            "backends[0].bind.timeout: is as long as timeouts.bind, 10s; a shorter one, so that after a failure there \
-             is time to see whether the pod is bound",
+            &["bind: {timeout: 9s, failurePolicy: Next}"],
+            "backends[0].bind.timeout: is 9s, and of timeouts.bind there are 9s for asking; a shorter one, so that after \
+             a failure there is time for the next binder",
         ),
         (
             "binder: BuiltIn\ntimeouts: {bind: 2s}",
-            &["bind: {}"],
-            "backends[0].bind.timeout: is as long as timeouts.bind, 2s; a shorter one, so that after a failure there \
-             is time to see whether the pod is bound",
+            &["bind: {failurePolicy: Next}"],
+            "backends[0].bind.timeout: is 2s, and of timeouts.bind there are 1s500ms for asking; a shorter one, so that \
+             after a failure there is time for the next binder",
         ),
     ];
     for (lines, backends, expected) in cases {
@@ -170,4 +174,51 @@ fn resources_that_nobody_counts() {
         let backends: Vec<&str> = backends.iter().map(String::as_str).collect();
         assert_eq!(warned("", &backends), expected, "{backends:?}");
     }
+}
+
+#[test]
+fn resources_that_are_not_always_counted() {
+    let resource = "managedResources: [{name: x.y/a, ignoredByScheduler: true}]";
+    let some = |gap: &str| {
+        format!(
+            "backends[0].match.managedResources: x.y/a is not always counted: not by kube-scheduler, and backend b0 \
+             {gap}; a backend that is asked about every pod with it and whose failures refuse, or ignoredByScheduler: \
+             false"
+        )
+    };
+    let cases = [
+        (
+            format!("filter: {{}}, match: {{{resource}, namespaces: [a]}}"),
+            "is not asked outside match.namespaces",
+        ),
+        (
+            format!("filter: {{}}, match: {{{resource}, excludedNamespaces: [a]}}"),
+            "is not asked in match.excludedNamespaces",
+        ),
+        (
+            format!("filter: {{}}, match: {{{resource}, podSelector: {{matchLabels: {{a: b}}}}}}"),
+            "is not asked about pods outside match.podSelector",
+        ),
+        (
+            format!("filter: {{failurePolicy: Ignore}}, match: {{{resource}}}"),
+            "accepts every node when it fails (filter.failurePolicy: Ignore)",
+        ),
+    ];
+    for (backend, gap) in cases {
+        assert_eq!(warned("", &[&backend]), [some(gap)], "{backend}");
+        // Another backend does it for every pod.
+        let whole = format!("filter: {{}}, match: {{{resource}}}");
+        assert_eq!(warned("", &[&backend, &whole]), [""; 0], "{backend}");
+    }
+}
+
+#[test]
+fn resources_of_exempt_pods() {
+    let backend = "filter: {}, match: {managedResources: [{name: x.y/a, ignoredByScheduler: true}]}";
+    let lines = |names: &str| format!("exempt: {{namespaces: [{names}]}}");
+    let expected = "backends[0].match.managedResources: x.y/a is counted by nobody for pods of exempt namespaces: gateway, \
+                    shop; fewer exempt.namespaces, or ignoredByScheduler: false";
+    assert_eq!(warned(&lines("kube-system, gateway"), &[backend]), [""; 0]);
+    assert_eq!(warned(&lines("kube-system, gateway, shop"), &[backend]), [expected]);
+    assert_eq!(warned(&lines("kube-system, gateway, shop"), &["filter: {}"]), [""; 0]);
 }

@@ -163,6 +163,20 @@ fn who_binds() {
 }
 
 #[test]
+fn a_mistake_has_no_others_in_its_train() {
+    let weight = "backends[0].filter.weight: is not a known field; known are timeout, failurePolicy, preemptionMayHelp";
+    assert_eq!(said_of_backends("binder: a", "filter: {weight: 1}, bind: {}"), [weight]);
+    let source = "nodes.source: \"Wach\" is not known; Watch, Request, File or NamesOnly";
+    let backend = "preempt: {addedVictims: Allowed}";
+    assert_eq!(said_of_backends("nodes: {source: Wach}", backend), [source]);
+}
+
+/// What is said about a configuration with these lines and one backend, `a`, with these settings.
+fn said_of_backends(lines: &str, settings: &str) -> Vec<String> {
+    sentences(&format!("{HEADER}{lines}\nbackends: [{{name: a, url: 'http://a:1', {settings}}}]"))
+}
+
+#[test]
 fn victims_are_only_added_where_pods_are_known() {
     for lines in ["pods: {source: None}", "nodes: {source: Request}"] {
         let yaml = format!(

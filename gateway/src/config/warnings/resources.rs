@@ -1,0 +1,95 @@
+//! Warnings about resources that kube-scheduler is told not to count: somebody has to, for every pod.
+
+use extender_gateway_core::interest::Namespaces;
+
+use super::{Warning, conditions::ALWAYS_EXEMPT};
+use crate::config::{Backend, Config, FailurePolicy, Mode};
+
+/// The warnings about one backend's `match.managedResources`.
+pub(super) fn warnings(config: &Config, path: &str, backend: &Backend) -> Vec<Warning> {
+    let path = format!("{path}.match.managedResources");
+    let found = [
+        uncounted(config, &path, backend),
+        counted_for_some(config, &path, backend),
+        exempt(config, &path, backend),
+        counted_elsewhere(config, &path, backend),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// The backends that count a resource for kube-scheduler, be it for some pods only.
+fn counting<'c>(config: &'c Config, name: &String) -> impl Iterator<Item = &'c Backend> {
+    config.backends.iter().filter(move |other| {
+        other.mode == Mode::Enforce && other.filter.is_some() && other.interest.resources.contains(name)
+    })
+}
+
+/// kube-scheduler does not count the resource, and the policy that should is not heard.
+fn uncounted(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+    let mut ignored = backend.ignored_by_scheduler.iter();
+    let name = ignored.find(|name| counting(config, name).next().is_none())?;
+    let fact = format!(
+        "{name} is counted by nobody: not by kube-scheduler, and no backend with mode: Enforce filters for it"
+    );
+    Some(Warning::new(path, fact, "such a backend with the resource, or ignoredByScheduler: false"))
+}
+
+/// The policy counts, but not for every pod that names the resource, or not always.
+fn counted_for_some(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+    // The gap of the first one where all have gaps.
+    let gap = |name: &&String| {
+        let gaps: Option<Vec<_>> = counting(config, name).map(|other| Some((other, gap(other)?))).collect();
+        gaps?.into_iter().next()
+    };
+    let (name, (other, gap)) =
+        backend.ignored_by_scheduler.iter().find_map(|name| Some((name, gap(&name)?)))?;
+    let fact =
+        format!("{name} is not always counted: not by kube-scheduler, and backend {} {gap}", other.name);
+    let advice = "a backend that is asked about every pod with it and whose failures refuse, or ignoredByScheduler: false";
+    Some(Warning::new(path, fact, advice))
+}
+
+/// Why a backend that counts a resource does not do so for every pod that names it.
+fn gap(backend: &Backend) -> Option<&'static str> {
+    let fails_open =
+        backend.filter.as_ref().is_some_and(|filter| filter.failure_policy == FailurePolicy::Ignore);
+    match &backend.interest.namespaces {
+        Namespaces::Only(_) => return Some("is not asked outside match.namespaces"),
+        Namespaces::Except(names) if !names.is_empty() => {
+            return Some("is not asked in match.excludedNamespaces");
+        }
+        Namespaces::Except(_) | Namespaces::All => {}
+    }
+    if !backend.interest.selector.is_empty() {
+        return Some("is not asked about pods outside match.podSelector");
+    }
+    fails_open.then_some("accepts every node when it fails (filter.failurePolicy: Ignore)")
+}
+
+/// About pods of exempt namespaces nobody is asked. Those that are exempt by default are where pods of the system
+/// are; one name besides `kube-system` is taken for the gateway's own.
+fn exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+    let exempt = config.exempt_namespaces.as_ref()?;
+    let others: Vec<&str> = exempt.iter().map(String::as_str).filter(|name| *name != ALWAYS_EXEMPT).collect();
+    let name = backend.ignored_by_scheduler.first().filter(|_| others.len() > 1)?;
+    let fact = format!("{name} is counted by nobody for pods of exempt namespaces: {}", others.join(", "));
+    Some(Warning::new(path, fact, "fewer exempt.namespaces, or ignoredByScheduler: false"))
+}
+
+/// What one backend says about a resource holds for all.
+fn counted_elsewhere(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+    let mut counted =
+        backend.interest.resources.iter().filter(|name| !backend.ignored_by_scheduler.contains(name));
+    let said = |name: &&String| {
+        config
+            .backends
+            .iter()
+            .find(|other| other.ignored_by_scheduler.contains(name))
+            .map(|other| &other.name)
+    };
+    let (name, other) = counted.find_map(|name| Some((name, said(&name)?)))?;
+    let fact = format!(
+        "{name} is not counted by kube-scheduler: backend {other} has it with ignoredByScheduler: true"
+    );
+    Some(Warning::new(path, fact, "the same for both"))
+}

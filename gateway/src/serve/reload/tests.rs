@@ -1,0 +1,35 @@
+//! When a file is tried.
+
+use std::fs;
+
+use super::{Content, Seen};
+
+/// Which of these looks, each of what the file then holds, find something to be tried. It then is.
+fn tried(looks: &[Option<&str>]) -> Vec<bool> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let content = |text: &str| {
+        fs::write(file.path(), text).unwrap();
+        Content::read(file.path()).unwrap()
+    };
+    let mut seen = Seen::default();
+    let look = |text: Option<&str>| {
+        let due = seen.look(text.map(content));
+        if due {
+            seen.tried = seen.last.clone();
+        }
+        due
+    };
+    looks.iter().copied().map(look).collect()
+}
+
+#[test]
+fn a_file_is_tried_once_it_has_rested() {
+    assert_eq!(tried(&[Some("a"), Some("a"), Some("a")]), [false, true, false]);
+    assert_eq!(tried(&[Some("a"), Some("ab"), Some("abc"), Some("abc")]), [false, false, false, true]);
+    assert_eq!(tried(&[Some("a"), None, Some("a"), Some("a")]), [false, false, false, true]);
+    assert_eq!(tried(&[None, None]), [false, false]);
+    assert_eq!(
+        tried(&[Some("a"), Some("a"), Some("b"), Some("a"), Some("a")]),
+        [false, true, false, false, false]
+    );
+}
