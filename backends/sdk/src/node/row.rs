@@ -52,6 +52,17 @@ impl<'a> Row<'a> {
         })
     }
 
+    /// The same row in memory of its own, so that it keeps no message.
+    pub(crate) fn into_owned(self) -> Row<'static> {
+        let Self { name, facts, raw_json, whole } = self;
+        Row {
+            name: name.into_owned().into(),
+            facts: facts.map(|facts| facts.into_owned().into()),
+            raw_json: raw_json.into_owned().into(),
+            whole,
+        }
+    }
+
     /// Which field is not there, of those that a policy must be able to rely on.
     pub(crate) fn lacks(&self, needs_facts: bool) -> Option<&'static str> {
         match self {
