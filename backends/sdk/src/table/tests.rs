@@ -7,7 +7,6 @@ use std::{
 
 use extender_policy_api::v1alpha1 as api;
 use proptest::{prelude::*, sample::Index};
-use prost::Message as _;
 use tonic::{Code, Status};
 
 use super::{filling::Filling, *};
