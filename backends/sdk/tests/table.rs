@@ -128,29 +128,21 @@ fn row(refused: &str) -> NodeRow {
     NodeRow { name: "n".into(), facts: Some(facts), ..NodeRow::default() }
 }
 
-fn call() -> Option<Call> {
-    Some(Call { purpose: Purpose::Decide.into(), ..Call::default() })
-}
-
-fn pod() -> Option<PodMessage> {
-    Some(PodMessage { facts: Some(PodFacts::default()), ..PodMessage::default() })
-}
-
-fn nodes(table: u64, at_least: u64, ids: &[u32], rows: Vec<NodeRow>) -> Option<Nodes> {
+fn score_request(table: u64, at_least: u64, ids: &[u32], rows: Vec<NodeRow>) -> ScoreRequest {
     let form = Form::Table(NodeRef { table, at_least, ids: ids.into(), rows });
-    Some(Nodes { count: ids.len().try_into().unwrap(), form: Some(form) })
+    ScoreRequest {
+        call: Some(Call { purpose: Purpose::Decide.into(), ..Call::default() }),
+        pod: Some(PodMessage { facts: Some(PodFacts::default()), ..PodMessage::default() }),
+        nodes: Some(Nodes { count: ids.len().try_into().unwrap(), form: Some(form) }),
+    }
 }
 
 /// Why each node was refused ("": it was not), in the order of the ids, or the miss.
 type Refused = Result<Vec<String>, Miss>;
 
 async fn filtered(channel: &Channel, table: u64, at_least: u64, ids: &[u32]) -> Result<Refused, Status> {
-    let request = FilterRequest {
-        call: call(),
-        pod: pod(),
-        nodes: nodes(table, at_least, ids, vec![]),
-        want_scores: false,
-    };
+    let ScoreRequest { call, pod, nodes } = score_request(table, at_least, ids, vec![]);
+    let request = FilterRequest { call, pod, nodes, want_scores: false };
     let answer = soon(PolicyServiceClient::new(channel.clone()).filter(request)).await?.into_inner();
     let result = answer.result.unwrap();
     if result.miss() != Miss::Unspecified {
@@ -212,12 +204,12 @@ async fn every_verb_reads_tables_and_rows_between_the_ids() {
     let labels = [("generation".to_owned(), "1".to_owned())].into();
     let young = NodeRow { facts: Some(NodeFacts { labels, ..NodeFacts::default() }), ..row("") };
     let mut client = PolicyServiceClient::new(channel);
-    let request = ScoreRequest { call: call(), pod: pod(), nodes: nodes(5, 1, &[1, 0, 1], vec![young]) };
+    let request = score_request(5, 1, &[1, 0, 1], vec![young]);
     let scores = client.score(request).await.unwrap().into_inner().scores.unwrap();
     assert_eq!(scores.values, [2, 2, 2]);
-    let request = ScoreRequest { call: call(), pod: pod(), nodes: nodes(5, 2, &[1], vec![]) };
+    let request = score_request(5, 2, &[1], vec![]);
     assert_eq!(client.score(request).await.unwrap().into_inner().result.unwrap().miss(), Miss::TableBehind);
-    let request = ScoreRequest { call: call(), pod: pod(), nodes: nodes(5, 1, &[1, 0], vec![]) };
+    let request = score_request(5, 1, &[1, 0], vec![]);
     assert_eq!(client.score(request).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
@@ -336,7 +328,7 @@ async fn asked_until(channel: Channel, version: u64, ids: Vec<u32>) {
     let mut client = PolicyServiceClient::new(channel);
     loop {
         for at_least in [1, version] {
-            let request = ScoreRequest { call: call(), pod: pod(), nodes: nodes(5, at_least, &ids, vec![]) };
+            let request = score_request(5, at_least, &ids, vec![]);
             let answer = client.score(request).await.unwrap().into_inner();
             let missed = answer.result.unwrap().miss() != Miss::Unspecified;
             assert!(!missed || at_least == version, "version {version}");
