@@ -289,7 +289,8 @@ fn others_have_their_turn_while_a_long_message_is_applied() {
         assert_eq!(miss(&tables, &named(5, 1, &[2], vec![])), api::Miss::TableBehind);
         assert_eq!(asked(&tables, &named(5, 1, &[1], vec![])).unwrap().scores.unwrap().values, [3000]);
     }
-    assert_eq!(turns, 7);
+    // 1,000 rows of 7 bytes and their overhead are a bit more than 256 KiB.
+    assert_eq!(turns, 2);
     assert_eq!(miss(&tables, &named(5, 2, &(1..=1000).collect::<Vec<_>>(), vec![])), api::Miss::Unspecified);
 }
 
