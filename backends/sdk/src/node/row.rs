@@ -1,4 +1,4 @@
-//! One row of a request: checked once, then read in place.
+//! One row of a request or a table: checked once, then read in place.
 
 use std::{borrow::Cow, sync::OnceLock};
 

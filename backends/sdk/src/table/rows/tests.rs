@@ -1,11 +1,14 @@
-use extender_policy_api::v1alpha1::NodeRow;
+use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, Taint};
 use prost::Message as _;
 
 use super::{super::space::Budget, *};
 use crate::Nodes;
 
 fn kept(name: &str) -> Arc<Kept> {
-    let encoded = NodeRow { name: name.into(), ..NodeRow::default() }.encode_to_vec();
+    let taint = Taint { key: name.into(), ..Taint::default() };
+    let facts = NodeFacts { taints: vec![taint], ..NodeFacts::default() };
+    let row = NodeRow { name: name.into(), facts: Some(facts), ..NodeRow::default() };
+    let encoded = row.encode_to_vec();
     let space = Budget::new(1).take(1).unwrap();
     Kept::new(Row::read(&encoded).unwrap().into_owned(), space)
 }
@@ -43,6 +46,23 @@ fn what_a_call_holds_does_not_change_under_it() {
     assert_eq!(names(&later, &[1, 2, 3, 4]), some(&["new", "", "c", "d"]));
     // Only what changed is there twice.
     assert!(std::ptr::eq(held.row(3).unwrap(), later.row(3).unwrap()));
+}
+
+#[test]
+fn a_row_is_decoded_once_a_change() {
+    let table = Table::new(View::Facts);
+    let decoded_at = |version| {
+        let rows = table.at_least(version).unwrap();
+        let row: &Row<'_> = rows.row(1).unwrap();
+        Nodes::new(&[row]).iter().map(|node| node.taints().as_ptr() as usize).sum::<usize>()
+    };
+    table.apply(change(1, &[(1, "a")], &[]));
+    let first = decoded_at(1);
+    table.apply(change(2, &[(2, "b")], &[]));
+    assert_eq!(decoded_at(2), first);
+    let _held = table.at_least(2);
+    table.apply(change(3, &[(1, "a")], &[]));
+    assert_ne!(decoded_at(3), first);
 }
 
 #[test]
