@@ -1,21 +1,23 @@
-//! What a Filter call about 500 nodes costs a backend: one label is looked up on each. The client sends bytes
-//! that were encoded before, over a real socket, one call at a time.
+//! What a Filter call about 500 nodes costs a backend: one label is looked up on each, with the rows in the
+//! call and with the ids of a table in it; and what it costs to fill one. The client sends bytes that were
+//! encoded before, over a real socket, one call at a time.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run stops")]
 
 use std::time::{Duration, Instant};
 
 use extender_policy_api::v1alpha1::{
-    Call, FilterRequest, NodeFacts, NodeRow, NodeRows, Nodes, Pod as PodMessage, PodFacts, Purpose,
-    Resources, Taint, nodes::Form,
+    Call, FilterRequest, NodeFacts, NodeRef, NodeRow, NodeRows, NodeView, Nodes, Pod as PodMessage, PodFacts,
+    Purpose, Resources, SyncNodesRequest, TableEntry, TableView, Taint, nodes::Form,
 };
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Verb, Verdict};
 use prost::{
     Message as _,
     bytes::{Buf as _, BufMut as _, Bytes},
 };
+use tokio_stream::StreamExt as _;
 use tonic::{
-    Request, Status,
+    Request, Status, Streaming,
     client::Grpc,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     codegen::http::uri::PathAndQuery,
@@ -23,8 +25,12 @@ use tonic::{
 };
 
 const NODES: u32 = 500;
+/// Of the table.
+const ROWS: u32 = 5000;
 const WARMING_UP: usize = 50;
 const CALLS: usize = 1001;
+/// How many are filled, and the name of the last one.
+const TABLE: u64 = 21;
 
 struct NoArm;
 
@@ -47,14 +53,34 @@ async fn main() {
     let uri = format!("http://{}", bound.address());
     tokio::spawn(bound.until(std::future::pending()));
     let mut client = Grpc::new(Channel::from_shared(uri).unwrap().connect().await.unwrap());
-    let request = Bytes::from(request().encode_to_vec());
-    let mut times = Vec::new();
-    for _ in 0..WARMING_UP + CALLS {
-        times.push(call(&mut client, request.clone()).await);
+    let mut fillings = Vec::new();
+    for name in 1..TABLE {
+        fillings.push(filled(&mut client, name).await.1);
     }
-    let mut times = times.split_off(WARMING_UP);
+    let (_table, last) = filled(&mut client, TABLE).await;
+    fillings.push(last);
+    print("a table of 5,000 rows filled", &mut fillings);
+    let inline = Form::Rows(NodeRows { rows: (1..=NODES).map(row).collect() });
+    let ids =
+        Form::Table(NodeRef { table: TABLE, at_least: 1, ids: (1..=NODES).collect(), rows: Vec::new() });
+    for (what, form) in [("inline", inline), ("by ids", ids)] {
+        let request = Bytes::from(request(form).encode_to_vec());
+        let mut times = Vec::new();
+        for _ in 0..WARMING_UP + CALLS {
+            times.push(call(&mut client, request.clone()).await);
+        }
+        print(&format!("500 nodes {what}, {} bytes", request.len()), &mut times[WARMING_UP..]);
+    }
+}
+
+fn print(what: &str, times: &mut [Duration]) {
     times.sort();
-    println!("{} bytes, median {:?}, least {:?}", request.len(), times[CALLS / 2], times[0]);
+    println!(
+        "{what}: median {:?}, least {:?}, most {:?}",
+        times[times.len() / 2],
+        times[0],
+        times[times.len() - 1]
+    );
 }
 
 async fn call(client: &mut Grpc<Channel>, request: Bytes) -> Duration {
@@ -63,6 +89,22 @@ async fn call(client: &mut Grpc<Channel>, request: Bytes) -> Duration {
     let path = PathAndQuery::from_static("/extender.policy.v1alpha1.PolicyService/Filter");
     client.unary(Request::new(request), path, Raw).await.unwrap();
     begin.elapsed()
+}
+
+/// From the first byte to the acknowledgement. The table stays as long as the stream.
+async fn filled(client: &mut Grpc<Channel>, table: u64) -> (Streaming<Bytes>, Duration) {
+    let entry = |id| TableEntry { id, row: Some(row(id)) };
+    let view = Some(TableView { node_view: NodeView::Facts.into(), ..TableView::default() });
+    let upserts = (1..=ROWS).map(entry).collect();
+    let message = SyncNodesRequest { table, version: 1, view, upserts, ..SyncNodesRequest::default() };
+    let message = Bytes::from(message.encode_to_vec());
+    let begin = Instant::now();
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/extender.policy.v1alpha1.NodeTableService/SyncNodes");
+    let messages = tokio_stream::once(message).chain(tokio_stream::pending());
+    let mut applied = client.streaming(Request::new(messages), path, Raw).await.unwrap().into_inner();
+    applied.message().await.unwrap().unwrap();
+    (applied, begin.elapsed())
 }
 
 /// Messages as their bytes.
@@ -102,14 +144,13 @@ impl Decoder for Raw {
     }
 }
 
-fn request() -> FilterRequest {
+fn request(form: Form) -> FilterRequest {
     let call = Call { purpose: Purpose::Decide.into(), ..Call::default() };
     let pod = PodMessage { facts: Some(PodFacts::default()), ..PodMessage::default() };
-    let rows = (0..NODES).map(row).collect();
     FilterRequest {
         call: Some(call),
         pod: Some(pod),
-        nodes: Some(Nodes { count: NODES, form: Some(Form::Rows(NodeRows { rows })) }),
+        nodes: Some(Nodes { count: NODES, form: Some(form) }),
         want_scores: false,
     }
 }

@@ -4,6 +4,7 @@
 mod bind;
 mod error;
 mod evictions;
+mod held;
 mod question;
 mod rejections;
 
@@ -21,23 +22,30 @@ use crate::{
     backend::Prepared,
     info::declaration::Terms,
     request::{FilterRequest, PreemptRequest, ScoreRequest},
+    table::Tables,
 };
 
 /// The answer to the handshake.
 pub(crate) fn info(
     backend: &Backend,
+    _: &Tables,
     request: &api::GetInfoRequest,
 ) -> Result<api::GetInfoResponse, CallError> {
     guarded(|| Ok(backend.policy_for(&request.args)?.declaration.response.clone()))
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.
-pub(crate) fn filter(backend: &Backend, request: &FilterRequest) -> Result<api::FilterResponse, CallError> {
+pub(crate) fn filter(
+    backend: &Backend,
+    tables: &Tables,
+    request: &FilterRequest,
+) -> Result<api::FilterResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
         let prepared = backend.policy_for(asked.args()?)?;
         let terms = prepared.declaration.filter.ok_or(CallError::NotServed("Filter"))?;
-        let question = match Question::read(asked, terms)? {
+        let held = asked.hold(terms, tables)?;
+        let question = match Question::read(asked, &held)? {
             Reading::Whole(question) => question,
             Reading::Miss(miss) => {
                 return Ok(api::FilterResponse {
@@ -55,12 +63,17 @@ pub(crate) fn filter(backend: &Backend, request: &FilterRequest) -> Result<api::
 }
 
 /// How good each of the nodes is.
-pub(crate) fn score(backend: &Backend, request: &ScoreRequest) -> Result<api::ScoreResponse, CallError> {
+pub(crate) fn score(
+    backend: &Backend,
+    tables: &Tables,
+    request: &ScoreRequest,
+) -> Result<api::ScoreResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
         let prepared = backend.policy_for(asked.args()?)?;
         let terms = prepared.declaration.score.ok_or(CallError::NotServed("Score"))?;
-        let question = match Question::read(asked, terms)? {
+        let held = asked.hold(terms, tables)?;
+        let question = match Question::read(asked, &held)? {
             Reading::Whole(question) => question,
             Reading::Miss(miss) => {
                 return Ok(api::ScoreResponse { result: Some(missed(&prepared, miss)), scores: None });
@@ -74,13 +87,15 @@ pub(crate) fn score(backend: &Backend, request: &ScoreRequest) -> Result<api::Sc
 /// Who may be evicted on which of the nodes.
 pub(crate) fn preempt(
     backend: &Backend,
+    tables: &Tables,
     request: &PreemptRequest,
 ) -> Result<api::PreemptResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
         let prepared = backend.policy_for(asked.args()?)?;
         let terms = prepared.declaration.preempt.ok_or(CallError::NotServed("Preempt"))?;
-        let question = match Question::read(asked, terms)? {
+        let held = asked.hold(terms, tables)?;
+        let question = match Question::read(asked, &held)? {
             Reading::Whole(question) => question,
             Reading::Miss(miss) => {
                 return Ok(api::PreemptResponse { result: Some(missed(&prepared, miss)), kept: Vec::new() });

@@ -144,6 +144,17 @@ pub enum View {
     FactsAndRaw,
 }
 
+impl View {
+    pub(crate) fn has_facts(self) -> bool {
+        self != Self::Name
+    }
+
+    /// Whether rows of this view hold all that the other one wants. Each view adds to the one before.
+    pub(crate) fn covers(self, wanted: Self) -> bool {
+        self as u8 >= wanted as u8
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Node,

@@ -46,6 +46,7 @@ mod request;
 mod run;
 mod serve;
 mod service;
+mod table;
 pub mod testing;
 mod verdict;
 

@@ -18,11 +18,11 @@ use self::{
 /// The nodes of one call, in the order of the request.
 #[derive(Clone, Copy)]
 pub struct Nodes<'a> {
-    rows: &'a [Row<'a>],
+    rows: &'a [&'a Row<'a>],
 }
 
 impl<'a> Nodes<'a> {
-    pub(crate) fn new(rows: &'a [Row<'a>]) -> Self {
+    pub(crate) fn new(rows: &'a [&'a Row<'a>]) -> Self {
         Self { rows }
     }
 

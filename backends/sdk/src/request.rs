@@ -1,7 +1,7 @@
-//! The requests about nodes as this crate decodes them: the generated messages, but the rows stay encoded.
-//! A generated row is some fifty allocations, and most policies look at a label or two.
+//! The messages with nodes as this crate decodes them: the generated ones, but the rows stay encoded. A
+//! generated row is some fifty allocations, and most policies look at a label or two.
 
-use extender_policy_api::v1alpha1::{Call, Candidate, Pod};
+use extender_policy_api::v1alpha1::{Call, Candidate, Pod, TableView};
 use prost::bytes::Bytes;
 
 /// `FilterRequest`.
@@ -46,9 +46,18 @@ pub(crate) struct PreemptRequest {
 pub(crate) struct Nodes {
     #[prost(uint32, tag = "1")]
     pub(crate) count: u32,
-    /// The only form that this crate knows. Another one is passed over, so that none is left.
-    #[prost(message, optional, tag = "2")]
-    pub(crate) rows: Option<NodeRows>,
+    /// The forms that this crate knows. Another one is passed over, so that none is left.
+    #[prost(oneof = "Form", tags = "2, 3")]
+    pub(crate) form: Option<Form>,
+}
+
+/// `Nodes.form`.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Form {
+    #[prost(message, tag = "2")]
+    Rows(NodeRows),
+    #[prost(message, tag = "3")]
+    Table(NodeRef),
 }
 
 /// `NodeRows`.
@@ -57,4 +66,45 @@ pub(crate) struct NodeRows {
     /// Each an encoded `NodeRow`: slices of the one buffer that the request came in.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub(crate) rows: Vec<Bytes>,
+}
+
+/// `NodeRef`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct NodeRef {
+    #[prost(fixed64, tag = "1")]
+    pub(crate) table: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) at_least: u64,
+    #[prost(uint32, repeated, tag = "3")]
+    pub(crate) ids: Vec<u32>,
+    /// Encoded, as in [`NodeRows`].
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub(crate) rows: Vec<Bytes>,
+}
+
+/// `SyncNodesRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct SyncNodesRequest {
+    #[prost(fixed64, tag = "1")]
+    pub(crate) table: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) version: u64,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) view: Option<TableView>,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) upserts: Vec<TableEntry>,
+    #[prost(uint32, repeated, tag = "5")]
+    pub(crate) removed: Vec<u32>,
+    #[prost(bool, tag = "6")]
+    pub(crate) complete: bool,
+}
+
+/// `TableEntry`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TableEntry {
+    #[prost(uint32, tag = "1")]
+    pub(crate) id: u32,
+    /// An encoded `NodeRow`.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub(crate) row: Option<Bytes>,
 }

@@ -1,4 +1,4 @@
-//! A backend on a socket: `PolicyService`, health and reflection, from binding to draining.
+//! A backend on a socket: `PolicyService`, `NodeTableService`, health and reflection, from binding to draining.
 
 mod health;
 mod signals;
@@ -17,7 +17,11 @@ use tonic::transport::{
 };
 
 use self::{health::Health, signals::Signals};
-use crate::{Backend, DeclarationError, service::Service};
+use crate::{
+    Backend, DeclarationError,
+    service::Service,
+    table::{TableService, Tables},
+};
 
 /// The largest message in bytes, in both directions: 5,000 nodes with their JSON fit.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
@@ -26,6 +30,11 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// waits for many small acknowledgements.
 const FRAME_BYTES: u32 = 1 << 20;
 const WINDOW_BYTES: u32 = 1 << 20;
+
+/// A gateway whose machine is gone says nothing any more: after a minute without an answer of its kernel the
+/// connection is closed, and its tables go with it.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_RETRIES: u32 = 3;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -87,7 +96,7 @@ pub async fn serve(backend: impl Into<Backend>, options: Options) -> Result<(), 
 /// A backend that listens but does not answer yet. For tests and for programs with a life cycle of their
 /// own; [`serve`] is enough for the others.
 pub struct Bound {
-    service: Service,
+    backend: Backend,
     incoming: TcpIncoming,
     address: SocketAddr,
     drain: Duration,
@@ -108,7 +117,11 @@ impl Bound {
         let address = listener.local_addr().map_err(listen)?;
         // A small answer must not wait for the acknowledgement of the one before.
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        Ok(Self { service: Service::new(backend), incoming, address, drain })
+        let incoming = incoming
+            .with_keepalive(Some(KEEPALIVE))
+            .with_keepalive_interval(Some(KEEPALIVE))
+            .with_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        Ok(Self { backend, incoming, address, drain })
     }
 
     /// Where it listens, with the port that was taken.
@@ -123,12 +136,14 @@ impl Bound {
     /// [`ServeError::Transport`] when the server ends by itself.
     pub async fn until(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let health = Health::new().await;
-        let router = router(self.service, &health);
+        let tables = Tables::default();
+        let router = router(self.backend, &tables, &health);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
         let serving = router.serve_with_incoming_shutdown(self.incoming, async { drop(stopped.await) });
         let limit = async {
             stop.await;
             health.stop().await;
+            tables.stop();
             drop(stopping);
             tokio::time::sleep(self.drain).await;
         };
@@ -142,7 +157,7 @@ impl Bound {
 /// Why building the reflection service cannot fail.
 const BUILT_IN: &str = "the descriptors are compiled in and valid; a test serves them";
 
-fn router(service: Service, health: &Health) -> Router {
+fn router(backend: Backend, tables: &Tables, health: &Health) -> Router {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -152,7 +167,8 @@ fn router(service: Service, health: &Health) -> Router {
         .max_frame_size(FRAME_BYTES)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(service)
+        .add_service(Service::new(backend, tables.clone()))
+        .add_service(TableService::new(tables.clone()))
         .add_service(health.service())
         .add_service(reflection().build_v1().expect(BUILT_IN))
         .add_service(reflection().build_v1alpha().expect(BUILT_IN))

@@ -20,17 +20,19 @@ use tonic_prost::ProstCodec;
 use crate::{
     Backend, MAX_MESSAGE_BYTES,
     answer::{self, CallError},
+    table::Tables,
 };
 
-/// Answers calls with the policies of a backend.
+/// Answers calls with the policies of a backend, about nodes that stand in the call or in a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     backend: Backend,
+    tables: Tables,
 }
 
 impl Service {
-    pub(crate) fn new(backend: Backend) -> Self {
-        Self { backend }
+    pub(crate) fn new(backend: Backend, tables: Tables) -> Self {
+        Self { backend, tables }
     }
 
     fn unary<Q, A>(&self, http: http::Request<Body>, answer: Answer<Q, A>) -> Answered
@@ -38,7 +40,7 @@ impl Service {
         Q: Message + Default + 'static,
         A: Message + 'static,
     {
-        Self::exchange(http, Verb { backend: self.backend.clone(), answer })
+        Self::exchange(http, Verb { backend: self.backend.clone(), tables: self.tables.clone(), answer })
     }
 
     /// Reads one message, answers it, writes one message.
@@ -54,7 +56,7 @@ impl Service {
 }
 
 /// The HTTP response to come.
-type Answered = BoxFuture<http::Response<Body>, Infallible>;
+pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
 impl Serve<http::Request<Body>> for Service {
     type Response = http::Response<Body>;
@@ -82,21 +84,22 @@ impl NamedService for Service {
 }
 
 /// What follows the service in `/extender.policy.v1alpha1.PolicyService/Filter`.
-fn method(path: &str) -> &str {
+pub(crate) fn method(path: &str) -> &str {
     let service_and_method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     service_and_method.map_or("", |(_, method)| method)
 }
 
-fn refused(status: impl Into<Status>) -> Answered {
+pub(crate) fn refused(status: impl Into<Status>) -> Answered {
     Box::pin(ready(Ok(status.into().into_http())))
 }
 
 /// One verb of [`answer`].
-type Answer<Q, A> = fn(&Backend, &Q) -> Result<A, CallError>;
+type Answer<Q, A> = fn(&Backend, &Tables, &Q) -> Result<A, CallError>;
 
 /// A verb with the backend that answers it.
 struct Verb<Q, A> {
     backend: Backend,
+    tables: Tables,
     answer: Answer<Q, A>,
 }
 
@@ -105,7 +108,7 @@ impl<Q, A> UnaryService<Q> for Verb<Q, A> {
     type Future = Ready<Result<Response<A>, Status>>;
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let answered = (self.answer)(&self.backend, request.get_ref());
+        let answered = (self.answer)(&self.backend, &self.tables, request.get_ref());
         ready(answered.map(Response::new).map_err(Status::from))
     }
 }

@@ -27,7 +27,8 @@ use prost::Message;
 use crate::{
     Backend, Bind,
     answer::{self, CallError},
-    request::{FilterRequest, NodeRows, Nodes, PreemptRequest, ScoreRequest},
+    request::{FilterRequest, Form, NodeRows, Nodes, PreemptRequest, ScoreRequest},
+    table::Tables,
 };
 
 /// A node to try a policy on.
@@ -140,7 +141,7 @@ impl From<CallError> for NoAnswer {
 ///
 /// [`NoAnswer`] when its declaration has mistakes.
 pub fn info(backend: impl Into<Backend>) -> Result<api::GetInfoResponse, NoAnswer> {
-    Ok(answer::info(&backend.into(), &api::GetInfoRequest::default())?)
+    Ok(answer::info(&backend.into(), &Tables::default(), &api::GetInfoRequest::default())?)
 }
 
 /// The refused nodes in the order given, each with its reason.
@@ -155,7 +156,7 @@ pub fn filter(
 ) -> Result<Vec<(String, String)>, NoAnswer> {
     let (call, pod, nodes_asked) = asked(pod, nodes);
     let request = FilterRequest { call, pod, nodes: nodes_asked, want_scores: false };
-    let rejections = answer::filter(&backend.into(), &request)?.rejections;
+    let rejections = answer::filter(&backend.into(), &Tables::default(), &request)?.rejections;
     let reason = |position| rejections.iter().find(|r| r.positions.contains(&position)).map(|r| &r.reason);
     let refused = (0..).zip(nodes).filter_map(|(position, node)| Some((node, reason(position)?)));
     Ok(refused.map(|(node, reason)| (node.row.name.clone(), reason.clone())).collect())
@@ -168,7 +169,8 @@ pub fn filter(
 /// As for [`filter`].
 pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> Result<Vec<i32>, NoAnswer> {
     let (call, pod, nodes) = asked(pod, nodes);
-    let scores = answer::score(&backend.into(), &ScoreRequest { call, pod, nodes })?.scores;
+    let scores =
+        answer::score(&backend.into(), &Tables::default(), &ScoreRequest { call, pod, nodes })?.scores;
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
 }
 
@@ -201,7 +203,7 @@ pub fn preempt(
     let (call, pod, nodes) = asked(pod, &nodes);
     let messages = candidates.iter().map(|candidate| candidate.candidate.clone()).collect();
     let request = PreemptRequest { call, pod, nodes, candidates: messages };
-    let kept = answer::preempt(&backend.into(), &request)?.kept;
+    let kept = answer::preempt(&backend.into(), &Tables::default(), &request)?.kept;
     let stays = |position| kept.iter().find(|kept| kept.position == position).map(|kept| &kept.victims);
     let stay = (0..).zip(candidates).filter_map(|(position, candidate)| Some((candidate, stays(position)?)));
     Ok(stay.map(|(candidate, victims)| (candidate.node.row.name.clone(), candidate.uids(victims))).collect())
@@ -216,6 +218,6 @@ fn asked(pod: &TestPod, nodes: &[TestNode]) -> Parts {
     let rows = nodes.iter().map(|node| node.row.encode_to_vec().into()).collect();
     // More than four thousand million nodes do not fit into memory either.
     let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-    let nodes = Nodes { count, rows: Some(NodeRows { rows }) };
+    let nodes = Nodes { count, form: Some(Form::Rows(NodeRows { rows })) };
     (Some(call), Some(pod), Some(nodes))
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{
     BindRequest, Call, Candidate, FilterRequest, GetInfoRequest, NodeFacts, NodeRow, NodeRows, Nodes,
-    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, nodes::Form,
+    Pod as PodMessage, PodFacts, PreemptRequest, Purpose, node_table_service_server, nodes::Form,
     policy_service_client::PolicyServiceClient, policy_service_server::SERVICE_NAME,
 };
 use extender_policy_sdk::{
@@ -194,7 +194,7 @@ async fn reflection_lists_the_services_in_both_versions() {
     let v1 = reflected!(v1, running.channel.clone());
     let v1alpha = reflected!(v1alpha, running.channel);
     for services in [v1, v1alpha] {
-        for expected in [SERVICE_NAME, "grpc.health.v1.Health"] {
+        for expected in [SERVICE_NAME, node_table_service_server::SERVICE_NAME, "grpc.health.v1.Health"] {
             assert!(services.iter().any(|service| service == expected), "{expected} is not in {services:?}");
         }
     }

@@ -5,7 +5,7 @@ use std::any::Any;
 use prost::DecodeError;
 use tonic::{Code, Status};
 
-use crate::{ArgsError, BindFailed, DeclarationError, NotReady};
+use crate::{ArgsError, BindFailed, DeclarationError, NotReady, View};
 
 /// Why a call is not answered.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -18,10 +18,16 @@ pub(crate) enum CallError {
         "nodes.count is {count} and there are {rows} rows; both count the nodes of the request, at least 1"
     )]
     Count { count: u32, rows: usize },
-    #[error("nodes.rows.rows[{position}].{field} is missing; the node view that this policy declares has it")]
-    Row { position: usize, field: &'static str },
-    #[error("nodes.rows.rows[{position}] is not a NodeRow: {source}")]
-    Broken { position: usize, source: DecodeError },
+    #[error("nodes.table.ids has {zeros} zeros and there are {rows} rows; each zero stands for a row")]
+    Zeros { zeros: usize, rows: usize },
+    #[error(
+        "nodes.{form}.rows[{position}].{field} is missing; the node view that this policy declares has it"
+    )]
+    Row { form: &'static str, position: usize, field: &'static str },
+    #[error("nodes.{form}.rows[{position}] is not a NodeRow: {source}")]
+    Broken { form: &'static str, position: usize, source: DecodeError },
+    #[error("nodes.table is a table of View::{holds:?}, and this policy declares View::{wanted:?}")]
+    View { holds: View, wanted: View },
     #[error("nodes.count is {count} and there are {candidates} candidates; each node has one")]
     Candidates { count: u32, candidates: usize },
     #[error("candidates[{0}] has no victims; each has at least one")]
@@ -62,8 +68,10 @@ impl CallError {
             Self::Missing(_)
             | Self::NoPurpose
             | Self::Count { .. }
+            | Self::Zeros { .. }
             | Self::Row { .. }
             | Self::Broken { .. }
+            | Self::View { .. }
             | Self::Candidates { .. }
             | Self::NoVictims(_)
             | Self::Args(_) => Code::InvalidArgument,

@@ -1,10 +1,9 @@
 //! Reads a request: is it whole, and what does it ask?
 
 use extender_policy_api::v1alpha1 as api;
-use prost::bytes::Bytes;
 
-use super::CallError;
-use crate::{Nodes, Pod, info::declaration::Terms, node::row::Row, request};
+use super::{CallError, held::Held};
+use crate::{Nodes, Pod, info::declaration::Terms, node::row::Row, request, table::Tables};
 
 /// What all verbs have in common, as it came.
 #[derive(Clone, Copy)]
@@ -20,8 +19,18 @@ impl<'a> Asked<'a> {
         Ok(&self.call()?.args)
     }
 
+    /// The nodes, for a question about them.
+    pub(super) fn hold(self, terms: Terms, tables: &Tables) -> Result<Held<'a>, CallError> {
+        check_purpose(self.call()?.purpose, terms)?;
+        Held::read(self.nodes()?, terms, tables)
+    }
+
     fn call(self) -> Result<&'a api::Call, CallError> {
         self.call.as_ref().ok_or(CallError::Missing("call"))
+    }
+
+    fn nodes(self) -> Result<&'a request::Nodes, CallError> {
+        self.nodes.as_ref().ok_or(CallError::Missing("nodes"))
     }
 
     fn pod(self) -> Result<Pod<'a>, CallError> {
@@ -33,26 +42,24 @@ impl<'a> Asked<'a> {
 /// A request that can be answered.
 pub(super) struct Question<'a> {
     pub(super) pod: Pod<'a>,
-    rows: Vec<Row<'a>>,
+    rows: Vec<&'a Row<'a>>,
     pub(super) count: u32,
 }
 
-/// Whether the nodes came in a form that this crate knows.
+/// Whether the nodes can be read here.
 pub(super) enum Reading<'a> {
     Whole(Question<'a>),
     Miss(api::Miss),
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn read(asked: Asked<'a>, terms: Terms) -> Result<Reading<'a>, CallError> {
-        check_purpose(asked.call()?.purpose, terms)?;
-        let pod = asked.pod()?;
-        let nodes = asked.nodes.as_ref().ok_or(CallError::Missing("nodes"))?;
-        let Some(rows) = &nodes.rows else {
-            return Ok(Reading::Miss(api::Miss::FormUnknown));
-        };
-        let rows = whole(&rows.rows, nodes.count, terms)?;
-        Ok(Reading::Whole(Self { pod, rows, count: nodes.count }))
+    /// The question that a request asks about the nodes that were [held](Asked::hold) for it.
+    pub(super) fn read(asked: Asked<'a>, held: &'a Held<'a>) -> Result<Reading<'a>, CallError> {
+        let (pod, count) = (asked.pod()?, asked.nodes()?.count);
+        Ok(match held.rows() {
+            Ok(rows) => Reading::Whole(Self { pod, rows, count }),
+            Err(miss) => Reading::Miss(miss),
+        })
     }
 
     pub(super) fn nodes(&self) -> Nodes<'_> {
@@ -69,18 +76,4 @@ fn check_purpose(purpose: i32, terms: Terms) -> Result<(), CallError> {
         return Err(CallError::OnlyDecides);
     }
     Ok(())
-}
-
-/// The rows, if they are as many as announced and hold what the policy was promised: a node without facts
-/// would look like a node without labels.
-fn whole(rows: &[Bytes], count: u32, terms: Terms) -> Result<Vec<Row<'_>>, CallError> {
-    if count == 0 || usize::try_from(count) != Ok(rows.len()) {
-        return Err(CallError::Count { count, rows: rows.len() });
-    }
-    let read = |(position, encoded)| {
-        let row = Row::read(encoded).map_err(|source| CallError::Broken { position, source })?;
-        let lacks = row.lacks(terms.needs_facts());
-        lacks.map_or(Ok(row), |field| Err(CallError::Row { position, field }))
-    };
-    rows.iter().map(|row| &**row).enumerate().map(read).collect()
 }

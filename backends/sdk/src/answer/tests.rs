@@ -9,7 +9,9 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use super::*;
-use crate::{Args, ArgsError, Eviction, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View};
+use crate::{
+    Args, ArgsError, Eviction, Info, Node, Nodes, NotReady, Pod, Policy, Scale, Verb, View, request::Form,
+};
 
 /// A request as it is read from the socket.
 fn decoded<R: Message + Default>(request: &impl Message) -> R {
@@ -17,11 +19,11 @@ fn decoded<R: Message + Default>(request: &impl Message) -> R {
 }
 
 fn filter(backend: &Backend, request: &api::FilterRequest) -> Result<api::FilterResponse, CallError> {
-    super::filter(backend, &decoded(request))
+    super::filter(backend, &Tables::default(), &decoded(request))
 }
 
 fn score(backend: &Backend, request: &api::ScoreRequest) -> Result<api::ScoreResponse, CallError> {
-    super::score(backend, &decoded(request))
+    super::score(backend, &Tables::default(), &decoded(request))
 }
 
 /// Does what the namespace of the pod says; refuses nodes named "no…", scores by length of the name.
@@ -184,8 +186,9 @@ fn a_broken_row_is_named_by_its_position() {
     ];
     for (row, expected) in cases {
         let mut request: FilterRequest = decoded(&request(&["a", "b"]));
-        request.nodes.as_mut().unwrap().rows.as_mut().unwrap().rows[1] = row.to_vec().into();
-        let (code, text) = status(super::filter(&backend(both()), &request).unwrap_err());
+        let Some(Form::Rows(form)) = &mut request.nodes.as_mut().unwrap().form else { panic!("{request:?}") };
+        form.rows[1] = row.to_vec().into();
+        let (code, text) = status(super::filter(&backend(both()), &Tables::default(), &request).unwrap_err());
         assert_eq!(code, Code::InvalidArgument, "{text}");
         assert!(text.starts_with("nodes.rows.rows[1] is not a NodeRow: "), "{text}");
         assert!(text.contains(expected), "{text:?} lacks {expected:?}");
@@ -287,7 +290,8 @@ fn args_choose_the_policy_and_are_read_once() {
     });
     for name in ["x", "y", "x", "y"] {
         let args = format!("{{\"name\":\"{name}\"}}").into();
-        let info = info(&backend, &api::GetInfoRequest { args, ..Default::default() }).unwrap();
+        let info =
+            info(&backend, &Tables::default(), &api::GetInfoRequest { args, ..Default::default() }).unwrap();
         assert_eq!(info.name, name);
     }
     assert!(filter(&backend, &with_args("{\"name\":\"x\"}")).is_ok());
@@ -358,7 +362,7 @@ fn preempt_request(namespace: &str) -> api::PreemptRequest {
 }
 
 fn preempt(request: &api::PreemptRequest) -> Result<api::PreemptResponse, CallError> {
-    super::preempt(&Evicting.into(), &decoded(request))
+    super::preempt(&Evicting.into(), &Tables::default(), &decoded(request))
 }
 
 #[test]
@@ -401,7 +405,8 @@ fn a_preempt_request_that_is_not_whole_is_refused() {
         assert_eq!(code, Code::InvalidArgument);
         assert!(text.contains(expected), "{text}");
     }
-    let not_served = super::preempt(&backend(both()), &decoded(&preempt_request("shop"))).unwrap_err();
+    let request = decoded(&preempt_request("shop"));
+    let not_served = super::preempt(&backend(both()), &Tables::default(), &request).unwrap_err();
     assert_eq!(status(not_served).0, Code::Unimplemented);
     let unknown =
         api::PreemptRequest { nodes: Some(api::Nodes { count: 3, form: None }), ..preempt_request("shop") };

@@ -1,6 +1,6 @@
 //! Checks what a policy declares about itself and turns it into the contract's handshake.
 
-use extender_policy_api::v1alpha1 as api;
+use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
 
 use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Verb, View};
 use crate::MAX_MESSAGE_BYTES;
@@ -43,8 +43,13 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
+    /// What the verb is told about each node.
+    pub(crate) fn view(self) -> View {
+        self.view
+    }
+
     pub(crate) fn needs_facts(self) -> bool {
-        self.view != View::Name
+        self.view.has_facts()
     }
 
     pub(crate) fn has_side_effects(self) -> bool {
@@ -146,6 +151,7 @@ fn scale_mistakes(scale: &Scale) -> Vec<String> {
 }
 
 fn response(info: Info) -> api::GetInfoResponse {
+    let services = services(&info);
     let Info { name, version, revision, filter, score, preempt, binds, annotations, raw_pod } = info;
     let filter = filter.map(|verb| verb_info(api::Verb::Filter, verb));
     let score = score.map(|(verb, scale)| scored(verb_info(api::Verb::Score, verb), &scale));
@@ -157,12 +163,19 @@ fn response(info: Info) -> api::GetInfoResponse {
         version,
         api_version: API_VERSION.to_owned(),
         requires: Vec::new(),
-        services: Vec::new(),
+        services,
         verbs: filter.into_iter().chain(score).chain(preempt).chain(bind).collect(),
         pod_raw: raw_pod,
         annotation_prefixes: annotations,
         max_request_bytes: MAX_MESSAGE_BYTES as u64,
     }
+}
+
+/// Tables are worth filling where rows hold more than names.
+fn services(info: &Info) -> Vec<String> {
+    let verbs = info.filter.into_iter().chain(info.score.as_ref().map(|(verb, _)| *verb)).chain(info.preempt);
+    let wants_facts = verbs.map(terms).any(Terms::needs_facts);
+    wants_facts.then(|| node_table_service_server::SERVICE_NAME.to_owned()).into_iter().collect()
 }
 
 fn verb_info(name: api::Verb, verb: Verb) -> api::VerbInfo {

@@ -1,4 +1,4 @@
-//! One row of a request: checked once, then read in place.
+//! One row of a request or a table: checked once, then read in place.
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -50,6 +50,17 @@ impl<'a> Row<'a> {
             raw_json: raw_json.to_vec().into(),
             whole: OnceLock::new(),
         })
+    }
+
+    /// The same row in memory of its own, so that it keeps no message.
+    pub(crate) fn into_owned(self) -> Row<'static> {
+        let Self { name, facts, raw_json, whole } = self;
+        Row {
+            name: name.into_owned().into(),
+            facts: facts.map(|facts| facts.into_owned().into()),
+            raw_json: raw_json.into_owned().into(),
+            whole,
+        }
     }
 
     /// Which field is not there, of those that a policy must be able to rely on.

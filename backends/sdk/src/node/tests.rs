@@ -207,6 +207,6 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
 #[test]
 fn debug_names_the_node() {
     let encoded = field(1, b"worker-1");
-    let rows = [Row::read(&encoded).unwrap()];
-    assert_eq!(format!("{:?}", Nodes::new(&rows)), r#"[Node { name: "worker-1", .. }]"#);
+    let row = Row::read(&encoded).unwrap();
+    assert_eq!(format!("{:?}", Nodes::new(&[&row])), r#"[Node { name: "worker-1", .. }]"#);
 }

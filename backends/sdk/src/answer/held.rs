@@ -1,0 +1,95 @@
+//! The nodes of a request, read and checked: rows that stand in it, and rows of a table that it names.
+
+use std::sync::Arc;
+
+use extender_policy_api::v1alpha1 as api;
+use prost::bytes::Bytes;
+
+use super::CallError;
+use crate::{
+    info::declaration::Terms,
+    node::row::Row,
+    request::{Form, NodeRef, Nodes},
+    table::{Tables, rows::Rows},
+};
+
+/// Stands in [`NodeRef::ids`] for the next inline row.
+const INLINE: u32 = 0;
+
+/// What a question about nodes borrows its rows from.
+pub(super) enum Held<'a> {
+    /// Rows of the request.
+    Inline(Vec<Row<'a>>),
+    /// Rows of a table, of which the version that this call sees is held, and inline ones where it may not
+    /// have them.
+    Named { ids: &'a [u32], inline: Vec<Row<'a>>, table: Arc<Rows> },
+    /// Nodes that cannot be read here.
+    Missed(api::Miss),
+}
+
+impl<'a> Held<'a> {
+    /// Reads the nodes of a request. Whether the request is right does not depend on which tables are here.
+    pub(super) fn read(nodes: &'a Nodes, terms: Terms, tables: &Tables) -> Result<Self, CallError> {
+        match &nodes.form {
+            None => Ok(Self::Missed(api::Miss::FormUnknown)),
+            Some(Form::Rows(form)) => {
+                check_count(nodes.count, form.rows.len())?;
+                Ok(Self::Inline(inline("rows", &form.rows, terms)?))
+            }
+            Some(Form::Table(form)) => {
+                check_count(nodes.count, form.ids.len())?;
+                check_zeros(form)?;
+                let inline = inline("table", &form.rows, terms)?;
+                Ok(match find(form, terms, tables)? {
+                    Ok(table) => Self::Named { ids: &form.ids, inline, table },
+                    Err(miss) => Self::Missed(miss),
+                })
+            }
+        }
+    }
+
+    /// The rows in the order of the request.
+    pub(super) fn rows(&self) -> Result<Vec<&Row<'_>>, api::Miss> {
+        match self {
+            Self::Missed(miss) => Err(*miss),
+            Self::Inline(rows) => Ok(rows.iter().collect()),
+            Self::Named { ids, inline, table } => {
+                let mut inline = inline.iter();
+                let mut row = |id: u32| if id == INLINE { inline.next() } else { table.row(id) };
+                ids.iter().map(|id| row(*id).ok_or(api::Miss::TableBehind)).collect()
+            }
+        }
+    }
+}
+
+fn check_count(count: u32, rows: usize) -> Result<(), CallError> {
+    let right = count > 0 && usize::try_from(count) == Ok(rows);
+    if right { Ok(()) } else { Err(CallError::Count { count, rows }) }
+}
+
+fn check_zeros(form: &NodeRef) -> Result<(), CallError> {
+    let (zeros, rows) = (form.ids.iter().filter(|id| **id == INLINE).count(), form.rows.len());
+    if zeros == rows { Ok(()) } else { Err(CallError::Zeros { zeros, rows }) }
+}
+
+/// The rows, if they hold what the policy was promised: a node without facts would look like a node without
+/// labels.
+fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: Terms) -> Result<Vec<Row<'a>>, CallError> {
+    let read = |(position, encoded): (usize, &'a Bytes)| {
+        let row = Row::read(encoded).map_err(|source| CallError::Broken { form, position, source })?;
+        let lacks = row.lacks(terms.needs_facts());
+        lacks.map_or(Ok(row), |field| Err(CallError::Row { form, position, field }))
+    };
+    rows.iter().enumerate().map(read).collect()
+}
+
+/// The table, which may hold more than the verb wants, but not less.
+fn find(form: &NodeRef, terms: Terms, tables: &Tables) -> Result<Result<Arc<Rows>, api::Miss>, CallError> {
+    let Some(table) = tables.find(form.table) else {
+        return Ok(Err(api::Miss::TableUnknown));
+    };
+    if !table.view().covers(terms.view()) {
+        return Err(CallError::View { holds: table.view(), wanted: terms.view() });
+    }
+    Ok(table.at_least(form.at_least).ok_or(api::Miss::TableBehind))
+}

@@ -1,0 +1,115 @@
+//! The tables of nodes that gateways keep here, so that calls name nodes by numbers. [`stream`] is the
+//! service over which one is filled, [`filling`] how its messages are applied, [`rows`] what a call reads, [`space`]
+//! how much all of them may hold. Here: which tables there are.
+//!
+//! A table belongs to its stream and goes with it; calls under way keep the rows that they hold. Only its
+//! random name leads to it, so that several gateways, and several views of one gateway, never meet.
+
+mod filling;
+mod mistake;
+pub(crate) mod rows;
+mod space;
+mod stream;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use foldhash::fast::RandomState;
+use tokio::sync::watch;
+
+pub(crate) use self::stream::TableService;
+use self::{mistake::Mistake, rows::Table, space::Budget};
+use crate::View;
+
+/// More tables than this are refused: 16 gateways with four views each have room.
+const MAX_TABLES: usize = 64;
+
+/// Rows of more bytes than this, in all tables together, are refused: 15,000 nodes with their JSON are about
+/// 0.2 GB. What a policy has asked to be decoded comes on top.
+const MAX_BYTES: usize = 1 << 30;
+
+/// The tables of one server. Clones are the same tables.
+#[derive(Clone)]
+pub(crate) struct Tables {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    by_name: RwLock<HashMap<u64, Arc<Table>, RandomState>>,
+    budget: Arc<Budget>,
+    max_tables: usize,
+    stopped: watch::Sender<bool>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self::limited(MAX_TABLES, MAX_BYTES)
+    }
+}
+
+impl Tables {
+    fn limited(max_tables: usize, max_bytes: usize) -> Self {
+        let (by_name, budget) = (RwLock::default(), Budget::new(max_bytes));
+        Self { shared: Arc::new(Shared { by_name, budget, max_tables, stopped: watch::Sender::new(false) }) }
+    }
+
+    /// The table of this name, if its stream is open.
+    pub(crate) fn find(&self, name: u64) -> Option<Arc<Table>> {
+        let by_name = self.shared.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        by_name.get(&name).map(Arc::clone)
+    }
+
+    /// Ends all streams, because open ones would hold up draining. The tables stay for the calls that still
+    /// come.
+    pub(crate) fn stop(&self) {
+        self.shared.stopped.send_replace(true);
+    }
+
+    /// Waits for [`stop`](Self::stop).
+    async fn stopped(&self) {
+        // The sender lives as long as `self`.
+        drop(self.shared.stopped.subscribe().wait_for(|stopped| *stopped).await);
+    }
+
+    /// A new table without rows, for a stream.
+    fn open(&self, name: u64, view: View) -> Result<Open, Mistake> {
+        let mut by_name = self.shared.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        if by_name.contains_key(&name) {
+            return Err(Mistake::Taken(name));
+        }
+        if by_name.len() >= self.shared.max_tables {
+            return Err(Mistake::TooManyTables(self.shared.max_tables));
+        }
+        let table = Arc::new(Table::new(view));
+        by_name.insert(name, Arc::clone(&table));
+        Ok(Open { tables: self.clone(), name, table })
+    }
+}
+
+impl fmt::Debug for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tables").finish_non_exhaustive()
+    }
+}
+
+/// A table that calls find as long as this lives.
+struct Open {
+    tables: Tables,
+    name: u64,
+    table: Arc<Table>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let Shared { by_name, stopped, .. } = &*self.tables.shared;
+        if !*stopped.borrow() {
+            by_name.write().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

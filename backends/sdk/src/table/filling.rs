@@ -1,0 +1,114 @@
+//! How a table comes to hold the messages of its stream. Each row is checked and copied here, once a change:
+//! calls find it ready.
+
+use std::sync::Arc;
+
+use extender_policy_api::v1alpha1 as api;
+use prost::bytes::Bytes;
+use tokio::task::yield_now;
+
+use super::{
+    Open, Tables,
+    mistake::Mistake,
+    rows::{Change, Kept},
+    space::Space,
+};
+use crate::{
+    View,
+    node::row::Row,
+    request::{SyncNodesRequest, TableEntry},
+};
+
+/// So much is checked and copied before others have their turn: about a hundred rows with facts, or ten with
+/// their JSON. Thousands of rows in one go would be milliseconds in which no call is answered.
+const BYTES_AT_ONCE: usize = 128 << 10;
+
+/// What a row costs besides its bytes: its place in the table, and where its parts are.
+const ROW_OVERHEAD_BYTES: usize = 256;
+
+/// A table that is being filled.
+pub(super) struct Filling {
+    open: Open,
+    version: u64,
+    complete: bool,
+}
+
+impl Filling {
+    /// As the first message of a stream says; it is applied next.
+    pub(super) fn begin(tables: &Tables, first: &SyncNodesRequest) -> Result<Self, Mistake> {
+        if first.table == 0 {
+            return Err(Mistake::Nameless);
+        }
+        let open = tables.open(first.table, view(first.view.as_ref())?)?;
+        Ok(Self { open, version: 0, complete: false })
+    }
+
+    /// Applies a message whole or not at all, and says which version the table has now.
+    pub(super) async fn apply(&mut self, message: SyncNodesRequest) -> Result<u64, Mistake> {
+        self.check(&message)?;
+        let SyncNodesRequest { version, upserts, removed, complete, .. } = message;
+        let upserts = self.checked(upserts).await?;
+        self.open.table.apply(Change { version, upserts, removed });
+        self.version = version;
+        self.complete |= complete;
+        Ok(version)
+    }
+
+    fn check(&self, message: &SyncNodesRequest) -> Result<(), Mistake> {
+        if message.table != self.open.name {
+            return Err(Mistake::Renamed { is: message.table, was: self.open.name });
+        }
+        if message.version <= self.version {
+            return Err(Mistake::Version { is: message.version, was: self.version });
+        }
+        if message.complete && self.complete {
+            return Err(Mistake::CompleteAgain);
+        }
+        Ok(())
+    }
+
+    async fn checked(&self, entries: Vec<TableEntry>) -> Result<Vec<(u32, Arc<Kept>)>, Mistake> {
+        let (mut checked, mut bytes) = (Vec::with_capacity(entries.len()), 0);
+        for (position, entry) in entries.into_iter().enumerate() {
+            checked.push(self.kept(position, &entry)?);
+            bytes += cost(&entry);
+            if bytes >= BYTES_AT_ONCE {
+                bytes = 0;
+                yield_now().await;
+            }
+        }
+        Ok(checked)
+    }
+
+    fn kept(&self, position: usize, entry: &TableEntry) -> Result<(u32, Arc<Kept>), Mistake> {
+        if entry.id == 0 {
+            return Err(Mistake::Entry { position, field: "id" });
+        }
+        let encoded = entry.row.as_ref().ok_or(Mistake::Entry { position, field: "row" })?;
+        let space = self.space(cost(entry))?;
+        let row = Row::read(encoded).map_err(|source| Mistake::Broken { position, source })?;
+        match row.lacks(self.open.table.view().has_facts()) {
+            Some(field) => Err(Mistake::Row { position, field }),
+            None => Ok((entry.id, Kept::new(row.into_owned(), space))),
+        }
+    }
+
+    fn space(&self, bytes: usize) -> Result<Space, Mistake> {
+        let budget = &self.open.tables.shared.budget;
+        budget.take(bytes).ok_or_else(|| Mistake::TooLarge(budget.limit()))
+    }
+}
+
+/// In bytes of memory.
+fn cost(entry: &TableEntry) -> usize {
+    entry.row.as_ref().map_or(0, Bytes::len) + ROW_OVERHEAD_BYTES
+}
+
+fn view(view: Option<&api::TableView>) -> Result<View, Mistake> {
+    match view.map(|view| api::NodeView::try_from(view.node_view)) {
+        Some(Ok(api::NodeView::Name)) => Ok(View::Name),
+        Some(Ok(api::NodeView::Facts)) => Ok(View::Facts),
+        Some(Ok(api::NodeView::FactsAndRaw)) => Ok(View::FactsAndRaw),
+        None | Some(Ok(api::NodeView::Unspecified) | Err(_)) => Err(Mistake::View),
+    }
+}

@@ -1,0 +1,57 @@
+//! What can be wrong with a message of a stream, and the status that each becomes.
+
+use prost::DecodeError;
+use tonic::{Code, Status};
+
+/// Why a stream is ended.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum Mistake {
+    #[error("table is missing; it is a random number, the same in all messages of a stream")]
+    Nameless,
+    #[error("table {0} has a stream already; each stream has a random number of its own")]
+    Taken(u64),
+    #[error("table is {is} and was {was}; it is the same in all messages of a stream")]
+    Renamed { is: u64, was: u64 },
+    #[error("version is {is} and was {was}; it grows with each message")]
+    Version { is: u64, was: u64 },
+    #[error(
+        "view.node_view is missing or unknown; the first message says NODE_VIEW_NAME, NODE_VIEW_FACTS or \
+         NODE_VIEW_FACTS_AND_RAW"
+    )]
+    View,
+    #[error("upserts[{position}].{field} is missing; every entry has an id of at least 1 and a row")]
+    Entry { position: usize, field: &'static str },
+    #[error("upserts[{position}].row.{field} is missing; the table's view has it")]
+    Row { position: usize, field: &'static str },
+    #[error("upserts[{position}].row is not a NodeRow: {source}")]
+    Broken { position: usize, source: DecodeError },
+    #[error("complete is set again; one message of a stream has it")]
+    CompleteAgain,
+    #[error("this backend holds {0} tables already; more are refused")]
+    TooManyTables(usize),
+    #[error("the rows of all tables would need more than {0} bytes; more are refused")]
+    TooLarge(usize),
+}
+
+impl Mistake {
+    fn code(&self) -> Code {
+        match self {
+            Self::TooManyTables(_) | Self::TooLarge(_) => Code::ResourceExhausted,
+            Self::Nameless
+            | Self::Taken(_)
+            | Self::Renamed { .. }
+            | Self::Version { .. }
+            | Self::View
+            | Self::Entry { .. }
+            | Self::Row { .. }
+            | Self::Broken { .. }
+            | Self::CompleteAgain => Code::InvalidArgument,
+        }
+    }
+}
+
+impl From<Mistake> for Status {
+    fn from(mistake: Mistake) -> Self {
+        Self::new(mistake.code(), mistake.to_string())
+    }
+}

@@ -1,0 +1,100 @@
+//! One table: rows by id, at a version.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use foldhash::fast::RandomState;
+
+use super::space::Space;
+use crate::{View, node::row::Row};
+
+/// A table that changes while calls read it.
+pub(crate) struct Table {
+    view: View,
+    current: RwLock<Arc<Rows>>,
+}
+
+/// All rows of one version. A call holds one and borrows from it: rows that change meanwhile change for
+/// later calls only.
+#[derive(Clone, Default)]
+pub(crate) struct Rows {
+    version: u64,
+    /// By hash, since ids are never used again: what the nodes of a year have left behind costs nothing.
+    by_id: HashMap<u32, Arc<Kept>, RandomState>,
+}
+
+/// A row, and the memory that it takes.
+pub(super) struct Kept {
+    row: Row<'static>,
+    _space: Space,
+}
+
+impl Kept {
+    pub(super) fn new(row: Row<'static>, space: Space) -> Arc<Self> {
+        Arc::new(Self { row, _space: space })
+    }
+}
+
+/// What one message changes.
+pub(super) struct Change {
+    pub(super) version: u64,
+    pub(super) upserts: Vec<(u32, Arc<Kept>)>,
+    /// Of ids that are upserted too, this counts: what is gone does not come again.
+    pub(super) removed: Vec<u32>,
+}
+
+impl Table {
+    /// Without rows, at version 0.
+    pub(super) fn new(view: View) -> Self {
+        Self { view, current: RwLock::default() }
+    }
+
+    /// What its rows hold.
+    pub(crate) fn view(&self) -> View {
+        self.view
+    }
+
+    /// The rows as they are now; `None` if they are older than this version.
+    pub(crate) fn at_least(&self, version: u64) -> Option<Arc<Rows>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        Some(&*current).filter(|rows| rows.version >= version).map(Arc::clone)
+    }
+
+    /// All of the change at once. In place if no call holds the rows, as is always so on a runtime of one
+    /// thread; else on a copy, which shares the rows that stay.
+    pub(super) fn apply(&self, change: Change) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut current).apply(change);
+    }
+}
+
+impl Rows {
+    /// The row of a node. One that is gone is not kept for calls that were on their way: they are answered
+    /// with a miss, and there are few, since the gateway heard first that the node is gone.
+    pub(crate) fn row(&self, id: u32) -> Option<&Row<'static>> {
+        self.by_id.get(&id).map(|kept| &kept.row)
+    }
+
+    fn apply(&mut self, change: Change) {
+        let Change { version, upserts, removed } = change;
+        self.version = version;
+        self.by_id.extend(upserts);
+        for id in removed {
+            self.by_id.remove(&id);
+        }
+        self.shrink();
+    }
+
+    /// Gives memory back when three quarters of it are not needed any more.
+    fn shrink(&mut self) {
+        let rows = self.by_id.len();
+        if rows < self.by_id.capacity() / 4 {
+            self.by_id.shrink_to(2 * rows);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! `NodeTableService`: one message in, one acknowledgement out, until the stream ends. Routed by hand, because
+//! the generated service decodes the rows.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    task::{Context, Poll},
+};
+
+use extender_policy_api::v1alpha1::{SyncNodesResponse, node_table_service_server::SERVICE_NAME};
+use futures_util::stream::try_unfold;
+use tonic::{
+    Request, Response, Status, Streaming,
+    body::Body,
+    codegen::{BoxStream, Service as Serve, http},
+    server::{Grpc, NamedService, StreamingService},
+};
+use tonic_prost::ProstCodec;
+
+use super::{Tables, filling::Filling};
+use crate::{
+    MAX_MESSAGE_BYTES,
+    request::SyncNodesRequest,
+    service::{Answered, method, refused},
+};
+
+/// Fills tables.
+#[derive(Clone, Debug)]
+pub(crate) struct TableService {
+    tables: Tables,
+}
+
+impl TableService {
+    pub(crate) fn new(tables: Tables) -> Self {
+        Self { tables }
+    }
+
+    fn sync_nodes(&self, http: http::Request<Body>) -> Answered {
+        let limit = Some(MAX_MESSAGE_BYTES);
+        let mut grpc = Grpc::new(ProstCodec::default()).apply_max_message_size_config(limit, limit);
+        let sync_nodes = SyncNodes { tables: self.tables.clone() };
+        Box::pin(async move { Ok(grpc.streaming(sync_nodes, http).await) })
+    }
+}
+
+impl Serve<http::Request<Body>> for TableService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, http: http::Request<Body>) -> Answered {
+        match method(http.uri().path()) {
+            "SyncNodes" => self.sync_nodes(http),
+            _ => refused(Status::unimplemented("this service has no such method")),
+        }
+    }
+}
+
+impl NamedService for TableService {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+struct SyncNodes {
+    tables: Tables,
+}
+
+impl StreamingService<SyncNodesRequest> for SyncNodes {
+    type Response = SyncNodesResponse;
+    type ResponseStream = BoxStream<SyncNodesResponse>;
+    type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<SyncNodesRequest>>) -> Self::Future {
+        let stream = Stream { tables: self.tables.clone(), messages: request.into_inner(), filling: None };
+        ready(Ok(Response::new(Box::pin(try_unfold(stream, Stream::exchange)))))
+    }
+}
+
+/// One stream. The table goes when this is dropped, however the stream has ended.
+struct Stream {
+    tables: Tables,
+    messages: Streaming<SyncNodesRequest>,
+    filling: Option<Filling>,
+}
+
+impl Stream {
+    /// The next message, applied; `None` at the end of the stream.
+    async fn exchange(mut self) -> Result<Option<(SyncNodesResponse, Self)>, Status> {
+        let Some(message) = self.message().await? else {
+            return Ok(None);
+        };
+        let mut filling = match self.filling.take() {
+            Some(filling) => filling,
+            None => Filling::begin(&self.tables, &message)?,
+        };
+        let applied = filling.apply(message).await?;
+        Ok(Some((SyncNodesResponse { applied }, Self { filling: Some(filling), ..self })))
+    }
+
+    async fn message(&mut self) -> Result<Option<SyncNodesRequest>, Status> {
+        tokio::select! {
+            message = self.messages.message() => message,
+            () = self.tables.stopped() => Err(Status::unavailable("this backend is being stopped")),
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Tables without sockets: rules of messages, limits, and that a table answers as rows in the call would.
+
+use std::{
+    collections::BTreeMap,
+    task::{Context, Poll, Waker},
+};
+
+use extender_policy_api::v1alpha1 as api;
+use proptest::{prelude::*, sample::Index};
+use tonic::{Code, Status};
+
+use super::{filling::Filling, *};
+use crate::{
+    Info, Node, Pod, Policy, Scale, Verb, Verdict,
+    answer::{self, CallError},
+    request::{FilterRequest, SyncNodesRequest},
+};
+
+/// Refuses cordoned nodes and those with taints or too little memory, each with a reason of its own; scores by
+/// labels.
+struct Curious(View);
+
+impl Policy for Curious {
+    fn info(&self) -> Info {
+        let verb = Verb::per_node().view(self.0);
+        Info::new("curious", "1").filters(verb).scores(verb, Scale::unbounded())
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        let memory = node.allocatable().map_or(0, |amounts| amounts.memory);
+        match node.taints() {
+            [taint, ..] => Verdict::reject(format!("{}: {}", node.name(), taint.key)),
+            [] if node.is_unschedulable() => Verdict::reject("cordoned"),
+            [] if memory < 5 => Verdict::reject(format!("memory {memory}")),
+            [] => Verdict::Accept,
+        }
+    }
+
+    fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
+        let length = |(key, value): (&str, &str)| key.len() + 10 * value.len();
+        i32::try_from(node.labels().map(length).sum::<usize>() + 1000 * node.name().len()).unwrap()
+    }
+}
+
+fn row(name: &str) -> api::NodeRow {
+    api::NodeRow { name: name.into(), facts: Some(api::NodeFacts::default()), ..api::NodeRow::default() }
+}
+
+fn message(table: u64, version: u64, upserts: &[(u32, api::NodeRow)], removed: &[u32]) -> SyncNodesRequest {
+    let entry = |(id, row): &(u32, api::NodeRow)| api::TableEntry { id: *id, row: Some(row.clone()) };
+    decoded(&api::SyncNodesRequest {
+        table,
+        version,
+        view: Some(view(api::NodeView::Facts)),
+        upserts: upserts.iter().map(entry).collect(),
+        removed: removed.into(),
+        complete: false,
+    })
+}
+
+fn view(node_view: api::NodeView) -> api::TableView {
+    api::TableView { node_view: node_view.into(), ..api::TableView::default() }
+}
+
+/// As it is read from the socket.
+fn decoded<R: prost::Message + Default>(message: &impl prost::Message) -> R {
+    R::decode(&*message.encode_to_vec()).unwrap()
+}
+
+/// A message that needs no turn of others.
+fn applied(filling: &mut Filling, message: SyncNodesRequest) -> Result<u64, Mistake> {
+    let mut applying = Box::pin(filling.apply(message));
+    match applying.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(applied) => applied,
+        Poll::Pending => panic!("a short message was applied in parts"),
+    }
+}
+
+fn begun(tables: &Tables, first: SyncNodesRequest) -> Result<Filling, Mistake> {
+    let mut filling = Filling::begin(tables, &first)?;
+    applied(&mut filling, first)?;
+    Ok(filling)
+}
+
+fn request(form: api::nodes::Form, count: usize) -> FilterRequest {
+    let pod = api::Pod { facts: Some(api::PodFacts::default()), ..api::Pod::default() };
+    decoded(&api::FilterRequest {
+        call: Some(api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() }),
+        pod: Some(pod),
+        nodes: Some(api::Nodes { count: count.try_into().unwrap(), form: Some(form) }),
+        want_scores: true,
+    })
+}
+
+fn named(table: u64, at_least: u64, ids: &[u32], rows: Vec<api::NodeRow>) -> FilterRequest {
+    let form = api::NodeRef { table, at_least, ids: ids.into(), rows };
+    request(api::nodes::Form::Table(form), ids.len())
+}
+
+fn inline(rows: Vec<api::NodeRow>) -> FilterRequest {
+    let count = rows.len();
+    request(api::nodes::Form::Rows(api::NodeRows { rows }), count)
+}
+
+fn asked(tables: &Tables, request: &FilterRequest) -> Result<api::FilterResponse, CallError> {
+    answer::filter(&Curious(View::Facts).into(), tables, request)
+}
+
+fn miss(tables: &Tables, request: &FilterRequest) -> api::Miss {
+    let result = asked(tables, request).unwrap().result.unwrap();
+    assert_eq!(result.evaluated == 0, result.miss != 0, "{result:?}");
+    result.miss()
+}
+
+fn status(error: impl Into<Status>) -> (Code, String) {
+    let status = error.into();
+    (status.code(), status.message().to_owned())
+}
+
+#[test]
+fn nodes_are_named_by_ids_and_by_rows_between_them() {
+    let tables = Tables::default();
+    let labelled = |name: &str, length: usize| {
+        let labels = [("k".to_owned(), "v".repeat(length))].into();
+        let facts = api::NodeFacts { labels, ..api::NodeFacts::default() };
+        api::NodeRow { facts: Some(facts), ..row(name) }
+    };
+    let _filling = begun(&tables, message(5, 1, &[(1, labelled("a", 1)), (7, labelled("b", 2))], &[]));
+    let by_id = named(5, 1, &[7, 0, 1, 0, 7], vec![labelled("c", 3), labelled("d", 4)]);
+    let answer = asked(&tables, &by_id).unwrap();
+    assert_eq!(answer.scores.unwrap().values, [1021, 1031, 1011, 1041, 1021]);
+    assert_eq!(answer.result.unwrap().evaluated, 5);
+}
+
+#[test]
+fn a_table_that_is_not_here_or_not_so_far_is_a_miss() {
+    let tables = Tables::default();
+    let mut filling = begun(&tables, message(5, 3, &[(1, row("a")), (2, row("b"))], &[])).unwrap();
+    assert_eq!(miss(&tables, &named(6, 3, &[1], vec![])), api::Miss::TableUnknown);
+    assert_eq!(miss(&tables, &named(5, 4, &[1], vec![])), api::Miss::TableBehind);
+    assert_eq!(miss(&tables, &named(5, 3, &[1, 9], vec![])), api::Miss::TableBehind);
+    assert_eq!(miss(&tables, &named(5, 3, &[1, 2], vec![])), api::Miss::Unspecified);
+    applied(&mut filling, message(5, 4, &[], &[2])).unwrap();
+    assert_eq!(miss(&tables, &named(5, 3, &[1, 2], vec![])), api::Miss::TableBehind);
+    assert_eq!(miss(&tables, &named(5, 4, &[1], vec![])), api::Miss::Unspecified);
+    drop(filling);
+    assert_eq!(miss(&tables, &named(5, 4, &[1], vec![])), api::Miss::TableUnknown);
+}
+
+#[test]
+fn a_reference_that_is_not_whole_is_an_error_wherever_the_table_is() {
+    let tables = Tables::default();
+    let _filling = begun(&tables, message(5, 1, &[(1, row("a"))], &[]));
+    let bare = api::NodeRow { name: "a".into(), ..api::NodeRow::default() };
+    let miscounted = |table| {
+        let form = api::NodeRef { table, at_least: 1, ids: vec![1], rows: vec![] };
+        request(api::nodes::Form::Table(form), 2)
+    };
+    for table in [5, 6] {
+        let cases = [
+            (miscounted(table), "nodes.count is 2 and there are 1 rows"),
+            (named(table, 1, &[], vec![]), "nodes.count is 0"),
+            (named(table, 1, &[0, 1], vec![]), "nodes.table.ids has 1 zeros and there are 0 rows"),
+            (named(table, 1, &[1], vec![row("b")]), "nodes.table.ids has 0 zeros and there are 1 rows"),
+            (named(table, 1, &[0], vec![row("")]), "nodes.table.rows[0].name is missing"),
+            (named(table, 1, &[1, 0], vec![bare.clone()]), "nodes.table.rows[0].facts is missing"),
+        ];
+        for (request, expected) in cases {
+            let (code, text) = status(asked(&tables, &request).unwrap_err());
+            assert_eq!(code, Code::InvalidArgument, "{text}");
+            assert!(text.contains(expected), "{text:?} lacks {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn a_table_that_holds_less_than_the_verb_wants_is_an_error() {
+    let tables = Tables::default();
+    let views = [(1, api::NodeView::Name), (2, api::NodeView::Facts), (3, api::NodeView::FactsAndRaw)];
+    let fill = |(name, node_view)| {
+        let first =
+            SyncNodesRequest { view: Some(view(node_view)), ..message(name, 1, &[(1, row("a"))], &[]) };
+        begun(&tables, first).unwrap()
+    };
+    let _fillings = views.map(fill);
+    for (wanted, enough) in [(View::Name, 1..=3), (View::Facts, 2..=3), (View::FactsAndRaw, 3..=3)] {
+        for table in 1..=3 {
+            let answer = answer::filter(&Curious(wanted).into(), &tables, &named(table, 1, &[1], vec![]));
+            assert_eq!(answer.is_ok(), enough.contains(&table), "{wanted:?} of {table}: {answer:?}");
+            if let Err(error) = answer {
+                let (code, text) = status(error);
+                assert_eq!(code, Code::InvalidArgument);
+                assert!(text.ends_with(&format!("this policy declares View::{wanted:?}")), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_first_message_that_breaks_the_rules_opens_no_table() {
+    let tables = Tables::default();
+    let _other = begun(&tables, message(1, 1, &[], &[])).unwrap();
+    let good = || message(5, 1, &[], &[]);
+    let unknown = api::TableView { node_view: 99, ..api::TableView::default() };
+    let cases = [
+        (SyncNodesRequest { table: 0, ..good() }, "table is missing"),
+        (message(1, 1, &[], &[]), "table 1 has a stream already"),
+        (SyncNodesRequest { version: 0, ..good() }, "version is 0 and was 0"),
+        (SyncNodesRequest { view: None, ..good() }, "view.node_view is missing or unknown"),
+        (SyncNodesRequest { view: Some(unknown), ..good() }, "view.node_view is missing or unknown"),
+        (message(5, 1, &[(0, row("a"))], &[]), "upserts[0].id is missing"),
+        (message(5, 1, &[(1, row("a")), (2, row(""))], &[]), "upserts[1].row.name is missing"),
+    ];
+    for (first, expected) in cases {
+        let (code, text) = status(begun(&tables, first).err().unwrap());
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
+        assert!(tables.find(5).is_none(), "{text}");
+    }
+    assert!(tables.find(1).is_some());
+}
+
+#[test]
+fn a_later_message_that_breaks_the_rules_changes_nothing() {
+    let tables = Tables::default();
+    let mut filling = begun(&tables, SyncNodesRequest { complete: true, ..message(5, 2, &[], &[]) }).unwrap();
+    let bare = api::NodeRow { name: "a".into(), ..api::NodeRow::default() };
+    let mut rowless = message(5, 3, &[(1, row("a")), (2, row("b"))], &[]);
+    rowless.upserts[1].row = None;
+    let mut broken = message(5, 3, &[(1, row("a")), (2, row("b"))], &[]);
+    broken.upserts[1].row = Some(b"\x0a\x09a".to_vec().into());
+    let cases = [
+        (message(6, 3, &[(1, row("a"))], &[]), "table is 6 and was 5"),
+        (message(5, 2, &[(1, row("a"))], &[]), "version is 2 and was 2"),
+        (message(5, 3, &[(1, row("a")), (2, bare)], &[]), "upserts[1].row.facts is missing"),
+        (rowless, "upserts[1].row is missing"),
+        (broken, "upserts[1].row is not a NodeRow: "),
+        (
+            SyncNodesRequest { complete: true, ..message(5, 3, &[(1, row("a"))], &[]) },
+            "complete is set again",
+        ),
+    ];
+    for (message, expected) in cases {
+        let (code, text) = status(applied(&mut filling, message).unwrap_err());
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains(expected), "{text:?} lacks {expected:?}");
+        assert!(tables.find(5).unwrap().at_least(2).unwrap().row(1).is_none(), "{text}");
+        assert!(tables.find(5).unwrap().at_least(3).is_none(), "{text}");
+    }
+    assert_eq!(applied(&mut filling, message(5, 3, &[(1, row("a"))], &[])).unwrap(), 3);
+}
+
+#[test]
+fn tables_and_bytes_are_limited_and_come_back() {
+    let tables = Tables::limited(2, 2000);
+    let long = |id: u32| (id, row(&"n".repeat(500)));
+    let mut filling = begun(&tables, message(1, 1, &[long(1), long(2)], &[])).unwrap();
+    let second = begun(&tables, message(2, 1, &[], &[])).unwrap();
+    let exhausted = |mistake| {
+        let (code, text) = status(mistake);
+        assert_eq!(code, Code::ResourceExhausted, "{text}");
+        text
+    };
+    let text = exhausted(begun(&tables, message(3, 1, &[], &[])).err().unwrap());
+    assert_eq!(text, "this backend holds 2 tables already; more are refused");
+    let text = exhausted(applied(&mut filling, message(1, 2, &[long(3)], &[])).unwrap_err());
+    assert_eq!(text, "the rows of all tables would need more than 2000 bytes; more are refused");
+    drop(second);
+    let held = tables.find(1).unwrap().at_least(1).unwrap();
+    drop(filling);
+    // A call still holds the rows.
+    assert!(matches!(begun(&tables, message(4, 1, &[long(1)], &[])).err(), Some(Mistake::TooLarge(2000))));
+    drop(held);
+    let _all = begun(&tables, message(4, 1, &[long(1), long(2)], &[])).unwrap();
+}
+
+#[test]
+fn others_have_their_turn_while_a_long_message_is_applied() {
+    let tables = Tables::default();
+    let first = message(5, 1, &[(1, row("old"))], &[]);
+    let mut filling = begun(&tables, first).unwrap();
+    let upserts: Vec<_> = (1..=1000).map(|id| (id, row("new"))).collect();
+    let mut applying = Box::pin(filling.apply(message(5, 2, &upserts, &[])));
+    let mut turns = 0;
+    while applying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        turns += 1;
+        // None of it is there yet.
+        assert_eq!(miss(&tables, &named(5, 2, &[1], vec![])), api::Miss::TableBehind);
+        assert_eq!(miss(&tables, &named(5, 1, &[2], vec![])), api::Miss::TableBehind);
+        assert_eq!(asked(&tables, &named(5, 1, &[1], vec![])).unwrap().scores.unwrap().values, [3000]);
+    }
+    // 1,000 rows of 7 bytes and their overhead are a bit more than 256 KiB.
+    assert_eq!(turns, 2);
+    assert_eq!(miss(&tables, &named(5, 2, &(1..=1000).collect::<Vec<_>>(), vec![])), api::Miss::Unspecified);
+}
+
+#[test]
+fn a_message_that_is_left_half_applied_gives_its_bytes_back() {
+    let tables = Tables::limited(1, 300_000);
+    let upserts: Vec<_> = (1..=1000).map(|id| (id, row("n"))).collect();
+    for _ in 0..3 {
+        let first = message(5, 1, &upserts, &[]);
+        let mut filling = Filling::begin(&tables, &first).unwrap();
+        let mut applying = Box::pin(filling.apply(first));
+        assert!(applying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    assert!(tables.shared.budget.take(300_000).is_some());
+}
+
+#[test]
+fn tables_outlive_their_streams_when_the_server_stops() {
+    let tables = Tables::default();
+    let filling = begun(&tables, message(5, 1, &[(1, row("a"))], &[])).unwrap();
+    tables.stop();
+    drop(filling);
+    assert_eq!(miss(&tables, &named(5, 1, &[1], vec![])), api::Miss::Unspecified);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Upsert(Vec<(u32, api::NodeRow)>),
+    Remove(Vec<u32>),
+    /// Both in one message.
+    Both(Vec<(u32, api::NodeRow)>, Vec<u32>),
+}
+
+fn any_row() -> impl Strategy<Value = api::NodeRow> {
+    let labels = prop::collection::btree_map("[a-c]{0,2}", "[a-c]{0,2}", 0..3);
+    let taints = prop::collection::vec("[a-c]", 0..2);
+    let facts = (labels, taints, any::<bool>(), prop::option::of(0..9_i64));
+    ("[a-c]{1,3}", facts, any::<bool>()).prop_map(|(name, (labels, taints, unschedulable, memory), twice)| {
+        let taint = |key: String| api::Taint { key, ..api::Taint::default() };
+        let allocatable = memory.map(|memory| api::Resources { memory, ..api::Resources::default() });
+        let taints =
+            taints.into_iter().flat_map(|key| vec![key; 1 + usize::from(twice)]).map(taint).collect();
+        let facts =
+            api::NodeFacts { labels, taints, unschedulable, allocatable, ..api::NodeFacts::default() };
+        api::NodeRow { name, facts: Some(facts), ..api::NodeRow::default() }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // Few ids, so that they meet again; some large, as after years.
+    let id = || prop_oneof![1..12_u32, (u32::MAX - 3)..=u32::MAX];
+    let upserts = || prop::collection::vec((id(), any_row()), 0..8);
+    let removed = || prop::collection::vec(id(), 0..5);
+    prop_oneof![
+        4 => upserts().prop_map(Step::Upsert),
+        1 => removed().prop_map(Step::Remove),
+        1 => (upserts(), removed()).prop_map(|(upserts, removed)| Step::Both(upserts, removed)),
+    ]
+}
+
+/// What the table should hold.
+fn play(model: &mut BTreeMap<u32, api::NodeRow>, upserts: &[(u32, api::NodeRow)], removed: &[u32]) {
+    model.extend(upserts.iter().cloned());
+    model.retain(|id, _| !removed.contains(id));
+}
+
+/// The model's nodes in some order, some of them named, the others inline.
+fn either_way(
+    model: &BTreeMap<u32, api::NodeRow>,
+    version: u64,
+    picks: &[(Index, bool)],
+) -> (FilterRequest, FilterRequest) {
+    let nodes: Vec<_> = model.iter().collect();
+    let picked: Vec<_> = picks.iter().map(|(index, by_id)| (*index.get(&nodes), *by_id)).collect();
+    let ids: Vec<_> = picked.iter().map(|((id, _), by_id)| if *by_id { **id } else { 0 }).collect();
+    let rows = |wanted: fn(bool) -> bool| {
+        let picked = picked.iter().filter(|(_, by_id)| wanted(*by_id));
+        picked.map(|((_, row), _)| (*row).clone()).collect()
+    };
+    (named(5, version, &ids, rows(|by_id| !by_id)), inline(rows(|_| true)))
+}
+
+proptest! {
+    #[test]
+    fn a_table_answers_as_rows_in_the_call_would(
+        steps in prop::collection::vec(step(), 1..12),
+        picks in prop::collection::vec((any::<Index>(), prop::bool::weighted(0.8)), 1..20),
+    ) {
+        let (tables, mut model) = (Tables::default(), BTreeMap::new());
+        let mut filling = begun(&tables, message(5, 1, &[], &[])).unwrap();
+        for (version, step) in (2..).zip(&steps) {
+            let (upserts, removed) = match step {
+                Step::Upsert(upserts) => (&upserts[..], &[][..]),
+                Step::Remove(removed) => (&[][..], &removed[..]),
+                Step::Both(upserts, removed) => (&upserts[..], &removed[..]),
+            };
+            prop_assert_eq!(applied(&mut filling, message(5, version, upserts, removed)), Ok(version));
+            play(&mut model, upserts, removed);
+            for gone in removed {
+                prop_assert_eq!(miss(&tables, &named(5, version, &[*gone], vec![])), api::Miss::TableBehind);
+            }
+            if !model.is_empty() {
+                let (by_id, inline) = either_way(&model, version, &picks);
+                prop_assert_eq!(asked(&tables, &by_id), asked(&tables, &inline));
+            }
+        }
+    }
+}
