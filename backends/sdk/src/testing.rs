@@ -48,6 +48,12 @@ impl TestNode {
         Self { row: api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() } }
     }
 
+    /// With what the pods on it have requested; without, it is not known.
+    pub fn usage(mut self, usage: api::NodeUsage) -> Self {
+        self.row.usage = Some(usage);
+        self
+    }
+
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.row.facts.get_or_insert_default().labels.insert(key.into(), value.into());
@@ -71,6 +77,12 @@ impl TestPod {
     /// With a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// With an affinity to nodes.
+    pub fn node_affinity(mut self, affinity: api::NodeAffinity) -> Self {
+        self.facts.node_affinity = Some(affinity);
         self
     }
 }
