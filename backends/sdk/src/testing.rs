@@ -22,6 +22,7 @@
 //! ```
 
 use extender_policy_api::v1alpha1 as api;
+pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
 use prost::Message;
 
 use crate::{
@@ -40,11 +41,11 @@ pub struct TestNode {
 impl TestNode {
     /// A node without labels.
     pub fn new(name: impl Into<String>) -> Self {
-        Self::from_facts(name, api::NodeFacts::default())
+        Self::from_facts(name, NodeFacts::default())
     }
 
     /// A node with all that the contract can say about it.
-    pub fn from_facts(name: impl Into<String>, facts: api::NodeFacts) -> Self {
+    pub fn from_facts(name: impl Into<String>, facts: NodeFacts) -> Self {
         Self { row: api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() } }
     }
 
@@ -65,13 +66,13 @@ impl TestNode {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TestPod {
-    facts: api::PodFacts,
+    facts: PodFacts,
 }
 
 impl TestPod {
     /// A pod without labels.
     pub fn new(namespace: impl Into<String>) -> Self {
-        api::PodFacts { namespace: namespace.into(), ..api::PodFacts::default() }.into()
+        PodFacts { namespace: namespace.into(), ..PodFacts::default() }.into()
     }
 
     /// With a label.
@@ -87,9 +88,9 @@ impl TestPod {
     }
 }
 
-impl From<api::PodFacts> for TestPod {
+impl From<PodFacts> for TestPod {
     /// A pod with all that the contract can say about it.
-    fn from(facts: api::PodFacts) -> Self {
+    fn from(facts: PodFacts) -> Self {
         Self { facts }
     }
 }

@@ -1,14 +1,14 @@
 //! Serves `label-binder` as a policy backend.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::Parser;
-use extender_policies::label_binder::LabelBinder;
+use extender_policies::{label_binder::LabelBinder, program};
 use extender_policy_sdk::{Backend, Options, ServeError, serve};
 use kube::{
     Client, Config,
@@ -29,7 +29,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// What the policy calls itself, 1 to 63 bytes
-    #[arg(long, default_value = "label-binder", value_parser = name)]
+    #[arg(long, default_value = "label-binder", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
@@ -47,7 +47,7 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage or a kubeconfi
 const BAD_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
+    program::log();
     match start(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -108,12 +108,4 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
 
 async fn read(path: &Path) -> Result<Config, KubeconfigError> {
     Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if (1..=63).contains(&text.len()) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("it has {} bytes; 1 to 63 are right", text.len()))
-    }
 }

@@ -1,16 +1,19 @@
 //! Serves a file of label rules as a policy backend.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
 };
 
 use clap::Parser;
-use extender_policies::label_rules::{
-    LabelRules,
-    reload::{RuleFile, RulesError},
+use extender_policies::{
+    label_rules::{
+        LabelRules,
+        reload::{RuleFile, RulesError},
+    },
+    program,
 };
 use extender_policy_sdk::{Backend, DeclarationError, Options, ServeError, serve};
 
@@ -28,7 +31,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     rules: PathBuf,
     /// What the policy calls itself, 1 to 63 bytes
-    #[arg(long, default_value = "label-rules", value_parser = name)]
+    #[arg(long, default_value = "label-rules", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
@@ -46,7 +49,7 @@ Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage or bad rules."
 const BAD_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
+    program::log();
     match start(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -93,12 +96,4 @@ fn start(arguments: Arguments) -> Result<(), Error> {
             ended = file.follow(&name, &replace) => Err(Error::Follow(ended)),
         }
     })
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if (1..=63).contains(&text.len()) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("it has {} bytes; 1 to 63 are right", text.len()))
-    }
 }
