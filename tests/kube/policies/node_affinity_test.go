@@ -23,7 +23,7 @@ var added = []string{
 func TestNodeAffinityRefusesLikeThePlugin(t *testing.T) {
 	program, seen := start(t, "node-affinity"), tally{}
 	forEachCluster(t, func(t *testing.T, g generator, infos []fwk.NodeInfo) {
-		for range 4 * pods {
+		for range 2 * pods {
 			pod, args := g.constrained(), pick(g, added...)
 			want := verdicts(t, plugin(t, nodeaffinity.New, affinityArgs, args), pod, infos)
 			got := program.filter(t, question{args, factsOf(pod), rows(infos)})
@@ -42,7 +42,7 @@ func TestNodeAffinityRefusesLikeThePlugin(t *testing.T) {
 func TestNodeAffinityScoresLikeThePlugin(t *testing.T) {
 	program, seen := start(t, "node-affinity"), tally{}
 	forEachCluster(t, func(t *testing.T, g generator, infos []fwk.NodeInfo) {
-		for range 4 * pods {
+		for range 2 * pods {
 			pod, args := g.constrained(), pick(g, added...)
 			plugin := plugin(t, nodeaffinity.New, affinityArgs, args)
 			want, err := rawScores(t.Context(), plugin, pod, infos)
@@ -84,5 +84,5 @@ func normalised(t *testing.T, plugin fwk.Plugin, raw []int64, seen tally) {
 }
 
 // belowOneMore is the bound for scores that the plugin rounds down to hundredths: half of ten points, and less
-// than one for each unit of weight.
-func belowOneMore(weight int64) float64 { return 5 + float64(weight) }
+// than one for each unit of weight, in whole numbers.
+func belowOneMore(weight int64) float64 { return 4 + float64(weight) }
