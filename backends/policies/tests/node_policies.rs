@@ -1,8 +1,6 @@
 //! The programs that have no files of their own: exit codes, the line that says where they listen, and stopping by
 //! signal.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{
     io::{BufRead as _, BufReader},
     process::{Command, Stdio},

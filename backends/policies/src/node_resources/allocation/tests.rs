@@ -48,6 +48,18 @@ fn each_strategy_scores_as_its_plugin() {
 }
 
 #[test]
+fn means_are_rounded_down_and_ratios_to_the_nearest() {
+    let (node, used, asked) = (amounts(1000, 10_000, 0), amounts(0, 0, 0), amounts(300, 4700, 0));
+    // 0.5 and 0.51 are used.
+    for (aim, weight, expected) in
+        [(Aim::MostAllocated, 1, 50), (Aim::LeastAllocated, 1, 49), (rising(), 1, 51), (rising(), 2, 50)]
+    {
+        let strategy = strategy(aim, &[("cpu", weight), ("memory", 1)]);
+        assert_eq!(score(&strategy, &asked, &node, &used), expected, "{strategy:?}");
+    }
+}
+
+#[test]
 fn what_a_pod_does_not_request_or_a_node_does_not_have_does_not_count() {
     let both = |aim| strategy(aim, &[("cpu", 1), (GPU, 100)]);
     let (used, nothing) = (amounts(0, 0, 3), amounts(0, 0, 0));
