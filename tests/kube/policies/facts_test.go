@@ -8,6 +8,13 @@ import (
 	"extender-gateway.io/tests/kube/policyapi"
 )
 
+func rowsOf(infos []fwk.NodeInfo) (rows []*policyapi.NodeRow) {
+	for _, info := range infos {
+		rows = append(rows, rowOf(info))
+	}
+	return rows
+}
+
 // rowOf says of a node what a gateway says: all that is allocatable, whether kube-scheduler counts it or not.
 func rowOf(info fwk.NodeInfo) *policyapi.NodeRow {
 	node := info.Node()

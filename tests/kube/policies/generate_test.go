@@ -18,7 +18,7 @@ import (
 // How much is drawn, and from where, unless the environment says otherwise.
 const (
 	usualSeed = 20_260
-	clusters  = 25
+	clusters  = 15
 	nodes     = 20
 	pods      = 12
 )

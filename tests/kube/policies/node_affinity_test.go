@@ -23,10 +23,11 @@ var added = []string{
 func TestNodeAffinityRefusesLikeThePlugin(t *testing.T) {
 	program, seen := start(t, "node-affinity"), tally{}
 	forEachCluster(t, func(t *testing.T, g generator, infos []fwk.NodeInfo) {
+		rows := rowsOf(infos)
 		for range 2 * pods {
 			pod, args := g.constrained(), pick(g, added...)
 			want := verdicts(t, plugin(t, nodeaffinity.New, affinityArgs, args), pod, infos)
-			got := program.filter(t, question{args, factsOf(pod), rows(infos)})
+			got := program.filter(t, question{args, factsOf(pod), rows})
 			for i, info := range infos {
 				if err := sameVerdict(got[i], want[i]); err != nil {
 					t.Errorf("%s, %s: %v\n%v", args, info.Node().Name, err, pod.Spec.Affinity)
@@ -42,6 +43,7 @@ func TestNodeAffinityRefusesLikeThePlugin(t *testing.T) {
 func TestNodeAffinityScoresLikeThePlugin(t *testing.T) {
 	program, seen := start(t, "node-affinity"), tally{}
 	forEachCluster(t, func(t *testing.T, g generator, infos []fwk.NodeInfo) {
+		rows := rowsOf(infos)
 		for range 2 * pods {
 			pod, args := g.constrained(), pick(g, added...)
 			plugin := plugin(t, nodeaffinity.New, affinityArgs, args)
@@ -51,7 +53,7 @@ func TestNodeAffinityScoresLikeThePlugin(t *testing.T) {
 				seen["a term cannot be read"]++
 				want = make([]int64, len(infos))
 			}
-			got := program.score(t, question{args, factsOf(pod), rows(infos)})
+			got := program.score(t, question{args, factsOf(pod), rows})
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: the policy: %v, the plugin: %v\n%v", args, got, want, pod.Spec.Affinity)
 			}

@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
-
-	"extender-gateway.io/tests/kube/policyapi"
 )
 
 const (
@@ -22,21 +20,15 @@ const (
 const someResources = `[{"name": "cpu", "weight": 3}, {"name": "memory"}, {"name": "ephemeral-storage", "weight": 0},
 	{"name": "example.com/gpu", "weight": 100}, {"name": "hugepages-2Mi", "weight": 7}]`
 
-func rows(infos []fwk.NodeInfo) (rows []*policyapi.NodeRow) {
-	for _, info := range infos {
-		rows = append(rows, rowOf(info))
-	}
-	return rows
-}
-
 func TestNodeResourcesRefusesLikeThePlugin(t *testing.T) {
 	program, seen := start(t, "node-resources"), tally{}
 	forEachCluster(t, func(t *testing.T, g generator, infos []fwk.NodeInfo) {
+		rows := rowsOf(infos)
 		for range pods {
 			pod := g.pod()
 			args := pick(g, "{}", `{"ignoredResources": ["example.com/gpu", "hugepages-2Mi"], "ignoredResourceGroups": ["acme.io"]}`)
 			want := verdicts(t, plugin(t, noderesources.NewFit, fitArgs, args), pod, infos)
-			got := program.filter(t, question{args, factsOf(pod), rows(infos)})
+			got := program.filter(t, question{args, factsOf(pod), rows})
 			for i, info := range infos {
 				if err := sameVerdict(got[i], want[i]); err != nil {
 					t.Errorf("%s, %s: %v", args, info.Node().Name, err)
@@ -135,6 +127,7 @@ func TestNodeResourcesScoresLikeThePlugins(t *testing.T) {
 func sameScores(t *testing.T, program program, s strategy) {
 	different := map[int64]bool{}
 	forEachCluster(t, func(t *testing.T, g generator, infos []fwk.NodeInfo) {
+		rows := rowsOf(infos)
 		plugin := plugin(t, s.make, s.kind, s.pluginArgs)
 		for range pods {
 			pod := g.pod()
@@ -146,7 +139,7 @@ func sameScores(t *testing.T, program program, s strategy) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := program.score(t, question{s.policyArgs, factsOf(pod), rows(infos)})
+			got := program.score(t, question{s.policyArgs, factsOf(pod), rows})
 			if !slices.Equal(got, want) {
 				t.Errorf("the policy: %v, the plugin: %v", got, want)
 			}
@@ -174,8 +167,9 @@ func exactInTens(weight int64) float64 {
 func TestNodeResourcesKnowsPodsThatRequestNothing(t *testing.T) {
 	program := start(t, "node-resources")
 	forEachCluster(t, func(t *testing.T, _ generator, infos []fwk.NodeInfo) {
+		rows := rowsOf(infos)
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
-		q := question{balances("[]").policyArgs, factsOf(pod), rows(infos)}
+		q := question{balances("[]").policyArgs, factsOf(pod), rows}
 		for i, got := range program.filter(t, q) {
 			full := int64(len(infos[i].GetPods())) >= infos[i].Node().Status.Allocatable.Pods().Value()
 			if want := (rejection{reason: "Too many pods", mayHelp: true}); full != (got == want) {
