@@ -10,7 +10,8 @@ mod required;
 mod term;
 
 use extender_policy_sdk::{
-    Args, ArgsError, Info, Node, Nodes, Normalization, Pod, Policy, Scale, Verb, Verdict,
+    Args, ArgsError, Info, Node, NodeAffinity as Affinity, Nodes, Normalization, Pod, Policy, Scale, Verb,
+    Verdict,
 };
 
 use self::{preferred::Preferred, required::Required};
@@ -25,7 +26,7 @@ const POD: &str = "node(s) didn't match Pod's node affinity/selector";
 pub struct NodeAffinity {
     name: String,
     /// Holds for every pod beside its own. Has no mistakes.
-    added: extender_policy_sdk::NodeAffinity,
+    added: Affinity,
 }
 
 impl NodeAffinity {

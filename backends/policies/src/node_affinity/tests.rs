@@ -43,7 +43,7 @@ fn named(names: &[&str]) -> NodeSelectorTerm {
 
 fn requires(terms: &[NodeSelectorTerm]) -> TestPod {
     let required = Some(NodeSelector { terms: terms.to_vec() });
-    TestPod::new("n").node_affinity(extender_policy_sdk::NodeAffinity { required, preferred: vec![] })
+    TestPod::new("n").node_affinity(Affinity { required, preferred: vec![] })
 }
 
 fn prefers(terms: &[(i32, NodeSelectorTerm)]) -> TestPod {
@@ -52,7 +52,7 @@ fn prefers(terms: &[(i32, NodeSelectorTerm)]) -> TestPod {
         preference: Some(term.clone()),
     };
     let preferred = terms.iter().map(term).collect();
-    TestPod::new("n").node_affinity(extender_policy_sdk::NodeAffinity { required: None, preferred })
+    TestPod::new("n").node_affinity(Affinity { required: None, preferred })
 }
 
 fn refused(args: &str, pod: &TestPod) -> Vec<(String, String)> {

@@ -78,13 +78,13 @@ impl Needs {
         let left =
             |need: &Need| need.resource.amount(allocatable).saturating_sub(need.resource.amount(requested));
         let short: Vec<_> = self.needs.iter().filter(|need| need.amount > left(need)).collect();
-        let reasons = too_many.then_some(TOO_MANY_PODS).into_iter();
         let reason = match (too_many, &short[..]) {
             (false, []) => return Verdict::Accept,
             (true, []) => TOO_MANY_PODS.into(),
             (false, [one]) => Reason::Shared(Arc::clone(&one.shortage)),
             // As kube-scheduler's Status.Message joins them.
             _ => {
+                let reasons = too_many.then_some(TOO_MANY_PODS).into_iter();
                 reasons.chain(short.iter().map(|need| &*need.shortage)).collect::<Vec<_>>().join(", ").into()
             }
         };
