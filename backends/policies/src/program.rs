@@ -3,9 +3,11 @@
 use std::{
     error::Error,
     io::{self, IsTerminal as _, Write as _},
+    net::SocketAddr,
     process::ExitCode,
 };
 
+use extender_policy_sdk::{Backend, Options, ServeError, serve_blocking};
 use tokio::runtime::{Builder, Runtime};
 
 /// The longest name of a policy, in bytes.
@@ -46,6 +48,11 @@ pub fn run<E: Error>(start: impl FnOnce() -> Result<(), E>, fault: fn(&E) -> Fau
 /// The system refuses what it needs.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
+}
+
+/// Serves a backend until a signal stops it: all that a program without files of its own does.
+pub fn serve(backend: impl Into<Backend>, address: SocketAddr) -> ExitCode {
+    run(|| serve_blocking(backend, Options { address, ..Options::default() }), |_: &ServeError| Fault::Other)
 }
 
 /// The name of a policy, as clap parses it.

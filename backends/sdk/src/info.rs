@@ -98,12 +98,19 @@ pub struct Verb {
     scope: Scope,
     effects: Effects,
     memory: Memory,
+    usage: Usage,
 }
 
 impl Verb {
     /// The answer about a node depends on the pod and that node alone.
     pub fn per_node() -> Self {
-        Self { view: View::Facts, scope: Scope::Node, effects: Effects::None, memory: Memory::AskAgain }
+        Self {
+            view: View::Facts,
+            scope: Scope::Node,
+            effects: Effects::None,
+            memory: Memory::AskAgain,
+            usage: Usage::Unwanted,
+        }
     }
 
     /// The answer depends on all nodes of the request ("at most three of them"): the policy is asked
@@ -123,6 +130,13 @@ impl Verb {
     /// anything outside that its revision does not name.
     pub fn pure(self) -> Self {
         Self { memory: Memory::Pure, ..self }
+    }
+
+    /// Asks for [`Node::usage`](crate::Node::usage) too: what the pods on each node have requested. Needs
+    /// [`View::Facts`], and a gateway that watches pods. A [pure](Self::pure) verb may have it; the answer for a
+    /// node is then remembered until a pod comes or goes there.
+    pub fn usage(self) -> Self {
+        Self { usage: Usage::Wanted, ..self }
     }
 
     /// A call changes something outside (a reservation, a quota): the policy is asked in turn, only with
@@ -171,6 +185,12 @@ enum Effects {
 enum Memory {
     AskAgain,
     Pure,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Usage {
+    Unwanted,
+    Wanted,
 }
 
 /// What the policy's scores mean.

@@ -50,7 +50,10 @@ mod table;
 pub mod testing;
 mod verdict;
 
-pub use extender_policy_api::v1alpha1::{OwnerReference, Resources, Taint, Toleration, Volume};
+pub use extender_policy_api::v1alpha1::{
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,
+    OwnerReference, PreferredSchedulingTerm, Resources, Taint, Toleration, Volume,
+};
 
 pub(crate) use self::serve::MAX_MESSAGE_BYTES;
 pub use self::{

@@ -8,7 +8,7 @@ mod wire;
 
 use std::fmt;
 
-use extender_policy_api::v1alpha1::{Resources, Taint};
+use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
 
 use self::{
     facts::{Facts, Map, Whole},
@@ -52,7 +52,7 @@ impl fmt::Debug for Nodes<'_> {
 /// for: with [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
 ///
 /// A question is answered from the encoded request: a label is found by walking the node's labels, and no
-/// memory is allocated for it. Only taints and amounts are decoded, once, at the first question about one.
+/// memory is allocated for it. Only taints, amounts and usage are decoded, once, at the first question about one.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     row: &'a Row<'a>,
@@ -102,6 +102,13 @@ impl<'a> Node<'a> {
     /// status.allocatable, what pods may request in all; `None` while it is not reported.
     pub fn allocatable(&self) -> Option<&'a Resources> {
         self.whole()?.allocatable.as_ref()
+    }
+
+    /// What the pods on the node have requested; `None` when it is not known, and unless the policy asked for
+    /// it with [`Verb::usage`](crate::Verb::usage). It lags behind what kube-scheduler assumes, usually by some
+    /// milliseconds: no basis for an exclusive allocation.
+    pub fn usage(&self) -> Option<&'a NodeUsage> {
+        self.row.usage()
     }
 
     /// The object's JSON, unchanged; `None` unless the policy asked for

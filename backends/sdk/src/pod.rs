@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 
 use extender_policy_api::v1alpha1 as api;
-use extender_policy_api::v1alpha1::{OwnerReference, Resources, Taint, Toleration, Volume};
+use extender_policy_api::v1alpha1::{
+    NodeAffinity, NonZero, OwnerReference, Resources, Taint, Toleration, Volume,
+};
 
 /// What a pod without requests needs.
 static NOTHING: Resources =
     Resources { milli_cpu: 0, memory: 0, ephemeral_storage: 0, pods: 0, others: BTreeMap::new() };
+
+/// The same with defaults, where none are given.
+static NOTHING_BY_DEFAULT: NonZero = NonZero { milli_cpu: 0, memory: 0 };
 
 /// The pod to be placed, or one that would be evicted.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +78,12 @@ impl<'a> Pod<'a> {
         self.facts.requests.as_ref().unwrap_or(&NOTHING)
     }
 
+    /// CPU and memory as kube-scheduler's scores count them: [`requests`](Self::requests), but a container that
+    /// requests none counts with 100 thousandths of a CPU, and 200 MiB.
+    pub fn nonzero_requests(&self) -> &'a NonZero {
+        self.facts.nonzero_requests.as_ref().unwrap_or(&NOTHING_BY_DEFAULT)
+    }
+
     /// spec.tolerations, in order.
     pub fn tolerations(&self) -> &'a [Toleration] {
         &self.facts.tolerations
@@ -87,6 +98,16 @@ impl<'a> Pod<'a> {
     /// The value of an entry of spec.nodeSelector.
     pub fn node_selector(&self, key: &str) -> Option<&'a str> {
         self.facts.node_selector.get(key).map(String::as_str)
+    }
+
+    /// All entries of spec.nodeSelector, by key.
+    pub fn node_selectors(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.facts.node_selector.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// spec.affinity.nodeAffinity, as it stands in the pod; `None` when the pod has none.
+    pub fn node_affinity(&self) -> Option<&'a NodeAffinity> {
+        self.facts.node_affinity.as_ref()
     }
 
     /// spec.volumes, in order, without the service account's own.
@@ -164,7 +185,26 @@ mod tests {
         let pod = api::Pod { facts: Some(api::PodFacts::default()), ..api::Pod::default() };
         let pod = Pod::new(&pod).unwrap();
         assert_eq!((pod.name(), pod.uid(), pod.priority_class(), pod.raw_json()), (None, None, None, None));
-        assert_eq!(pod.claims().count(), 0);
+        assert_eq!((pod.claims().count(), pod.node_selectors().count()), (0, 0));
+        assert_eq!((pod.node_affinity(), pod.nonzero_requests()), (None, &NOTHING_BY_DEFAULT));
+    }
+
+    #[test]
+    fn what_is_given_is_handed_out() {
+        let facts = api::PodFacts {
+            node_selector: [("disk".to_owned(), "ssd".to_owned())].into(),
+            node_affinity: Some(NodeAffinity {
+                required: Some(api::NodeSelector::default()),
+                preferred: vec![],
+            }),
+            nonzero_requests: Some(NonZero { milli_cpu: 100, memory: 7 }),
+            ..api::PodFacts::default()
+        };
+        let pod = api::Pod { facts: Some(facts.clone()), ..api::Pod::default() };
+        let pod = Pod::new(&pod).unwrap();
+        assert_eq!(pod.node_affinity(), facts.node_affinity.as_ref());
+        assert_eq!((pod.nonzero_requests().milli_cpu, pod.nonzero_requests().memory), (100, 7));
+        assert_eq!(pod.node_selectors().collect::<Vec<_>>(), [("disk", "ssd")]);
     }
 
     #[test]

@@ -22,6 +22,7 @@
 //! ```
 
 use extender_policy_api::v1alpha1 as api;
+pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
 use prost::Message;
 
 use crate::{
@@ -41,12 +42,18 @@ pub struct TestNode {
 impl TestNode {
     /// A node without labels.
     pub fn new(name: impl Into<String>) -> Self {
-        Self::from_facts(name, api::NodeFacts::default())
+        Self::from_facts(name, NodeFacts::default())
     }
 
     /// A node with all that the contract can say about it.
-    pub fn from_facts(name: impl Into<String>, facts: api::NodeFacts) -> Self {
+    pub fn from_facts(name: impl Into<String>, facts: NodeFacts) -> Self {
         Self { row: api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() } }
+    }
+
+    /// With what the pods on it have requested; without, it is not known.
+    pub fn usage(mut self, usage: api::NodeUsage) -> Self {
+        self.row.usage = Some(usage);
+        self
     }
 
     /// With a label.
@@ -60,13 +67,13 @@ impl TestNode {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TestPod {
-    facts: api::PodFacts,
+    facts: PodFacts,
 }
 
 impl TestPod {
     /// A pod without labels.
     pub fn new(namespace: impl Into<String>) -> Self {
-        api::PodFacts { namespace: namespace.into(), ..api::PodFacts::default() }.into()
+        PodFacts { namespace: namespace.into(), ..PodFacts::default() }.into()
     }
 
     /// With a label.
@@ -74,11 +81,17 @@ impl TestPod {
         self.facts.labels.insert(key.into(), value.into());
         self
     }
+
+    /// With an affinity to nodes.
+    pub fn node_affinity(mut self, affinity: api::NodeAffinity) -> Self {
+        self.facts.node_affinity = Some(affinity);
+        self
+    }
 }
 
-impl From<api::PodFacts> for TestPod {
+impl From<PodFacts> for TestPod {
     /// A pod with all that the contract can say about it.
-    fn from(facts: api::PodFacts) -> Self {
+    fn from(facts: PodFacts) -> Self {
         Self { facts }
     }
 }

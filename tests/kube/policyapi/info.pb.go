@@ -342,7 +342,8 @@ type GetInfoResponse struct {
 	// know one of the names refuses the backend with a sentence, rather than ask it without. No names
 	// are defined in this version.
 	Requires []string `protobuf:"bytes,5,rep,name=requires,proto3" json:"requires,omitempty"`
-	// OPTIONAL. Further services of this address, by their full gRPC names. Absent: none.
+	// OPTIONAL. Further services of this address, by their full gRPC names:
+	// "extender.policy.v1alpha1.NodeTableService". Unknown ones are ignored. Absent: none.
 	Services []string `protobuf:"bytes,6,rep,name=services,proto3" json:"services,omitempty"`
 	// REQUIRED. The verbs that the backend serves, each once. A verb that the gateway does not know is
 	// ignored.
@@ -485,7 +486,10 @@ type VerbInfo struct {
 	Normalization Normalization `protobuf:"varint,8,opt,name=normalization,proto3,enum=extender.policy.v1alpha1.Normalization" json:"normalization,omitempty"`
 	// OPTIONAL, score only. The least raw score is the best: 10 minus the normalised score counts. Not
 	// with NORMALIZATION_NONE. False: the largest is the best.
-	Reversed      bool `protobuf:"varint,9,opt,name=reversed,proto3" json:"reversed,omitempty"`
+	Reversed bool `protobuf:"varint,9,opt,name=reversed,proto3" json:"reversed,omitempty"`
+	// OPTIONAL. NodeRow.usage is wanted. A gateway that does not watch pods refuses the verb with a sentence.
+	// False: it is not sent.
+	Usage         bool `protobuf:"varint,10,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,6 +587,13 @@ func (x *VerbInfo) GetReversed() bool {
 	return false
 }
 
+func (x *VerbInfo) GetUsage() bool {
+	if x != nil {
+		return x.Usage
+	}
+	return false
+}
+
 var File_extender_policy_v1alpha1_info_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
@@ -605,7 +616,7 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\apod_raw\x18\b \x01(\bR\x06podRaw\x12/\n" +
 	"\x13annotation_prefixes\x18\t \x03(\tR\x12annotationPrefixes\x12*\n" +
 	"\x11max_request_bytes\x18\n" +
-	" \x01(\x04R\x0fmaxRequestBytes\"\xb8\x03\n" +
+	" \x01(\x04R\x0fmaxRequestBytes\"\xce\x03\n" +
 	"\bVerbInfo\x122\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x1e.extender.policy.v1alpha1.VerbR\x04verb\x12?\n" +
 	"\tnode_view\x18\x02 \x01(\x0e2\".extender.policy.v1alpha1.NodeViewR\bnodeView\x125\n" +
@@ -615,7 +626,9 @@ const file_extender_policy_v1alpha1_info_proto_rawDesc = "" +
 	"\tscore_min\x18\x06 \x01(\x11H\x00R\bscoreMin\x88\x01\x01\x12 \n" +
 	"\tscore_max\x18\a \x01(\x11H\x01R\bscoreMax\x88\x01\x01\x12M\n" +
 	"\rnormalization\x18\b \x01(\x0e2'.extender.policy.v1alpha1.NormalizationR\rnormalization\x12\x1a\n" +
-	"\breversed\x18\t \x01(\bR\breversedB\f\n" +
+	"\breversed\x18\t \x01(\bR\breversed\x12\x14\n" +
+	"\x05usage\x18\n" +
+	" \x01(\bR\x05usageB\f\n" +
 	"\n" +
 	"_score_minB\f\n" +
 	"\n" +

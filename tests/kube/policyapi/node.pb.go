@@ -34,6 +34,7 @@ type Nodes struct {
 	// Types that are valid to be assigned to Form:
 	//
 	//	*Nodes_Rows
+	//	*Nodes_Table
 	Form          isNodes_Form `protobuf_oneof:"form"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -92,6 +93,15 @@ func (x *Nodes) GetRows() *NodeRows {
 	return nil
 }
 
+func (x *Nodes) GetTable() *NodeRef {
+	if x != nil {
+		if x, ok := x.Form.(*Nodes_Table); ok {
+			return x.Table
+		}
+	}
+	return nil
+}
+
 type isNodes_Form interface {
 	isNodes_Form()
 }
@@ -101,7 +111,15 @@ type Nodes_Rows struct {
 	Rows *NodeRows `protobuf:"bytes,2,opt,name=rows,proto3,oneof"`
 }
 
+type Nodes_Table struct {
+	// By the ids of a table that the backend holds. Only sent to a backend that keeps a table of this view
+	// (NodeTableService).
+	Table *NodeRef `protobuf:"bytes,3,opt,name=table,proto3,oneof"`
+}
+
 func (*Nodes_Rows) isNodes_Form() {}
+
+func (*Nodes_Table) isNodes_Form() {}
 
 // Nodes inline.
 type NodeRows struct {
@@ -149,6 +167,83 @@ func (x *NodeRows) GetRows() []*NodeRow {
 	return nil
 }
 
+// Nodes of a table that this stream, and no other, filled.
+type NodeRef struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Which table: SyncNodesRequest.table. A backend that does not hold it, because another replica
+	// does or the stream has ended, answers with MISS_TABLE_UNKNOWN.
+	Table uint64 `protobuf:"fixed64,1,opt,name=table,proto3" json:"table,omitempty"`
+	// REQUIRED. The least SyncNodesRequest.version that knows all of these nodes as they are meant. A backend
+	// that has not applied it answers with MISS_TABLE_BEHIND; it does not wait.
+	AtLeast uint64 `protobuf:"varint,2,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// REQUIRED. The nodes, in the order of the request: position 0 first. 0 stands for the next one of `rows`.
+	// An id that the table does not hold is MISS_TABLE_BEHIND.
+	Ids []uint32 `protobuf:"varint,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	// OPTIONAL. Nodes that the table may not hold yet as they are meant, in their order. Exactly as many as
+	// there are zeros in `ids`.
+	Rows          []*NodeRow `protobuf:"bytes,4,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeRef) Reset() {
+	*x = NodeRef{}
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeRef) ProtoMessage() {}
+
+func (x *NodeRef) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeRef.ProtoReflect.Descriptor instead.
+func (*NodeRef) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NodeRef) GetTable() uint64 {
+	if x != nil {
+		return x.Table
+	}
+	return 0
+}
+
+func (x *NodeRef) GetAtLeast() uint64 {
+	if x != nil {
+		return x.AtLeast
+	}
+	return 0
+}
+
+func (x *NodeRef) GetIds() []uint32 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *NodeRef) GetRows() []*NodeRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 // One node. Which fields are filled is decided by VerbInfo.node_view.
 type NodeRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -158,14 +253,16 @@ type NodeRow struct {
 	Facts *NodeFacts `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
 	// OPTIONAL. The object's JSON, unchanged, as kube-scheduler or the apiserver sent it. Only in
 	// NODE_VIEW_FACTS_AND_RAW.
-	RawJson       []byte `protobuf:"bytes,3,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
+	RawJson []byte `protobuf:"bytes,3,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
+	// OPTIONAL. Only where VerbInfo.usage wants it. Absent: not known.
+	Usage         *NodeUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeRow) Reset() {
 	*x = NodeRow{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -177,7 +274,7 @@ func (x *NodeRow) String() string {
 func (*NodeRow) ProtoMessage() {}
 
 func (x *NodeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[2]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -190,7 +287,7 @@ func (x *NodeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRow.ProtoReflect.Descriptor instead.
 func (*NodeRow) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{2}
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NodeRow) GetName() string {
@@ -210,6 +307,70 @@ func (x *NodeRow) GetFacts() *NodeFacts {
 func (x *NodeRow) GetRawJson() []byte {
 	if x != nil {
 		return x.RawJson
+	}
+	return nil
+}
+
+func (x *NodeRow) GetUsage() *NodeUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// What the pods on a node have requested. It lags behind what kube-scheduler assumes by the way of a Binding
+// through the apiserver and the watch, usually some milliseconds: no basis for an exclusive allocation.
+type NodeUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Sums of the effective requests of the pods that are bound to the node and have not ended;
+	// `pods` is their number. Absent: nothing.
+	Requested *Resources `protobuf:"bytes,1,opt,name=requested,proto3" json:"requested,omitempty"`
+	// OPTIONAL. The same sums with defaults for containers that request nothing. Absent: nothing.
+	Nonzero       *NonZero `protobuf:"bytes,2,opt,name=nonzero,proto3" json:"nonzero,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeUsage) Reset() {
+	*x = NodeUsage{}
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeUsage) ProtoMessage() {}
+
+func (x *NodeUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeUsage.ProtoReflect.Descriptor instead.
+func (*NodeUsage) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *NodeUsage) GetRequested() *Resources {
+	if x != nil {
+		return x.Requested
+	}
+	return nil
+}
+
+func (x *NodeUsage) GetNonzero() *NonZero {
+	if x != nil {
+		return x.Nonzero
 	}
 	return nil
 }
@@ -238,7 +399,7 @@ type NodeFacts struct {
 
 func (x *NodeFacts) Reset() {
 	*x = NodeFacts{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -250,7 +411,7 @@ func (x *NodeFacts) String() string {
 func (*NodeFacts) ProtoMessage() {}
 
 func (x *NodeFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -263,7 +424,7 @@ func (x *NodeFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFacts.ProtoReflect.Descriptor instead.
 func (*NodeFacts) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeFacts) GetLabels() map[string]string {
@@ -330,7 +491,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +503,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +516,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Taint) GetKey() string {
@@ -383,17 +544,27 @@ var File_extender_policy_v1alpha1_node_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_node_proto_rawDesc = "" +
 	"\n" +
-	"#extender/policy/v1alpha1/node.proto\x12\x18extender.policy.v1alpha1\x1a(extender/policy/v1alpha1/resources.proto\"_\n" +
+	"#extender/policy/v1alpha1/node.proto\x12\x18extender.policy.v1alpha1\x1a(extender/policy/v1alpha1/resources.proto\"\x9a\x01\n" +
 	"\x05Nodes\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x128\n" +
-	"\x04rows\x18\x02 \x01(\v2\".extender.policy.v1alpha1.NodeRowsH\x00R\x04rowsB\x06\n" +
+	"\x04rows\x18\x02 \x01(\v2\".extender.policy.v1alpha1.NodeRowsH\x00R\x04rows\x129\n" +
+	"\x05table\x18\x03 \x01(\v2!.extender.policy.v1alpha1.NodeRefH\x00R\x05tableB\x06\n" +
 	"\x04form\"A\n" +
 	"\bNodeRows\x125\n" +
-	"\x04rows\x18\x01 \x03(\v2!.extender.policy.v1alpha1.NodeRowR\x04rows\"s\n" +
+	"\x04rows\x18\x01 \x03(\v2!.extender.policy.v1alpha1.NodeRowR\x04rows\"\x83\x01\n" +
+	"\aNodeRef\x12\x14\n" +
+	"\x05table\x18\x01 \x01(\x06R\x05table\x12\x19\n" +
+	"\bat_least\x18\x02 \x01(\x04R\aatLeast\x12\x10\n" +
+	"\x03ids\x18\x03 \x03(\rR\x03ids\x125\n" +
+	"\x04rows\x18\x04 \x03(\v2!.extender.policy.v1alpha1.NodeRowR\x04rows\"\xae\x01\n" +
 	"\aNodeRow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\x05facts\x18\x02 \x01(\v2#.extender.policy.v1alpha1.NodeFactsR\x05facts\x12\x19\n" +
-	"\braw_json\x18\x03 \x01(\fR\arawJson\"\xa2\x05\n" +
+	"\braw_json\x18\x03 \x01(\fR\arawJson\x129\n" +
+	"\x05usage\x18\x04 \x01(\v2#.extender.policy.v1alpha1.NodeUsageR\x05usage\"\x8b\x01\n" +
+	"\tNodeUsage\x12A\n" +
+	"\trequested\x18\x01 \x01(\v2#.extender.policy.v1alpha1.ResourcesR\trequested\x12;\n" +
+	"\anonzero\x18\x02 \x01(\v2!.extender.policy.v1alpha1.NonZeroR\anonzero\"\xa2\x05\n" +
 	"\tNodeFacts\x12G\n" +
 	"\x06labels\x18\x01 \x03(\v2/.extender.policy.v1alpha1.NodeFacts.LabelsEntryR\x06labels\x12V\n" +
 	"\vannotations\x18\x02 \x03(\v24.extender.policy.v1alpha1.NodeFacts.AnnotationsEntryR\vannotations\x127\n" +
@@ -431,33 +602,41 @@ func file_extender_policy_v1alpha1_node_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_node_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_extender_policy_v1alpha1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_extender_policy_v1alpha1_node_proto_goTypes = []any{
 	(*Nodes)(nil),     // 0: extender.policy.v1alpha1.Nodes
 	(*NodeRows)(nil),  // 1: extender.policy.v1alpha1.NodeRows
-	(*NodeRow)(nil),   // 2: extender.policy.v1alpha1.NodeRow
-	(*NodeFacts)(nil), // 3: extender.policy.v1alpha1.NodeFacts
-	(*Taint)(nil),     // 4: extender.policy.v1alpha1.Taint
-	nil,               // 5: extender.policy.v1alpha1.NodeFacts.LabelsEntry
-	nil,               // 6: extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
-	nil,               // 7: extender.policy.v1alpha1.NodeFacts.ConditionsEntry
-	(*Resources)(nil), // 8: extender.policy.v1alpha1.Resources
+	(*NodeRef)(nil),   // 2: extender.policy.v1alpha1.NodeRef
+	(*NodeRow)(nil),   // 3: extender.policy.v1alpha1.NodeRow
+	(*NodeUsage)(nil), // 4: extender.policy.v1alpha1.NodeUsage
+	(*NodeFacts)(nil), // 5: extender.policy.v1alpha1.NodeFacts
+	(*Taint)(nil),     // 6: extender.policy.v1alpha1.Taint
+	nil,               // 7: extender.policy.v1alpha1.NodeFacts.LabelsEntry
+	nil,               // 8: extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
+	nil,               // 9: extender.policy.v1alpha1.NodeFacts.ConditionsEntry
+	(*Resources)(nil), // 10: extender.policy.v1alpha1.Resources
+	(*NonZero)(nil),   // 11: extender.policy.v1alpha1.NonZero
 }
 var file_extender_policy_v1alpha1_node_proto_depIdxs = []int32{
-	1, // 0: extender.policy.v1alpha1.Nodes.rows:type_name -> extender.policy.v1alpha1.NodeRows
-	2, // 1: extender.policy.v1alpha1.NodeRows.rows:type_name -> extender.policy.v1alpha1.NodeRow
-	3, // 2: extender.policy.v1alpha1.NodeRow.facts:type_name -> extender.policy.v1alpha1.NodeFacts
-	5, // 3: extender.policy.v1alpha1.NodeFacts.labels:type_name -> extender.policy.v1alpha1.NodeFacts.LabelsEntry
-	6, // 4: extender.policy.v1alpha1.NodeFacts.annotations:type_name -> extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
-	4, // 5: extender.policy.v1alpha1.NodeFacts.taints:type_name -> extender.policy.v1alpha1.Taint
-	7, // 6: extender.policy.v1alpha1.NodeFacts.conditions:type_name -> extender.policy.v1alpha1.NodeFacts.ConditionsEntry
-	8, // 7: extender.policy.v1alpha1.NodeFacts.capacity:type_name -> extender.policy.v1alpha1.Resources
-	8, // 8: extender.policy.v1alpha1.NodeFacts.allocatable:type_name -> extender.policy.v1alpha1.Resources
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	1,  // 0: extender.policy.v1alpha1.Nodes.rows:type_name -> extender.policy.v1alpha1.NodeRows
+	2,  // 1: extender.policy.v1alpha1.Nodes.table:type_name -> extender.policy.v1alpha1.NodeRef
+	3,  // 2: extender.policy.v1alpha1.NodeRows.rows:type_name -> extender.policy.v1alpha1.NodeRow
+	3,  // 3: extender.policy.v1alpha1.NodeRef.rows:type_name -> extender.policy.v1alpha1.NodeRow
+	5,  // 4: extender.policy.v1alpha1.NodeRow.facts:type_name -> extender.policy.v1alpha1.NodeFacts
+	4,  // 5: extender.policy.v1alpha1.NodeRow.usage:type_name -> extender.policy.v1alpha1.NodeUsage
+	10, // 6: extender.policy.v1alpha1.NodeUsage.requested:type_name -> extender.policy.v1alpha1.Resources
+	11, // 7: extender.policy.v1alpha1.NodeUsage.nonzero:type_name -> extender.policy.v1alpha1.NonZero
+	7,  // 8: extender.policy.v1alpha1.NodeFacts.labels:type_name -> extender.policy.v1alpha1.NodeFacts.LabelsEntry
+	8,  // 9: extender.policy.v1alpha1.NodeFacts.annotations:type_name -> extender.policy.v1alpha1.NodeFacts.AnnotationsEntry
+	6,  // 10: extender.policy.v1alpha1.NodeFacts.taints:type_name -> extender.policy.v1alpha1.Taint
+	9,  // 11: extender.policy.v1alpha1.NodeFacts.conditions:type_name -> extender.policy.v1alpha1.NodeFacts.ConditionsEntry
+	10, // 12: extender.policy.v1alpha1.NodeFacts.capacity:type_name -> extender.policy.v1alpha1.Resources
+	10, // 13: extender.policy.v1alpha1.NodeFacts.allocatable:type_name -> extender.policy.v1alpha1.Resources
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_node_proto_init() }
@@ -468,6 +647,7 @@ func file_extender_policy_v1alpha1_node_proto_init() {
 	file_extender_policy_v1alpha1_resources_proto_init()
 	file_extender_policy_v1alpha1_node_proto_msgTypes[0].OneofWrappers = []any{
 		(*Nodes_Rows)(nil),
+		(*Nodes_Table)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -475,7 +655,7 @@ func file_extender_policy_v1alpha1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_node_proto_rawDesc), len(file_extender_policy_v1alpha1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -181,8 +181,12 @@ type PodFacts struct {
 	Volumes []*Volume `protobuf:"bytes,10,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	// OPTIONAL. spec.schedulerName. Empty: not given.
 	SchedulerName string `protobuf:"bytes,11,opt,name=scheduler_name,json=schedulerName,proto3" json:"scheduler_name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// OPTIONAL. spec.affinity.nodeAffinity. Absent: none.
+	NodeAffinity *NodeAffinity `protobuf:"bytes,12,opt,name=node_affinity,json=nodeAffinity,proto3" json:"node_affinity,omitempty"`
+	// REQUIRED. `requests` with defaults for containers that request nothing.
+	NonzeroRequests *NonZero `protobuf:"bytes,13,opt,name=nonzero_requests,json=nonzeroRequests,proto3" json:"nonzero_requests,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PodFacts) Reset() {
@@ -292,6 +296,296 @@ func (x *PodFacts) GetSchedulerName() string {
 	return ""
 }
 
+func (x *PodFacts) GetNodeAffinity() *NodeAffinity {
+	if x != nil {
+		return x.NodeAffinity
+	}
+	return nil
+}
+
+func (x *PodFacts) GetNonzeroRequests() *NonZero {
+	if x != nil {
+		return x.NonzeroRequests
+	}
+	return nil
+}
+
+// To which nodes the pod is drawn. Mirrors corev1.NodeAffinity.
+type NodeAffinity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. requiredDuringSchedulingIgnoredDuringExecution. Absent: every node will do. Present and
+	// without terms: none will.
+	Required *NodeSelector `protobuf:"bytes,1,opt,name=required,proto3" json:"required,omitempty"`
+	// OPTIONAL. preferredDuringSchedulingIgnoredDuringExecution, in order.
+	Preferred     []*PreferredSchedulingTerm `protobuf:"bytes,2,rep,name=preferred,proto3" json:"preferred,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeAffinity) Reset() {
+	*x = NodeAffinity{}
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeAffinity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeAffinity) ProtoMessage() {}
+
+func (x *NodeAffinity) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeAffinity.ProtoReflect.Descriptor instead.
+func (*NodeAffinity) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *NodeAffinity) GetRequired() *NodeSelector {
+	if x != nil {
+		return x.Required
+	}
+	return nil
+}
+
+func (x *NodeAffinity) GetPreferred() []*PreferredSchedulingTerm {
+	if x != nil {
+		return x.Preferred
+	}
+	return nil
+}
+
+// Nodes that fit one of the terms. Mirrors corev1.NodeSelector.
+type NodeSelector struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Absent: no node.
+	Terms         []*NodeSelectorTerm `protobuf:"bytes,1,rep,name=terms,proto3" json:"terms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeSelector) Reset() {
+	*x = NodeSelector{}
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeSelector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeSelector) ProtoMessage() {}
+
+func (x *NodeSelector) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeSelector.ProtoReflect.Descriptor instead.
+func (*NodeSelector) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *NodeSelector) GetTerms() []*NodeSelectorTerm {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
+// Nodes that fit all of these. Without any, no node does. Mirrors corev1.NodeSelectorTerm.
+type NodeSelectorTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. About labels.
+	MatchExpressions []*NodeSelectorRequirement `protobuf:"bytes,1,rep,name=match_expressions,json=matchExpressions,proto3" json:"match_expressions,omitempty"`
+	// OPTIONAL. About fields; "metadata.name" is the only one there is.
+	MatchFields   []*NodeSelectorRequirement `protobuf:"bytes,2,rep,name=match_fields,json=matchFields,proto3" json:"match_fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeSelectorTerm) Reset() {
+	*x = NodeSelectorTerm{}
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeSelectorTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeSelectorTerm) ProtoMessage() {}
+
+func (x *NodeSelectorTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeSelectorTerm.ProtoReflect.Descriptor instead.
+func (*NodeSelectorTerm) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *NodeSelectorTerm) GetMatchExpressions() []*NodeSelectorRequirement {
+	if x != nil {
+		return x.MatchExpressions
+	}
+	return nil
+}
+
+func (x *NodeSelectorTerm) GetMatchFields() []*NodeSelectorRequirement {
+	if x != nil {
+		return x.MatchFields
+	}
+	return nil
+}
+
+// Mirrors corev1.NodeSelectorRequirement.
+type NodeSelectorRequirement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// REQUIRED. "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", or another of the cluster's version.
+	Operator string `protobuf:"bytes,2,opt,name=operator,proto3" json:"operator,omitempty"`
+	// OPTIONAL. In order.
+	Values        []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeSelectorRequirement) Reset() {
+	*x = NodeSelectorRequirement{}
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeSelectorRequirement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeSelectorRequirement) ProtoMessage() {}
+
+func (x *NodeSelectorRequirement) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeSelectorRequirement.ProtoReflect.Descriptor instead.
+func (*NodeSelectorRequirement) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NodeSelectorRequirement) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *NodeSelectorRequirement) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *NodeSelectorRequirement) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// Mirrors corev1.PreferredSchedulingTerm.
+type PreferredSchedulingTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. 1 to 100.
+	Weight int32 `protobuf:"varint,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	// REQUIRED.
+	Preference    *NodeSelectorTerm `protobuf:"bytes,2,opt,name=preference,proto3" json:"preference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreferredSchedulingTerm) Reset() {
+	*x = PreferredSchedulingTerm{}
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreferredSchedulingTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreferredSchedulingTerm) ProtoMessage() {}
+
+func (x *PreferredSchedulingTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreferredSchedulingTerm.ProtoReflect.Descriptor instead.
+func (*PreferredSchedulingTerm) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PreferredSchedulingTerm) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *PreferredSchedulingTerm) GetPreference() *NodeSelectorTerm {
+	if x != nil {
+		return x.Preference
+	}
+	return nil
+}
+
 // Who created the pod. Mirrors metav1.OwnerReference.
 type OwnerReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -309,7 +603,7 @@ type OwnerReference struct {
 
 func (x *OwnerReference) Reset() {
 	*x = OwnerReference{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +615,7 @@ func (x *OwnerReference) String() string {
 func (*OwnerReference) ProtoMessage() {}
 
 func (x *OwnerReference) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[3]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,7 +628,7 @@ func (x *OwnerReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerReference.ProtoReflect.Descriptor instead.
 func (*OwnerReference) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{3}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OwnerReference) GetApiVersion() string {
@@ -384,7 +678,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +690,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[4]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +703,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{4}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Toleration) GetKey() string {
@@ -461,7 +755,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +767,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[5]
+	mi := &file_extender_policy_v1alpha1_pod_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +780,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{5}
+	return file_extender_policy_v1alpha1_pod_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Volume) GetName() string {
@@ -515,7 +809,7 @@ const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	"\vPodIdentity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06claims\x18\x03 \x03(\tR\x06claims\"\xd6\x06\n" +
+	"\x06claims\x18\x03 \x03(\tR\x06claims\"\xf1\a\n" +
 	"\bPodFacts\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12F\n" +
 	"\x06labels\x18\x02 \x03(\v2..extender.policy.v1alpha1.PodFacts.LabelsEntryR\x06labels\x12U\n" +
@@ -528,7 +822,9 @@ const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	"\rnode_selector\x18\t \x03(\v24.extender.policy.v1alpha1.PodFacts.NodeSelectorEntryR\fnodeSelector\x12:\n" +
 	"\avolumes\x18\n" +
 	" \x03(\v2 .extender.policy.v1alpha1.VolumeR\avolumes\x12%\n" +
-	"\x0escheduler_name\x18\v \x01(\tR\rschedulerName\x1a9\n" +
+	"\x0escheduler_name\x18\v \x01(\tR\rschedulerName\x12K\n" +
+	"\rnode_affinity\x18\f \x01(\v2&.extender.policy.v1alpha1.NodeAffinityR\fnodeAffinity\x12L\n" +
+	"\x10nonzero_requests\x18\r \x01(\v2!.extender.policy.v1alpha1.NonZeroR\x0fnonzeroRequests\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -537,7 +833,24 @@ const file_extender_policy_v1alpha1_pod_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"k\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
+	"\fNodeAffinity\x12B\n" +
+	"\brequired\x18\x01 \x01(\v2&.extender.policy.v1alpha1.NodeSelectorR\brequired\x12O\n" +
+	"\tpreferred\x18\x02 \x03(\v21.extender.policy.v1alpha1.PreferredSchedulingTermR\tpreferred\"P\n" +
+	"\fNodeSelector\x12@\n" +
+	"\x05terms\x18\x01 \x03(\v2*.extender.policy.v1alpha1.NodeSelectorTermR\x05terms\"\xc8\x01\n" +
+	"\x10NodeSelectorTerm\x12^\n" +
+	"\x11match_expressions\x18\x01 \x03(\v21.extender.policy.v1alpha1.NodeSelectorRequirementR\x10matchExpressions\x12T\n" +
+	"\fmatch_fields\x18\x02 \x03(\v21.extender.policy.v1alpha1.NodeSelectorRequirementR\vmatchFields\"_\n" +
+	"\x17NodeSelectorRequirement\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
+	"\boperator\x18\x02 \x01(\tR\boperator\x12\x16\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\"}\n" +
+	"\x17PreferredSchedulingTerm\x12\x16\n" +
+	"\x06weight\x18\x01 \x01(\x05R\x06weight\x12J\n" +
+	"\n" +
+	"preference\x18\x02 \x01(\v2*.extender.policy.v1alpha1.NodeSelectorTermR\n" +
+	"preference\"k\n" +
 	"\x0eOwnerReference\x12\x1f\n" +
 	"\vapi_version\x18\x01 \x01(\tR\n" +
 	"apiVersion\x12\x12\n" +
@@ -569,34 +882,48 @@ func file_extender_policy_v1alpha1_pod_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_pod_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_extender_policy_v1alpha1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_extender_policy_v1alpha1_pod_proto_goTypes = []any{
-	(*Pod)(nil),            // 0: extender.policy.v1alpha1.Pod
-	(*PodIdentity)(nil),    // 1: extender.policy.v1alpha1.PodIdentity
-	(*PodFacts)(nil),       // 2: extender.policy.v1alpha1.PodFacts
-	(*OwnerReference)(nil), // 3: extender.policy.v1alpha1.OwnerReference
-	(*Toleration)(nil),     // 4: extender.policy.v1alpha1.Toleration
-	(*Volume)(nil),         // 5: extender.policy.v1alpha1.Volume
-	nil,                    // 6: extender.policy.v1alpha1.PodFacts.LabelsEntry
-	nil,                    // 7: extender.policy.v1alpha1.PodFacts.AnnotationsEntry
-	nil,                    // 8: extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
-	(*Resources)(nil),      // 9: extender.policy.v1alpha1.Resources
+	(*Pod)(nil),                     // 0: extender.policy.v1alpha1.Pod
+	(*PodIdentity)(nil),             // 1: extender.policy.v1alpha1.PodIdentity
+	(*PodFacts)(nil),                // 2: extender.policy.v1alpha1.PodFacts
+	(*NodeAffinity)(nil),            // 3: extender.policy.v1alpha1.NodeAffinity
+	(*NodeSelector)(nil),            // 4: extender.policy.v1alpha1.NodeSelector
+	(*NodeSelectorTerm)(nil),        // 5: extender.policy.v1alpha1.NodeSelectorTerm
+	(*NodeSelectorRequirement)(nil), // 6: extender.policy.v1alpha1.NodeSelectorRequirement
+	(*PreferredSchedulingTerm)(nil), // 7: extender.policy.v1alpha1.PreferredSchedulingTerm
+	(*OwnerReference)(nil),          // 8: extender.policy.v1alpha1.OwnerReference
+	(*Toleration)(nil),              // 9: extender.policy.v1alpha1.Toleration
+	(*Volume)(nil),                  // 10: extender.policy.v1alpha1.Volume
+	nil,                             // 11: extender.policy.v1alpha1.PodFacts.LabelsEntry
+	nil,                             // 12: extender.policy.v1alpha1.PodFacts.AnnotationsEntry
+	nil,                             // 13: extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
+	(*Resources)(nil),               // 14: extender.policy.v1alpha1.Resources
+	(*NonZero)(nil),                 // 15: extender.policy.v1alpha1.NonZero
 }
 var file_extender_policy_v1alpha1_pod_proto_depIdxs = []int32{
-	1, // 0: extender.policy.v1alpha1.Pod.identity:type_name -> extender.policy.v1alpha1.PodIdentity
-	2, // 1: extender.policy.v1alpha1.Pod.facts:type_name -> extender.policy.v1alpha1.PodFacts
-	6, // 2: extender.policy.v1alpha1.PodFacts.labels:type_name -> extender.policy.v1alpha1.PodFacts.LabelsEntry
-	7, // 3: extender.policy.v1alpha1.PodFacts.annotations:type_name -> extender.policy.v1alpha1.PodFacts.AnnotationsEntry
-	3, // 4: extender.policy.v1alpha1.PodFacts.owner:type_name -> extender.policy.v1alpha1.OwnerReference
-	9, // 5: extender.policy.v1alpha1.PodFacts.requests:type_name -> extender.policy.v1alpha1.Resources
-	4, // 6: extender.policy.v1alpha1.PodFacts.tolerations:type_name -> extender.policy.v1alpha1.Toleration
-	8, // 7: extender.policy.v1alpha1.PodFacts.node_selector:type_name -> extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
-	5, // 8: extender.policy.v1alpha1.PodFacts.volumes:type_name -> extender.policy.v1alpha1.Volume
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	1,  // 0: extender.policy.v1alpha1.Pod.identity:type_name -> extender.policy.v1alpha1.PodIdentity
+	2,  // 1: extender.policy.v1alpha1.Pod.facts:type_name -> extender.policy.v1alpha1.PodFacts
+	11, // 2: extender.policy.v1alpha1.PodFacts.labels:type_name -> extender.policy.v1alpha1.PodFacts.LabelsEntry
+	12, // 3: extender.policy.v1alpha1.PodFacts.annotations:type_name -> extender.policy.v1alpha1.PodFacts.AnnotationsEntry
+	8,  // 4: extender.policy.v1alpha1.PodFacts.owner:type_name -> extender.policy.v1alpha1.OwnerReference
+	14, // 5: extender.policy.v1alpha1.PodFacts.requests:type_name -> extender.policy.v1alpha1.Resources
+	9,  // 6: extender.policy.v1alpha1.PodFacts.tolerations:type_name -> extender.policy.v1alpha1.Toleration
+	13, // 7: extender.policy.v1alpha1.PodFacts.node_selector:type_name -> extender.policy.v1alpha1.PodFacts.NodeSelectorEntry
+	10, // 8: extender.policy.v1alpha1.PodFacts.volumes:type_name -> extender.policy.v1alpha1.Volume
+	3,  // 9: extender.policy.v1alpha1.PodFacts.node_affinity:type_name -> extender.policy.v1alpha1.NodeAffinity
+	15, // 10: extender.policy.v1alpha1.PodFacts.nonzero_requests:type_name -> extender.policy.v1alpha1.NonZero
+	4,  // 11: extender.policy.v1alpha1.NodeAffinity.required:type_name -> extender.policy.v1alpha1.NodeSelector
+	7,  // 12: extender.policy.v1alpha1.NodeAffinity.preferred:type_name -> extender.policy.v1alpha1.PreferredSchedulingTerm
+	5,  // 13: extender.policy.v1alpha1.NodeSelector.terms:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
+	6,  // 14: extender.policy.v1alpha1.NodeSelectorTerm.match_expressions:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
+	6,  // 15: extender.policy.v1alpha1.NodeSelectorTerm.match_fields:type_name -> extender.policy.v1alpha1.NodeSelectorRequirement
+	5,  // 16: extender.policy.v1alpha1.PreferredSchedulingTerm.preference:type_name -> extender.policy.v1alpha1.NodeSelectorTerm
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_extender_policy_v1alpha1_pod_proto_init() }
@@ -605,14 +932,14 @@ func file_extender_policy_v1alpha1_pod_proto_init() {
 		return
 	}
 	file_extender_policy_v1alpha1_resources_proto_init()
-	file_extender_policy_v1alpha1_pod_proto_msgTypes[4].OneofWrappers = []any{}
+	file_extender_policy_v1alpha1_pod_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_pod_proto_rawDesc), len(file_extender_policy_v1alpha1_pod_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -114,6 +114,10 @@ const (
 	Miss_MISS_UNSPECIFIED Miss = 0
 	// Nodes.form is not known to this backend: it was built before that form existed.
 	Miss_MISS_FORM_UNKNOWN Miss = 1
+	// NodeRef.table is not held here: the backend was restarted, or another replica got the stream.
+	Miss_MISS_TABLE_UNKNOWN Miss = 2
+	// The table is held, but not yet as far as NodeRef.at_least, or it has no node of one of the ids.
+	Miss_MISS_TABLE_BEHIND Miss = 3
 )
 
 // Enum value maps for Miss.
@@ -121,10 +125,14 @@ var (
 	Miss_name = map[int32]string{
 		0: "MISS_UNSPECIFIED",
 		1: "MISS_FORM_UNKNOWN",
+		2: "MISS_TABLE_UNKNOWN",
+		3: "MISS_TABLE_BEHIND",
 	}
 	Miss_value = map[string]int32{
-		"MISS_UNSPECIFIED":  0,
-		"MISS_FORM_UNKNOWN": 1,
+		"MISS_UNSPECIFIED":   0,
+		"MISS_FORM_UNKNOWN":  1,
+		"MISS_TABLE_UNKNOWN": 2,
+		"MISS_TABLE_BEHIND":  3,
 	}
 )
 
@@ -1254,10 +1262,12 @@ const file_extender_policy_v1alpha1_policy_proto_rawDesc = "" +
 	"\x11PURPOSE_SPECULATE\x10\x02\x12\x12\n" +
 	"\x0ePURPOSE_SHADOW\x10\x03\x12\x12\n" +
 	"\x0ePURPOSE_REPLAY\x10\x04\x12\x14\n" +
-	"\x10PURPOSE_SIMULATE\x10\x05*3\n" +
+	"\x10PURPOSE_SIMULATE\x10\x05*b\n" +
 	"\x04Miss\x12\x14\n" +
 	"\x10MISS_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11MISS_FORM_UNKNOWN\x10\x01*^\n" +
+	"\x11MISS_FORM_UNKNOWN\x10\x01\x12\x16\n" +
+	"\x12MISS_TABLE_UNKNOWN\x10\x02\x12\x15\n" +
+	"\x11MISS_TABLE_BEHIND\x10\x03*^\n" +
 	"\vBindOutcome\x12\x1c\n" +
 	"\x18BIND_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BIND_OUTCOME_BOUND\x10\x01\x12\x19\n" +

@@ -107,6 +107,63 @@ func (x *Resources) GetOthers() map[string]int64 {
 	return nil
 }
 
+// CPU and memory as kube-scheduler's scores count them: a container that requests none of a resource counts
+// with 100 thousandths of a CPU, and 200 MiB. Mirrors NonMissingContainerRequests of kube-scheduler's
+// NodeInfo.
+type NonZero struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Thousandths of a CPU. Absent: 0.
+	MilliCpu int64 `protobuf:"varint,1,opt,name=milli_cpu,json=milliCpu,proto3" json:"milli_cpu,omitempty"`
+	// OPTIONAL. Bytes. Absent: 0.
+	Memory        int64 `protobuf:"varint,2,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NonZero) Reset() {
+	*x = NonZero{}
+	mi := &file_extender_policy_v1alpha1_resources_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NonZero) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NonZero) ProtoMessage() {}
+
+func (x *NonZero) ProtoReflect() protoreflect.Message {
+	mi := &file_extender_policy_v1alpha1_resources_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NonZero.ProtoReflect.Descriptor instead.
+func (*NonZero) Descriptor() ([]byte, []int) {
+	return file_extender_policy_v1alpha1_resources_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NonZero) GetMilliCpu() int64 {
+	if x != nil {
+		return x.MilliCpu
+	}
+	return 0
+}
+
+func (x *NonZero) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
 var File_extender_policy_v1alpha1_resources_proto protoreflect.FileDescriptor
 
 const file_extender_policy_v1alpha1_resources_proto_rawDesc = "" +
@@ -120,7 +177,10 @@ const file_extender_policy_v1alpha1_resources_proto_rawDesc = "" +
 	"\x06others\x18\x05 \x03(\v2/.extender.policy.v1alpha1.Resources.OthersEntryR\x06others\x1a9\n" +
 	"\vOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\xda\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\">\n" +
+	"\aNonZero\x12\x1b\n" +
+	"\tmilli_cpu\x18\x01 \x01(\x03R\bmilliCpu\x12\x16\n" +
+	"\x06memory\x18\x02 \x01(\x03R\x06memoryB\xda\x01\n" +
 	"\x1ccom.extender.policy.v1alpha1B\x0eResourcesProtoP\x01Z(extender-gateway.io/tests/kube/policyapi\xa2\x02\x03EPX\xaa\x02\x18Extender.Policy.V1alpha1\xca\x02\x18Extender\\Policy\\V1alpha1\xe2\x02$Extender\\Policy\\V1alpha1\\GPBMetadata\xea\x02\x1aExtender::Policy::V1alpha1b\x06proto3"
 
 var (
@@ -135,13 +195,14 @@ func file_extender_policy_v1alpha1_resources_proto_rawDescGZIP() []byte {
 	return file_extender_policy_v1alpha1_resources_proto_rawDescData
 }
 
-var file_extender_policy_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_extender_policy_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_extender_policy_v1alpha1_resources_proto_goTypes = []any{
 	(*Resources)(nil), // 0: extender.policy.v1alpha1.Resources
-	nil,               // 1: extender.policy.v1alpha1.Resources.OthersEntry
+	(*NonZero)(nil),   // 1: extender.policy.v1alpha1.NonZero
+	nil,               // 2: extender.policy.v1alpha1.Resources.OthersEntry
 }
 var file_extender_policy_v1alpha1_resources_proto_depIdxs = []int32{
-	1, // 0: extender.policy.v1alpha1.Resources.others:type_name -> extender.policy.v1alpha1.Resources.OthersEntry
+	2, // 0: extender.policy.v1alpha1.Resources.others:type_name -> extender.policy.v1alpha1.Resources.OthersEntry
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
@@ -160,7 +221,7 @@ func file_extender_policy_v1alpha1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_extender_policy_v1alpha1_resources_proto_rawDesc), len(file_extender_policy_v1alpha1_resources_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,6 +6,7 @@ use extender_policy_sdk::ArgsError;
 use serde::Deserialize;
 
 use super::Pairs;
+use crate::label;
 
 /// As the operator wrote them.
 #[derive(Debug, Deserialize)]
@@ -29,7 +30,7 @@ impl Annotations {
         if labels.is_empty() {
             return Err(ArgsError::new("args.labels is empty; [topology.kubernetes.io/zone] would be right"));
         }
-        if let Some(prefix) = prefix.as_deref().filter(|prefix| !is_domain(prefix)) {
+        if let Some(prefix) = prefix.as_deref().filter(|prefix| !label::is_domain(prefix)) {
             let wrong = "is not a DNS name; what stands before a slash is, such as node.example.com";
             return Err(ArgsError::new(format!("args.prefix {prefix:?} {wrong}")));
         }
@@ -53,31 +54,12 @@ impl Annotations {
 }
 
 fn key(label: &str, prefix: Option<&str>) -> Result<String, ArgsError> {
-    let (domain, name) = label.split_once('/').map_or((None, label), |(domain, name)| (Some(domain), name));
-    if !is_name(name) || domain.is_some_and(|domain| !is_domain(domain)) {
+    if !label::is_key(label) {
         let wrong = format!("args.labels: {label:?} is not a label's key");
         return Err(ArgsError::new(format!("{wrong}; topology.kubernetes.io/zone would be one")));
     }
+    let name = label.split_once('/').map_or(label, |(_, name)| name);
     Ok(prefix.map_or_else(|| label.to_owned(), |prefix| format!("{prefix}/{name}")))
-}
-
-/// The part of a key behind the slash. Mirrors `IsQualifiedName` of apimachinery.
-fn is_name(name: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    name.len() <= 63
-        && name.bytes().all(inside)
-        && ends(name.bytes().next())
-        && ends(name.bytes().next_back())
-}
-
-/// The part of a key before the slash. Mirrors `IsDNS1123Subdomain` of apimachinery.
-fn is_domain(domain: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let part = |part: &str| {
-        !part.is_empty() && part.bytes().all(inside) && !part.starts_with('-') && !part.ends_with('-')
-    };
-    domain.len() <= 253 && domain.split('.').all(part)
 }
 
 #[cfg(test)]

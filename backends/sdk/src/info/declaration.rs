@@ -2,7 +2,7 @@
 
 use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
 
-use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Verb, View};
+use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Usage, Verb, View};
 use crate::MAX_MESSAGE_BYTES;
 
 /// The package of the contract that this crate speaks.
@@ -92,6 +92,9 @@ fn mistakes(info: &Info) -> Vec<String> {
         mistakes
             .push("preempt is pure, and its answers depend on the victims; leave Verb::pure out".to_owned());
     }
+    if let Some(verb) = info.preempt {
+        mistakes.extend(usage_mistake("preempt", verb));
+    }
     if let Some(verb) = info.filter {
         mistakes.extend(verb_mistakes("filter", verb, info));
     }
@@ -114,8 +117,18 @@ fn text_mistakes(info: &Info) -> Vec<String> {
         .collect()
 }
 
-/// What a pure verb excludes: each of these makes an answer depend on more than the remembered key.
 fn verb_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
+    usage_mistake(name, verb).into_iter().chain(memory_mistakes(name, verb, info)).collect()
+}
+
+/// A view of names works where the gateway knows no nodes, and so no pods on them.
+fn usage_mistake(name: &str, verb: Verb) -> Option<String> {
+    let contradicts = verb.usage == Usage::Wanted && verb.view == View::Name;
+    contradicts.then(|| format!("{name} has Verb::usage and View::Name; View::Facts would be right"))
+}
+
+/// What a pure verb excludes: each of these makes an answer depend on more than the remembered key.
+fn memory_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
     if verb.memory != Memory::Pure {
         return Vec::new();
     }
@@ -194,6 +207,7 @@ fn verb_info(name: api::Verb, verb: Verb) -> api::VerbInfo {
         scope: scope.into(),
         side_effects: verb.effects == Effects::Outside,
         pure: verb.memory == Memory::Pure,
+        usage: verb.usage == Usage::Wanted,
         ..api::VerbInfo::default()
     }
 }
@@ -239,6 +253,11 @@ mod tests {
             (pure().filters(Verb::whole_set().pure()), "has Verb::whole_set"),
             (pure().filters(Verb::per_node().pure().side_effects()), "has Verb::side_effects"),
             (pure().filters(Verb::per_node().pure().view(View::FactsAndRaw)), "has View::FactsAndRaw"),
+            (
+                pure().filters(Verb::per_node().view(View::Name).usage()),
+                "filter has Verb::usage and View::Name",
+            ),
+            (pure().preempts(Verb::per_node().usage().view(View::Name)), "preempt has Verb::usage"),
             (scores(Scale::unbounded().reversed()), "a reversed scale needs a normalisation"),
             (scores(Scale::unbounded().normalize(Normalization::Range)), "needs Scale::between"),
             (scores(Scale::between(3..=3).normalize(Normalization::Range)), "two different bounds"),
@@ -260,7 +279,9 @@ mod tests {
     fn a_verb_that_is_not_declared_is_not_listed() {
         let verbs = |info| Declaration::new(info).unwrap().response.verbs;
         let [filter] = verbs(pure()).try_into().unwrap();
-        assert_eq!((filter.verb(), filter.pure), (api::Verb::Filter, true));
+        assert_eq!((filter.verb(), filter.pure, filter.usage), (api::Verb::Filter, true, false));
+        let [filter] = verbs(pure().filters(Verb::per_node().pure().usage())).try_into().unwrap();
+        assert_eq!((filter.pure, filter.usage), (true, true));
         let [score] = verbs(scores(Scale::between(-3..=7))).try_into().unwrap();
         assert_eq!((score.verb(), score.score_min, score.score_max), (api::Verb::Score, Some(-3), Some(7)));
         let [bind] = verbs(Info::new("p", "1").binds()).try_into().unwrap();

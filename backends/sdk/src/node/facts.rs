@@ -4,7 +4,7 @@
 
 use std::str;
 
-use extender_policy_api::v1alpha1::{Resources, Taint};
+use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
 use prost::Message;
 
 use super::{
@@ -68,6 +68,11 @@ impl<'a> Facts<'a> {
         let fields = Fields::of(self.encoded).map(|field| field.expect(CHECKED));
         fields.skip_while(move |field| field.tag < tag).take_while(move |field| field.tag == tag)
     }
+}
+
+/// An encoded `NodeUsage` of the usual shape: all of it is handed out as a whole.
+pub(super) fn usage(checked: &[u8]) -> NodeUsage {
+    NodeUsage::decode(checked).expect(CHECKED)
 }
 
 /// The value of a map entry.

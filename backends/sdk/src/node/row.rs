@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::OnceLock};
 
-use extender_policy_api::v1alpha1::NodeRow;
+use extender_policy_api::v1alpha1::{NodeRow, NodeUsage};
 use prost::{DecodeError, Message};
 
 use super::{
@@ -11,14 +11,19 @@ use super::{
     wire::{Field, Fields, Value},
 };
 
-/// A `NodeRow` whose facts stay encoded until somebody asks.
+/// A `NodeRow` whose facts and usage stay encoded until somebody asks.
+#[derive(Default)]
 pub(crate) struct Row<'a> {
     name: Cow<'a, str>,
     /// Of the usual shape.
     facts: Option<Cow<'a, [u8]>>,
     raw_json: Cow<'a, [u8]>,
+    /// Of the usual shape.
+    usage: Option<Cow<'a, [u8]>>,
     /// Decoded at the first question about taints or amounts.
     whole: OnceLock<Box<Whole>>,
+    /// Decoded at the first question about usage.
+    used: OnceLock<Box<NodeUsage>>,
 }
 
 impl<'a> Row<'a> {
@@ -28,13 +33,13 @@ impl<'a> Row<'a> {
     }
 
     fn borrowed(usual: &'a [u8]) -> Self {
-        let mut row =
-            Self { name: Cow::default(), facts: None, raw_json: Cow::default(), whole: OnceLock::new() };
+        let mut row = Self::default();
         for field in Fields::of(usual) {
             match field {
                 Ok(Field { tag: 1, value: Value::Slice(name) }) => row.name = facts::text(name).into(),
                 Ok(Field { tag: 2, value: Value::Slice(facts) }) => row.facts = Some(facts.into()),
                 Ok(Field { tag: 3, value: Value::Slice(raw_json) }) => row.raw_json = raw_json.into(),
+                Ok(Field { tag: 4, value: Value::Slice(usage) }) => row.usage = Some(usage.into()),
                 _ => {}
             }
         }
@@ -43,12 +48,13 @@ impl<'a> Row<'a> {
 
     /// What protobuf makes of a row that is not of the usual shape.
     fn rewritten(unusual: &[u8]) -> Result<Self, DecodeError> {
-        let NodeRow { name, facts, raw_json, usage: _ } = NodeRow::decode(unusual)?;
+        let NodeRow { name, facts, raw_json, usage } = NodeRow::decode(unusual)?;
         Ok(Self {
             name: name.into(),
             facts: facts.map(|facts| facts.encode_to_vec().into()),
             raw_json: raw_json.to_vec().into(),
-            whole: OnceLock::new(),
+            usage: usage.map(|usage| usage.encode_to_vec().into()),
+            ..Self::default()
         })
     }
 
@@ -83,6 +89,11 @@ impl<'a> Row<'a> {
     pub(super) fn whole(&self) -> Option<&Whole> {
         let facts = self.facts()?;
         Some(self.whole.get_or_init(|| Box::new(facts.whole())))
+    }
+
+    pub(super) fn usage(&self) -> Option<&NodeUsage> {
+        let usage = self.usage.as_deref()?;
+        Some(self.used.get_or_init(|| Box::new(facts::usage(usage))))
     }
 
     pub(super) fn raw_json(&self) -> &[u8] {

@@ -24,7 +24,7 @@ enum Kind {
 /// The fields of a message: the first has number 1.
 type Message = &'static [Kind];
 
-const ROW: Message = &[Kind::Text, Kind::One(FACTS), Kind::Opaque];
+const ROW: Message = &[Kind::Text, Kind::One(FACTS), Kind::Opaque, Kind::One(USAGE)];
 const FACTS: Message = &[
     Kind::Map(TEXTS),
     Kind::Map(TEXTS),
@@ -34,8 +34,10 @@ const FACTS: Message = &[
     Kind::One(RESOURCES),
     Kind::One(RESOURCES),
 ];
+const USAGE: Message = &[Kind::One(RESOURCES), Kind::One(NONZERO)];
 const TAINT: Message = &[Kind::Text, Kind::Text, Kind::Text];
 const RESOURCES: Message = &[Kind::Number, Kind::Number, Kind::Number, Kind::Number, Kind::Map(AMOUNTS)];
+const NONZERO: Message = &[Kind::Number, Kind::Number];
 const TEXTS: Message = &[Kind::Text, Kind::Text];
 const AMOUNTS: Message = &[Kind::Text, Kind::Number];
 

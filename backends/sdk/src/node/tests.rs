@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use extender_policy_api::v1alpha1::{NodeFacts, NodeRow};
+use extender_policy_api::v1alpha1::{NodeFacts, NodeRow, NonZero};
 use proptest::{prelude::*, sample::Index};
 use prost::Message;
 
@@ -42,14 +42,16 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
     })
 }
 
+fn usage() -> impl Strategy<Value = NodeUsage> {
+    let nonzero = (any::<i64>(), 0..200_i64).prop_map(|(milli_cpu, memory)| NonZero { milli_cpu, memory });
+    let usage = (prop::option::of(resources()), prop::option::of(nonzero));
+    usage.prop_map(|(requested, nonzero)| NodeUsage { requested, nonzero })
+}
+
 fn row() -> impl Strategy<Value = NodeRow> {
     let raw_json = prop::collection::vec(any::<u8>(), 0..20);
-    (text(), prop::option::of(facts()), raw_json).prop_map(|(name, facts, raw_json)| NodeRow {
-        name,
-        facts,
-        raw_json: raw_json.into(),
-        usage: None,
-    })
+    let row = (text(), prop::option::of(facts()), raw_json, prop::option::of(usage()));
+    row.prop_map(|(name, facts, raw_json, usage)| NodeRow { name, facts, raw_json: raw_json.into(), usage })
 }
 
 /// What may happen to an encoded message on its way.
@@ -123,6 +125,7 @@ fn same(expected: &NodeRow, node: Node<'_>) -> Result<(), TestCaseError> {
     prop_assert_eq!(node.is_unschedulable(), facts.unschedulable);
     prop_assert_eq!(node.capacity(), facts.capacity.as_ref());
     prop_assert_eq!(node.allocatable(), facts.allocatable.as_ref());
+    prop_assert_eq!(node.usage(), expected.usage.as_ref());
     prop_assert_eq!(node.raw_json().unwrap_or_default(), &*expected.raw_json);
     Ok(())
 }
@@ -140,8 +143,10 @@ proptest! {
     fn fields_of_a_later_version_are_passed_over(row in row(), content in prop::collection::vec(any::<u8>(), 0..9)) {
         let facts = row.facts.clone().unwrap_or_default().encode_to_vec();
         let facts = field(2, &[facts, field(8, &content)].concat());
-        let name = NodeRow { facts: None, raw_json: Vec::new().into(), ..row }.encode_to_vec();
-        let encoded = [name, facts, field(4, &content), b"\x28\x01\x28\x01".to_vec()].concat();
+        let usage = row.usage.clone().unwrap_or_default().encode_to_vec();
+        let usage = field(4, &[usage, field(3, &content)].concat());
+        let name = NodeRow { name: row.name, ..NodeRow::default() }.encode_to_vec();
+        let encoded = [name, facts, usage, field(5, &content), b"\x30\x01\x30\x01".to_vec()].concat();
         prop_assert!(shape::is_usual(&encoded));
         agree(&encoded)?;
     }
@@ -178,6 +183,7 @@ proptest! {
     fn arbitrary_bytes_break_nothing(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         agree(&bytes)?;
         agree(&field(2, &bytes))?;
+        agree(&field(4, &bytes))?;
     }
 }
 
@@ -195,6 +201,10 @@ fn what_protobuf_allows_and_the_gateway_does_not_write_takes_the_long_way() {
         ("facts in two parts", [labelled(&[("a", "0"), ("b", "0")]), labelled(&[("a", "1")])].concat()),
         ("facts before the name", [labelled(&[("a", "1")]), field(1, b"n")].concat()),
         ("a key longer than it needs to be", field(2, &field(1, b"\x8a\x00\x01a\x12\x011"))),
+        ("usage in two parts", [labelled(&[("a", "1")]), field(4, b""), field(4, b"")].concat()),
+        ("usage with its parts in another order", {
+            [labelled(&[("a", "1")]), field(4, &[field(2, b""), field(1, b"")].concat())].concat()
+        }),
         ("a group of a later version", [labelled(&[("a", "1")]), b"\x4b\x08\x01\x4c".to_vec()].concat()),
     ];
     for (what, encoded) in cases {

@@ -1,0 +1,37 @@
+//! Serves `node-affinity` as a policy backend.
+
+use std::{net::SocketAddr, process::ExitCode};
+
+use clap::Parser;
+use extender_policies::{node_affinity::NodeAffinity, program};
+use extender_policy_sdk::Backend;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Refuses nodes that a pod's node selector and affinity exclude, and scores the others by its preferences.
+///
+/// The `args` of the backend's entry in the gateway's configuration may add to the affinity of every pod. Prints
+/// `listening on ADDRESS` when it is ready.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Arguments {
+    /// What the policy calls itself, 1 to 63 bytes
+    #[arg(long, default_value = "node-affinity", value_parser = program::name)]
+    name: String,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    address: SocketAddr,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  node-affinity
+  node-affinity --name tenants --address 0.0.0.0:9000
+
+Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage.";
+
+fn main() -> ExitCode {
+    let Arguments { name, address } = Arguments::parse();
+    program::serve(Backend::configured(move |args| NodeAffinity::new(&name, args)), address)
+}

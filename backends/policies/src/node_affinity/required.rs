@@ -1,0 +1,39 @@
+//! Where a pod may run.
+
+use std::collections::BTreeSet;
+
+use extender_policy_sdk::{Node, NodeSelector, NodeSelectorTerm};
+
+use super::term::{self, Term};
+
+/// The terms of which a node must fit one. Mirrors `LazyErrorNodeSelector` of
+/// k8s.io/component-helpers/scheduling: empty terms, and those that cannot be read, select nothing.
+#[derive(Debug)]
+pub(super) struct Required<'a> {
+    terms: Vec<Term<'a>>,
+}
+
+impl<'a> Required<'a> {
+    pub(super) fn of(selector: &'a NodeSelector) -> Self {
+        let read = |term| Term::read(term).ok().flatten();
+        Self { terms: selector.terms.iter().filter_map(read).collect() }
+    }
+
+    pub(super) fn admits(&self, node: Node<'_>) -> bool {
+        self.terms.iter().any(|term| term.selects(node))
+    }
+}
+
+/// Whether every term asks for a node of several names at once. Mirrors the plugin's `PreFilter`, which looks at
+/// names alone, also in terms that cannot be read.
+pub(super) fn conflicts(selector: &NodeSelector) -> bool {
+    let no_name = |term| names(term).is_some_and(|names| names.is_empty());
+    !selector.terms.is_empty() && selector.terms.iter().all(no_name)
+}
+
+/// The names that a term leaves; `None`: all.
+fn names(term: &NodeSelectorTerm) -> Option<BTreeSet<&str>> {
+    let by_name = term.match_fields.iter().filter(|field| field.key == term::NAME && field.operator == "In");
+    let names = by_name.map(|field| field.values.iter().map(String::as_str).collect::<BTreeSet<_>>());
+    names.reduce(|left, right| &left & &right)
+}

@@ -1,0 +1,194 @@
+//! Which nodes one term selects. Mirrors `nodeSelectorTerm` of k8s.io/component-helpers/scheduling and, below it,
+//! the label and field selectors of apimachinery.
+
+use extender_policy_sdk::{Node, NodeSelectorRequirement, NodeSelectorTerm};
+
+use crate::label;
+
+/// The only field that a node has here.
+pub(super) const NAME: &str = "metadata.name";
+
+/// Requirements that a node must all meet; at least one.
+#[derive(Debug)]
+pub(super) struct Term<'a> {
+    requirements: Vec<Requirement<'a>>,
+}
+
+#[derive(Debug)]
+enum Requirement<'a> {
+    Label { key: &'a str, test: Test<'a> },
+    Field { key: &'a str, value: &'a str, wanted: Wanted },
+}
+
+/// What a label must be.
+#[derive(Debug)]
+enum Test<'a> {
+    In(&'a [String]),
+    NotIn(&'a [String]),
+    Exists,
+    DoesNotExist,
+    Gt(i64),
+    Lt(i64),
+}
+
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Equal,
+    Different,
+}
+
+impl<'a> Term<'a> {
+    /// `None` for an empty term, which selects nothing.
+    ///
+    /// # Errors
+    ///
+    /// The first requirement that cannot be read: where it stands in the term, and what is wrong.
+    pub(super) fn read(term: &'a NodeSelectorTerm) -> Result<Option<Self>, String> {
+        let labels = term.match_expressions.iter().enumerate().map(|(at, requirement)| {
+            label(requirement).map_err(|wrong| format!("matchExpressions[{at}]{wrong}"))
+        });
+        let fields =
+            term.match_fields.iter().enumerate().map(|(at, requirement)| {
+                field(requirement).map_err(|wrong| format!("matchFields[{at}]{wrong}"))
+            });
+        let requirements = labels.chain(fields).collect::<Result<Vec<_>, _>>()?;
+        Ok(Some(Self { requirements }).filter(|term| !term.requirements.is_empty()))
+    }
+
+    pub(super) fn selects(&self, node: Node<'_>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.holds(node))
+    }
+}
+
+impl Requirement<'_> {
+    fn holds(&self, node: Node<'_>) -> bool {
+        match self {
+            Self::Label { key, test } => test.holds(node.label(key)),
+            Self::Field { key, value, wanted } => {
+                let has = if *key == NAME { node.name() } else { "" };
+                (has == *value) == (*wanted == Wanted::Equal)
+            }
+        }
+    }
+}
+
+impl Test<'_> {
+    /// Mirrors `Requirement.Matches` of apimachinery. `None`: the node does not have the label.
+    fn holds(&self, value: Option<&str>) -> bool {
+        let among = |values: &[String]| value.is_some_and(|value| values.iter().any(|v| v == value));
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::In(values) => among(values),
+            Self::NotIn(values) => !among(values),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::Gt(limit) => number().is_some_and(|number| number > *limit),
+            Self::Lt(limit) => number().is_some_and(|number| number < *limit),
+        }
+    }
+}
+
+/// Mirrors `NewRequirement` of apimachinery.
+fn label(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, String> {
+    let NodeSelectorRequirement { key, operator, values } = requirement;
+    if !label::is_key(key) {
+        return Err(format!(".key {key:?} is not a label's key; topology.kubernetes.io/zone would be one"));
+    }
+    let test = test(operator, values)?;
+    if let Some(value) = values.iter().find(|value| !label::is_value(value)) {
+        return Err(format!(".values: no label can have the value {value:?}"));
+    }
+    Ok(Requirement::Label { key, test })
+}
+
+fn test<'a>(operator: &str, values: &'a [String]) -> Result<Test<'a>, String> {
+    match (operator, values) {
+        ("In" | "NotIn", []) => Err(format!(".values is empty; {operator} needs at least one")),
+        ("In", _) => Ok(Test::In(values)),
+        ("NotIn", _) => Ok(Test::NotIn(values)),
+        ("Exists", []) => Ok(Test::Exists),
+        ("DoesNotExist", []) => Ok(Test::DoesNotExist),
+        ("Exists" | "DoesNotExist", _) => Err(format!(".values is not empty; {operator} knows none")),
+        ("Gt", [limit]) => number(limit).map(Test::Gt),
+        ("Lt", [limit]) => number(limit).map(Test::Lt),
+        ("Gt" | "Lt", _) => Err(format!(".values has {} values; {operator} needs exactly one", values.len())),
+        _ => Err(format!(
+            ".operator is {operator:?}; In, NotIn, Exists, DoesNotExist, Gt or Lt would be right"
+        )),
+    }
+}
+
+fn number(limit: &str) -> Result<i64, String> {
+    limit.parse().map_err(|_| format!(".values[0] is {limit:?}, which is not a whole number of 64 bits"))
+}
+
+/// Mirrors `nodeSelectorRequirementsAsFieldSelector`: other fields than the name are empty.
+fn field(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, String> {
+    let NodeSelectorRequirement { key, operator, values } = requirement;
+    let wanted = match operator.as_str() {
+        "In" => Wanted::Equal,
+        "NotIn" => Wanted::Different,
+        _ => return Err(format!(".operator is {operator:?}; In or NotIn would be right for a field")),
+    };
+    match &values[..] {
+        [value] => Ok(Requirement::Field { key, value, wanted }),
+        _ => Err(format!(".values has {} values; a field is compared with exactly one", values.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> NodeSelectorRequirement {
+        let values = values.iter().map(|&value| value.to_owned()).collect();
+        NodeSelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
+    }
+
+    #[test]
+    fn operators_test_labels_as_in_kubernetes() {
+        // Operator, values, then whether it holds for "5", "x" and no label.
+        for (operator, values, expected) in [
+            ("In", &["5", "6"][..], [true, false, false]),
+            ("NotIn", &["5"], [false, true, true]),
+            ("Exists", &[], [true, true, false]),
+            ("DoesNotExist", &[], [false, false, true]),
+            ("Gt", &["4"], [true, false, false]),
+            ("Gt", &["5"], [false, false, false]),
+            ("Lt", &["06"], [true, false, false]),
+            ("Lt", &["5"], [false, false, false]),
+        ] {
+            let requirement = requirement("k", operator, values);
+            let Ok(Requirement::Label { test, .. }) = label(&requirement) else { panic!("{requirement:?}") };
+            assert_eq!([Some("5"), Some("x"), None].map(|value| test.holds(value)), expected, "{test:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_place() {
+        let long = "v".repeat(64);
+        for (labels, key, operator, values, expected) in [
+            (true, "", "Exists", &[][..], "matchExpressions[0].key \"\" is not a label's key"),
+            (true, "k", "in", &["v"], "matchExpressions[0].operator is \"in\"; In, NotIn,"),
+            (true, "k", "In", &[], "matchExpressions[0].values is empty; In needs"),
+            (true, "k", "In", &["v", &long], "no label can have the value \"vvv"),
+            (true, "k", "Exists", &["v"], "values is not empty; Exists knows none"),
+            (true, "k", "Gt", &["1", "2"], "values has 2 values; Gt needs exactly one"),
+            (true, "k", "Lt", &["1.5"], "values[0] is \"1.5\", which is not a whole number"),
+            (true, "k", "Gt", &["-5"], "no label can have the value \"-5\""),
+            (false, NAME, "Exists", &[], "matchFields[0].operator is \"Exists\"; In or NotIn"),
+            (false, NAME, "In", &["a", "b"], "matchFields[0].values has 2 values"),
+        ] {
+            let requirements = vec![requirement(key, operator, values)];
+            let (match_expressions, match_fields) =
+                if labels { (requirements, vec![]) } else { (vec![], requirements) };
+            let error = Term::read(&NodeSelectorTerm { match_expressions, match_fields }).unwrap_err();
+            assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_term_is_none() {
+        assert!(Term::read(&NodeSelectorTerm::default()).unwrap().is_none());
+    }
+}

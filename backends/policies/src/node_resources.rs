@@ -1,0 +1,65 @@
+//! Refuses nodes that have too little left for a pod, and scores the others by what is requested on them, as
+//! kube-scheduler's plugins `NodeResourcesFit` and `NodeResourcesBalancedAllocation` do.
+//!
+//! [`args`] reads what the operator wrote, [`resource`] knows names and amounts, [`fit`] refuses, [`allocation`]
+//! scores, [`shape`] is a scoring function that the operator draws.
+
+mod allocation;
+mod args;
+mod fit;
+mod resource;
+mod shape;
+
+use std::collections::BTreeMap;
+
+use extender_policy_sdk::{
+    Args, ArgsError, Info, Nodes, Normalization, Pod, Policy, Resources, Scale, Verb, Verdict,
+};
+
+use self::{allocation::Strategy, fit::Ignored};
+
+/// What a node has that reports nothing, and what is requested where nothing is.
+static NOTHING: Resources =
+    Resources { milli_cpu: 0, memory: 0, ephemeral_storage: 0, pods: 0, others: BTreeMap::new() };
+
+/// The policy, for one set of args.
+#[derive(Debug)]
+pub struct NodeResources {
+    name: String,
+    ignored: Ignored,
+    strategy: Strategy,
+}
+
+impl NodeResources {
+    /// A policy that calls itself `name`, 1 to 63 bytes.
+    ///
+    /// # Errors
+    /// The args are not those of this policy.
+    pub fn new(name: &str, args: &Args) -> Result<Self, ArgsError> {
+        let (ignored, strategy) = args::read(args)?;
+        Ok(Self { name: name.to_owned(), ignored, strategy })
+    }
+}
+
+impl Policy for NodeResources {
+    fn info(&self) -> Info {
+        let scale = Scale::between(0..=allocation::MAX_SCORE).normalize(Normalization::Range);
+        Info::new(&self.name, env!("CARGO_PKG_VERSION"))
+            .filters(Verb::per_node().pure().usage())
+            .scores(Verb::per_node().pure().usage(), scale)
+    }
+
+    /// Finds what the pod needs once, not once a node.
+    fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
+        let needs = self.ignored.needs_of(pod.requests());
+        nodes.iter().map(|node| needs.verdict(node)).collect()
+    }
+
+    fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
+        let question = self.strategy.question(pod.requests(), pod.nonzero_requests());
+        nodes.iter().map(|node| question.score(node)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Whether a pod fits a node. Mirrors `fitsRequest` of kube-scheduler's plugin `NodeResourcesFit`, reasons and
+//! their order included; scalar resources, which come in random order there, are in the order of their names.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use extender_policy_sdk::{Node, Preemption, Reason, Refusal, Resources, Verdict};
+
+use super::{
+    NOTHING,
+    resource::{self, Resource},
+};
+
+const TOO_MANY_PODS: &str = "Too many pods";
+const UNKNOWN_USAGE: &str = "what is requested on the node is not known";
+
+/// Resources that nobody checks. Only extended ones can be ignored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Ignored {
+    /// Names, such as "example.com/gpu".
+    pub(super) resources: BTreeSet<String>,
+    /// What stands before the slash of a name.
+    pub(super) groups: BTreeSet<String>,
+}
+
+impl Ignored {
+    /// What a node must have left for a pod with these requests.
+    pub(super) fn needs_of(&self, requests: &Resources) -> Needs {
+        let always = [
+            (Resource::Cpu, "Insufficient cpu"),
+            (Resource::Memory, "Insufficient memory"),
+            (Resource::EphemeralStorage, "Insufficient ephemeral-storage"),
+        ];
+        let always = always.map(|(resource, shortage)| (resource, shortage.to_owned()));
+        let counted = |name: &&String| resource::is_scalar(name) && !self.includes(name);
+        let scalars = requests.others.keys().filter(counted);
+        let scalars = scalars.map(|name| (Resource::Scalar(name.clone()), format!("Insufficient {name}")));
+        let needs = always.into_iter().chain(scalars).map(|(resource, shortage)| Need {
+            amount: resource.amount(requests),
+            resource,
+            shortage: shortage.into(),
+        });
+        Needs { needs: needs.filter(|need| need.amount > 0).collect() }
+    }
+
+    fn includes(&self, name: &str) -> bool {
+        let group = name.split('/').next().unwrap_or_default();
+        resource::is_extended(name) && (self.resources.contains(name) || self.groups.contains(group))
+    }
+}
+
+/// What a pod needs of a node besides one of its places for pods.
+#[derive(Debug)]
+pub(super) struct Needs {
+    needs: Vec<Need>,
+}
+
+#[derive(Debug)]
+struct Need {
+    resource: Resource,
+    /// More than 0.
+    amount: i64,
+    /// The reason when there is less: made once for all nodes.
+    shortage: Arc<str>,
+}
+
+impl Needs {
+    /// A node of whose usage nothing is known is refused: it could be full.
+    pub(super) fn verdict(&self, node: Node<'_>) -> Verdict {
+        let Some(usage) = node.usage() else {
+            return Verdict::reject(UNKNOWN_USAGE);
+        };
+        let requested = usage.requested.as_ref().unwrap_or(&NOTHING);
+        self.verdict_about(node.allocatable().unwrap_or(&NOTHING), requested)
+    }
+
+    fn verdict_about(&self, allocatable: &Resources, requested: &Resources) -> Verdict {
+        let too_many = requested.pods >= allocatable.pods;
+        let left =
+            |need: &Need| need.resource.amount(allocatable).saturating_sub(need.resource.amount(requested));
+        let short: Vec<_> = self.needs.iter().filter(|need| need.amount > left(need)).collect();
+        let reason = match (too_many, &short[..]) {
+            (false, []) => return Verdict::Accept,
+            (true, []) => TOO_MANY_PODS.into(),
+            (false, [one]) => Reason::Shared(Arc::clone(&one.shortage)),
+            // As kube-scheduler's Status.Message joins them.
+            _ => {
+                let reasons = too_many.then_some(TOO_MANY_PODS).into_iter();
+                reasons.chain(short.iter().map(|need| &*need.shortage)).collect::<Vec<_>>().join(", ").into()
+            }
+        };
+        // An empty node would not be enough either.
+        let hopeless = short.iter().any(|need| need.amount > need.resource.amount(allocatable));
+        let preemption = if hopeless { Preemption::WouldNotHelp } else { Preemption::MayHelp };
+        Verdict::Reject(Refusal { reason, preemption })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amounts(milli_cpu: i64, memory: i64, pods: i64, others: &[(&str, i64)]) -> Resources {
+        let others = others.iter().map(|(name, amount)| ((*name).to_owned(), *amount)).collect();
+        Resources { milli_cpu, memory, ephemeral_storage: 0, pods, others }
+    }
+
+    fn refused(reason: &'static str, preemption: Preemption) -> Verdict {
+        Verdict::Reject(Refusal { reason: reason.into(), preemption })
+    }
+
+    #[test]
+    fn reasons_are_those_of_the_plugin() {
+        use Preemption::{MayHelp, WouldNotHelp};
+        let node = amounts(1000, 100, 2, &[("example.com/gpu", 2), ("b.com/x", 1), ("weird", 0)]);
+        let used = amounts(600, 100, 1, &[("example.com/gpu", 2)]);
+        for (asked, used, expected) in [
+            (amounts(400, 0, 1, &[]), &used, Verdict::Accept),
+            (amounts(401, 0, 1, &[]), &used, refused("Insufficient cpu", MayHelp)),
+            (amounts(1001, 0, 1, &[]), &used, refused("Insufficient cpu", WouldNotHelp)),
+            (
+                amounts(401, 101, 1, &[]),
+                &used,
+                refused("Insufficient cpu, Insufficient memory", WouldNotHelp),
+            ),
+            (
+                amounts(0, 0, 1, &[("example.com/gpu", 1)]),
+                &used,
+                refused("Insufficient example.com/gpu", MayHelp),
+            ),
+            (amounts(0, 0, 1, &[("a.com/none", 1)]), &used, refused("Insufficient a.com/none", WouldNotHelp)),
+            (
+                amounts(0, 0, 1, &[("example.com/gpu", 1), ("b.com/x", 2)]),
+                &used,
+                refused("Insufficient b.com/x, Insufficient example.com/gpu", WouldNotHelp),
+            ),
+            // Not requested after all, and not counted.
+            (amounts(0, 0, 1, &[("a.com/none", 0), ("weird", 7)]), &used, Verdict::Accept),
+            (amounts(0, 0, 1, &[]), &amounts(0, 0, 2, &[]), refused("Too many pods", MayHelp)),
+            (
+                amounts(1, 1, 1, &[]),
+                &amounts(1000, 100, 2, &[]),
+                refused("Too many pods, Insufficient cpu, Insufficient memory", MayHelp),
+            ),
+        ] {
+            let verdict = Ignored::default().needs_of(&asked).verdict_about(&node, used);
+            assert_eq!(verdict, expected, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn only_extended_resources_can_be_ignored() {
+        let all = ["example.com/gpu", "example.com/fpga", "b.com/x", "hugepages-2Mi", "cpu"];
+        let asked = amounts(1, 0, 1, &all.map(|name| (name, 1)));
+        let ignored = Ignored {
+            resources: ["b.com/x", "hugepages-2Mi", "cpu"].map(str::to_owned).into(),
+            groups: ["example.com".to_owned()].into(),
+        };
+        let verdict = ignored.needs_of(&asked).verdict_about(&amounts(0, 0, 9, &[]), &NOTHING);
+        let expected = "Insufficient cpu, Insufficient hugepages-2Mi";
+        assert_eq!(verdict, refused(expected, Preemption::WouldNotHelp));
+    }
+}

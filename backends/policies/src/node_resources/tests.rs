@@ -1,0 +1,74 @@
+//! The policy as the gateway would see it, through the SDK's own answers.
+
+use extender_policy_sdk::{
+    NodeUsage, NonZero,
+    testing::{self, NodeFacts, PodFacts, TestNode, TestPod},
+};
+
+use super::*;
+
+fn policy(args: &str) -> NodeResources {
+    NodeResources::new("node-resources", &Args::new(args.as_bytes()).unwrap()).unwrap()
+}
+
+fn cpu(milli_cpu: i64) -> Resources {
+    Resources { milli_cpu, pods: 9, ..Resources::default() }
+}
+
+/// Of one CPU.
+fn node(name: &str) -> TestNode {
+    TestNode::from_facts(name, NodeFacts { allocatable: Some(cpu(1000)), ..NodeFacts::default() })
+}
+
+fn used(milli_cpu: i64) -> NodeUsage {
+    let requested = Resources { pods: 1, ..cpu(milli_cpu) };
+    NodeUsage { requested: Some(requested), nonzero: Some(NonZero { milli_cpu, memory: 0 }) }
+}
+
+fn nodes() -> [TestNode; 4] {
+    [
+        node("half").usage(used(500)),
+        node("empty").usage(NodeUsage::default()),
+        node("full").usage(used(1000)),
+        node("unknown"),
+    ]
+}
+
+fn pod(milli_cpu: i64) -> TestPod {
+    let nonzero = NonZero { milli_cpu: milli_cpu.max(100), memory: 0 };
+    PodFacts { requests: Some(cpu(milli_cpu)), nonzero_requests: Some(nonzero), ..PodFacts::default() }.into()
+}
+
+#[test]
+fn nodes_without_room_and_nodes_of_unknown_usage_are_refused() {
+    let refused = testing::filter(policy(""), &pod(600), &nodes()).unwrap();
+    let refused: Vec<_> = refused.iter().map(|(node, reason)| (&**node, &**reason)).collect();
+    let unknown = ("unknown", "what is requested on the node is not known");
+    assert_eq!(refused, [("half", "Insufficient cpu"), ("full", "Insufficient cpu"), unknown]);
+}
+
+#[test]
+fn the_strategy_of_the_args_scores() {
+    let scores = |args, asked| testing::score(policy(args), &pod(asked), &nodes()).unwrap();
+    let most = r#"{"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu"}]}}"#;
+    assert_eq!(scores("", 100), [40, 90, 0, 0]);
+    assert_eq!(scores(most, 0), [60, 10, 100, 0]);
+    let balanced = r#"{"scoringStrategy": {"type": "BalancedAllocation"}}"#;
+    assert_eq!((scores(balanced, 0), scores(balanced, 1)), (vec![0; 4], vec![75, 75, 75, 0]));
+}
+
+#[test]
+fn the_handshake_asks_for_facts_and_usage_and_promises_a_function() {
+    let verbs = testing::info(policy("")).unwrap().verbs;
+    assert_eq!(verbs.len(), 2);
+    assert!(verbs.iter().all(|verb| verb.usage && verb.pure));
+    assert_eq!((verbs[1].score_min, verbs[1].score_max), (Some(0), Some(100)));
+}
+
+#[test]
+fn a_node_that_reports_nothing_has_nothing() {
+    let bare = [TestNode::new("bare").usage(NodeUsage::default())];
+    let refused = testing::filter(policy(""), &pod(1), &bare).unwrap();
+    assert_eq!(refused, [("bare".to_owned(), "Too many pods, Insufficient cpu".to_owned())]);
+    assert_eq!(testing::score(policy(""), &pod(1), &bare).unwrap(), [0]);
+}

@@ -1,0 +1,103 @@
+package policies
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/policyapi"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// program is a running policy program.
+type program struct{ policyapi.PolicyServiceClient }
+
+// start runs a program until the test ends.
+func start(t *testing.T, name string) program {
+	t.Helper()
+	path, err := product.Binary(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server, err := process.Serve(ctx, process.Program{Name: name, Dir: t.TempDir(), Path: path}, "listening on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	conn, err := grpc.NewClient(server.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return program{policyapi.NewPolicyServiceClient(conn)}
+}
+
+// question is a pod, nodes and the operator's args.
+type question struct {
+	args  string
+	pod   *policyapi.PodFacts
+	nodes []*policyapi.NodeRow
+}
+
+// rejection is why a node is refused; no reason: it is not.
+type rejection struct {
+	reason  string
+	mayHelp bool
+}
+
+func (q question) call() *policyapi.Call {
+	return &policyapi.Call{Id: "test", Purpose: policyapi.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Args: []byte(q.args)}
+}
+
+// asked has the pod without an identity, as pure verbs are asked.
+func (q question) asked() (*policyapi.Pod, *policyapi.Nodes) {
+	rows := &policyapi.Nodes_Rows{Rows: &policyapi.NodeRows{Rows: q.nodes}}
+	return &policyapi.Pod{Facts: q.pod}, &policyapi.Nodes{Count: uint32(len(q.nodes)), Form: rows}
+}
+
+// info is the handshake.
+func (p program) info(ctx context.Context, args string) (*policyapi.GetInfoResponse, error) {
+	return p.GetInfo(ctx, &policyapi.GetInfoRequest{Backend: "test", Args: []byte(args)})
+}
+
+// filter has one rejection for each node.
+func (p program) filter(t *testing.T, q question) []rejection {
+	t.Helper()
+	pod, nodes := q.asked()
+	response, err := p.Filter(t.Context(), &policyapi.FilterRequest{Call: q.call(), Pod: pod, Nodes: nodes})
+	if err != nil {
+		t.Fatalf("filter: %v", err)
+	}
+	rejections := make([]rejection, len(q.nodes))
+	for _, group := range response.Rejections {
+		for _, position := range group.Positions {
+			rejections[position] = rejection{group.Reason, group.PreemptionMayHelp}
+		}
+	}
+	return rejections
+}
+
+// score has one raw score for each node.
+func (p program) score(t *testing.T, q question) []int64 {
+	t.Helper()
+	pod, nodes := q.asked()
+	response, err := p.Score(t.Context(), &policyapi.ScoreRequest{Call: q.call(), Pod: pod, Nodes: nodes})
+	if err != nil {
+		t.Fatalf("score: %v", err)
+	}
+	scores := make([]int64, len(q.nodes))
+	for i, value := range response.GetScores().GetValues() {
+		scores[i] = int64(value)
+	}
+	return scores
+}
