@@ -194,8 +194,10 @@ fn uid(pod: &Value) -> String {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
-    fn nothing_drifts(events in proptest::collection::vec(any_event(), 0..60)) {
+    fn nothing_drifts(events in proptest::collection::vec(any_event(), 0..25)) {
         let mut usage = Usage::new();
         let mut pods = BTreeMap::new();
         let mut reader: BTreeMap<String, NodeUsage> = BTreeMap::new();
