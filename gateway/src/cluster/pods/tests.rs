@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 fn pod(name: &str, uid: &str, node: &str) -> String {
@@ -52,7 +54,8 @@ fn a_list_replaces_all_at_once() {
 
 /// Node and number of pods of what has changed, in the order of the nodes' names.
 async fn changed(table: &PodTable) -> Vec<(String, i64)> {
-    let changed = table.changed_usage().await.into_iter();
+    let waited = tokio::time::timeout(Duration::from_mins(1), table.changed_usage()).await;
+    let changed = waited.expect("something has changed").into_iter();
     let mut changed: Vec<_> = changed
         .map(|(node, usage)| (node.to_string(), usage.requested.map_or(0, |requested| requested.pods)))
         .collect();
@@ -64,7 +67,7 @@ fn pods_on(node: &str, pods: i64) -> (String, i64) {
     (node.to_owned(), pods)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn usage_follows_the_pods() {
     let table = PodTable::new();
     assert_eq!(table.usage_of("n1"), None, "not known yet");
@@ -86,7 +89,7 @@ async fn usage_follows_the_pods() {
     assert_eq!(changed(&table).await, [pods_on("n1", 0), pods_on("n2", 0), pods_on("n3", 0)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reader_waits_until_something_is_different() {
     let table = Arc::new(PodTable::new());
     let reader = tokio::spawn({

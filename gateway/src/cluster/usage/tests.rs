@@ -114,7 +114,9 @@ fn a_list_replaces_all_and_only_differences_are_told() {
     let one = json!({"cpu": "1"});
     let list = |pods: &[(&str, &str)]| {
         let mut list = Usage::new();
-        pods.iter().for_each(|(node, uid)| apply(&mut list, &on(node, uid, &one)));
+        for (node, uid) in pods {
+            apply(&mut list, &on(node, uid, &one));
+        }
         list
     };
     let mut usage = Usage::new();
@@ -185,7 +187,9 @@ fn any_event() -> impl Strategy<Value = Event> {
 /// The usage of these pods, added up anew.
 fn anew<'v>(pods: impl IntoIterator<Item = &'v Value>) -> Usage {
     let mut usage = Usage::new();
-    pods.into_iter().for_each(|pod| apply(&mut usage, pod));
+    for pod in pods {
+        apply(&mut usage, pod);
+    }
     usage
 }
 
