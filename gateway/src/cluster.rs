@@ -10,4 +10,5 @@ mod causes;
 pub mod file;
 pub mod pods;
 pub mod table;
+pub mod usage;
 pub mod watch;

@@ -5,6 +5,7 @@
 //! escapes stay slices of the input. What Go's `encoding/json` tolerates in an object that kube-scheduler
 //! wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, and `null` for anything.
 
+mod affinity;
 mod amounts;
 pub mod annotations;
 mod claims;
@@ -14,8 +15,11 @@ pub mod node;
 pub mod pod;
 pub mod quantity;
 mod requests;
+mod status;
 
 use serde::Deserialize;
+
+pub use self::requests::Share;
 
 /// Why an object could not be read. Says which field of which kind, what is wrong and what would be right.
 #[derive(Debug, thiserror::Error)]

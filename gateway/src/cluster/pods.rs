@@ -1,4 +1,5 @@
-//! The pods that the gateway knows, for calls that name a pod without bringing it.
+//! The pods that the gateway knows, for calls that name a pod without bringing it, and what they have requested
+//! of their nodes.
 //!
 //! A call takes a read lock for the time of a look-up and gets a pod that is shared, never copied. A source
 //! keeps the table as it keeps the node table: what it lists goes into a [`Relist`] and from there, all at once,
@@ -6,13 +7,18 @@
 
 mod slim;
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
+use extender_policy_api::v1alpha1::NodeUsage;
 use foldhash::HashMap;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use crate::object::{ObjectError, pod};
+use super::usage::Usage;
+use crate::object::{
+    ObjectError,
+    pod::{self, ObjectPod},
+};
 
 /// A pod as the watch last saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,16 +39,15 @@ pub struct KnownPod {
 }
 
 impl KnownPod {
-    fn read(json: &[u8]) -> Result<Self, ObjectError> {
-        let pod = pod::parse(json)?;
-        Ok(Self {
+    fn new(pod: &ObjectPod<'_>, json: &[u8]) -> Self {
+        Self {
             uid: pod.uid().to_owned(),
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
             node: pod.node_name().to_owned(),
             priority: pod.priority(),
             json: slim::slim(json),
-        })
+        }
     }
 }
 
@@ -50,6 +55,9 @@ impl KnownPod {
 #[derive(Debug, Default)]
 pub struct PodTable {
     pods: RwLock<Pods>,
+    /// Of the same pods, apart from them: who reads it holds no call up.
+    usage: Mutex<Usage>,
+    usage_touched: Notify,
     synced: watch::Sender<bool>,
 }
 
@@ -71,22 +79,44 @@ impl PodTable {
 
     /// Takes a pod as it is now.
     pub fn apply(&self, json: &[u8]) -> Result<(), ObjectError> {
-        let pod = Arc::new(KnownPod::read(json)?);
-        self.write().put(pod);
+        let pod = pod::parse(json)?;
+        let displaced = self.write().put(KnownPod::new(&pod, json));
+        self.change_usage(|usage| count(usage, &pod, displaced));
         Ok(())
     }
 
     /// Forgets the pod with this UID.
     pub fn remove(&self, uid: &str) {
         self.write().remove(uid);
+        self.change_usage(|usage| usage.remove(uid));
     }
 
     /// Takes exactly the pods of this list: whatever is not in it goes, all in one step for the calls. From now
     /// on the table is synced.
     pub fn replace(&self, relist: Relist) {
         // Freed after the lock.
-        drop(std::mem::replace(&mut *self.write(), relist.0));
+        drop(std::mem::replace(&mut *self.write(), relist.pods));
+        self.change_usage(|usage| usage.replace(relist.usage));
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+    }
+
+    /// What the pods on a node have requested, the default when there are none; `None` before the table is
+    /// synced.
+    pub fn usage_of(&self, node: &str) -> Option<NodeUsage> {
+        self.is_synced().then(|| self.lock_usage().of(node))
+    }
+
+    /// Waits until the usage of some nodes is not what this last told of them, and tells it, as
+    /// [`Usage::take_changed`] does. For one reader. Safe to drop and to call again, on any runtime.
+    pub async fn changed_usage(&self) -> Vec<(Arc<str>, NodeUsage)> {
+        loop {
+            let changed = self.lock_usage().take_changed();
+            if !changed.is_empty() {
+                return changed;
+            }
+            // A change since then has left its notice.
+            self.usage_touched.notified().await;
+        }
     }
 
     /// How many pods are known.
@@ -110,6 +140,20 @@ impl PodTable {
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
+    fn change_usage(&self, change: impl FnOnce(&mut Usage)) {
+        let mut usage = self.lock_usage();
+        change(&mut usage);
+        let touched = usage.is_touched();
+        drop(usage);
+        if touched {
+            self.usage_touched.notify_one();
+        }
+    }
+
+    fn lock_usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Pods> {
         self.pods.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,9 +163,20 @@ impl PodTable {
     }
 }
 
+/// A pod as it is now; the one that it displaced is gone.
+fn count(usage: &mut Usage, pod: &ObjectPod<'_>, displaced: Option<Arc<KnownPod>>) {
+    if let Some(displaced) = displaced {
+        usage.remove(&displaced.uid);
+    }
+    usage.apply(pod);
+}
+
 /// The pods of a new list.
 #[derive(Debug, Default)]
-pub struct Relist(Pods);
+pub struct Relist {
+    pods: Pods,
+    usage: Usage,
+}
 
 impl Relist {
     /// None yet.
@@ -131,7 +186,9 @@ impl Relist {
 
     /// Takes a pod of the list.
     pub fn add(&mut self, json: &[u8]) -> Result<(), ObjectError> {
-        self.0.put(Arc::new(KnownPod::read(json)?));
+        let pod = pod::parse(json)?;
+        let displaced = self.pods.put(KnownPod::new(&pod, json));
+        count(&mut self.usage, &pod, displaced);
         Ok(())
     }
 }
@@ -145,14 +202,17 @@ struct Pods {
 }
 
 impl Pods {
-    /// A pod of that name with another UID is gone: names are taken one at a time.
-    fn put(&mut self, pod: Arc<KnownPod>) {
+    /// A pod of that name with another UID is gone, since names are taken one at a time: it is returned.
+    fn put(&mut self, pod: KnownPod) -> Option<Arc<KnownPod>> {
+        let pod = Arc::new(pod);
         let names = self.by_name.entry(pod.namespace.clone()).or_default();
         let before = names.insert(pod.name.clone(), Arc::clone(&pod));
-        if let Some(before) = before.filter(|before| before.uid != pod.uid) {
-            self.by_uid.remove(&before.uid);
+        let displaced = before.filter(|before| before.uid != pod.uid);
+        if let Some(displaced) = &displaced {
+            self.by_uid.remove(&displaced.uid);
         }
         self.by_uid.insert(pod.uid.clone(), pod);
+        displaced
     }
 
     fn remove(&mut self, uid: &str) {

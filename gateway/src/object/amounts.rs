@@ -1,6 +1,6 @@
 //! Lists of resources: what an object says about them, sums and maxima, and the contract's form.
 
-use extender_policy_api::v1alpha1::Resources;
+use extender_policy_api::v1alpha1::{NonZero, Resources};
 
 use super::{json::Map, quantity::Quantity};
 
@@ -25,6 +25,38 @@ impl<'s> Amounts<'s> {
     /// Whether no resource is named.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether the resource is named, whatever the amount.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
+    }
+
+    /// The amount of one resource; nothing when it is not named.
+    pub(super) fn amount(&self, name: &str) -> Quantity {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map_or(Quantity::default(), |(_, quantity)| *quantity)
+    }
+
+    /// The amounts by name, in the order in which they came.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'s str, Quantity)> {
+        self.0.iter().copied()
+    }
+
+    /// Keeps the resources whose names are wanted.
+    pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.0.retain(|(name, _)| wanted(name));
+    }
+
+    /// With these where the resource is not named, not even with nothing. Mirrors `applyNonMissing`.
+    #[must_use]
+    pub(super) fn or(mut self, missing: &Self) -> Self {
+        for (name, quantity) in missing.iter() {
+            if !self.names(name) {
+                self.set(name, quantity);
+            }
+        }
+        self
     }
 
     /// Replaces or adds one amount.
@@ -69,5 +101,10 @@ impl<'s> Amounts<'s> {
             }
         }
         resources
+    }
+
+    /// CPU and memory alone, in the contract's units.
+    pub(super) fn nonzero(&self) -> NonZero {
+        NonZero { milli_cpu: self.amount("cpu").milli_value(), memory: self.amount("memory").value() }
     }
 }

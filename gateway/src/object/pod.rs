@@ -6,13 +6,15 @@ use serde::Deserialize;
 
 use super::{
     ObjectError,
+    affinity::Affinity,
     amounts::ResourceList,
     annotations::AnnotationPrefixes,
     claims::{self, Volume},
     json::{List, Map, Text, nullable, object},
     meta::{Meta, Owner, owned},
     read,
-    requests::{Container, Demand, Requirements},
+    requests::{Container, Demand, Requirements, Share},
+    status::Status,
 };
 
 /// A pod as far as the facts need it, borrowed from its JSON. Mirrors `corev1.Pod`.
@@ -23,6 +25,8 @@ pub struct ObjectPod<'a> {
     metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "object")]
     spec: Spec<'a>,
+    #[serde(borrow, deserialize_with = "object")]
+    status: Status<'a>,
 }
 
 /// Mirrors `corev1.PodSpec`, the fields that are read.
@@ -49,6 +53,8 @@ struct Spec<'a> {
     tolerations: List<Tolerated<'a>>,
     #[serde(borrow)]
     node_selector: Map<'a, Text<'a>>,
+    #[serde(borrow, deserialize_with = "object")]
+    affinity: Affinity<'a>,
     #[serde(borrow)]
     volumes: List<Volume<'a>>,
     #[serde(borrow)]
@@ -104,6 +110,17 @@ impl ObjectPod<'_> {
         self.spec.priority
     }
 
+    /// Whether the pod has succeeded or failed, and so holds nothing any more.
+    pub fn has_ended(&self) -> bool {
+        self.status.has_ended()
+    }
+
+    /// What the pod takes from the node that it is on, resizes in place included. Mirrors what kube-scheduler
+    /// 1.36 counts with its default feature gates.
+    pub fn share(&self) -> Share {
+        Demand { status: Some(&self.status), ..self.spec.demand() }.share()
+    }
+
     /// `metadata.labels`, in the order of the text.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata.labels.iter().map(|(key, value)| (key, &**value))
@@ -120,7 +137,7 @@ impl ObjectPod<'_> {
 
     /// What the pod has in common with its siblings, with the annotations that are wanted.
     pub fn facts(&self, wanted: &AnnotationPrefixes) -> PodFacts {
-        let Self { metadata, spec } = self;
+        let Self { metadata, spec, .. } = self;
         PodFacts {
             namespace: self.namespace().to_owned(),
             labels: owned(&metadata.labels),
@@ -133,7 +150,8 @@ impl ObjectPod<'_> {
             node_selector: owned(&spec.node_selector),
             volumes: claims::facts(&spec.volumes, self.name()),
             scheduler_name: (&spec.scheduler_name).into(),
-            ..PodFacts::default()
+            node_affinity: spec.affinity.to_nodes(),
+            nonzero_requests: Some(spec.demand().nonzero()),
         }
     }
 }
@@ -160,6 +178,7 @@ impl<'a> Spec<'a> {
             init_containers: &self.init_containers,
             pod_level: &self.resources,
             overhead: &self.overhead,
+            status: None,
         }
     }
 }

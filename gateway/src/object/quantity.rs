@@ -39,6 +39,16 @@ impl Quantity {
         Ok(Self { nanos: parts.nanos() })
     }
 
+    /// So many whole units.
+    pub const fn of(whole: i64) -> Self {
+        Self { nanos: whole as i128 * NANOS }
+    }
+
+    /// So many thousandths.
+    pub const fn of_milli(milli: i64) -> Self {
+        Self { nanos: milli as i128 * NANOS_A_MILLI }
+    }
+
     /// Thousandths, rounded away from zero, saturating. Mirrors `Quantity.MilliValue`, which wraps or gives 0
     /// where this one saturates.
     pub fn milli_value(self) -> i64 {
@@ -202,7 +212,7 @@ impl Visitor<'_> for QuantityVisitor {
     }
 
     fn visit_i64<E: Error>(self, whole: i64) -> Result<Quantity, E> {
-        Ok(Quantity { nanos: i128::from(whole) * NANOS })
+        Ok(Quantity::of(whole))
     }
 
     /// The shortest text that means this number is the text that was written, or as good as it.

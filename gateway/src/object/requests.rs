@@ -1,11 +1,13 @@
 //! What a pod needs from a node, as kube-scheduler counts it.
 
-use extender_policy_api::v1alpha1::Resources;
+use extender_policy_api::v1alpha1::{NonZero, Resources};
 use serde::Deserialize;
 
 use super::{
     amounts::{Amounts, ResourceList},
     json::{List, Text, object},
+    quantity::Quantity,
+    status::Status,
 };
 
 /// The fields of `corev1.PodSpec` that say what the pod needs; they are read as part of the spec.
@@ -16,12 +18,17 @@ pub(super) struct Demand<'s, 'a> {
     /// `spec.resources`
     pub(super) pod_level: &'s Requirements<'a>,
     pub(super) overhead: &'s ResourceList<'a>,
+    /// What the kubelet reports, where that counts: kube-scheduler does not look at it when it places a pod, and
+    /// does when it counts what the pod takes from its node.
+    pub(super) status: Option<&'s Status<'a>>,
 }
 
 /// Mirrors `corev1.Container`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Container<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
     #[serde(borrow, deserialize_with = "object")]
     resources: Requirements<'a>,
     #[serde(borrow)]
@@ -38,19 +45,30 @@ pub(super) struct Requirements<'a> {
     limits: ResourceList<'a>,
 }
 
-impl Container<'_> {
+impl Requirements<'_> {
     /// Not the limits: where requests are missing, the apiserver has filled them in from these.
-    fn requests(&self) -> Amounts<'_> {
-        Amounts::of(&self.resources.requests)
+    pub(super) fn requests(&self) -> Amounts<'_> {
+        Amounts::of(&self.requests)
     }
+}
 
+impl Container<'_> {
     /// An init container that keeps running beside the others.
     fn is_sidecar(&self) -> bool {
         &*self.restart_policy == "Always"
     }
 }
 
-impl Demand<'_, '_> {
+/// What one pod takes from its node. Mirrors `fwk.PodResource` of kube-scheduler.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Share {
+    /// Effective requests; `pods` is 1.
+    pub requested: Resources,
+    /// The same with defaults for containers that request nothing.
+    pub nonzero: NonZero,
+}
+
+impl<'s> Demand<'s, '_> {
     /// Whether a container or an init container names the resource, whatever the amount. Mirrors
     /// `hasManagedResources` of kube-scheduler's extender.
     pub(super) fn names(&self, resource: &str) -> bool {
@@ -61,34 +79,59 @@ impl Demand<'_, '_> {
         })
     }
 
-    /// Mirrors `PodRequests` of k8s.io/component-helpers/resource 1.36 for a pod that has not been placed:
-    /// what a resize left in its status is not looked at. `pods` is 1, because a pod takes one of the
-    /// places that a node offers.
+    /// Mirrors `PodRequests` of k8s.io/component-helpers/resource 1.36. `pods` is 1, because a pod takes one
+    /// of the places that a node offers.
     pub(super) fn resources(&self) -> Resources {
-        let mut total = self.of_containers();
-        for (name, quantity) in self.pod_level.requests.iter().filter(|(name, _)| counts_for_the_pod(name)) {
-            total.set(name, *quantity);
+        placed(&self.total(&Amounts::default()))
+    }
+
+    /// What a pod that has not been placed counts with in scores. Mirrors `calculatePodResourceRequest` of the
+    /// plugins `NodeResourcesFit` and `NodeResourcesBalancedAllocation`.
+    pub(super) fn nonzero(&self) -> NonZero {
+        self.total(&defaults()).nonzero()
+    }
+
+    /// What the pod takes from its node. Mirrors `PodInfo.CalculateResource` of kube-scheduler, where, unlike
+    /// in [`Demand::nonzero`], requests of the pod as a whole leave no default for what they, or any
+    /// container, name.
+    pub(super) fn share(&self) -> Share {
+        let total = self.total(&Amounts::default());
+        let mut missing = defaults();
+        if self.pod_level.requests.iter().any(|(name, _)| counts_for_the_pod(name)) {
+            missing.retain(|name| !total.names(name));
+        }
+        Share { requested: placed(&total), nonzero: self.total(&missing).nonzero() }
+    }
+
+    /// Mirrors `PodRequests`; `missing` is what a container counts with that does not name the resource.
+    fn total(&self, missing: &Amounts<'s>) -> Amounts<'s> {
+        let mut total = self.of_containers(missing);
+        let wanted = self.pod_level.requests();
+        let effective = self.status.and_then(|status| status.of_pod(wanted.clone()));
+        for (name, quantity) in wanted.iter().filter(|(name, _)| counts_for_the_pod(name)) {
+            total.set(name, effective.as_ref().map_or(quantity, |effective| effective.amount(name)));
         }
         total.add(&Amounts::of(self.overhead));
-        Resources { pods: 1, ..total.resources() }
+        total
     }
 
     /// Mirrors `AggregateContainerRequests`: what runs together is summed; while an init container runs, only
     /// the sidecars before it run too.
-    fn of_containers(&self) -> Amounts<'_> {
+    fn of_containers(&self, missing: &Amounts<'s>) -> Amounts<'s> {
         let mut total = Amounts::default();
         for container in self.containers.iter() {
-            total.add(&container.requests());
+            total.add(&self.running(container).or(missing));
         }
         let mut sidecars = Amounts::default();
         let mut peak = Amounts::default();
         for container in self.init_containers.iter() {
-            let mut running = container.requests();
             if container.is_sidecar() {
                 // It runs on beside everything after it; being part of the total, it needs no peak of its own.
+                let running = self.running(container).or(missing);
                 total.add(&running);
                 sidecars.add(&running);
             } else {
+                let mut running = container.resources.requests().or(missing);
                 running.add(&sidecars);
                 peak.raise_to(&running);
             }
@@ -96,6 +139,27 @@ impl Demand<'_, '_> {
         total.raise_to(&peak);
         total
     }
+
+    /// What a container takes that may be resized while it runs.
+    fn running(&self, container: &'s Container<'_>) -> Amounts<'s> {
+        let wanted = container.resources.requests();
+        match self.status {
+            Some(status) => status.of_container(&container.name, wanted),
+            None => wanted,
+        }
+    }
+}
+
+fn placed(total: &Amounts<'_>) -> Resources {
+    Resources { pods: 1, ..total.resources() }
+}
+
+/// Mirrors `DefaultMilliCPURequest` and `DefaultMemoryRequest` of kube-scheduler.
+fn defaults() -> Amounts<'static> {
+    let mut defaults = Amounts::default();
+    defaults.set("cpu", Quantity::of_milli(100));
+    defaults.set("memory", Quantity::of(200 << 20));
+    defaults
 }
 
 /// Mirrors `IsSupportedPodLevelResource`.

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 fn pod(name: &str, uid: &str, node: &str) -> String {
@@ -48,4 +50,57 @@ fn a_list_replaces_all_at_once() {
     table.replace(relist);
     assert!(table.is_synced());
     assert_eq!((uid_of(&table, "web"), uid_of(&table, "db")), (None, Some("u-3".to_owned())));
+}
+
+/// Node and number of pods of what has changed, in the order of the nodes' names.
+async fn changed(table: &PodTable) -> Vec<(String, i64)> {
+    let waited = tokio::time::timeout(Duration::from_mins(1), table.changed_usage()).await;
+    let changed = waited.expect("something has changed").into_iter();
+    let mut changed: Vec<_> = changed
+        .map(|(node, usage)| (node.to_string(), usage.requested.map_or(0, |requested| requested.pods)))
+        .collect();
+    changed.sort();
+    changed
+}
+
+fn pods_on(node: &str, pods: i64) -> (String, i64) {
+    (node.to_owned(), pods)
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_follows_the_pods() {
+    let table = PodTable::new();
+    assert_eq!(table.usage_of("n1"), None, "not known yet");
+    let mut relist = Relist::new();
+    for (name, uid, node) in
+        [("web", "u-1", "n1"), ("db", "u-2", "n2"), ("web", "u-3", "n2"), ("new", "u-4", "")]
+    {
+        relist.add(pod(name, uid, node).as_bytes()).unwrap();
+    }
+    table.replace(relist);
+    assert_eq!(changed(&table).await, [pods_on("n2", 2)], "u-3 has the name of u-1 now");
+    assert_eq!(table.usage_of("n1"), Some(NodeUsage::default()));
+
+    table.apply(pod("new", "u-4", "n1").as_bytes()).unwrap();
+    table.apply(pod("db", "u-5", "n3").as_bytes()).unwrap();
+    table.remove("u-2");
+    assert_eq!(changed(&table).await, [pods_on("n1", 1), pods_on("n2", 1), pods_on("n3", 1)]);
+    table.replace(Relist::new());
+    assert_eq!(changed(&table).await, [pods_on("n1", 0), pods_on("n2", 0), pods_on("n3", 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_waits_until_something_is_different() {
+    let table = Arc::new(PodTable::new());
+    let reader = tokio::spawn({
+        let table = Arc::clone(&table);
+        async move { changed(&table).await }
+    });
+    tokio::task::yield_now().await;
+    table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
+    table.remove("u-1");
+    tokio::task::yield_now().await;
+    assert!(!reader.is_finished(), "nothing is different");
+    table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
+    assert_eq!(reader.await.unwrap(), [pods_on("n1", 1)]);
 }

@@ -101,10 +101,13 @@ fn nulls_and_absences_are_defaults() {
         "kind": null, "apiVersion": null, "status": null,
         "metadata": {"name": null, "namespace": null, "uid": null, "labels": null, "annotations": null,
                      "ownerReferences": null},
-        "spec": {"containers": null, "initContainers": [null], "resources": null, "overhead": null,
+        "spec": {"containers": null, "initContainers": null, "resources": null, "overhead": null,
                  "priority": null, "priorityClassName": null, "tolerations": null, "nodeSelector": null,
-                 "volumes": null, "schedulerName": null},
+                 "volumes": null, "schedulerName": null, "affinity": null},
     });
+    let reported = json!({"status": {"phase": null, "conditions": [null], "containerStatuses": null,
+        "initContainerStatuses": [null], "resources": null, "allocatedResources": null}});
+    assert_eq!(parse(reported.to_string().as_bytes()).unwrap().share(), bare.share());
     for json in [odd.to_string(), json!({"metadata": null, "spec": null}).to_string()] {
         let pod = parse(json.as_bytes()).unwrap();
         assert_eq!(pod.facts(&AnnotationPrefixes::all()), bare.facts(&AnnotationPrefixes::all()), "{json}");
@@ -112,7 +115,8 @@ fn nulls_and_absences_are_defaults() {
     }
     let inner = json!({
         "metadata": {"labels": {"a": null}, "ownerReferences": [null, {"controller": null}]},
-        "spec": {"containers": [{"resources": null, "restartPolicy": null}, {"resources": {"requests": {"cpu": null}}}],
+        "spec": {"initContainers": [null],
+                 "containers": [{"resources": null, "restartPolicy": null}, {"resources": {"requests": {"cpu": null}}}],
                  "tolerations": [{"tolerationSeconds": null}],
                  "volumes": [{"persistentVolumeClaim": null, "ephemeral": null}]},
     });
@@ -120,6 +124,17 @@ fn nulls_and_absences_are_defaults() {
     assert_eq!(facts.labels, map(&[("a", "")]));
     assert_eq!(facts.owner, None);
     assert_eq!(facts.tolerations, [Toleration::default()]);
+}
+
+#[test]
+fn a_pod_has_ended_when_it_succeeded_or_failed() {
+    for (phase, ended) in
+        [("Pending", false), ("Running", false), ("Unknown", false), ("Succeeded", true), ("Failed", true)]
+    {
+        let json = json!({"status": {"phase": phase}}).to_string();
+        assert_eq!(parse(json.as_bytes()).unwrap().has_ended(), ended, "{phase}");
+    }
+    assert!(!parse(b"{}").unwrap().has_ended());
 }
 
 #[test]

@@ -100,6 +100,115 @@ fn of_equal_names_the_last_counts() {
     assert_eq!(facts.requests.unwrap().milli_cpu, 2000);
 }
 
+/// What the pod counts with in scores, and on its node, as (milli-CPU, memory in MiB).
+fn nonzero(spec: &Value) -> [(i64, i64); 2] {
+    let json = json!({"spec": spec}).to_string();
+    let pod = pod::parse(json.as_bytes()).unwrap();
+    let scores = pod.facts(&AnnotationPrefixes::default()).nonzero_requests.unwrap();
+    [scores, pod.share().nonzero].map(|nonzero| (nonzero.milli_cpu, nonzero.memory >> 20))
+}
+
+#[test]
+fn what_is_not_requested_counts_with_a_default() {
+    let nothing = json!({});
+    let of_pod = |requests: Value, containers: Value| json!({"containers": containers, "resources": {"requests": requests}});
+    let cases = [
+        ("no container", json!({}), (0, 0)),
+        ("each container", json!({"containers": [nothing, container("1"), nothing]}), (1200, 600)),
+        ("an explicit nothing stays", json!({"containers": [container("0")]}), (0, 200)),
+        ("init containers too", json!({"initContainers": [container("1"), nothing]}), (1000, 200)),
+        ("sidecars too", json!({"initContainers": [{"restartPolicy": "Always"}, nothing]}), (200, 400)),
+        ("overhead is no request", json!({"containers": [nothing], "overhead": {"cpu": "1"}}), (1100, 200)),
+        ("the pod's own requests", of_pod(json!({"cpu": "1"}), json!([nothing, nothing])), (1000, 400)),
+        (
+            "unsupported ones do not count",
+            of_pod(json!({"example.com/gpu": "1"}), json!([nothing])),
+            (100, 200),
+        ),
+    ];
+    for (name, spec, expected) in cases {
+        assert_eq!(nonzero(&spec), [expected; 2], "{name}");
+    }
+}
+
+/// The apiserver never leaves a pod like this, but the two places of kube-scheduler differ about it.
+#[test]
+fn on_its_node_a_pod_with_own_requests_has_no_default_for_what_a_container_names() {
+    let spec = json!({"containers": [container("1"), {}], "resources": {"requests": {"memory": "1Gi"}}});
+    assert_eq!(nonzero(&spec), [(1100, 1024), (1000, 1024)]);
+}
+
+/// A container of 1 CPU that is being resized to 2, with 1500m set aside, and one that is not.
+fn resized(status: &Value) -> (i64, i64) {
+    let containers = json!([
+        {"name": "web", "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}},
+        {"name": "log", "resources": {"requests": {"cpu": "100m"}}},
+    ]);
+    let json = json!({"spec": {"containers": containers}, "status": status}).to_string();
+    let pod = pod::parse(json.as_bytes()).unwrap();
+    let unplaced = pod.facts(&AnnotationPrefixes::default()).requests.unwrap();
+    assert_eq!(unplaced.milli_cpu, 2100, "the facts look at the spec alone");
+    let requested = pod.share().requested;
+    (requested.milli_cpu, requested.memory)
+}
+
+#[test]
+fn until_a_resize_is_done_the_most_of_it_counts() {
+    let web =
+        |running: Value| json!({"name": "web", "resources": running, "allocatedResources": {"cpu": "1500m"}});
+    let one = json!({"requests": {"cpu": "1"}});
+    let more = json!({"requests": {"cpu": "3", "memory": "2Mi"}});
+    let pending = |reason: &str| json!([{"type": "Ready"}, {"type": "PodResizePending", "reason": reason}]);
+    let cases = [
+        ("nothing is reported", json!({}), (2100, 1 << 20)),
+        ("growing", json!({"containerStatuses": [web(one.clone())]}), (2100, 1 << 20)),
+        ("shrinking", json!({"containerStatuses": [web(more.clone())]}), (3100, 2 << 20)),
+        ("not started", json!({"containerStatuses": [web(json!(null))]}), (2100, 1 << 20)),
+        (
+            "deferred",
+            json!({"containerStatuses": [web(one.clone())], "conditions": pending("Deferred")}),
+            (2100, 1 << 20),
+        ),
+        (
+            "infeasible",
+            json!({"containerStatuses": [web(one)], "conditions": pending("Infeasible")}),
+            (1600, 0),
+        ),
+    ];
+    for (name, status, expected) in cases {
+        assert_eq!(resized(&status), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_resize_of_the_pod_as_a_whole() {
+    let spec =
+        json!({"containers": [{"name": "web"}], "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}});
+    let share = |status: Value| {
+        let json = json!({"spec": spec, "status": status}).to_string();
+        let requested = pod::parse(json.as_bytes()).unwrap().share().requested;
+        (requested.milli_cpu, requested.memory)
+    };
+    assert_eq!(share(json!({"allocatedResources": {"cpu": "3"}})), (2000, 1 << 20), "nothing runs yet");
+    let resources = json!({"requests": {"cpu": "1"}});
+    assert_eq!(share(json!({"resources": resources, "allocatedResources": {"cpu": "3"}})), (3000, 1 << 20));
+    let infeasible = json!([{"type": "PodResizePending", "reason": "Infeasible"}]);
+    assert_eq!(share(json!({"resources": resources, "conditions": infeasible})), (1000, 0));
+}
+
+#[test]
+fn a_sidecar_is_resized_like_a_container_and_an_init_container_is_not() {
+    let share = |policy: &str| {
+        let json = json!({
+            "spec": {"initContainers": [{"name": "a", "restartPolicy": policy,
+                                         "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"initContainerStatuses": [{"name": "a", "resources": {"requests": {"cpu": "2"}}}]},
+        });
+        pod::parse(json.to_string().as_bytes()).unwrap().share().requested.milli_cpu
+    };
+    assert_eq!((share("Always"), share("Never")), (2000, 1000));
+}
+
 proptest! {
     /// The KEP's definition, phase by phase: the most that runs at any one time.
     #[test]

@@ -1,0 +1,238 @@
+//! Usage after all sorts of events, and against adding up anew.
+
+use std::collections::BTreeMap;
+
+use extender_policy_api::v1alpha1::{NonZero, Resources};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::object::pod;
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+fn on(node: &str, uid: &str, requests: &Value) -> Value {
+    json!({
+        "metadata": {"name": uid, "namespace": "shop", "uid": uid},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "resources": {"requests": requests}}]},
+        "status": {"phase": "Running"},
+    })
+}
+
+fn apply(usage: &mut Usage, pod: &Value) {
+    usage.apply(&pod::parse(pod.to_string().as_bytes()).unwrap());
+}
+
+/// What is told now, in the order of the nodes' names.
+fn told(usage: &mut Usage) -> BTreeMap<String, NodeUsage> {
+    usage.take_changed().into_iter().map(|(node, usage)| (node.to_string(), usage)).collect()
+}
+
+/// Pods and milli-CPU of the nodes that are told now.
+fn changes(usage: &mut Usage) -> Vec<(String, i64, i64)> {
+    let amounts = told(usage).into_iter().map(|(node, usage)| {
+        let requested = usage.requested.unwrap_or_default();
+        (node, requested.pods, requested.milli_cpu)
+    });
+    amounts.collect()
+}
+
+fn change(node: &str, pods: i64, milli_cpu: i64) -> (String, i64, i64) {
+    (node.to_owned(), pods, milli_cpu)
+}
+
+#[test]
+fn what_pods_on_a_node_take_is_added_up() {
+    let mut usage = Usage::new();
+    apply(&mut usage, &on("n1", "a", &json!({"cpu": "1500u", "memory": "1Mi", "example.com/gpu": "2"})));
+    apply(
+        &mut usage,
+        &on("n1", "b", &json!({"cpu": "1500u", "ephemeral-storage": "1Gi", "example.com/nic": "0"})),
+    );
+    apply(&mut usage, &on("n1", "c", &json!({"example.com/gpu": "1"})));
+    let others = [("example.com/gpu".to_owned(), 3), ("example.com/nic".to_owned(), 0)];
+    let requested = Resources {
+        // Each pod is rounded up, and then they are summed: so does kube-scheduler.
+        milli_cpu: 4,
+        memory: 1 << 20,
+        ephemeral_storage: 1 << 30,
+        pods: 3,
+        others: others.into(),
+    };
+    let nonzero = NonZero { milli_cpu: 104, memory: 401 << 20 };
+    assert_eq!(usage.of("n1"), NodeUsage { requested: Some(requested), nonzero: Some(nonzero) });
+    assert_eq!(usage.of("n2"), NodeUsage::default());
+}
+
+#[test]
+fn only_pods_that_hold_room_count() {
+    let cpu = json!({"cpu": "1"});
+    let mut ended = on("n1", "a", &cpu);
+    ended["status"]["phase"] = "Succeeded".into();
+    for nothing in [ended.clone(), on("", "a", &cpu), on("n1", "", &cpu)] {
+        let mut usage = Usage::new();
+        apply(&mut usage, &nothing);
+        assert_eq!((usage.of("n1"), usage.of("")), (NodeUsage::default(), NodeUsage::default()), "{nothing}");
+    }
+    let mut usage = Usage::new();
+    apply(&mut usage, &on("n1", "a", &cpu));
+    apply(&mut usage, &ended);
+    assert_eq!(usage.of("n1"), NodeUsage::default(), "it has ended since");
+}
+
+#[test]
+fn only_nodes_that_are_different_are_told() {
+    let (one, two) = (json!({"cpu": "1"}), json!({"cpu": "2"}));
+    let mut usage = Usage::new();
+    assert!(!usage.is_touched());
+    apply(&mut usage, &on("n1", "a", &one));
+    apply(&mut usage, &on("n2", "b", &two));
+    assert!(usage.is_touched());
+    assert_eq!(changes(&mut usage), [change("n1", 1, 1000), change("n2", 1, 2000)]);
+
+    let mut ready = on("n1", "a", &one);
+    ready["metadata"]["labels"] = json!({"ready": "yes"});
+    apply(&mut usage, &ready);
+    usage.remove("nobody");
+    assert!(!usage.is_touched());
+
+    usage.remove("a");
+    apply(&mut usage, &on("n1", "c", &one));
+    assert_eq!(changes(&mut usage), [], "an equal pod is in its place");
+
+    apply(&mut usage, &on("n1", "b", &two));
+    assert_eq!(changes(&mut usage), [change("n1", 2, 3000), change("n2", 0, 0)], "a UID on another node");
+    let mut resized = on("n1", "b", &two);
+    let running = json!({"name": "main", "resources": {"requests": {"cpu": "5"}}});
+    resized["status"]["containerStatuses"] = json!([running]);
+    apply(&mut usage, &resized);
+    assert_eq!(changes(&mut usage), [change("n1", 2, 6000)], "it still runs with more");
+}
+
+#[test]
+fn a_list_replaces_all_and_only_differences_are_told() {
+    let one = json!({"cpu": "1"});
+    let list = |pods: &[(&str, &str)]| {
+        let mut list = Usage::new();
+        for (node, uid) in pods {
+            apply(&mut list, &on(node, uid, &one));
+        }
+        list
+    };
+    let mut usage = Usage::new();
+    usage.replace(list(&[("n1", "a"), ("n2", "b")]));
+    assert_eq!(changes(&mut usage), [change("n1", 1, 1000), change("n2", 1, 1000)]);
+    usage.replace(list(&[("n1", "a"), ("n2", "b")]));
+    assert!(!usage.is_touched());
+    usage.replace(list(&[("n1", "c"), ("n3", "b")]));
+    assert_eq!(changes(&mut usage), [change("n2", 0, 0), change("n3", 1, 1000)]);
+    usage.remove("a");
+    assert!(!usage.is_touched(), "it went with the list");
+}
+
+#[test]
+fn a_sum_past_the_end_comes_back() {
+    let most = json!({"memory": "9223372036854775807", "example.com/gpu": "9223372036854775807"});
+    let mut usage = Usage::new();
+    for uid in ["a", "b", "c"] {
+        apply(&mut usage, &on("n1", uid, &most));
+    }
+    assert_eq!(usage.of("n1").requested.unwrap().memory, i64::MAX);
+    usage.remove("a");
+    usage.remove("b");
+    apply(&mut usage, &on("n1", "c", &json!({"memory": "5"})));
+    let requested = usage.of("n1").requested.unwrap();
+    assert_eq!((requested.memory, requested.others.len()), (5, 0));
+}
+
+#[test]
+fn a_pod_costs_little() {
+    assert!(size_of::<(Box<str>, Held)>() <= 96, "there may be 150,000");
+}
+
+/// What can happen to pods.
+#[derive(Debug, Clone)]
+enum Event {
+    Apply(Value),
+    Remove(String),
+    Relist(Vec<Value>),
+    /// Somebody reads what has changed.
+    Read,
+}
+
+fn any_pod() -> impl Strategy<Value = Value> {
+    let node = proptest::sample::select(vec!["", "n1", "n2", "n3"]);
+    let uid = proptest::sample::select(vec!["a", "b", "c", "d", "e"]);
+    let phase = proptest::sample::select(vec!["Pending", "Running", "Running", "Succeeded", "Failed"]);
+    let amount = proptest::sample::select(vec!["0", "1", "1500u", "7", "9223372036854775807"]);
+    let names = ["cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi"];
+    let name = proptest::sample::select(names.to_vec());
+    let requests = proptest::collection::btree_map(name, amount, 0..4);
+    (node, uid, phase, requests).prop_map(|(node, uid, phase, requests)| {
+        let mut pod = on(node, uid, &json!(requests));
+        pod["status"]["phase"] = phase.into();
+        pod
+    })
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        6 => any_pod().prop_map(Event::Apply),
+        3 => proptest::sample::select(vec!["a", "b", "c", "d", "e"]).prop_map(|uid| Event::Remove(uid.into())),
+        1 => proptest::collection::vec(any_pod(), 0..6).prop_map(Event::Relist),
+        3 => Just(Event::Read),
+    ]
+}
+
+/// The usage of these pods, added up anew.
+fn anew<'v>(pods: impl IntoIterator<Item = &'v Value>) -> Usage {
+    let mut usage = Usage::new();
+    for pod in pods {
+        apply(&mut usage, pod);
+    }
+    usage
+}
+
+fn uid(pod: &Value) -> String {
+    pod["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nothing_drifts(events in proptest::collection::vec(any_event(), 0..25)) {
+        let mut usage = Usage::new();
+        let mut pods = BTreeMap::new();
+        let mut reader: BTreeMap<String, NodeUsage> = BTreeMap::new();
+        for event in events {
+            match event {
+                Event::Apply(pod) => {
+                    apply(&mut usage, &pod);
+                    pods.insert(uid(&pod), pod);
+                }
+                Event::Remove(uid) => {
+                    usage.remove(&uid);
+                    pods.remove(&uid);
+                }
+                Event::Relist(list) => {
+                    usage.replace(anew(&list));
+                    pods = list.into_iter().map(|pod| (uid(&pod), pod)).collect();
+                }
+                Event::Read => {
+                    for (node, now) in told(&mut usage) {
+                        let before = reader.insert(node, now.clone()).unwrap_or_default();
+                        prop_assert_ne!(before, now);
+                    }
+                }
+            }
+            let expected = anew(pods.values());
+            prop_assert_eq!(&usage.nodes, &expected.nodes);
+            prop_assert_eq!(&usage.pods, &expected.pods);
+        }
+        reader.extend(told(&mut usage));
+        for node in NODES {
+            prop_assert_eq!(reader.remove(node).unwrap_or_default(), usage.of(node));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! To which nodes a pod is drawn: `spec.affinity.nodeAffinity`.
+
+use extender_policy_api::v1alpha1 as api;
+use serde::Deserialize;
+
+use super::json::{List, Text, nullable};
+
+/// Mirrors `corev1.Affinity`, the field that is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Affinity<'a> {
+    #[serde(borrow)]
+    node_affinity: Option<NodeAffinity<'a>>,
+}
+
+/// Mirrors `corev1.NodeAffinity`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeAffinity<'a> {
+    /// Without terms it is not the same as absent: no node will do, or every one.
+    #[serde(borrow, rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<NodeSelector<'a>>,
+    #[serde(borrow, rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    preferred: List<Preferred<'a>>,
+}
+
+/// Mirrors `corev1.NodeSelector`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeSelector<'a> {
+    #[serde(borrow)]
+    node_selector_terms: List<Term<'a>>,
+}
+
+/// Mirrors `corev1.PreferredSchedulingTerm`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Preferred<'a> {
+    #[serde(deserialize_with = "nullable")]
+    weight: i32,
+    #[serde(borrow, deserialize_with = "nullable")]
+    preference: Term<'a>,
+}
+
+/// Mirrors `corev1.NodeSelectorTerm`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Term<'a> {
+    #[serde(borrow)]
+    match_expressions: List<Requirement<'a>>,
+    #[serde(borrow)]
+    match_fields: List<Requirement<'a>>,
+}
+
+/// Mirrors `corev1.NodeSelectorRequirement`. Operators are handed on as they are: clusters gain new ones.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Requirement<'a> {
+    #[serde(borrow)]
+    key: Text<'a>,
+    #[serde(borrow)]
+    operator: Text<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    values: Vec<Text<'a>>,
+}
+
+impl Affinity<'_> {
+    /// As a fact; `None` when nothing is said about nodes.
+    pub(super) fn to_nodes(&self) -> Option<api::NodeAffinity> {
+        self.node_affinity.as_ref().map(|affinity| api::NodeAffinity {
+            required: affinity.required.as_ref().map(selector),
+            preferred: affinity.preferred.iter().map(preferred).collect(),
+        })
+    }
+}
+
+fn selector(selector: &NodeSelector<'_>) -> api::NodeSelector {
+    api::NodeSelector { terms: selector.node_selector_terms.iter().map(term).collect() }
+}
+
+fn preferred(preferred: &Preferred<'_>) -> api::PreferredSchedulingTerm {
+    api::PreferredSchedulingTerm { weight: preferred.weight, preference: Some(term(&preferred.preference)) }
+}
+
+fn term(term: &Term<'_>) -> api::NodeSelectorTerm {
+    api::NodeSelectorTerm {
+        match_expressions: term.match_expressions.iter().map(requirement).collect(),
+        match_fields: term.match_fields.iter().map(requirement).collect(),
+    }
+}
+
+fn requirement(requirement: &Requirement<'_>) -> api::NodeSelectorRequirement {
+    api::NodeSelectorRequirement {
+        key: (&requirement.key).into(),
+        operator: (&requirement.operator).into(),
+        values: requirement.values.iter().map(Into::into).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

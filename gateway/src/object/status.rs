@@ -1,0 +1,99 @@
+//! What the kubelet reports about a pod, as far as it decides what the pod takes from its node: whether it has
+//! ended, and how far a resize in place has come.
+
+use serde::Deserialize;
+
+use super::{
+    amounts::{Amounts, ResourceList},
+    json::{List, Text},
+    requests::Requirements,
+};
+
+/// Mirrors `corev1.PodStatus`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Status<'a> {
+    #[serde(borrow)]
+    phase: Text<'a>,
+    #[serde(borrow)]
+    conditions: List<Condition<'a>>,
+    #[serde(borrow)]
+    container_statuses: List<ContainerStatus<'a>>,
+    #[serde(borrow)]
+    init_container_statuses: List<ContainerStatus<'a>>,
+    /// What the pod as a whole runs with.
+    #[serde(borrow)]
+    resources: Option<Requirements<'a>>,
+    /// What the kubelet has set aside for the pod as a whole.
+    #[serde(borrow)]
+    allocated_resources: ResourceList<'a>,
+}
+
+/// Mirrors `corev1.PodCondition`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    #[serde(borrow)]
+    reason: Text<'a>,
+}
+
+/// Mirrors `corev1.ContainerStatus`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatus<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    /// What the container runs with; absent while it has not started.
+    #[serde(borrow)]
+    resources: Option<Requirements<'a>>,
+    /// What the kubelet has set aside for it.
+    #[serde(borrow)]
+    allocated_resources: ResourceList<'a>,
+}
+
+impl<'a> Status<'a> {
+    /// Whether the pod holds nothing any more. Mirrors the selector of `newPodInformer` of kube-scheduler.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+
+    /// What a container that asks for so much counts with.
+    pub(super) fn of_container<'s>(&'s self, name: &str, wanted: Amounts<'s>) -> Amounts<'s> {
+        // Of equal names the last one counts, as in the map that Kubernetes makes of them.
+        let mut reports = self.container_statuses.iter().chain(self.init_container_statuses.iter()).rev();
+        match reports.find(|report| &*report.name == name) {
+            Some(ContainerStatus { resources: Some(running), allocated_resources, .. }) => {
+                self.while_resized(wanted, running, allocated_resources)
+            }
+            _ => wanted,
+        }
+    }
+
+    /// What a pod that asks for so much as a whole counts with; `None` when nothing is reported about that.
+    pub(super) fn of_pod<'s>(&'s self, wanted: Amounts<'s>) -> Option<Amounts<'s>> {
+        let running = self.resources.as_ref()?;
+        Some(self.while_resized(wanted, running, &self.allocated_resources))
+    }
+
+    /// The most of what is wanted, running and set aside: until a resize is done, its outcome is open. One that
+    /// the node cannot grant will not happen. Mirrors `determineEffectiveRequests`.
+    fn while_resized<'s>(
+        &self,
+        wanted: Amounts<'s>,
+        running: &'s Requirements<'a>,
+        allocated: &'s ResourceList<'a>,
+    ) -> Amounts<'s> {
+        let mut most = if self.resize_is_infeasible() { Amounts::default() } else { wanted };
+        most.raise_to(&running.requests());
+        most.raise_to(&Amounts::of(allocated));
+        most
+    }
+
+    /// Mirrors `IsPodResizeInfeasible`.
+    fn resize_is_infeasible(&self) -> bool {
+        let pending = self.conditions.iter().find(|condition| &*condition.r#type == "PodResizePending");
+        pending.is_some_and(|condition| &*condition.reason == "Infeasible")
+    }
+}
