@@ -60,12 +60,14 @@ impl<'a> Row<'a> {
 
     /// The same row in memory of its own, so that it keeps no message.
     pub(crate) fn into_owned(self) -> Row<'static> {
-        let Self { name, facts, raw_json, whole } = self;
+        let Self { name, facts, raw_json, usage, whole, used } = self;
         Row {
             name: name.into_owned().into(),
             facts: facts.map(|facts| facts.into_owned().into()),
             raw_json: raw_json.into_owned().into(),
+            usage: usage.map(|usage| usage.into_owned().into()),
             whole,
+            used,
         }
     }
 
