@@ -49,7 +49,7 @@ pub(super) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
 ///
 /// # Errors
 /// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, or an outcome that says nothing, as in an empty answer.
-pub(super) fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
+pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
     let BindResponse { outcome, message } = decoded(message)?;
     match BindOutcome::try_from(outcome) {
         Ok(BindOutcome::Bound) => Ok(Bound::Yes),
