@@ -32,8 +32,8 @@ const PIECES: &[&[u8]] = &[
     b"\x02\x01",
 ];
 
-fn result() -> Option<Evaluated> {
-    Some(Evaluated { evaluated: COUNT, revision: "r".into(), ..Evaluated::default() })
+fn result() -> Evaluated {
+    Evaluated { evaluated: COUNT, revision: "r".into(), ..Evaluated::default() }
 }
 
 fn filters() -> Vec<Vec<u8>> {
@@ -42,12 +42,14 @@ fn filters() -> Vec<Vec<u8>> {
         preemption_may_help: true,
         positions: positions.into(),
     };
-    let answer = |rejections| FilterResponse { result: result(), rejections, scores: None }.encode_to_vec();
+    let answer =
+        |rejections| FilterResponse { result: Some(result()), rejections, scores: None }.encode_to_vec();
     vec![answer(vec![]), answer(vec![rejection(&[0, 2]), rejection(&[1])]), answer(vec![rejection(&[])])]
 }
 
 fn scores() -> Vec<Vec<u8>> {
-    let answer = |values| ScoreResponse { result: result(), scores: Some(Scores { values }) }.encode_to_vec();
+    let answer =
+        |values| ScoreResponse { result: Some(result()), scores: Some(Scores { values }) }.encode_to_vec();
     vec![answer(vec![1, 2, 3]), answer(vec![i32::MIN, -1, i32::MAX])]
 }
 
@@ -57,7 +59,7 @@ fn preempts() -> Vec<Vec<u8>> {
         victims: victims.into(),
         added_uids: vec!["x".into()],
     };
-    let answer = |kept| PreemptResponse { result: result(), kept }.encode_to_vec();
+    let answer = |kept| PreemptResponse { result: Some(result()), kept }.encode_to_vec();
     vec![answer(vec![]), answer(vec![kept(2, &[0, 1]), kept(0, &[1])]), answer(vec![kept(1, &[])])]
 }
 
