@@ -106,7 +106,7 @@ impl Backend {
     /// is repeated soon.
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
         if !answered.revision.is_empty() && answered.revision != link.info.revision {
-            self.connection.stale.notify_one();
+            self.connection.look_again.notify_one();
         }
         answered.value
     }
@@ -133,7 +133,7 @@ impl Backend {
         let answer = grpc::unary(&link.connection, path, pieces, limits).await;
         if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.
-            self.connection.stale.notify_one();
+            self.connection.look_again.notify_one();
         }
         answer
     }

@@ -10,7 +10,12 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-use super::{Call, CallError, Decider, attempts::Pace, case::Case, case::Views};
+use super::{
+    Call, CallError, Decider,
+    attempts::{About, Pace},
+    case::Case,
+    case::Views,
+};
 use crate::{
     backend::{Backend, link::Link, question::Question},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
@@ -137,22 +142,24 @@ impl Decider {
             };
             let backends: Vec<_> = rejected.groups.iter().map(backend).collect();
             let held = self.attempts.hold(pod, &call.request.names, &backends, (rejected, reasons));
-            self.metrics.reasons_held(held as u64);
+            self.metrics.reasons_held(held.changed as u64);
+            self.metrics.reasons_forgotten(held.forgotten as u64);
         }
         if self.reasons.repeated == RepeatedRefusals::AsGiven {
             return Ok(filtered);
         }
-        let pace = self.attempts.refused(pod);
-        if pace == Pace::Usual {
-            return Ok(filtered);
-        }
-        if pace == Pace::JustTooFast {
-            let (pod, namespace) = (call.pod.name(), call.pod.namespace());
-            tracing::warn!(
-                pod,
-                namespace,
-                "the pod is refused over and over; kube-scheduler has to back off"
-            );
+        match self.attempts.refused(pod, about(call)) {
+            Pace::Usual => return Ok(filtered),
+            Pace::Unknown => {
+                self.metrics.pace_unknown();
+                return Ok(filtered);
+            }
+            Pace::JustTooFast => {
+                let (pod, namespace) = (call.pod.name(), call.pod.namespace());
+                let text = "the pod is refused over and over; kube-scheduler has to back off";
+                tracing::warn!(pod, namespace, "{text}");
+            }
+            Pace::TooFast => {}
         }
         self.metrics.refused_too_often();
         let group = filtered.rejected.nodes.iter().flatten().next();
@@ -176,6 +183,12 @@ impl Decider {
         };
         Reason { text, preemption_may_help: group.preemption_may_help }
     }
+}
+
+fn about(call: Call<'_>) -> About {
+    let names = &call.request.names;
+    let nominated = names.count() == 1 && names.name(0) == call.pod.nominated_node_name();
+    if nominated { About::Nominated } else { About::Nodes }
 }
 
 /// Finds out how a backend can be asked, and what its place in the fold is.
@@ -229,5 +242,29 @@ impl Participant<'_> {
             Question { call: &case.id, purpose: Purpose::Decide, pod: case.pod(*views), nodes: &nodes };
         let within = self.settings.timeout.min(deadline.duration_since(Instant::now()));
         (ask.seat, self.backend.filter(link, question, within).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{object, wire::Request};
+
+    #[test]
+    fn a_call_about_the_nominated_node_alone_is_half_an_attempt() {
+        for (nominated, names, expected) in [
+            (r#""a""#, r#"["a"]"#, About::Nominated),
+            (r#""a""#, r#"["b"]"#, About::Nodes),
+            (r#""a""#, r#"["a","b"]"#, About::Nodes),
+            ("null", r#"["a"]"#, About::Nodes),
+        ] {
+            let body =
+                format!(r#"{{"Pod":{{"status":{{"nominatedNodeName":{nominated}}}}},"NodeNames":{names}}}"#);
+            let request = Request::read(body.into()).unwrap();
+            let json = request.pod();
+            let pod = object::pod::parse(&json).unwrap();
+            let call = Call { request: &request, pod: &pod, began: Instant::now() };
+            assert_eq!(about(call), expected, "{nominated} {names}");
+        }
     }
 }

@@ -23,6 +23,8 @@ pub struct ObjectPod<'a> {
     metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "object")]
     spec: Spec<'a>,
+    #[serde(borrow, deserialize_with = "object")]
+    status: Status<'a>,
 }
 
 /// Mirrors `corev1.PodSpec`, the fields that are read.
@@ -55,6 +57,14 @@ struct Spec<'a> {
     scheduler_name: Text<'a>,
     #[serde(borrow)]
     node_name: Text<'a>,
+}
+
+/// Mirrors `corev1.PodStatus`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status<'a> {
+    #[serde(borrow)]
+    nominated_node_name: Text<'a>,
 }
 
 /// Mirrors `corev1.Toleration`. Operators are handed on as they are: clusters gain new ones.
@@ -104,6 +114,11 @@ impl ObjectPod<'_> {
         self.spec.priority
     }
 
+    /// `status.nominatedNodeName`, on which kube-scheduler tries the pod first; empty when there is none.
+    pub fn nominated_node_name(&self) -> &str {
+        &self.status.nominated_node_name
+    }
+
     /// `metadata.labels`, in the order of the text.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata.labels.iter().map(|(key, value)| (key, &**value))
@@ -120,7 +135,7 @@ impl ObjectPod<'_> {
 
     /// What the pod has in common with its siblings, with the annotations that are wanted.
     pub fn facts(&self, wanted: &AnnotationPrefixes) -> PodFacts {
-        let Self { metadata, spec } = self;
+        let Self { metadata, spec, .. } = self;
         PodFacts {
             namespace: self.namespace().to_owned(),
             labels: owned(&metadata.labels),
