@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use support::{
     Gateway,
     backend::{Act, Scripted},
-    node,
+    node, pod,
     preempting::{REQUEST, adding, asked, call, gateway, info, keeping, kept, left, request, sparing},
 };
 
