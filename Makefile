@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e bench equivalence deny fmt clean
+.PHONY: help demo check test e2e bench equivalence fuzz deny fmt clean
 .PHONY: rust go format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -41,6 +41,10 @@ equivalence: export EQUIVALENCE_SEED := $(or $(EQUIVALENCE_SEED),$(shell date +%
 equivalence: rust ## One gateway against separate extenders, and whether deliberate faults are found
 	cargo test --locked -p extender-reference -p extender-equivalence
 	tests/equivalence/faults.sh
+
+fuzz: export PROPTEST_CASES := $(or $(CASES),50000)
+fuzz: rust ## What nobody meant to send: changed bodies, answers and objects (CASES=50000)
+	cargo test --locked -p extender-gateway --lib hostile
 
 # Not part of `make test`: building cargo-deny takes minutes, and its answer changes only with Cargo.lock.
 deny: rust ## Licences, duplicate crates and sources of the dependencies

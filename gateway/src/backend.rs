@@ -120,7 +120,7 @@ impl Backend {
             // Replicas of several builds, or a backend that has changed: the next handshake tells which.
             link.memory.distrust();
             if !answered.revision.is_empty() {
-                self.connection.stale.notify_one();
+                self.connection.look_again.notify_one();
             }
         }
         answered.value
@@ -148,7 +148,7 @@ impl Backend {
         let answer = grpc::unary(&link.connection, path, pieces, limits).await;
         if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.
-            self.connection.stale.notify_one();
+            self.connection.look_again.notify_one();
         }
         answer
     }

@@ -11,6 +11,8 @@ pub mod cluster;
 pub mod config;
 pub mod decide;
 pub mod door;
+#[cfg(test)]
+mod hostile;
 pub mod object;
 pub mod observe;
 pub mod pem;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use support::{
     Gateway,
     backend::{Act, Scripted},
-    node,
+    node, pod,
     preempting::{REQUEST, adding, asked, call, gateway, info, keeping, kept, left, request, sparing},
 };
 
@@ -161,7 +161,7 @@ async fn a_call_that_brings_no_answer_is_decided_by_the_failure_policy() {
 async fn a_request_that_cannot_be_read_is_a_status_without_a_body() {
     let backend = sparing(&[], &[]).await;
     let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
-    for body in ["", "null", "{}", r#"{"Pod":{},"NodeNameToMetaVictims":{"n1":null}}"#] {
+    for body in ["", "null", "{}", r#"{"Pod":{},"NodeNameToMetaVictims":{"n1":{"Pods":[{}]}}}"#] {
         let answer = gateway.post("/preempt", body).await;
         assert_eq!((answer.status, answer.body.len()), (400, 0), "{body}");
     }
@@ -246,4 +246,24 @@ async fn added_victims_are_on_the_node_and_matter_less() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_victim_that_cannot_be_read_goes_out_without_facts_and_a_node_without_victims_does_not() {
+    let backend = keeping(NodeView::Name, vec![kept(0, &[0, 1])]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    let victim =
+        |uid: &str, priority: Value| json!({"metadata": {"uid": uid}, "spec": {"priority": priority}});
+    let victims = json!({
+        "n0": {"Pods": []},
+        "n1": {"Pods": [victim("u1", json!("high")), victim("u2", json!(7))]},
+        "n2": null,
+    });
+    let body = json!({"Pod": pod(), "NodeNameToVictims": victims}).to_string();
+    assert_eq!(gateway.post("/preempt", body).await.json(), left(&[("n1", &["u1", "u2"], 0)]));
+    let told = request(&backend.messages("Preempt")[0]).candidates;
+    let priority = |at: usize| Some(told[0].victims[at].pod.clone()?.facts?.priority);
+    assert_eq!((told.len(), priority(0), priority(1)), (1, None, Some(7)));
+    let nobody = json!({"Pod": pod(), "NodeNameToVictims": {"n0": {"Pods": []}}}).to_string();
+    assert_eq!(gateway.post("/preempt", nobody).await.json(), left(&[]));
 }

@@ -83,7 +83,7 @@ pub enum Again {
 }
 
 /// Who rejected nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
     /// The backend at this seat.
     Seat(usize),
@@ -329,8 +329,9 @@ impl FilterFold {
     fn reject_group(&mut self, group: Group, positions: impl Iterator<Item = u32>) -> u32 {
         let before = self.alive;
         let index = u32::try_from(self.rejected.groups.len()).unwrap_or(u32::MAX);
-        self.rejected.nodes.resize(self.count as usize, None);
         for at in positions {
+            // At the first rejection of all: without any the list stays empty.
+            self.rejected.nodes.resize(self.count as usize, None);
             let node = &mut self.rejected.nodes[at as usize];
             if node.is_none() {
                 *node = Some(index);

@@ -87,7 +87,7 @@ pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
 /// The total of each of `count` nodes; `None` for a node that nobody scored.
 pub fn totals(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
     let shares: Vec<_> = ballots.iter().map(Share::of).collect();
-    let exact = Exact::over(shares.iter().map(|share| (share.largest_numerator(), share.denominator)));
+    let exact = Exact::over(shares.iter().map(|share| (share.most, share.denominator)));
     let mut sums = vec![None; count];
     for (ballot, share) in ballots.iter().zip(&shares) {
         let factor = exact.factor(share.denominator);
@@ -105,6 +105,7 @@ struct Share {
     slope: i128,
     /// Positive.
     denominator: u64,
+    /// No numerator of the ballot is farther from 0.
     most: i128,
 }
 
@@ -148,11 +149,6 @@ impl Share {
 
     fn numerator(&self, score: i32) -> i128 {
         self.offset + self.slope * i128::from(score)
-    }
-
-    /// No numerator of this ballot is farther from 0.
-    fn largest_numerator(&self) -> i128 {
-        self.most
     }
 }
 

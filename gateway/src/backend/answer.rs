@@ -112,7 +112,7 @@ fn refusal(rejection: api::Rejection) -> Refusal {
     Refusal { reason, preemption_may_help, positions }
 }
 
-fn malformed(detail: String) -> BackendFailure {
+pub(super) fn malformed(detail: String) -> BackendFailure {
     BackendFailure::new(FailureKind::Malformed, detail)
 }
 

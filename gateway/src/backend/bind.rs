@@ -1,11 +1,15 @@
 //! A Bind request and its answer.
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, reason};
+use extender_gateway_core::{BackendFailure, reason};
 use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 
-use super::{info::PodView, question};
+use super::{
+    answer::{decoded, malformed},
+    info::PodView,
+    question,
+};
 use crate::{cluster::binder::Assignment, object::pod::ObjectPod};
 
 /// Bytes of the largest answer that is read: its message has at most 1024.
@@ -44,11 +48,9 @@ pub(super) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
 /// Reads an answer.
 ///
 /// # Errors
-/// [`FailureKind::Malformed`]: not protobuf, or an outcome that says nothing, as in an empty answer.
-pub(super) fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
-    let malformed = |detail: String| BackendFailure::new(FailureKind::Malformed, detail);
-    let BindResponse { outcome, message } = BindResponse::decode(message)
-        .map_err(|error| malformed(format!("the answer cannot be decoded ({error})")))?;
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, or an outcome that says nothing, as in an empty answer.
+pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
+    let BindResponse { outcome, message } = decoded(message)?;
     match BindOutcome::try_from(outcome) {
         Ok(BindOutcome::Bound) => Ok(Bound::Yes),
         Ok(BindOutcome::Declined) => Ok(Bound::Declined(reason::one_line(&message, reason::LONGEST))),
@@ -59,6 +61,8 @@ pub(super) fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
 
 #[cfg(test)]
 mod tests {
+    use extender_gateway_core::FailureKind;
+
     use super::*;
 
     #[test]

@@ -78,6 +78,8 @@ async fn exchange(
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
 ) -> Result<Bytes, BackendFailure> {
+    // Only its check of the connection has an effect: a handle that was cloned just now has no stream that would
+    // still wait to be opened.
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
     let (response, mut stream) =
         connection.send_request(timed(path, limits.within), false).map_err(|error| broken(&error))?;

@@ -195,15 +195,6 @@ impl Info {
             score: known && self.score.as_ref().is_ok_and(|plan| plan.pure),
         }
     }
-
-    /// The sentences of the verbs that cannot be used, whether the configuration wants them or not.
-    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, &BackendFailure)> {
-        let filter = self.filter.as_ref().err().map(|failure| ("filter", failure));
-        let score = self.score.as_ref().err().map(|failure| ("score", failure));
-        let preempt = self.preempt.as_ref().err().map(|failure| ("preempt", failure));
-        let bind = self.bind.as_ref().err().map(|failure| ("bind", failure));
-        filter.into_iter().chain(score).chain(preempt).chain(bind)
-    }
 }
 
 struct Reader<'r> {

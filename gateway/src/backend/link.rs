@@ -16,7 +16,6 @@ use http::Uri;
 use prost::Message;
 use tokio::{
     sync::{Notify, watch},
-    task::JoinError,
     time::{Instant, sleep, timeout},
 };
 
@@ -133,22 +132,23 @@ impl State {
 #[derive(Debug)]
 pub struct Seen {
     pub(super) state: watch::Receiver<State>,
-    /// Tells the task that an answer came from another revision than the handshake.
-    pub(super) stale: Arc<Notify>,
+    /// Tells the task to shake hands now: an answer came from another revision than the latest handshake, or a
+    /// call was reset, and the connection with it perhaps.
+    pub(super) look_again: Arc<Notify>,
 }
 
 /// A connection as its task sees it.
 #[derive(Debug)]
 pub struct Publisher {
     state: watch::Sender<State>,
-    stale: Arc<Notify>,
+    look_again: Arc<Notify>,
 }
 
 /// Both ends of a connection that has not been tried.
 pub(super) fn channel() -> (Publisher, Seen) {
     let (publish, seen) = watch::channel(State::untried());
-    let stale = Arc::new(Notify::new());
-    (Publisher { state: publish, stale: Arc::clone(&stale) }, Seen { state: seen, stale })
+    let look_again = Arc::new(Notify::new());
+    (Publisher { state: publish, look_again: Arc::clone(&look_again) }, Seen { state: seen, look_again })
 }
 
 /// Whether two configurations of a backend can share a connection: what the handshake says, and how it is
@@ -231,14 +231,14 @@ impl Publisher {
 fn announce(task: &Task, info: &Info) {
     let (backend, name) = (&task.settings.name, &info.name);
     tracing::info!(%backend, name, version = info.version, revision = info.revision, "backend is ready");
-    for (verb, failure) in info.refusals() {
-        let wanted = match verb {
-            "filter" => task.settings.filter.is_some(),
-            "preempt" => task.settings.preempt.is_some(),
-            "bind" => task.settings.bind.is_some(),
-            _ => task.settings.score.is_some(),
-        };
-        if wanted {
+    let config::Backend { filter, score, preempt, bind, .. } = &task.settings;
+    for (verb, wanted, failure) in [
+        ("filter", filter.is_some(), info.filter.as_ref().err()),
+        ("score", score.is_some(), info.score.as_ref().err()),
+        ("preempt", preempt.is_some(), info.preempt.as_ref().err()),
+        ("bind", bind.is_some(), info.bind.as_ref().err()),
+    ] {
+        if let Some(failure) = failure.filter(|_| wanted) {
             tracing::error!(%backend, verb, "backend cannot be asked for this verb: it {failure}");
         }
     }
@@ -258,22 +258,24 @@ impl Session<'_> {
         // finishes those that are under way.
         let mut running = tokio::spawn(connection);
         let failure = tokio::select! {
-            ended = &mut running => return Err(self.ended(ended)),
+            ended = &mut running => {
+                let error = ended.ok().and_then(Result::err);
+                return Err(self.refused(error.as_ref()).unwrap_or_else(|| closed(error.as_ref())));
+            }
             Err(failure) = self.refresh(requests) => failure,
         };
-        // With TLS 1.3 a refused certificate is heard of after the connection stands; the cause is its end's.
-        let cause = async { Err(self.ended((&mut running).await)) };
-        match failure.kind {
-            FailureKind::Reset if !self.greeted => timeout(PATIENCE, cause).await.unwrap_or(Err(failure)),
-            _ => Err(failure),
+        if self.greeted || failure.kind != FailureKind::Reset {
+            return Err(failure);
         }
+        // With TLS 1.3 a refused certificate is heard of after the connection stands, at its end. Any other end
+        // says less than the handshake: nobody uses the connection now, so it ends in any case.
+        let ended = timeout(PATIENCE, running).await.ok().and_then(Result::ok).and_then(Result::err);
+        Err(self.refused(ended.as_ref()).unwrap_or(failure))
     }
 
-    fn ended(&self, connection: Result<Result<(), h2::Error>, JoinError>) -> BackendFailure {
-        let error = connection.ok().and_then(Result::err);
-        let refusal = error.as_ref().filter(|_| !self.greeted);
-        let refusal = refusal.and_then(|error| connect::refused(&self.task.settings, error));
-        refusal.unwrap_or_else(|| closed(error.as_ref()))
+    /// What the backend says of TLS at the end of a connection that had no use yet.
+    fn refused(&self, end: Option<&h2::Error>) -> Option<BackendFailure> {
+        connect::refused(&self.task.settings, end.filter(|_| !self.greeted)?)
     }
 
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
@@ -310,7 +312,7 @@ impl Session<'_> {
             // Replicas of two builds would call for a handshake with every answer.
             sleep(SHORTEST_REFRESH).await;
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
-            let _ = timeout(REFRESH, self.publisher.stale.notified()).await;
+            let _ = timeout(REFRESH, self.publisher.look_again.notified()).await;
         }
     }
 

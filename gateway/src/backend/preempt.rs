@@ -48,7 +48,7 @@ impl Question<'_> {
 /// # Errors
 /// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, no result, another count.
 /// Positions are left to [`extender_gateway_core::preempt`], which knows the candidates.
-pub(super) fn answer(message: Bytes, count: u32) -> Result<Answered<Vec<Kept>>, BackendFailure> {
+pub fn answer(message: Bytes, count: u32) -> Result<Answered<Vec<Kept>>, BackendFailure> {
     let PreemptResponse { result, kept } = decoded(message)?;
     let revision = evaluated(result, count)?.inline()?;
     Ok(Answered { value: kept.into_iter().map(kept_candidate).collect(), revision })

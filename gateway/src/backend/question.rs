@@ -1,8 +1,8 @@
-//! A Filter or Score request, put together from encoded parts.
+//! A Filter or Score request, put together from encoded parts; the head is that of Preempt and Bind, too.
 //!
 //! Protobuf messages concatenate, so a small head for each backend, the pod and the nodes, each encoded
-//! once for all backends that want the same view, are together one valid message. `FilterRequest` and
-//! `ScoreRequest` share the numbers of these fields.
+//! once for all backends that want the same view, are together one valid message. The requests of all verbs
+//! share the number of `Call`, and those about nodes the other two.
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, FailureKind};

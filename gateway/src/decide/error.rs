@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use extender_gateway_core::{BackendFailure, reason};
+use extender_gateway_core::BackendFailure;
 
 use super::BindError;
 use crate::{object::ObjectError, wire::WireError};
 
-/// Why a call has no decision. Displayed, it is what the caller is told: one line without `%`.
+/// Why a call has no decision. Displayed, it is what the caller is told, once the door has made one line of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
     /// The body is not a request that can be read.
@@ -52,11 +52,6 @@ impl CallError {
         Self::Request(format!("Pod: {error}"))
     }
 
-    /// A victim of the request cannot be read.
-    pub fn victim(uid: &str, error: &ObjectError) -> Self {
-        Self::Request(format!("victim {uid}: {error}"))
-    }
-
     /// A node object of the request cannot be read.
     pub fn node(name: &str, error: &ObjectError) -> Self {
         Self::Request(format!("node {name}: {error}"))
@@ -77,28 +72,21 @@ impl From<BindError> for CallError {
 
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = 400;
-        let text = match self {
-            Self::Request(what) => format!("extender-gateway: bad request: {what}"),
-            Self::Backend { name, verb, failure } => {
-                format!("extender-gateway: backend {name} failed {verb}: {failure}")
-            }
-            Self::Bind(error) => format!("extender-gateway: {error}"),
+        f.write_str("extender-gateway: ")?;
+        match self {
+            Self::Request(what) => write!(f, "bad request: {what}"),
+            Self::Backend { name, verb, failure } => write!(f, "backend {name} failed {verb}: {failure}"),
+            Self::Bind(error) => error.fmt(f),
             Self::NotYetKnown { nodes: 1 } => {
-                "extender-gateway: no node is left, and 1 node is not yet known to the gateway".to_owned()
+                f.write_str("no node is left, and 1 node is not yet known to the gateway")
             }
             Self::NotYetKnown { nodes } => {
-                format!(
-                    "extender-gateway: no node is left, and {nodes} nodes are not yet known to the gateway"
-                )
+                write!(f, "no node is left, and {nodes} nodes are not yet known to the gateway")
             }
             Self::Repeated { reason } => {
-                format!(
-                    "extender-gateway: no node is left, and the pod was tried too often in a short time; {reason}"
-                )
+                write!(f, "no node is left, and the pod was tried too often in a short time; {reason}")
             }
-        };
-        f.write_str(&reason::one_line(&text, LONGEST))
+        }
     }
 }
 

@@ -12,7 +12,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use self::ask::Said;
-use super::{Call, CallError, Decider, attempts::Pace, case::Case, case::Views, foreseen::Scores};
+use super::{
+    Call, CallError, Decider,
+    attempts::{About, Pace},
+    case::Case,
+    case::Views,
+    foreseen::Scores,
+};
 use crate::{
     backend::{Backend, link::Link},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
@@ -147,22 +153,24 @@ impl Decider {
             };
             let backends: Vec<_> = rejected.groups.iter().map(backend).collect();
             let held = self.attempts.hold(pod, &call.request.names, &backends, (rejected, reasons));
-            self.metrics.reasons_held(held as u64);
+            self.metrics.reasons_held(held.changed as u64);
+            self.metrics.reasons_forgotten(held.forgotten as u64);
         }
         if self.reasons.repeated == RepeatedRefusals::AsGiven {
             return Ok(filtered);
         }
-        let pace = self.attempts.refused(pod);
-        if pace == Pace::Usual {
-            return Ok(filtered);
-        }
-        if pace == Pace::JustTooFast {
-            let (pod, namespace) = (call.pod.name(), call.pod.namespace());
-            tracing::warn!(
-                pod,
-                namespace,
-                "the pod is refused over and over; kube-scheduler has to back off"
-            );
+        match self.attempts.refused(pod, about(call)) {
+            Pace::Usual => return Ok(filtered),
+            Pace::Unknown => {
+                self.metrics.pace_unknown();
+                return Ok(filtered);
+            }
+            Pace::JustTooFast => {
+                let (pod, namespace) = (call.pod.name(), call.pod.namespace());
+                let text = "the pod is refused over and over; kube-scheduler has to back off";
+                tracing::warn!(pod, namespace, "{text}");
+            }
+            Pace::TooFast => {}
         }
         self.metrics.refused_too_often();
         let group = filtered.rejected.nodes.iter().flatten().next();
@@ -186,6 +194,12 @@ impl Decider {
         };
         Reason { text, preemption_may_help: group.preemption_may_help }
     }
+}
+
+fn about(call: Call<'_>) -> About {
+    let names = &call.request.names;
+    let nominated = names.count() == 1 && names.name(0) == call.pod.nominated_node_name();
+    if nominated { About::Nominated } else { About::Nodes }
 }
 
 impl Decider {
@@ -225,5 +239,29 @@ impl Participant<'_> {
     fn again(&self, deadline: Instant) -> Again {
         let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
         if in_time && self.ready.is_ok() { Again::InTime } else { Again::TooLate }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{object, wire::Request};
+
+    #[test]
+    fn a_call_about_the_nominated_node_alone_is_half_an_attempt() {
+        for (nominated, names, expected) in [
+            (r#""a""#, r#"["a"]"#, About::Nominated),
+            (r#""a""#, r#"["b"]"#, About::Nodes),
+            (r#""a""#, r#"["a","b"]"#, About::Nodes),
+            ("null", r#"["a"]"#, About::Nodes),
+        ] {
+            let body =
+                format!(r#"{{"Pod":{{"status":{{"nominatedNodeName":{nominated}}}}},"NodeNames":{names}}}"#);
+            let request = Request::read(body.into()).unwrap();
+            let json = request.pod();
+            let pod = object::pod::parse(&json).unwrap();
+            let call = Call { request: &request, pod: &pod, began: Instant::now() };
+            assert_eq!(about(call), expected, "{nominated} {names}");
+        }
     }
 }

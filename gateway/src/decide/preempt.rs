@@ -52,12 +52,13 @@ impl Decider {
     pub async fn preempt(&self, call: PreemptCall<'_>) -> Result<Vec<Candidate>, CallError> {
         let id = self.ids.next();
         let mut chain = Chain::begin(call.request.candidates());
+        let until = patience(Instant::now(), call.began, self.timeouts.decision);
         let mut unknown = 0;
         for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
             if chain.left().is_empty() {
                 break;
             }
-            unknown += self.step((call, &id), (backend, settings), &mut chain).await?;
+            unknown += self.step((call, &id, until), (backend, settings), &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown { nodes: unknown });
@@ -70,14 +71,15 @@ impl Decider {
     /// known.
     async fn step(
         &self,
-        (call, id): (PreemptCall<'_>, &str),
+        (call, id, until): (PreemptCall<'_>, &str, Instant),
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
-        let asked = match link(backend) {
-            Ok(link) => self.ask((call, id), (backend, settings, &link), chain.left()).await?,
-            Err(failure) => Asked { told: Told::default(), kept: Err(failure) },
+        let asked = match backend.link() {
+            Ok(link) => self.ask((call, id, until), (backend, settings, &link), chain.left()).await,
+            Err(failure) => Err(failure),
         };
+        let asked = asked.unwrap_or_else(|failure| Asked { told: Told::default(), kept: Err(failure) });
         let check = |node, uid: &str| addable(self.known.pods.as_deref(), call, (node, uid));
         let added = match settings.added_victims {
             AddedVictims::Refused => Added::Refused,
@@ -102,13 +104,14 @@ impl Decider {
         }
     }
 
+    /// # Errors
+    /// The backend cannot be asked.
     async fn ask(
         &self,
-        (call, id): (PreemptCall<'_>, &str),
+        (call, id, until): (PreemptCall<'_>, &str, Instant),
         (backend, settings, link): (&Backend, &PreemptSettings, &Link),
         left: &[Candidate],
-    ) -> Result<Asked, CallError> {
-        let until = patience(Instant::now(), call.began, self.timeouts.decision);
+    ) -> Result<Asked, BackendFailure> {
         let told = self.tell((call, until), link, left).await?;
         let Some(nodes) = &told.nodes else {
             return Ok(Asked { told, kept: Ok(Vec::new()) });
@@ -120,15 +123,6 @@ impl Decider {
         let within = settings.timeout.min(deadline.duration_since(Instant::now()));
         let kept = backend.preempt(link, question, within).await;
         Ok(Asked { told, kept })
-    }
-}
-
-/// The connection to a backend that serves the verb.
-fn link(backend: &Backend) -> Result<Arc<Link>, BackendFailure> {
-    let link = backend.link()?;
-    match &link.info.preempt {
-        Ok(_) => Ok(link),
-        Err(failure) => Err(failure.clone()),
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     status: StatusCode,
     /// One word for metrics and logs.
     outcome: &'static str,
-    /// For people: one line.
+    /// For people: one line without `%`, of at most 400 bytes.
     text: String,
     log: Log,
 }
@@ -50,7 +50,7 @@ pub(super) struct Refused {
 
 impl Refusal {
     fn new(status: StatusCode, outcome: &'static str, text: impl AsRef<str>) -> Self {
-        const LONGEST: usize = 500;
+        const LONGEST: usize = 400;
         Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), log: Log::Here }
     }
 
@@ -93,8 +93,7 @@ impl Refusal {
     /// a status without one.
     pub(super) fn of(self, verb: Verb) -> Refused {
         let body = match verb {
-            Verb::Filter => reply::filter_error(&self.text),
-            Verb::Bind => reply::bind_error(&self.text),
+            Verb::Filter | Verb::Bind => reply::error(&self.text),
             Verb::Prioritize | Verb::Preempt => return self.status(),
         };
         Refused { response: reply(body.into_pieces()), outcome: self.outcome, text: self.text, log: self.log }

@@ -104,8 +104,8 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-/// A map in the order of the text. `null` is the empty map; a value that is `null` is the value's default. Of
-/// equal keys the last one counts, as in Go, once the pairs are collected into a real map.
+/// A map as pairs in the order of the text, repeated keys included: of those the last one counts in Go, which is up
+/// to the reader of the pairs. `null` is the empty map; a value that is `null` is the value's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Map<'a, T>(Vec<(Text<'a>, T)>);
 

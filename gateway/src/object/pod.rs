@@ -121,6 +121,11 @@ impl ObjectPod<'_> {
         Demand { status: Some(&self.status), ..self.spec.demand() }.share()
     }
 
+    /// `status.nominatedNodeName`, on which kube-scheduler tries the pod first; empty when there is none.
+    pub fn nominated_node_name(&self) -> &str {
+        self.status.nominated_node_name()
+    }
+
     /// `metadata.labels`, in the order of the text.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata.labels.iter().map(|(key, value)| (key, &**value))

@@ -16,6 +16,8 @@ pub(super) struct Status<'a> {
     #[serde(borrow)]
     phase: Text<'a>,
     #[serde(borrow)]
+    nominated_node_name: Text<'a>,
+    #[serde(borrow)]
     conditions: List<Condition<'a>>,
     #[serde(borrow)]
     container_statuses: List<ContainerStatus<'a>>,
@@ -57,6 +59,11 @@ impl<'a> Status<'a> {
     /// Whether the pod holds nothing any more. Mirrors the selector of `newPodInformer` of kube-scheduler.
     pub(super) fn has_ended(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+
+    /// The node on which kube-scheduler tries the pod first; empty when there is none.
+    pub(super) fn nominated_node_name(&self) -> &str {
+        &self.nominated_node_name
     }
 
     /// What a container that asks for so much counts with.

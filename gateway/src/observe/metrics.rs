@@ -2,6 +2,8 @@
 //!
 //! Labels are bounded: verbs and kinds are fixed, backends are those of the configuration.
 
+use std::{fmt, hash::Hash};
+
 use extender_gateway_core::FailureKind;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
@@ -20,6 +22,8 @@ pub struct Metrics {
     panics: Counter,
     held: Counter,
     repeated: Counter,
+    forgotten: Counter,
+    uncounted: Counter,
     reloads: Family<ReloadLabels, Counter>,
     shadows: Family<ShadowLabels, Counter>,
     remembered: Family<VerbLabels, Counter>,
@@ -73,81 +77,67 @@ impl Metrics {
     /// All at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("extender_gateway");
-        let metrics =
-            (Family::default(), Family::default(), Family::default(), Counter::default(), Counter::default());
-        let (calls, failures, clamped, unknown, panics) = metrics;
-        registry.register("calls", "Calls at the door, by verb and outcome", Family::clone(&calls));
-        registry.register(
-            "backend_failures",
-            "Calls to backends without a usable answer, by backend, verb and kind",
-            Family::clone(&failures),
-        );
-        registry.register(
-            "clamped_scores",
-            "Raw scores outside the range that their backend declares",
-            Family::clone(&clamped),
-        );
-        registry.register(
-            "unknown_nodes",
-            "Nodes rejected because the gateway did not know them yet",
-            Counter::clone(&unknown),
-        );
-        registry.register("panics", "Calls that ended in a panic", Counter::clone(&panics));
-        let (held, repeated) = (Counter::default(), Counter::default());
-        registry.register(
-            "held_reasons",
-            "Reasons that had changed between attempts and went out as they were first",
-            Counter::clone(&held),
-        );
-        registry.register(
+        let mut new = |name: &str, help: &str| counter(&mut registry, name, help);
+        let unknown = new("unknown_nodes", "Nodes rejected because the gateway did not know them yet");
+        let panics = new("panics", "Calls that ended in a panic");
+        let held =
+            new("held_reasons", "Reasons that had changed between attempts and went out as they were first");
+        let repeated = new(
             "repeated_refusals",
             "Filter calls answered with an error because the pod is refused over and over",
-            Counter::clone(&repeated),
         );
-        let reloads = Family::default();
-        registry.register(
-            "config_reloads",
-            "Attempts to use a changed configuration, by outcome",
-            Family::clone(&reloads),
+        let forgotten = new(
+            "forgotten_reasons",
+            "Reasons of nodes that found no room to be remembered until the next attempt",
         );
-        let shadows = Family::default();
-        registry.register(
-            "shadow_answers",
-            "Answers of backends in shadow, by backend, verb and what they think of the decision",
-            Family::clone(&shadows),
-        );
-        let remembered = Family::default();
-        registry.register(
-            "remembered_answers",
-            "Nodes about which a backend was not asked, because its answer was known",
-            Family::clone(&remembered),
-        );
-        let disagreements = Family::default();
-        registry.register(
-            "memory_disagreements",
-            "Times that a verb declared pure was found not to be",
-            Family::clone(&disagreements),
-        );
-        let missed = Family::default();
-        registry.register(
-            "table_misses",
-            "Calls in which a backend did not hold the nodes that were named, and which brought them in a second one",
-            Family::clone(&missed),
+        let uncounted = new(
+            "uncounted_refusals",
+            "Filter calls that refused a pod on all nodes and found no room to remember that",
         );
         Self {
-            registry,
-            calls,
-            failures,
-            clamped,
+            calls: family(&mut registry, "calls", "Calls at the door, by verb and outcome"),
+            failures: family(
+                &mut registry,
+                "backend_failures",
+                "Calls to backends without a usable answer, by backend, verb and kind",
+            ),
+            clamped: family(
+                &mut registry,
+                "clamped_scores",
+                "Raw scores outside the range that their backend declares",
+            ),
+            reloads: family(
+                &mut registry,
+                "config_reloads",
+                "Attempts to use a changed configuration, by outcome",
+            ),
+            shadows: family(
+                &mut registry,
+                "shadow_answers",
+                "Answers of backends in shadow, by backend, verb and what they think of the decision",
+            ),
+            remembered: family(
+                &mut registry,
+                "remembered_answers",
+                "Nodes about which a backend was not asked, because its answer was known",
+            ),
+            disagreements: family(
+                &mut registry,
+                "memory_disagreements",
+                "Times that a verb declared pure was found not to be",
+            ),
+            missed: family(
+                &mut registry,
+                "table_misses",
+                "Calls in which a backend did not hold the nodes that were named, so that they were sent",
+            ),
             unknown,
             panics,
             held,
             repeated,
-            reloads,
-            shadows,
-            remembered,
-            disagreements,
-            missed,
+            forgotten,
+            uncounted,
+            registry,
         }
     }
 
@@ -205,6 +195,16 @@ impl Metrics {
         self.repeated.inc();
     }
 
+    /// Reasons found no room to be remembered.
+    pub fn reasons_forgotten(&self, nodes: u64) {
+        self.forgotten.inc_by(nodes);
+    }
+
+    /// A pod was refused on all nodes, and there was no room to remember it.
+    pub fn pace_unknown(&self) {
+        self.uncounted.inc();
+    }
+
     /// A changed configuration is in use (`ok`) or not (`refused`).
     pub fn reloaded(&self, outcome: &'static str) {
         self.reloads.get_or_create(&ReloadLabels { outcome }).inc();
@@ -224,6 +224,21 @@ impl Metrics {
     }
 }
 
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    let counter = Counter::default();
+    registry.register(name, help, Counter::clone(&counter));
+    counter
+}
+
+fn family<L>(registry: &mut Registry, name: &str, help: &str) -> Family<L, Counter>
+where
+    L: Clone + fmt::Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static,
+{
+    let family = Family::default();
+    registry.register(name, help, Family::clone(&family));
+    family
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +251,8 @@ mod tests {
         metrics.clamped("racks", 3);
         metrics.unknown_nodes(2);
         metrics.panicked();
+        metrics.reasons_forgotten(7);
+        metrics.pace_unknown();
         let text = metrics.text();
         for line in [
             r#"extender_gateway_calls_total{verb="filter",outcome="ok"} 1"#,
@@ -243,6 +260,8 @@ mod tests {
             r#"extender_gateway_clamped_scores_total{backend="racks"} 3"#,
             "extender_gateway_unknown_nodes_total 2",
             "extender_gateway_panics_total 1",
+            "extender_gateway_forgotten_reasons_total 7",
+            "extender_gateway_uncounted_refusals_total 1",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

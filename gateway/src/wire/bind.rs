@@ -30,7 +30,9 @@ fn fields(body: &[u8]) -> Result<[String; 4], WireError> {
         // Go leaves a field as it is when null comes for it.
         Some(_) if cursor.take_null() => Ok(()),
         Some(at) => {
-            fields[at] = text(cursor, KEYS[at])?;
+            let key = KEYS[at];
+            let string = cursor.string(&format!("the {key} in quotes"))?;
+            fields[at] = cursor.text(string, &format!("a {key}"))?.into_owned();
             Ok(())
         }
         None => cursor.value().map(drop),
@@ -40,13 +42,6 @@ fn fields(body: &[u8]) -> Result<[String; 4], WireError> {
         Some((key, _)) => Err(WireError::whole(format!("the request has no {key}"))),
         None => Ok(fields),
     }
-}
-
-fn text(cursor: &mut Cursor<'_>, key: &str) -> Result<String, WireError> {
-    let string = cursor.string(&format!("the {key} in quotes"))?;
-    let bytes = cursor.unescaped(string)?.into_owned();
-    String::from_utf8(bytes)
-        .map_err(|_| WireError::at(string.inner().start, format!("the {key} is not UTF-8")))
 }
 
 /// A part of a name of Kubernetes. Looser than DNS-1123, whose finer points the apiserver knows.
@@ -106,7 +101,10 @@ mod tests {
             assert_eq!(read(body.as_bytes()).unwrap_err().to_string(), error, "{body}");
         }
         assert!(
-            read(b"{\"PodName\":\"\xff\"}").unwrap_err().to_string().starts_with("the PodName is not UTF-8")
+            read(b"{\"PodName\":\"\xff\"}")
+                .unwrap_err()
+                .to_string()
+                .starts_with("a PodName that is not UTF-8")
         );
     }
 }

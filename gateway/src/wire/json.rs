@@ -4,7 +4,7 @@
 //! colons of the level that is looked at. What is really used of a value is parsed, and so checked, by
 //! those who use it. Nesting is limited, strings are passed over with `memchr`.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, ops::Range, str};
 
 use memchr::memchr2;
 
@@ -25,6 +25,7 @@ pub struct Cursor<'a> {
 pub struct RawString {
     start: u32,
     end: u32,
+    /// Whether there is a backslash in it.
     escaped: bool,
 }
 
@@ -37,11 +38,6 @@ impl RawString {
     /// Where it stands, quotes included.
     pub fn quoted(self) -> Range<usize> {
         self.start as usize - 1..self.end as usize + 1
-    }
-
-    /// Whether there is a backslash in it.
-    pub fn is_escaped(self) -> bool {
-        self.escaped
     }
 }
 
@@ -153,6 +149,15 @@ impl<'a> Cursor<'a> {
         match serde_json::from_slice::<String>(&self.text[string.quoted()]) {
             Ok(text) => Ok(Cow::Owned(text.into_bytes())),
             Err(error) => Err(WireError::at(string.inner().start, format!("malformed string ({error})"))),
+        }
+    }
+
+    /// What a string stands for. `what` it is, the error says.
+    pub fn text(&self, string: RawString, what: &str) -> Result<Cow<'a, str>, WireError> {
+        let malformed = || WireError::at(string.inner().start, format!("{what} that is not UTF-8"));
+        match self.unescaped(string)? {
+            Cow::Borrowed(text) => str::from_utf8(text).map(Cow::Borrowed).map_err(|_| malformed()),
+            Cow::Owned(text) => String::from_utf8(text).map(Cow::Owned).map_err(|_| malformed()),
         }
     }
 

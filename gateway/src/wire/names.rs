@@ -41,7 +41,7 @@ impl Names {
         let mut repetitions: Option<Repetitions> = None;
         let mut nodes = HashMap::with_capacity(strings.len());
         for (entry, &string) in (0_u32..).zip(&strings) {
-            let name = checked(&body, string)?;
+            let name = Cursor::new(&body).text(string, "a node name")?;
             if let Cow::Owned(name) = &name {
                 unescaped.insert(entry, name.as_str().into());
             }
@@ -126,12 +126,4 @@ impl Repetitions {
 /// Nodes and entries are numbered in 32 bits.
 fn number(at: usize) -> u32 {
     u32::try_from(at).expect("a body below 4 GiB has fewer names")
-}
-
-fn checked(body: &[u8], string: RawString) -> Result<Cow<'_, str>, WireError> {
-    let malformed = || WireError::at(string.inner().start, "a node name that is not UTF-8");
-    match Cursor::new(body).unescaped(string)? {
-        Cow::Borrowed(name) => str::from_utf8(name).map(Cow::Borrowed).map_err(|_| malformed()),
-        Cow::Owned(name) => String::from_utf8(name).map(Cow::Owned).map_err(|_| malformed()),
-    }
 }

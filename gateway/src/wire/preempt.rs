@@ -4,7 +4,7 @@
 //! with UIDs alone. Either way the reply is a map to UIDs. It is written from candidates that are part of the
 //! request, and it has no way to hold a null, which would end kube-scheduler's process.
 
-use std::{borrow::Cow, collections::HashSet, ops::Range, str};
+use std::{collections::HashSet, ops::Range, str};
 
 use bytes::Bytes;
 use extender_gateway_core::preempt::Candidate;
@@ -14,7 +14,7 @@ use super::{
     WireError,
     json::{self, Cursor, key_is},
     reply::Body,
-    request::{optional, pod},
+    request::{MOST_NODES, bounded, not_one, optional, pod},
 };
 
 /// A preempt request.
@@ -43,20 +43,22 @@ struct Victim {
 
 impl PreemptRequest {
     /// Slices a body. Keys are treated as in [`super::Request::read`]; of a node that is named twice the last
-    /// counts, as in Go.
+    /// counts, as in Go. A node without victims is passed over: nothing can be evicted there, and old
+    /// kube-schedulers send one whose victims have ended meanwhile.
     ///
     /// # Errors
     /// The JSON is malformed as far as it is looked at, the pod is missing, not exactly one of
-    /// `NodeNameToVictims` and `NodeNameToMetaVictims` is given, or a node has no victims, a victim has no UID,
-    /// or is there twice.
+    /// `NodeNameToVictims` and `NodeNameToMetaVictims` is given, a victim has no UID, or is there twice on a node,
+    /// or there are more nodes or victims than any cluster has.
     pub fn read(body: Bytes) -> Result<Self, WireError> {
         let Fields { pod, victims, meta_victims } = Fields::read(&body)?;
         let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
-        let nodes = match (victims, meta_victims) {
+        let mut nodes = match (victims, meta_victims) {
             (Some(nodes), None) | (None, Some(nodes)) => nodes,
             (Some(_), Some(_)) => return Err(not_one("both NodeNameToVictims and NodeNameToMetaVictims")),
             (None, None) => return Err(not_one("neither NodeNameToVictims nor NodeNameToMetaVictims")),
         };
+        nodes.retain(|offered| !offered.victims.is_empty());
         nodes.iter().try_for_each(Offered::check)?;
         Ok(Self { body, pod, nodes })
     }
@@ -76,11 +78,11 @@ impl PreemptRequest {
         &self.nodes[node as usize].name
     }
 
-    /// The JSON of a victim on the node at a position; `None` when its UID alone was sent, or not even that.
-    pub fn victim(&self, node: u32, uid: &str) -> Option<Bytes> {
+    /// The JSON of the victims on the node at a position, by UID; empty when UIDs alone were sent.
+    pub fn objects(&self, node: u32) -> HashMap<&str, Bytes> {
         let victims = &self.nodes[node as usize].victims;
-        let victim = victims.iter().find(|victim| victim.uid == uid)?;
-        Some(self.body.slice(victim.object.clone()?))
+        let object = |victim: &Victim| Some(self.body.slice(victim.object.clone()?));
+        victims.iter().filter_map(|victim| Some((victim.uid.as_str(), object(victim)?))).collect()
     }
 }
 
@@ -91,9 +93,6 @@ impl Offered {
     }
 
     fn check(&self) -> Result<(), WireError> {
-        if self.victims.is_empty() {
-            return Err(WireError::whole(format!("node {} has no victims", self.name)));
-        }
         let mut uids = HashSet::new();
         match self.victims.iter().find(|victim| !uids.insert(&victim.uid)) {
             Some(twice) => {
@@ -128,10 +127,6 @@ fn push_victims(out: &mut Vec<u8>, candidate: &Candidate) {
     out.extend_from_slice(br#"],"NumPDBViolations":"#);
     out.extend_from_slice(candidate.pdb_violations.to_string().as_bytes());
     out.push(b'}');
-}
-
-fn not_one(what: &str) -> WireError {
-    WireError::whole(format!("the request has {what}; exactly one of them is expected"))
 }
 
 #[derive(Default)]
@@ -173,15 +168,24 @@ fn by_uid(cursor: &mut Cursor<'_>) -> Result<Vec<Offered>, WireError> {
     nodes(cursor, meta_pod)
 }
 
+/// The most victims on one node. Nodes run some hundred pods.
+const MOST_ON_A_NODE: usize = 10_000;
+/// The most victims of a request. Kube-scheduler sends a tenth of the nodes, each with a part of its pods.
+const MOST_VICTIMS: usize = 500_000;
+
 /// A map from node name to victims.
 fn nodes(cursor: &mut Cursor<'_>, victim: ReadVictim) -> Result<Vec<Offered>, WireError> {
     let mut nodes: Vec<Offered> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
+    let (mut seen, mut victims) = (0, 0);
     cursor.object(|cursor, key| {
         let name = str::from_utf8(key)
             .map_err(|_| WireError::at(cursor.place(), "a node name that is not UTF-8"))?
             .to_owned();
         let offered = offered(cursor, name.clone(), victim)?;
+        (seen, victims) = (seen + 1, victims + offered.victims.len());
+        bounded((seen, MOST_NODES), "nodes", cursor)?;
+        bounded((victims, MOST_VICTIMS), "victims", cursor)?;
         let place = *places.entry(name).or_insert(nodes.len());
         match nodes.get_mut(place) {
             Some(earlier) => *earlier = offered,
@@ -204,7 +208,7 @@ fn offered(cursor: &mut Cursor<'_>, name: String, victim: ReadVictim) -> Result<
             if !cursor.take_null() {
                 cursor.array(|cursor| {
                     offered.victims.push(victim(cursor)?);
-                    Ok(())
+                    bounded((offered.victims.len(), MOST_ON_A_NODE), "victims on a node", cursor)
                 })?;
             }
         } else if key_is(key, "NumPDBViolations") {
@@ -262,8 +266,7 @@ fn field<T>(
 
 fn text(cursor: &mut Cursor<'_>) -> Result<String, WireError> {
     let string = cursor.string("a UID in quotes")?;
-    let malformed = |_| WireError::at(string.inner().start, "a UID that is not UTF-8");
-    String::from_utf8(Cow::into_owned(cursor.unescaped(string)?)).map_err(malformed)
+    cursor.text(string, "a UID").map(Into::into)
 }
 
 fn integer(cursor: &mut Cursor<'_>) -> Result<i64, WireError> {

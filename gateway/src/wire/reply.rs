@@ -86,21 +86,10 @@ pub fn filtered(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> B
     body
 }
 
-/// The reply to filter that ends the call: only `Error` is set. Kube-scheduler shows the text in the
-/// pod's condition and tries the pod again with backoff.
-pub fn filter_error(text: &str) -> Body {
-    error(text)
-}
-
 /// The reply to bind that says that the Binding exists: `ExtenderBindingResult`. Never `{}`: a reader could
 /// not tell it from an answer that something on the way has emptied.
 pub fn bound() -> Body {
     error("")
-}
-
-/// The reply to bind that says it failed: `ExtenderBindingResult`.
-pub fn bind_error(text: &str) -> Body {
-    error(text)
 }
 
 /// The reply to prioritize: `HostPriorityList`, in the request's order. Nodes without a total are left
@@ -127,7 +116,9 @@ pub fn prioritized(request: &Request, totals: &[Option<i64>]) -> Body {
     out.into()
 }
 
-fn error(text: &str) -> Body {
+/// The reply in which only `Error` is set: to filter, which ends the call (kube-scheduler shows the text in the
+/// pod's condition and tries the pod again with backoff), or to bind, which says that it failed.
+pub fn error(text: &str) -> Body {
     let mut out = br#"{"Error":"#.to_vec();
     json::push_string(&mut out, text);
     out.push(b'}');

@@ -88,7 +88,7 @@ impl Request {
     }
 }
 
-fn not_one(what: &str) -> WireError {
+pub(super) fn not_one(what: &str) -> WireError {
     WireError::whole(format!("the request has {what}; exactly one of them is expected"))
 }
 
@@ -148,20 +148,25 @@ fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
     let mut names = Vec::new();
     cursor.array(|cursor| {
         names.push(cursor.string("a node's name in quotes")?);
-        bounded(names.len(), cursor)
+        bounded((names.len(), MOST_NODES), "nodes", cursor)
     })?;
     Ok(names)
 }
 
 /// The most nodes of a request. Kubernetes supports 5,000; a body of millions of tiny names would take many
 /// times its size in memory.
-const MOST_NODES: usize = 100_000;
+pub(super) const MOST_NODES: usize = 100_000;
 
-fn bounded(nodes: usize, cursor: &Cursor<'_>) -> Result<(), WireError> {
-    if nodes <= MOST_NODES {
+/// The error when `count` is above `most`, about which `what` says what is counted.
+pub(super) fn bounded(
+    (count, most): (usize, usize),
+    what: &str,
+    cursor: &Cursor<'_>,
+) -> Result<(), WireError> {
+    if count <= most {
         return Ok(());
     }
-    Err(WireError::at(cursor.place(), format!("more than {MOST_NODES} nodes")))
+    Err(WireError::at(cursor.place(), format!("more than {most} {what}")))
 }
 
 fn node_list(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
@@ -184,7 +189,7 @@ fn nodes(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
         let name = node_name(cursor)?;
         listed.names.push(name.ok_or_else(|| WireError::at(start, "a node without metadata.name"))?);
         listed.objects.push(start..cursor.place());
-        bounded(listed.objects.len(), cursor)
+        bounded((listed.objects.len(), MOST_NODES), "nodes", cursor)
     })?;
     Ok(listed)
 }

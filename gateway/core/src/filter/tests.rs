@@ -47,6 +47,13 @@ fn nobody_to_ask_and_no_node_are_decided_at_once() {
 }
 
 #[test]
+fn a_refusal_of_no_node_rejects_nothing() {
+    let (mut fold, _) = FilterFold::begin(3, vec![seat(FAIL, Turn::Parallel)]);
+    fold.answer(0, Ok(refuse("nobody", &[])), Again::InTime);
+    assert_eq!(fold.verdict(), Some(&Verdict::Decided(Rejected::default())));
+}
+
+#[test]
 fn a_failure_after_the_last_node_fell_does_not_count() {
     let (mut fold, _) = FilterFold::begin(2, vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::Parallel)]);
     fold.answer(1, Err(down()), Again::InTime);

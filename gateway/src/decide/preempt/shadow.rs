@@ -15,7 +15,7 @@ use super::{
         Decider,
         shadow::{Opinion, record},
     },
-    PreemptCall, link,
+    PreemptCall,
     told::Told,
 };
 use crate::{
@@ -61,7 +61,7 @@ impl Decider {
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         left: &[Candidate],
     ) -> Option<Aside> {
-        let link = link(backend).ok()?;
+        let link = backend.link().ok()?;
         if link.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
             return None;
         }

@@ -1,11 +1,11 @@
 //! What a backend is told in a preempt call: the nodes that could be told, and who would be evicted there.
 
 use bytes::Bytes;
-use extender_gateway_core::preempt::Candidate;
+use extender_gateway_core::{BackendFailure, preempt::Candidate};
 use extender_policy_api::v1alpha1 as api;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{CallError, Decider};
+use super::super::Decider;
 use super::PreemptCall;
 use crate::{
     backend::{
@@ -39,14 +39,14 @@ impl Decider {
     /// known.
     ///
     /// # Errors
-    /// The request holds a victim that cannot be read.
+    /// The backend does not serve the verb.
     pub(super) async fn tell(
         &self,
         (call, until): (PreemptCall<'_>, Instant),
         link: &Link,
         left: &[Candidate],
-    ) -> Result<Told, CallError> {
-        let Ok(plan) = &link.info.preempt else { return Ok(Told::default()) };
+    ) -> Result<Told, BackendFailure> {
+        let plan = link.info.preempt.as_ref().map_err(BackendFailure::clone)?;
         let found = self.rows((call, until), &plan.nodes, left).await;
         let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
         let mut told = Told::default();
@@ -56,7 +56,7 @@ impl Decider {
                 continue;
             };
             rows.push(&row);
-            told.messages.push(self.message(call, &link.info.pod, candidate)?);
+            told.messages.push(self.message(call, &link.info.pod, candidate));
             told.candidates.push(candidate.clone());
         }
         told.nodes = (!told.candidates.is_empty()).then(|| rows.finish());
@@ -79,34 +79,25 @@ impl Decider {
         }
     }
 
-    fn message(
-        &self,
-        call: PreemptCall<'_>,
-        view: &PodView,
-        candidate: &Candidate,
-    ) -> Result<api::Candidate, CallError> {
+    fn message(&self, call: PreemptCall<'_>, view: &PodView, candidate: &Candidate) -> api::Candidate {
+        let mut sent = call.request.objects(candidate.node);
+        let watched = |uid: &str| Some(self.known.pods.as_ref()?.get(uid)?.json.clone());
         let victim = |uid: &String| {
-            let pod = self.victim(call, view, (candidate.node, uid))?;
-            Ok(api::Victim { uid: uid.clone(), pod })
+            let json = sent.remove(uid.as_str()).or_else(|| watched(uid));
+            api::Victim { uid: uid.clone(), pod: json.and_then(|json| facts(&json, view)) }
         };
-        Ok(api::Candidate {
-            victims: candidate.victims.iter().map(victim).collect::<Result<_, CallError>>()?,
+        api::Candidate {
+            victims: candidate.victims.iter().map(victim).collect(),
             pdb_violations: u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX),
-        })
+        }
     }
+}
 
-    /// What is known of a victim: from the request, else from the watch of pods.
-    fn victim(
-        &self,
-        call: PreemptCall<'_>,
-        view: &PodView,
-        (node, uid): (u32, &str),
-    ) -> Result<Option<api::Pod>, CallError> {
-        let watched = || Some(self.known.pods.as_ref()?.get(uid)?.json.clone());
-        let Some(json) = call.request.victim(node, uid).or_else(watched) else { return Ok(None) };
-        let pod = object::pod::parse(&json).map_err(|error| CallError::victim(uid, &error))?;
-        Ok(Some(pod_message(&pod, view, &json)))
-    }
+/// A victim in a backend's view; `None` when it cannot be read, like one of which only the UID is known: who may
+/// be evicted has still to be decided for the others.
+fn facts(json: &Bytes, view: &PodView) -> Option<api::Pod> {
+    let pod = object::pod::parse(json).ok()?;
+    Some(pod_message(&pod, view, json))
 }
 
 /// Rows of the table; waits a moment for those that are not there.

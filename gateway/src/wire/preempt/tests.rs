@@ -21,7 +21,7 @@ fn what_kube_scheduler_sends_comes_back_with_uids() {
     let echo: Value = serde_json::from_str(&reply(&request, &request.candidates())).unwrap();
     assert_eq!(echo, json!({"NodeNameToMetaVictims": sent["NodeNameToMetaVictims"]}));
     assert_eq!(serde_json::from_slice::<Value>(&request.pod()).unwrap(), sent["Pod"]);
-    assert_eq!(request.victim(0, "f2948c2b-49c4-4f09-bdee-09dc2051f564"), None);
+    assert!(request.objects(0).is_empty());
 }
 
 #[test]
@@ -32,14 +32,12 @@ fn full_objects_are_there_for_those_who_want_facts() {
     assert!(!candidates.is_empty());
     for candidate in candidates {
         let offered = &sent["NodeNameToVictims"][request.name(candidate.node)];
-        let objects: Vec<Value> = candidate
-            .victims
-            .iter()
-            .map(|uid| serde_json::from_slice(&request.victim(candidate.node, uid).unwrap()).unwrap())
-            .collect();
+        let objects = request.objects(candidate.node);
+        assert_eq!(objects.len(), candidate.victims.len());
+        let object = |uid: &String| serde_json::from_slice(&objects[uid.as_str()]).unwrap();
+        let objects: Vec<Value> = candidate.victims.iter().map(object).collect();
         assert_eq!(json!(objects), offered["Pods"]);
     }
-    assert_eq!(request.victim(0, "nobody"), None);
 }
 
 #[test]
@@ -76,9 +74,6 @@ fn a_request_that_is_not_one_says_what_is_wrong() {
             r#"{"Pod":{},"NodeNameToVictims":{"n":{"Pods":[{"metadata":null}]}}}"#.to_owned(),
             "a victim without UID at byte 44",
         ),
-        (victims("null"), "node n has no victims"),
-        (victims(r#"{"Pods":null}"#), "node n has no victims"),
-        (victims(r#"{"Pods":[]}"#), "node n has no victims"),
         (victims(r#"{"Pods":[null]}"#), "a victim without UID at byte 48"),
         (victims(r#"{"Pods":[{"UID":""}]}"#), "a victim without UID at byte 48"),
         (victims(r#"{"Pods":[{"UID":"1"},{"UID":"1"}]}"#), "node n has victim 1 twice"),
@@ -89,6 +84,43 @@ fn a_request_that_is_not_one_says_what_is_wrong() {
         (victims(r#"{"Pods":[{"UID":"1"}]}"#) + "x", "unexpected text behind the JSON value at byte 63"),
     ] {
         assert_eq!(read(&body).map(drop), Err(message.to_owned()), "{body}");
+    }
+}
+
+#[test]
+fn a_node_without_victims_is_no_candidate() {
+    let request = read(
+        r#"{"Pod":{},"NodeNameToMetaVictims":{"a":null,"b":{"Pods":null},"c":{"Pods":[{"UID":"1"}]},"d":{"Pods":[]},
+            "e":{"Pods":[{"UID":"2"}]},"e":{}}}"#,
+    )
+    .unwrap();
+    let left = request.candidates();
+    assert_eq!(
+        reply(&request, &left),
+        r#"{"NodeNameToMetaVictims":{"c":{"Pods":[{"UID":"1"}],"NumPDBViolations":0}}}"#
+    );
+}
+
+#[test]
+fn more_than_any_cluster_has_is_refused() {
+    let body = |nodes: &str| format!(r#"{{"Pod":{{}},"NodeNameToMetaVictims":{{{nodes}}}}}"#);
+    let victims = |count: usize| {
+        let uids: Vec<String> = (0..count).map(|uid| format!(r#"{{"UID":"{uid}"}}"#)).collect();
+        format!(r#"{{"Pods":[{}]}}"#, uids.join(","))
+    };
+    let nodes = |count: usize, victims: &str| {
+        body(&(0..count).map(|node| format!(r#""{node}":{victims}"#)).collect::<Vec<_>>().join(","))
+    };
+    let full = victims(MOST_ON_A_NODE);
+    let most = MOST_VICTIMS / MOST_ON_A_NODE;
+    assert_eq!(read(&nodes(most, &full)).unwrap().candidates().len(), most);
+    for (body, message) in [
+        (nodes(1, &victims(MOST_ON_A_NODE + 1)), "more than 10000 victims on a node"),
+        (nodes(most + 1, &full), "more than 500000 victims"),
+        (nodes(MOST_NODES + 1, "null"), "more than 100000 nodes"),
+    ] {
+        let error = read(&body).unwrap_err();
+        assert_eq!(error.split(" at ").next(), Some(message));
     }
 }
 

@@ -78,7 +78,7 @@ fn scores_are_plain_integers_and_unscored_nodes_are_left_out() {
     let reply = text(prioritized(&request, &[Some(0), None, Some(-92)]));
     assert_eq!(reply, r#"[{"Host":"a","Score":0},{"Host":"c","Score":-92},{"Host":"a","Score":0}]"#);
     assert_eq!(text(prioritized(&request, &[None, None, None])), "[]");
-    assert_eq!(text(filter_error("a \"b\"")), r#"{"Error":"a \"b\""}"#);
+    assert_eq!(text(error("a \"b\"")), r#"{"Error":"a \"b\""}"#);
 }
 
 proptest! {

@@ -1,0 +1,168 @@
+//! How often a pod comes back that fits nowhere.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use foldhash::fast::RandomState;
+use tokio::time::Instant;
+
+/// More refusals on all nodes than this ...
+const MOST_REFUSALS: usize = 5;
+/// ... in this time are too many ...
+const IN: Duration = Duration::from_secs(2);
+/// ... and are errors for this time.
+const BACK_OFF: Duration = Duration::from_secs(30);
+/// Pods that are remembered at once, at up to 300 bytes: those refused within [`IN`], and those backing off.
+const MOST_PODS: usize = 100_000;
+
+/// The paces of the pods that matter now, by the hash of the UID.
+#[derive(Debug, Default)]
+pub(super) struct Paces {
+    pods: HashMap<u64, Refused, RandomState>,
+    swept: Option<Instant>,
+}
+
+/// One pod.
+#[derive(Debug, Default)]
+struct Refused {
+    /// The latest refusals on all nodes, at most [`MOST_REFUSALS`].
+    times: VecDeque<Instant>,
+    backing_off: Option<Instant>,
+    /// The latest refusal was about the nominated node alone, and has not been counted.
+    uncounted: bool,
+}
+
+/// What a call was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum About {
+    /// The pod's `status.nominatedNodeName` and no other node. Refused there, the same attempt goes on with a
+    /// call about all nodes at once (`evaluateNominatedNode` of kube-scheduler), which may be that one again.
+    Nominated,
+    /// Anything else.
+    Nodes,
+}
+
+/// Whether a pod comes back too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Pace {
+    /// No.
+    Usual,
+    /// From now on.
+    JustTooFast,
+    /// Still.
+    TooFast,
+    /// Nobody knows: there was no room to remember the pod.
+    Unknown,
+}
+
+impl Paces {
+    pub(super) fn refused(&mut self, pod: u64, about: About, now: Instant) -> Pace {
+        self.sweep(now);
+        if self.pods.len() >= MOST_PODS && !self.pods.contains_key(&pod) {
+            return Pace::Unknown;
+        }
+        self.pods.entry(pod).or_default().again(about, now)
+    }
+
+    /// Forgets pods that matter no more; looks once a second at most.
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_some_and(|swept| now.duration_since(swept) < Duration::from_secs(1)) {
+            return;
+        }
+        self.swept = Some(now);
+        self.pods.retain(|_, pod| pod.matters(now));
+    }
+}
+
+impl Refused {
+    fn again(&mut self, about: About, now: Instant) -> Pace {
+        if self.is_backing_off(now) {
+            return Pace::TooFast;
+        }
+        self.backing_off = None;
+        self.times.retain(|time| now.duration_since(*time) < IN);
+        // Half an attempt. Two in a row are two halves of one where no other node is left to be asked about.
+        self.uncounted = about == About::Nominated && !self.uncounted;
+        if self.uncounted {
+            return Pace::Usual;
+        }
+        if self.times.len() < MOST_REFUSALS {
+            self.times.push_back(now);
+            return Pace::Usual;
+        }
+        self.times.clear();
+        self.backing_off = Some(now);
+        Pace::JustTooFast
+    }
+
+    fn is_backing_off(&self, now: Instant) -> bool {
+        self.backing_off.is_some_and(|since| now.duration_since(since) < BACK_OFF)
+    }
+
+    fn matters(&self, now: Instant) -> bool {
+        self.is_backing_off(now) || self.times.back().is_some_and(|last| now.duration_since(*last) < IN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: u64 = 1;
+
+    fn refused(paces: &mut Paces, pod: u64) -> Pace {
+        paces.refused(pod, About::Nodes, Instant::now())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_comes_back_too_often_backs_off() {
+        let mut paces = Paces::default();
+        for _ in 0..MOST_REFUSALS {
+            assert_eq!(refused(&mut paces, A), Pace::Usual);
+        }
+        assert_eq!(refused(&mut paces, A), Pace::JustTooFast);
+        assert_eq!(refused(&mut paces, 2), Pace::Usual, "another pod");
+        tokio::time::advance(BACK_OFF / 2).await;
+        assert_eq!(refused(&mut paces, A), Pace::TooFast);
+        tokio::time::advance(BACK_OFF / 2).await;
+        assert_eq!(refused(&mut paces, A), Pace::Usual);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_may_be_refused_now_and_then() {
+        let mut paces = Paces::default();
+        for _ in 0..20 {
+            assert_eq!(refused(&mut paces, A), Pace::Usual);
+            tokio::time::advance(IN / 4).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_on_the_nominated_node_and_then_on_all_is_one() {
+        for second in [About::Nodes, About::Nominated] {
+            let mut paces = Paces::default();
+            let mut attempt =
+                || [About::Nominated, second].map(|about| paces.refused(A, about, Instant::now()));
+            for _ in 0..MOST_REFUSALS {
+                assert_eq!(attempt(), [Pace::Usual; 2], "{second:?}");
+            }
+            assert_eq!(attempt(), [Pace::Usual, Pace::JustTooFast], "{second:?}");
+            assert_eq!(attempt(), [Pace::TooFast; 2], "{second:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_bounded_and_pods_that_matter_no_more_make_room() {
+        let mut paces = Paces::default();
+        for pod in 0..MOST_PODS as u64 {
+            assert_eq!(refused(&mut paces, pod), Pace::Usual);
+        }
+        assert_eq!(refused(&mut paces, u64::MAX), Pace::Unknown);
+        assert_eq!(refused(&mut paces, A), Pace::Usual, "it is remembered");
+        tokio::time::advance(IN).await;
+        assert_eq!(refused(&mut paces, u64::MAX), Pace::Usual);
+        assert_eq!(paces.pods.len(), 1);
+    }
+}

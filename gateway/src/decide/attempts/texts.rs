@@ -1,0 +1,165 @@
+//! The first texts of nodes, for each pod that fits nowhere.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    hash::BuildHasher,
+    sync::Arc,
+    time::Duration,
+};
+
+use extender_gateway_core::filter::{By, Rejected};
+use foldhash::fast::RandomState;
+use tokio::time::Instant;
+
+use super::Held;
+use crate::wire::{Names, reply::Reason};
+
+/// For how long a node's first text is kept.
+const HELD: Duration = Duration::from_secs(30);
+/// A pod that did not come for this long is forgotten.
+const FORGOTTEN: Duration = Duration::from_mins(1);
+/// What all pods together may take, in bytes: a million nodes that share texts, 300,000 with texts of their own.
+/// What finds no room is answered as it is.
+const MOST: usize = 64 << 20;
+/// What a pod takes at most besides its texts and nodes.
+const POD: usize = 512;
+/// What a node takes at most: an entry of a table that has just grown.
+const NODE: usize = 64;
+/// What a text takes at most besides its bytes: the same, and a place in memory of its own.
+const TEXT: usize = 96;
+
+/// The texts of all pods, by the hash of the pod's UID.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    pods: HashMap<u64, PodTexts, RandomState>,
+    /// What `pods` take at most, in bytes.
+    taken: usize,
+    swept: Option<Instant>,
+    hasher: RandomState,
+}
+
+/// One pod, with one node at least while it is kept.
+#[derive(Debug)]
+struct PodTexts {
+    last: Instant,
+    /// When its first texts were given.
+    since: Instant,
+    texts: HashSet<Arc<str>, RandomState>,
+    /// The text of a node, by the hash of its backend and name.
+    nodes: HashMap<u64, Arc<str>, RandomState>,
+    /// What it takes at most, in bytes.
+    taken: usize,
+}
+
+/// Groups that were made for first texts, by what they are like and the text. A group of the answer that has the
+/// text by chance is not looked for: two groups may say the same.
+type Made = HashMap<(By, bool, Arc<str>), u32, RandomState>;
+
+impl Texts {
+    /// Gives nodes the text that they had first. Takes time in proportion to nodes and reasons.
+    pub(super) fn hold(
+        &mut self,
+        pod: u64,
+        now: Instant,
+        (names, backends): (&Names, &[&str]),
+        (rejected, reasons): (&mut Rejected, &mut Vec<Reason>),
+    ) -> Held {
+        self.sweep(now);
+        let mut texts = self.take(pod, now);
+        let most = MOST - self.taken;
+        let mut held = Held::default();
+        let mut made = Made::default();
+        for node in 0..names.count() {
+            let Some(group) = rejected.nodes[node as usize] else { continue };
+            let key = self.hasher.hash_one((backends[group as usize], names.name(node)));
+            let given = &reasons[group as usize].text;
+            match texts.first(key, given, most) {
+                None => held.forgotten += 1,
+                Some(first) if *first == **given => {}
+                Some(first) => {
+                    let group = group_with(first, group, (rejected, reasons), &mut made);
+                    rejected.nodes[node as usize] = Some(group);
+                    held.changed += 1;
+                }
+            }
+        }
+        self.put(pod, texts);
+        held
+    }
+
+    /// The texts of a pod, out of the table; none if it is new, or they have been kept long enough.
+    fn take(&mut self, pod: u64, now: Instant) -> PodTexts {
+        let known = self.pods.remove(&pod);
+        self.taken -= known.as_ref().map_or(0, |texts| texts.taken);
+        match known.filter(|texts| now.duration_since(texts.since) < HELD) {
+            Some(texts) => PodTexts { last: now, ..texts },
+            None => PodTexts::new(now),
+        }
+    }
+
+    /// Keeps the texts of a pod. There is room: its first text has found some.
+    fn put(&mut self, pod: u64, texts: PodTexts) {
+        if !texts.nodes.is_empty() {
+            self.taken += texts.taken;
+            self.pods.insert(pod, texts);
+        }
+    }
+
+    /// Forgets pods that did not come for a while; looks once a second at most.
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_some_and(|swept| now.duration_since(swept) < Duration::from_secs(1)) {
+            return;
+        }
+        self.swept = Some(now);
+        self.pods.retain(|_, pod| now.duration_since(pod.last) < FORGOTTEN);
+        self.taken = self.pods.values().map(|pod| pod.taken).sum();
+    }
+}
+
+impl PodTexts {
+    fn new(now: Instant) -> Self {
+        Self { last: now, since: now, texts: HashSet::default(), nodes: HashMap::default(), taken: POD }
+    }
+
+    /// The first text of a node. Remembers `given` if there is none yet; `None` when the pod would then take more
+    /// than `most`.
+    fn first(&mut self, node: u64, given: &str, most: usize) -> Option<Arc<str>> {
+        if let Some(first) = self.nodes.get(&node) {
+            return Some(Arc::clone(first));
+        }
+        let known = self.texts.get(given).map(Arc::clone);
+        let taken = self.taken + NODE + if known.is_some() { 0 } else { TEXT + given.len() };
+        if taken > most {
+            return None;
+        }
+        self.taken = taken;
+        let text = known.unwrap_or_else(|| Arc::from(given));
+        self.texts.insert(Arc::clone(&text));
+        self.nodes.insert(node, Arc::clone(&text));
+        Some(text)
+    }
+}
+
+/// The group like this one with another text; added if none was made yet.
+fn group_with(
+    text: Arc<str>,
+    group: u32,
+    (rejected, reasons): (&mut Rejected, &mut Vec<Reason>),
+    made: &mut Made,
+) -> u32 {
+    let like = &rejected.groups[group as usize];
+    let added = match made.entry((like.by, like.preemption_may_help, text)) {
+        Entry::Occupied(known) => return *known.get(),
+        Entry::Vacant(new) => new,
+    };
+    let reason = Reason { text: added.key().2.to_string(), preemption_may_help: like.preemption_may_help };
+    let like = like.clone();
+    let at = u32::try_from(rejected.groups.len()).expect("there are fewer groups than nodes, twice");
+    added.insert(at);
+    reasons.push(reason);
+    rejected.groups.push(like);
+    at
+}
+
+#[cfg(test)]
+mod tests;
