@@ -15,33 +15,43 @@ use crate::config;
 /// nothing that it depends on has changed, and ends when no configuration and no call uses it any more.
 #[derive(Debug)]
 pub struct Connections {
-    known: Known,
     gateway: Arc<str>,
-    live: Vec<(config::Backend, Weak<Seen>)>,
+    live: Vec<Live>,
     tasks: JoinSet<()>,
+}
+
+/// A connection that somebody may still use.
+#[derive(Debug)]
+struct Live {
+    settings: config::Backend,
+    /// Whether pods were watched when it was made, which decides what a handshake can ask for.
+    pods: bool,
+    connection: Weak<Seen>,
 }
 
 impl Connections {
     /// None yet. `gateway` is the name of this replica.
-    pub fn new(known: Known, gateway: Arc<str>) -> Self {
-        Self { known, gateway, live: Vec::new(), tasks: JoinSet::new() }
+    pub fn new(gateway: Arc<str>) -> Self {
+        Self { gateway, live: Vec::new(), tasks: JoinSet::new() }
     }
 
-    /// A backend as it is configured now.
-    pub fn backend(&mut self, settings: &config::Backend) -> Arc<Backend> {
-        self.live.retain(|(_, connection)| connection.strong_count() > 0);
-        let same = self.live.iter().find(|(known, _)| link::same(known, settings));
-        let connection = same.and_then(|(_, connection)| connection.upgrade());
-        let connection = connection.unwrap_or_else(|| self.connect(settings));
+    /// A backend as it is configured now, and what it can be told.
+    pub fn backend(&mut self, settings: &config::Backend, known: &Known) -> Arc<Backend> {
+        self.live.retain(|live| live.connection.strong_count() > 0);
+        let same =
+            |live: &&Live| link::same(&live.settings, settings) && live.pods == known.pods.is_some();
+        let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
+        let connection = connection.unwrap_or_else(|| self.connect(settings, known));
         Arc::new(Backend { settings: settings.clone(), connection })
     }
 
-    fn connect(&mut self, settings: &config::Backend) -> Arc<Seen> {
+    fn connect(&mut self, settings: &config::Backend, known: &Known) -> Arc<Seen> {
         let (publisher, seen) = link::channel();
-        let (known, gateway) = (self.known.clone(), Arc::clone(&self.gateway));
+        let (pods, known) = (known.pods.is_some(), known.clone());
+        let gateway = Arc::clone(&self.gateway);
         self.tasks.spawn(link::keep(Task { settings: settings.clone(), known, gateway }, publisher));
         let seen = Arc::new(seen);
-        self.live.push((settings.clone(), Arc::downgrade(&seen)));
+        self.live.push(Live { settings: settings.clone(), pods, connection: Arc::downgrade(&seen) });
         seen
     }
 

@@ -9,7 +9,7 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::{memory::Remembered, question::Scores, row::RowView, sync};
+use super::{memory::Remembered, question::Scores, row::{RowView, Usage, Wanted}, sync};
 use crate::{
     cluster::{
         pods::PodTable,
@@ -293,7 +293,9 @@ impl Reader<'_> {
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
-        let rows = view.and_then(|view| RowView::new(view, prefixes(self.response))).ok_or_else(|| {
+        let usage = if verb.usage { Usage::Told } else { Usage::Untold };
+        let wanted = Wanted { annotations: prefixes(self.response), usage };
+        let rows = view.and_then(|view| RowView::new(view, wanted)).ok_or_else(|| {
             unsuitable(format!(
                 "asks for node view {}, which this version of the gateway does not know",
                 verb.node_view
@@ -302,6 +304,12 @@ impl Reader<'_> {
         if rows != RowView::Name && matches!(self.known.source, NodeSource::NamesOnly) {
             return Err(unsuitable(
                 "wants facts about nodes, and there are none with nodes.source NamesOnly; use Watch, Request or File"
+                    .to_owned(),
+            ));
+        }
+        if verb.usage && self.known.pods.is_none() {
+            return Err(unsuitable(
+                "wants to know what pods have requested, and pods are not watched; set pods.source to Watch"
                     .to_owned(),
             ));
         }

@@ -5,16 +5,19 @@
 //! and then copied into every request that needs it.
 
 use bytes::{BufMut, Bytes};
-use extender_policy_api::v1alpha1::{NodeFacts, NodeView, TableView};
+use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage, NodeView, TableView};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
 
-use crate::object::{annotations::AnnotationPrefixes, node::ObjectNode};
+use crate::object::annotations::AnnotationPrefixes;
+#[cfg(test)]
+use crate::object::node::ObjectNode;
 
 /// `NodeRows.rows`, and the fields of `NodeRow`.
 const ROWS: u32 = 1;
 const NAME: u32 = 1;
 const FACTS: u32 = 2;
 const RAW_JSON: u32 = 3;
+const USAGE: u32 = 4;
 /// A key of a field up to 15 is one byte.
 const KEY_BYTES: usize = 1;
 
@@ -23,33 +26,59 @@ const KEY_BYTES: usize = 1;
 pub enum RowView {
     /// The name alone.
     Name,
-    /// Name and facts, with the annotations that are wanted.
-    Facts(AnnotationPrefixes),
+    /// Name and facts.
+    Facts(Wanted),
     /// Name, facts and the object's JSON.
-    FactsAndRaw(AnnotationPrefixes),
+    FactsAndRaw(Wanted),
+}
+
+/// What a backend wants of what facts may hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// The annotations among the facts.
+    pub annotations: AnnotationPrefixes,
+    /// Whether usage stands beside them.
+    pub usage: Usage,
+}
+
+/// Whether rows say what the pods on a node have requested.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Usage {
+    /// They do.
+    Told,
+    /// They do not.
+    #[default]
+    Untold,
+}
+
+impl From<AnnotationPrefixes> for Wanted {
+    fn from(annotations: AnnotationPrefixes) -> Self {
+        Self { annotations, usage: Usage::Untold }
+    }
 }
 
 impl RowView {
     /// The view that a handshake asks for; `None` for one that asks for nothing.
-    pub fn new(view: NodeView, annotations: AnnotationPrefixes) -> Option<Self> {
+    pub fn new(view: NodeView, wanted: Wanted) -> Option<Self> {
         match view {
             NodeView::Unspecified => None,
             NodeView::Name => Some(Self::Name),
-            NodeView::Facts => Some(Self::Facts(annotations)),
-            NodeView::FactsAndRaw => Some(Self::FactsAndRaw(annotations)),
+            NodeView::Facts => Some(Self::Facts(wanted)),
+            NodeView::FactsAndRaw => Some(Self::FactsAndRaw(wanted)),
         }
     }
 
     /// What the rows of a backend's table hold.
     pub fn described(&self) -> TableView {
-        let (view, annotations) = match self {
-            Self::Name => (NodeView::Name, None),
-            Self::Facts(annotations) => (NodeView::Facts, Some(annotations)),
-            Self::FactsAndRaw(annotations) => (NodeView::FactsAndRaw, Some(annotations)),
+        let view = match self {
+            Self::Name => NodeView::Name,
+            Self::Facts(_) => NodeView::Facts,
+            Self::FactsAndRaw(_) => NodeView::FactsAndRaw,
         };
+        let annotations = self.annotations();
         let annotation_prefixes =
             annotations.map_or_else(Vec::new, |wanted| wanted.iter().map(str::to_owned).collect());
-        TableView { node_view: view.into(), annotation_prefixes, usage: false }
+        TableView { node_view: view.into(), annotation_prefixes, usage: self.wants_usage() }
     }
 
     /// Whether rows hold the object's JSON.
@@ -59,37 +88,49 @@ impl RowView {
 
     /// The annotations that are wanted among the facts; `None` when there are no facts.
     pub fn annotations(&self) -> Option<&AnnotationPrefixes> {
+        self.wanted().map(|wanted| &wanted.annotations)
+    }
+
+    /// Whether rows say what the pods on the node have requested.
+    pub fn wants_usage(&self) -> bool {
+        self.wanted().is_some_and(|wanted| wanted.usage == Usage::Told)
+    }
+
+    fn wanted(&self) -> Option<&Wanted> {
         match self {
             Self::Name => None,
-            Self::Facts(annotations) | Self::FactsAndRaw(annotations) => Some(annotations),
+            Self::Facts(wanted) | Self::FactsAndRaw(wanted) => Some(wanted),
         }
     }
 }
 
 /// The entry of a node of which the name alone is told.
 pub fn name_alone(name: &str) -> Bytes {
-    let row = Row { name, facts: None, raw: None };
+    let row = Row { name, ..Row::default() };
     let mut entry = Vec::with_capacity(row.encoded_len());
     row.encode(&mut entry);
     entry.into()
 }
 
-/// Appends the entry of a node in this view. `raw` is the JSON that `node` was read from; a view without it
-/// leaves it unread.
-pub fn encode_object(view: &RowView, node: &ObjectNode<'_>, raw: &[u8], out: &mut impl BufMut) {
+/// Appends the entry of a node in this view without usage. `raw` is the JSON that `node` was read from.
+#[cfg(test)]
+pub(crate) fn encode_object(view: &RowView, node: &ObjectNode<'_>, raw: &[u8], out: &mut impl BufMut) {
     let facts = view.annotations().map(|annotations| node.facts(annotations));
-    Row { name: node.name(), facts: facts.as_ref(), raw: view.wants_raw().then_some(raw) }.encode(out);
+    let raw = view.wants_raw().then_some(raw);
+    Row { name: node.name(), facts: facts.as_ref(), raw, usage: None }.encode(out);
 }
 
 /// The parts of a row that are told.
+#[derive(Default)]
 pub(crate) struct Row<'r> {
     pub(crate) name: &'r str,
     pub(crate) facts: Option<&'r NodeFacts>,
     pub(crate) raw: Option<&'r [u8]>,
+    pub(crate) usage: Option<&'r NodeUsage>,
 }
 
 impl Row<'_> {
-    /// Appends the entry. The JSON, if any, is its end.
+    /// Appends the entry.
     pub(crate) fn encode(&self, out: &mut impl BufMut) {
         encode_key(ROWS, WireType::LengthDelimited, out);
         encode_varint(self.message_len() as u64, out);
@@ -99,6 +140,9 @@ impl Row<'_> {
         }
         if let Some(raw) = self.raw {
             encode_bytes(RAW_JSON, raw, out);
+        }
+        if let Some(usage) = self.usage {
+            message::encode(USAGE, usage, out);
         }
     }
 
@@ -111,6 +155,12 @@ impl Row<'_> {
         field_len(self.name.len())
             + self.facts.map_or(0, |facts| message::encoded_len(FACTS, facts))
             + self.raw.map_or(0, |raw| field_len(raw.len()))
+            + self.behind_the_json()
+    }
+
+    /// Bytes of the entry after the JSON.
+    pub(crate) fn behind_the_json(&self) -> usize {
+        self.usage.map_or(0, |usage| message::encoded_len(USAGE, usage))
     }
 }
 

@@ -15,6 +15,7 @@ mod stock;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use extender_policy_api::v1alpha1::NodeUsage;
 use tokio::sync::watch;
 
 pub use self::{
@@ -145,6 +146,14 @@ impl NodeTable {
             stock.clear();
             self.swap(&stock);
         }
+    }
+
+    /// Takes what pods have requested on these nodes. From the first time on, nodes that were never named have no
+    /// pods.
+    pub fn use_up(&self, changed: &[(Arc<str>, NodeUsage)]) {
+        let mut stock = self.lock_stock();
+        let nodes = stock.use_up(changed);
+        self.show(&stock, &nodes);
     }
 
     /// Begins to collect the nodes of a new list.

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::changed;
-use crate::backend::{answer, bind, preempt};
+use crate::backend::{answer::{self, Reply}, bind, preempt};
 
 /// How many nodes the answers are about.
 const COUNT: u32 = 3;
@@ -78,11 +78,12 @@ fn candidates() -> Vec<Candidate> {
 proptest! {
     #[test]
     fn a_filter_answer_is_refused_or_decides(message in changed(filters(), PIECES)) {
-        let Ok(answered) = answer::filter(message, COUNT) else { return Ok(()) };
+        let Ok(Reply::Answered(answered)) = answer::filter(message, COUNT) else { return Ok(()) };
         let (policy, turn, preemption) = (FailurePolicy::Fail, Turn::Parallel, Preemption::Honored);
-        let refused: usize = answered.value.iter().map(|refusal| refusal.positions.len()).sum();
+        let refused: usize = answered.value.refusals.iter().map(|refusal| refusal.positions.len()).sum();
+        prop_assert!(answered.value.scores.is_none_or(|scores| scores.len() == COUNT as usize));
         let (mut fold, _) = FilterFold::begin(COUNT, vec![Seat { policy, turn, preemption, unknown: Vec::new() }]);
-        fold.answer(0, Ok(answered.value), Again::TooLate);
+        fold.answer(0, Ok(answered.value.refusals), Again::TooLate);
         let Some(Verdict::Decided(rejected)) = fold.into_verdict() else { panic!("it counts") };
         prop_assert_eq!(rejected.nodes.iter().flatten().count(), refused);
         prop_assert!(rejected.nodes.iter().flatten().all(|group| (*group as usize) < rejected.groups.len()));
@@ -90,7 +91,7 @@ proptest! {
 
     #[test]
     fn a_score_answer_is_refused_or_has_a_score_for_each_node(message in changed(scores(), PIECES)) {
-        if let Ok(answered) = answer::score(message, COUNT) {
+        if let Ok(Reply::Answered(answered)) = answer::score(message, COUNT) {
             prop_assert_eq!(answered.value.len(), COUNT as usize);
         }
     }

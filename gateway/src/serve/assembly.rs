@@ -49,7 +49,7 @@ impl Assembly {
         let known = Known { source: config.nodes.clone(), table, offered, pods: pods.table() };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
-            connections: Connections::new(known.clone(), gateway),
+            connections: Connections::new(gateway),
             known,
             pods,
             exempt,
@@ -71,7 +71,8 @@ impl Assembly {
 
     /// Keeps that table, wherever it is run.
     pub fn pod_feed(&self) -> PodFeed {
-        self.pods.feed()
+        let nodes = self.known.table.iter().chain([&self.known.offered]).cloned().collect();
+        self.pods.feed(nodes)
     }
 
     /// What calls are answered with under this configuration. Waits, not for ever, until each of its backends
@@ -87,9 +88,10 @@ impl Assembly {
         let pods = self.pods_for(config).await?;
         let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
         let asked = order.filter(|backend| backend.mode != Mode::Disabled);
-        let backends = asked.map(|backend| self.connections.backend(backend)).collect();
+        let known = Known { pods, ..self.known.clone() };
+        let backends = asked.map(|backend| self.connections.backend(backend, &known)).collect();
         let terms = Terms {
-            known: Known { pods, ..self.known.clone() },
+            known,
             timeouts: config.timeouts,
             reasons: config.reasons,
             exempt: config.exempt_namespaces.clone().unwrap_or_else(|| self.exempt.clone()),

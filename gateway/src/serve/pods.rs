@@ -1,11 +1,14 @@
 //! The watch of pods. It begins with the first configuration that needs it, be that at the start or after a
 //! reload, and goes on from then on: what is known stays at hand for the next configuration.
 
-use std::{path::Path, sync::Arc};
+use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 
-use crate::cluster::{pods::PodTable, watch as cluster_watch};
+use crate::cluster::{pods::PodTable, table::NodeTable, watch as cluster_watch};
+
+/// At least this long between two updates of usage: many pods may be bound at once.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Who may begin the watch.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) struct PodWatch {
 #[derive(Debug)]
 pub struct PodFeed {
     table: Arc<PodTable>,
+    /// What is told what the pods on each node have requested.
+    nodes: Vec<Arc<NodeTable>>,
     wanted: watch::Receiver<bool>,
 }
 
@@ -28,8 +33,8 @@ impl PodWatch {
     }
 
     /// The other end.
-    pub(super) fn feed(&self) -> PodFeed {
-        PodFeed { table: Arc::clone(&self.table), wanted: self.wanted.subscribe() }
+    pub(super) fn feed(&self, nodes: Vec<Arc<NodeTable>>) -> PodFeed {
+        PodFeed { table: Arc::clone(&self.table), nodes, wanted: self.wanted.subscribe() }
     }
 
     pub(super) fn begin(&self) {
@@ -50,8 +55,25 @@ impl PodFeed {
             return std::future::pending().await;
         }
         match cluster_watch::connect(kubeconfig).await {
-            Ok(client) => cluster_watch::pods(self.table, client).await.to_string(),
+            Ok(client) => {
+                let usage = tell_usage(Arc::clone(&self.table), self.nodes);
+                tokio::select! {
+                    ended = cluster_watch::pods(self.table, client) => ended.to_string(),
+                    never = usage => match never {},
+                }
+            }
             Err(error) => format!("pods.source Watch: {error}"),
         }
+    }
+}
+
+/// Tells the tables of nodes what pods have requested.
+async fn tell_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
+    pods.synced().await;
+    let mut changed = Vec::new();
+    loop {
+        nodes.iter().for_each(|table| table.use_up(&changed));
+        sleep(PAUSE).await;
+        changed = pods.changed_usage().await;
     }
 }

@@ -139,7 +139,7 @@ fn preempt_calls_bring_no_nodes() {
         (
             vec![preempt(NodeView::Facts)],
             Known { table: table(), ..known(NodeSource::Watch) },
-            Ok(RowView::Facts(AnnotationPrefixes::default())),
+            Ok(RowView::Facts(AnnotationPrefixes::default().into())),
         ),
         (
             vec![verb(Verb::Filter)],

@@ -20,9 +20,9 @@ fn a_row_holds_what_its_view_says() {
     let (some, all) = (AnnotationPrefixes::new(["a"]), AnnotationPrefixes::all());
     let cases = [
         (RowView::Name, None, &b""[..]),
-        (RowView::Facts(some.clone()), Some(&some), b""),
-        (RowView::Facts(all.clone()), Some(&all), b""),
-        (RowView::FactsAndRaw(some.clone()), Some(&some), JSON),
+        (RowView::Facts(some.clone().into()), Some(&some), b""),
+        (RowView::Facts(all.clone().into()), Some(&all), b""),
+        (RowView::FactsAndRaw(some.clone().into()), Some(&some), JSON),
     ];
     for (view, annotations, raw) in cases {
         let mut body = Vec::new();
@@ -35,10 +35,10 @@ fn a_row_holds_what_its_view_says() {
 
 #[test]
 fn equal_views_of_the_handshake_are_one_view() {
-    let view = |prefixes: [&str; 2]| RowView::new(NodeView::Facts, AnnotationPrefixes::new(prefixes));
+    let view = |prefixes: [&str; 2]| RowView::new(NodeView::Facts, AnnotationPrefixes::new(prefixes).into());
     assert_eq!(view(["b", "a"]), view(["a", "b"]));
-    assert_eq!(RowView::new(NodeView::Name, AnnotationPrefixes::all()), Some(RowView::Name));
-    assert_eq!(RowView::new(NodeView::Unspecified, AnnotationPrefixes::all()), None);
+    assert_eq!(RowView::new(NodeView::Name, AnnotationPrefixes::all().into()), Some(RowView::Name));
+    assert_eq!(RowView::new(NodeView::Unspecified, AnnotationPrefixes::all().into()), None);
 }
 
 proptest! {
@@ -49,7 +49,7 @@ proptest! {
         let mut length = 0;
         for name in &names {
             body.extend_from_slice(&name_alone(name));
-            let row = Row { name, facts: Some(&facts), raw: Some(raw.as_bytes()) };
+            let row = Row { name, facts: Some(&facts), raw: Some(raw.as_bytes()), usage: None };
             length += row.encoded_len();
             row.encode(&mut body);
         }
@@ -59,7 +59,7 @@ proptest! {
             prop_assert_eq!(&pair[0], &NodeRow { name: name.clone(), ..NodeRow::default() });
             let full = NodeRow { name: name.clone(), facts: Some(facts.clone()), raw_json: raw.clone().into(), usage: None };
             prop_assert_eq!(&pair[1], &full);
-            length += Row { name, facts: None, raw: None }.encoded_len();
+            length += Row { name, ..Row::default() }.encoded_len();
         }
         prop_assert_eq!(body.len(), length);
     }

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
         let table = NodeTable::new();
-        let view = table.register(RowView::Facts(AnnotationPrefixes::default()));
+        let view = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
         for name in 0..10 {
             table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
         }
@@ -202,7 +202,7 @@ mod tests {
             steps in prop::collection::vec((0_u8..5, prop::option::of(0_u8..3), any::<bool>()), 1..40),
         ) {
             let table = NodeTable::new();
-            let view = table.register(RowView::Facts(AnnotationPrefixes::default()));
+            let view = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
             let mut sent = Sent::new(1, TableView::default());
             let mut held = BTreeMap::new();
             let mut ids = BTreeMap::new();

@@ -106,7 +106,7 @@ async fn brings_the_json_when_a_backend_wants_it() {
     let table = Arc::new(NodeTable::new());
     let file = NodeFile::open(path, &table).unwrap();
     // Before the file is followed: the wish must not be lost.
-    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default()));
+    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into()));
     let following = tokio::spawn(file.follow(Arc::clone(&table)));
     table.complete(view).await;
     assert_eq!(known(&table, view), ["a"]);

@@ -7,7 +7,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use extender_policy_api::v1alpha1::NodeFacts;
+use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
 use prost::Message;
 
 use super::{
@@ -55,19 +55,22 @@ impl Known {
     }
 
     /// The row in a view; `None` where the view wants what is not known.
-    fn row(&mut self, name: &str, view: &RowView) -> Option<Bytes> {
+    fn row(&mut self, name: &str, view: &RowView, usage: &Usages) -> Option<Bytes> {
         let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
         let facts = match view.annotations() {
             Some(annotations) => Some(self.facts(annotations)?),
             None => None,
         };
-        let row = row::Row { name, facts: facts.as_ref(), raw };
+        let usage = if view.wants_usage() { Some(usage.of(name)?) } else { None };
+        let row = row::Row { name, facts: facts.as_ref(), raw, usage: usage.as_ref() };
+        let behind = row.behind_the_json();
         let mut entry = Vec::with_capacity(row.encoded_len());
         row.encode(&mut entry);
         let entry = Bytes::from(entry);
         if let (true, Some(raw)) = (view.wants_raw(), &mut self.raw) {
-            // The JSON is the row's end: one copy of it serves both.
-            *raw = entry.slice(entry.len() - raw.len()..);
+            // One copy of it serves both.
+            let end = entry.len() - behind;
+            *raw = entry.slice(end - raw.len()..end);
         }
         Some(entry)
     }
@@ -77,6 +80,20 @@ impl Known {
             NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself");
         facts.annotations.retain(|key, _| wanted.want(key));
         Some(facts)
+    }
+}
+
+/// What the pods on each node have requested.
+#[derive(Debug, Default)]
+struct Usages {
+    /// Whether nodes that are not here have no pods, rather than are not heard of.
+    are_known: bool,
+    by_node: Names<NodeUsage>,
+}
+
+impl Usages {
+    fn of(&self, node: &str) -> Option<NodeUsage> {
+        self.are_known.then(|| self.by_node.get(node).cloned().unwrap_or_default())
     }
 }
 
@@ -126,6 +143,7 @@ impl Relist {
 pub(super) struct Stock {
     views: Vec<RowView>,
     nodes: Names<Placed>,
+    usages: Usages,
     /// Whether the JSON is kept whatever the views want.
     keeps_json: bool,
     /// Slots below `slots` that are nobody's.
@@ -174,7 +192,7 @@ impl Stock {
     pub(super) fn add_view(&mut self, view: RowView) -> usize {
         self.version += 1;
         for (name, placed) in &mut self.nodes {
-            let row = placed.known.row(name, &view);
+            let row = placed.known.row(name, &view, &self.usages);
             placed.slot.rows.push(row.map(|bytes| Row { bytes, version: self.version }));
         }
         self.views.push(view);
@@ -213,12 +231,44 @@ impl Stock {
         };
         slot.rows.resize_with(self.views.len(), || None);
         for (view, row) in self.views.iter().zip(&mut slot.rows) {
-            let fresh = known.row(name, view);
+            let fresh = known.row(name, view, &self.usages);
             if row.as_ref().map(|row| &row.bytes) != fresh.as_ref() {
                 *row = fresh.map(|bytes| Row { bytes, version: self.version });
             }
         }
         Placed { known, at, slot }
+    }
+
+    /// Takes what pods have requested on these nodes; of all others it is known from now on. Returns the nodes that
+    /// have other rows now.
+    pub(super) fn use_up(&mut self, changed: &[(Arc<str>, NodeUsage)]) -> Vec<Arc<str>> {
+        let first = !std::mem::replace(&mut self.usages.are_known, true);
+        let names: Vec<Arc<str>> = if first {
+            self.nodes.keys().cloned().collect()
+        } else {
+            changed.iter().map(|(name, _)| name.clone()).collect()
+        };
+        self.usages.by_node.extend(changed.iter().cloned());
+        // Nodes without pods are not remembered for ever.
+        let nothing = NodeUsage::default();
+        self.usages.by_node.retain(|_, usage| *usage != nothing);
+        if !self.views.iter().any(RowView::wants_usage) {
+            return Vec::new();
+        }
+        self.version += 1;
+        names.into_iter().filter(|name| self.renew_usage(name)).collect()
+    }
+
+    /// Writes anew the rows of a node that say what is used; false when it has none.
+    fn renew_usage(&mut self, name: &Arc<str>) -> bool {
+        let Some(placed) = self.nodes.get_mut(name) else { return false };
+        for (view, row) in self.views.iter().zip(&mut placed.slot.rows).filter(|(view, _)| view.wants_usage()) {
+            let fresh = placed.known.row(name, view, &self.usages);
+            if row.as_ref().map(|row| &row.bytes) != fresh.as_ref() {
+                *row = fresh.map(|bytes| Row { bytes, version: self.version });
+            }
+        }
+        true
     }
 
     fn new_slot(&mut self) -> (u32, Slot) {

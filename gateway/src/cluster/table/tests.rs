@@ -21,11 +21,11 @@ fn json(name: &str, zone: &str, heartbeat: u32) -> Vec<u8> {
 }
 
 fn facts() -> RowView {
-    RowView::Facts(AnnotationPrefixes::new(["acme.io/"]))
+    RowView::Facts(AnnotationPrefixes::new(["acme.io/"]).into())
 }
 
 fn raw() -> RowView {
-    RowView::FactsAndRaw(AnnotationPrefixes::all())
+    RowView::FactsAndRaw(AnnotationPrefixes::all().into())
 }
 
 fn replace(table: &NodeTable, nodes: &[Vec<u8>]) {
@@ -64,7 +64,7 @@ fn rows_are_those_of_a_request_with_objects() {
     let node = json("n1", "a", 1);
     assert_eq!(table.apply(&node).unwrap(), Change::Added);
     let late =
-        [RowView::Facts(AnnotationPrefixes::all()), RowView::FactsAndRaw(AnnotationPrefixes::default())];
+        [RowView::Facts(AnnotationPrefixes::all().into()), RowView::FactsAndRaw(AnnotationPrefixes::default().into())];
     let late_ids = late.clone().map(|view| table.register(view));
 
     for (view, id) in early.iter().zip(early_ids).chain(late.iter().zip(late_ids)) {
@@ -159,7 +159,7 @@ fn json_is_asked_for_once_and_kept_from_then_on() {
     replace(&table, &[json("n1", "a", 1)]);
     assert_eq!(row(&table, "n1", first), Some(direct(&raw(), &json("n1", "a", 1))));
 
-    let second = RowView::FactsAndRaw(AnnotationPrefixes::default());
+    let second = RowView::FactsAndRaw(AnnotationPrefixes::default().into());
     let id = table.register(second.clone());
     assert!(!wanted.has_changed().unwrap());
     assert_eq!(row(&table, "n1", id), Some(direct(&second, &json("n1", "a", 1))));
@@ -216,7 +216,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn view(number: u8) -> RowView {
-    [RowView::Name, facts(), RowView::Facts(AnnotationPrefixes::all()), raw()][usize::from(number)].clone()
+    [RowView::Name, facts(), RowView::Facts(AnnotationPrefixes::all().into()), raw()][usize::from(number)].clone()
 }
 
 proptest! {
