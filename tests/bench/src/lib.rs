@@ -10,6 +10,7 @@ pub mod case;
 pub mod contender;
 pub mod echo;
 pub mod measure;
+pub mod policy;
 pub mod report;
 pub mod stage;
 pub mod statistics;
