@@ -1,4 +1,4 @@
-package naive
+package naivegateway
 
 import (
 	corev1 "k8s.io/api/core/v1"
