@@ -73,13 +73,28 @@ func (c contender) title(policies int) string {
 	case echo:
 		return "echo extender"
 	case plain:
-		return fmt.Sprintf("plain Go extenders: %d", policies)
+		return counted(policies, "plain Go extender")
 	case naive:
-		return fmt.Sprintf("naive Go gateway, policies: %d", policies)
+		return "naive Go gateway, " + counted(policies, "backend")
 	default:
-		declared := map[string]string{"pure": "pure", "node": "per node", "set": "whole set"}[c.declared]
-		return fmt.Sprintf("gateway, %s policies: %d%s", declared, policies, map[string]string{"on": ", table"}[c.table])
+		declared := map[string]string{"pure": "pure", "node": "per-node", "set": "whole-set"}[c.declared]
+		title := "gateway, " + counted(policies, declared+" policy")
+		if c.table == "on" {
+			title += ", table"
+		}
+		return title
 	}
+}
+
+// counted is such as "1 policy" and "3 policies".
+func counted(number int, noun string) string {
+	if number == 1 {
+		return "1 " + noun
+	}
+	if stem, isY := strings.CutSuffix(noun, "y"); isY {
+		return fmt.Sprintf("%d %sies", number, stem)
+	}
+	return fmt.Sprintf("%d %ss", number, noun)
 }
 
 // binaries of the product that the contender needs.

@@ -111,6 +111,14 @@ func TestPoliciesLeaveNodes(t *testing.T) {
 	}
 }
 
+func TestTitlesSayHowMany(t *testing.T) {
+	for count, want := range map[int]string{1: "gateway, 1 whole-set policy, table", 3: "gateway, 3 whole-set policies, table"} {
+		if got := (contender{gateway, "set", "on"}).title(count); got != want {
+			t.Error(got)
+		}
+	}
+}
+
 func TestSwitchesAreToldApart(t *testing.T) {
 	voluntary, involuntary := switches("Name:\tx\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t3\n")
 	if voluntary != 5 || involuntary != 3 {

@@ -71,16 +71,16 @@ impl Policy for LabelPolicy {
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
-        if self.refuse.is_on(node) { Verdict::reject(self.refuse.to_string()) } else { Verdict::Accept }
+        if self.refuse.is_on(*node) { Verdict::reject(self.refuse.to_string()) } else { Verdict::Accept }
     }
 
     fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
-        self.prefer.iter().filter(|preference| preference.label.is_on(node)).map(|met| met.score).sum()
+        self.prefer.iter().filter(|preference| preference.label.is_on(*node)).map(|met| met.score).sum()
     }
 }
 
 impl Label {
-    fn is_on(&self, node: &Node<'_>) -> bool {
+    fn is_on(&self, node: Node<'_>) -> bool {
         node.label(&self.key) == Some(&self.value)
     }
 }
@@ -96,9 +96,8 @@ impl FromStr for Label {
     type Err = NotUnderstood;
 
     fn from_str(text: &str) -> Result<Self, NotUnderstood> {
-        let (key, value) = text
-            .split_once('=')
-            .ok_or_else(|| NotUnderstood { text: text.to_owned(), form: "KEY=VALUE" })?;
+        let (key, value) =
+            text.split_once('=').ok_or_else(|| NotUnderstood { text: text.to_owned(), form: "KEY=VALUE" })?;
         Ok(Self { key: key.to_owned(), value: value.to_owned() })
     }
 }
