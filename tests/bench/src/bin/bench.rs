@@ -132,6 +132,8 @@ fn say_time_left(start: Instant, cases: &[Case], done: usize) -> io::Result<()> 
     let weight = |cases: &[Case]| cases.iter().map(Case::weight).sum::<f64>();
     let (past, future) = cases.split_at(done);
     let seconds = start.elapsed().as_secs_f64() * weight(future) / weight(past);
+    // The sum of nothing is -0.
+    let seconds = seconds.abs();
     writeln!(io::stderr(), "{done} of {} cases, about {seconds:.0} s left", cases.len())
 }
 

@@ -58,7 +58,7 @@ fn cells(
 
 /// More columns are narrower.
 fn width(columns: &[Column]) -> usize {
-    if columns.len() > 4 { 12 } else { 20 }
+    if columns.len() > 4 { 13 } else { 20 }
 }
 
 fn p50(column: &Column) -> String {

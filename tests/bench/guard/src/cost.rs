@@ -1,0 +1,45 @@
+//! What a call costs.
+
+use serde::{Deserialize, Serialize};
+
+/// What one call costs the gateway's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// How often memory was allocated.
+    pub allocations: u64,
+    /// How many bytes that were.
+    pub bytes: u64,
+    /// How often the thread went to sleep because nothing was left to do.
+    pub wakeups: u64,
+}
+
+impl Cost {
+    /// The median of each part: a timer that fires during one call is not a part of all.
+    ///
+    /// There is at least one cost.
+    pub fn median(costs: &[Self]) -> Self {
+        Self {
+            allocations: middle(costs, |cost| cost.allocations),
+            bytes: middle(costs, |cost| cost.bytes),
+            wakeups: middle(costs, |cost| cost.wakeups),
+        }
+    }
+}
+
+fn middle(costs: &[Cost], part: impl Fn(&Cost) -> u64) -> u64 {
+    let mut values: Vec<u64> = costs.iter().map(part).collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_has_its_own_median() {
+        let cost = |allocations, bytes, wakeups| Cost { allocations, bytes, wakeups };
+        let costs = [cost(1, 30, 7), cost(9, 10, 7), cost(2, 20, 9)];
+        assert_eq!(Cost::median(&costs), cost(2, 20, 7));
+    }
+}
