@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use self::{backend::serve, client::Client};
+use crate::subject::Sleep;
 
 mod backend;
 mod client;
@@ -77,12 +78,12 @@ struct Meeting {
 
 impl Peers {
     /// Starts the thread. The backends answer about calls with so many nodes.
-    pub fn start(nodes: usize) -> Self {
+    pub fn start(nodes: usize, gateway: Arc<Sleep>) -> Self {
         let (commands, received) = commands::unbounded_channel();
         let (send, addresses) = mpsc::channel();
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
-            runtime.block_on(play(nodes, send, received));
+            runtime.block_on(play((nodes, gateway), send, received));
         });
         let backends = addresses.recv().expect("the backends listen");
         Self { backends, commands }
@@ -128,7 +129,7 @@ impl Release {
 }
 
 async fn play(
-    nodes: usize,
+    (nodes, gateway): (usize, Arc<Sleep>),
     addresses: mpsc::Sender<[SocketAddr; BACKENDS]>,
     mut commands: commands::UnboundedReceiver<Command>,
 ) {
@@ -144,14 +145,17 @@ async fn play(
     let mut client = None;
     while let Some(command) = commands.recv().await {
         match command {
-            Command::Connect(gateway) => client = Some(Client::connect(gateway).await),
-            Command::Ask(ask) => ask.play(client.as_mut().expect("it is connected first"), &meeting).await,
+            Command::Connect(address) => client = Some(Client::connect(address).await),
+            Command::Ask(ask) => {
+                let client = client.as_mut().expect("it is connected first");
+                ask.play(client, &meeting, &gateway).await;
+            }
         }
     }
 }
 
 impl Ask {
-    async fn play(self, client: &mut Client, meeting: &Meeting) {
+    async fn play(self, client: &mut Client, meeting: &Meeting, gateway: &Sleep) {
         let Self { path, body, written, asked, go, gone, answered } = self;
         // Nobody waits for it when the body is large; nobody waits for anything once the test has failed.
         let write = async {
@@ -159,12 +163,14 @@ impl Ask {
             let _ = written.send(());
         };
         tokio::join!(write, meeting.asked.wait());
+        gateway.begun().await;
         let _ = asked.send(());
         let _ = go.await;
         meeting.go.wait().await;
         meeting.gone.wait().await;
         let _ = gone.send(());
         client.read().await;
+        gateway.begun().await;
         let _ = answered.send(());
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -40,41 +40,70 @@ const WARM_UP: usize = 8;
 /// Counted calls.
 const COUNTED: usize = 31;
 
-/// What a call costs, as the median of some.
+/// What a call costs, found by making it some times.
 pub fn cost_of(call: &'static Call) -> Cost {
     let folder = TempDir::new().expect("a temporary folder can be made");
-    let peers = Peers::start(call.nodes);
-    let subject = Subject::start(call.source(&folder), peers.backends());
+    let sleep = Arc::new(Sleep::default());
+    let peers = Peers::start(call.nodes, Arc::clone(&sleep));
+    let subject = Subject::start(call.source(&folder), peers.backends(), sleep);
     peers.connect(subject.address);
     let mut costs = Vec::new();
     for body in call.bodies(WARM_UP + COUNTED) {
         costs.push(subject.counted(&peers, call, body));
     }
-    Cost::median(&costs[WARM_UP..])
+    Cost::common(&costs[WARM_UP..])
+}
+
+/// How the gateway's thread sleeps.
+#[derive(Debug, Default)]
+pub struct Sleep {
+    times: AtomicU64,
+    is_asleep: AtomicBool,
+}
+
+impl Sleep {
+    /// Waits until the gateway has nothing left to do. Its thread would else be found awake or asleep, as it
+    /// happens, by what comes next.
+    pub async fn begun(&self) {
+        while !self.is_asleep.load(SeqCst) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn begin(&self) {
+        self.times.fetch_add(1, SeqCst);
+        self.is_asleep.store(true, SeqCst);
+    }
+
+    fn end(&self) {
+        self.is_asleep.store(false, SeqCst);
+    }
+
+    fn times(&self) -> u64 {
+        self.times.load(SeqCst)
+    }
 }
 
 struct Subject {
     runtime: Runtime,
-    sleeps: Arc<AtomicU64>,
+    sleep: Arc<Sleep>,
     address: SocketAddr,
     /// Holds the connections.
     _assembly: Assembly,
 }
 
 impl Subject {
-    fn start(nodes: NodeSource, backends: [SocketAddr; BACKENDS]) -> Self {
-        let sleeps = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&sleeps);
+    fn start(nodes: NodeSource, backends: [SocketAddr; BACKENDS], sleep: Arc<Sleep>) -> Self {
+        let (begins, ends) = (Arc::clone(&sleep), Arc::clone(&sleep));
         let runtime = Builder::new_current_thread()
             .enable_all()
-            .on_thread_park(move || {
-                counter.fetch_add(1, Relaxed);
-            })
+            .on_thread_park(move || begins.begin())
+            .on_thread_unpark(move || ends.end())
             .build()
             .expect("a runtime can be made");
         let config = configuration(nodes, backends);
         let (address, assembly) = runtime.block_on(serve(&config));
-        Self { runtime, sleeps, address, _assembly: assembly }
+        Self { runtime, sleep, address, _assembly: assembly }
     }
 
     /// Makes a call, in turns with the peers.
@@ -95,12 +124,12 @@ impl Subject {
 
     /// Lets the gateway run until the peers have what they wait for.
     fn run(&self, until: tokio::sync::oneshot::Receiver<()>) -> Cost {
-        let before = self.sleeps.load(Relaxed);
+        let before = self.sleep.times();
         let used = allocation_counter::measure(|| {
             let in_time = async { tokio::time::timeout(TIMEOUT, until).await };
             self.runtime.block_on(in_time).expect("it does not take half a minute").expect("the peers live");
         });
-        let wakeups = self.sleeps.load(Relaxed) - before;
+        let wakeups = self.sleep.times() - before;
         Cost { allocations: used.count_total, bytes: used.bytes_total, wakeups }
     }
 }
