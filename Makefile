@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e bench equivalence fuzz deny fmt clean
+.PHONY: help demo check test e2e bench bench-docs guard-record equivalence fuzz deny fmt clean
 .PHONY: rust go format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -17,7 +17,7 @@ LEGACY := tests/kube/legacypolicy
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: binaries ## The gateway and three policies answer kube-scheduler's calls (ARGS=--serve keeps them)
 	@$(TARGET)/release/extender-demo $(ARGS)
@@ -29,11 +29,28 @@ test: format lint docs rust-tests go-checks binaries demo go-tests ## Everything
 e2e: binaries go ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
 
-# ROUNDS and PODS make it shorter: make bench ROUNDS=3 PODS=60
-bench: binaries go ## The gateway alone, then pods a second of a real kube-scheduler
-	$(TARGET)/release/bench --json $(TARGET)/bench/gateway.json $(if $(ROUNDS),--rounds $(ROUNDS))
-	cd tests && go run ./bench/pods --json $(TARGET)/bench/pods.json \
-	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PODS),--pods $(PODS))
+# PRESET is quick (4 minutes), standard (25) or full (a day); ROUNDS and PODS change its rounds. ARGS choose
+# situations instead of a preset: make bench ARGS="--nodes 5000 --policies 8". The first run compiles
+# Kubernetes, which takes minutes more.
+bench: PRESET := $(if $(ARGS),,$(or $(PRESET),standard))
+bench: binaries go ## The gateway alone, then pods a second of a real kube-scheduler (PRESET=quick|standard|full)
+	@mkdir -p $(TARGET)/bench
+	$(TARGET)/release/bench --json $(TARGET)/bench/gateway.json \
+	  $(if $(ROUNDS),--rounds $(ROUNDS),$(if $(filter quick,$(PRESET)),--rounds 3)) \
+	  $(if $(filter quick,$(PRESET)),--only "420 names")
+	cd tests && go run ./bench/pods --json $(TARGET)/bench/pods.json $(ARGS) \
+	  $(if $(PRESET),--preset $(PRESET)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PODS),--pods $(PODS))
+	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --svg $(TARGET)/bench/pods.svg >/dev/null
+	@echo "results in $(TARGET)/bench; make bench-docs puts them into the documentation"
+
+bench-docs: go ## The last benchmark's chart and tables go into docs/
+	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \
+	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md
+
+# What `make test` compares with: allocations, bytes and wake-ups of three calls.
+guard-record: export EXTENDER_GUARD_RECORD := yes
+guard-record: rust ## Records what a call costs now as the ceiling of the guard's test
+	cargo test --locked -p extender-guard --test ceilings
 
 # CASES and EQUIVALENCE_SEED choose what is searched. `make test` has the same search with 300 cases.
 equivalence: export EQUIVALENCE_CASES := $(or $(CASES),10000)

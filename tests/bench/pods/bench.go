@@ -6,43 +6,44 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
+	"extender-gateway.io/tests/bench/results"
 	"extender-gateway.io/tests/e2e/product"
 	"extender-gateway.io/tests/kube/binaries"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// bench is a running control plane with nodes, ready for rounds.
-type bench struct {
-	settings
+// stage is a running control plane with the nodes of a situation, ready for rounds.
+type stage struct {
+	situation
+	pods, warmup  int
 	cluster       *controlplane.Cluster
 	plainExtender string
-	// rules is the folder of the rule files.
-	rules string
+	policies      []policy
 }
-
-// Namespaces of the measured pods.
-var namespaces = []string{"shop", "search", "default"}
 
 func run(ctx context.Context, s settings) error {
 	if err := s.checkBinaries(); err != nil {
+		return err
+	}
+	environment, err := results.Here()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "building the control plane (where Kubernetes was never compiled before, this takes minutes)")
+	built, err := binaries.Build(ctx, binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "extender-gateway-bench-")
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: s}
-	err = b.start(ctx, dir)
-	if err == nil {
-		err = b.measure(ctx)
-	}
-	if b.cluster != nil {
-		err = errors.Join(err, b.cluster.Stop())
-	}
-	if err != nil {
+	r := results.Run{Environment: environment, Preset: s.preset, Rounds: s.rounds}
+	if err := s.measureAll(ctx, &r, dir, built[binaries.PlainExtender]); err != nil {
 		return fmt.Errorf("%w\nall logs are kept in %s", err, dir)
 	}
 	return os.RemoveAll(dir)
@@ -50,36 +51,89 @@ func run(ctx context.Context, s settings) error {
 
 // checkBinaries says at once what is not built, not after minutes.
 func (s *settings) checkBinaries() (err error) {
-	for _, v := range s.variants {
-		for _, name := range v.binaries {
-			_, missing := product.Binary(name)
-			err = errors.Join(err, missing)
+	missing := map[string]error{}
+	for _, situation := range s.situations {
+		for _, c := range situation.contenders {
+			for _, name := range c.binaries() {
+				_, missing[name] = product.Binary(name)
+			}
 		}
+	}
+	for _, one := range missing {
+		err = errors.Join(err, one)
 	}
 	return err
 }
 
-func (b *bench) start(ctx context.Context, dir string) error {
-	module, err := binaries.ModuleDir()
-	if err != nil {
-		return err
+// measureAll measures one situation after the other. The file is written after each, so that a long run
+// that is stopped leaves what it has.
+func (s *settings) measureAll(ctx context.Context, r *results.Run, dir, plainExtender string) error {
+	progress := newProgress(*s)
+	for number, situation := range s.situations {
+		progress.begin(number)
+		folder := filepath.Join(dir, strconv.Itoa(number))
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			return err
+		}
+		b := &stage{situation: situation, plainExtender: plainExtender}
+		b.pods, b.warmup = situation.counts(*s)
+		measured, err := b.run(ctx, folder, number, progress)
+		if err != nil {
+			return err
+		}
+		r.Situations = append(r.Situations, measured)
+		show(os.Stdout, measured, r.Rounds)
+		if s.jsonFile != "" {
+			if err := r.Write(s.jsonFile); err != nil {
+				return err
+			}
+		}
 	}
-	b.rules = filepath.Join(module, "bench", "pods", "rules")
-	fmt.Fprintln(os.Stderr, "starting the control plane (where Kubernetes was never compiled before, this takes minutes)")
-	built, err := binaries.Build(ctx, binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
-	if err != nil {
-		return err
+	return nil
+}
+
+func (b *stage) run(ctx context.Context, dir string, number int, p *progress) (measured results.Situation, err error) {
+	begin := time.Now()
+	defer func() {
+		if b.cluster != nil {
+			err = errors.Join(err, b.cluster.Stop())
+		}
+	}()
+	if err := b.setUp(ctx, dir); err != nil {
+		return measured, err
 	}
-	b.plainExtender = built[binaries.PlainExtender]
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	p.done(turn{number, ""}, time.Since(begin))
+	rounds := newRounds()
+	for round := range p.rounds {
+		p.round(round)
+		for _, c := range b.contenders {
+			begin := time.Now()
+			one, err := b.round(ctx, c)
+			if err != nil {
+				return measured, fmt.Errorf("%s, round %d: %w", c.name(), round+1, err)
+			}
+			rounds.add(c, one)
+			p.done(turn{number, c.name()}, time.Since(begin))
+			p.rate(c.name(), one.rate)
+		}
+		p.roundEnds()
+	}
+	return b.report(rounds), nil
+}
+
+func (b *stage) setUp(ctx context.Context, dir string) (err error) {
+	for _, p := range policies(b.situation.policies) {
+		written, err := p.writtenTo(dir)
+		if err != nil {
+			return err
+		}
+		b.policies = append(b.policies, written)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	if b.cluster, err = controlplane.Start(ctx, dir); err != nil {
 		return err
 	}
-	return b.populate(ctx)
-}
-
-func (b *bench) populate(ctx context.Context) error {
 	images := 2
 	if b.mode == controlplane.FullObjects {
 		images = 20
@@ -88,24 +142,4 @@ func (b *bench) populate(ctx context.Context) error {
 		objects.CreateNamespaces(ctx, b.cluster.Client, namespaces...),
 		objects.CreateNodes(ctx, b.cluster.Client, objects.Nodes(b.nodes, objects.WithImages(images))),
 	)
-}
-
-// measure runs the rounds, shows each as it comes and reports at the end.
-func (b *bench) measure(ctx context.Context) error {
-	rates := map[string][]float64{}
-	for round := range b.rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d:", round+1, b.rounds)
-		for _, v := range b.variants {
-			rate, err := b.round(ctx, v)
-			if err != nil {
-				return fmt.Errorf("%s, round %d: %w", v.title, round+1, err)
-			}
-			rates[v.name] = append(rates[v.name], rate)
-			fmt.Fprintf(os.Stderr, "  %s %.1f", v.name, rate)
-		}
-		fmt.Fprintln(os.Stderr)
-	}
-	report := b.report(rates)
-	report.print(os.Stdout)
-	return report.write(b.jsonFile)
 }

@@ -20,23 +20,32 @@ import (
 // from the two cores that are measured.
 type boundPods struct {
 	pods metadata.ResourceInterface
+	// then is done once, in the background.
+	then moment
 	// times and err may be read when done is closed.
 	times []time.Time
 	err   error
 	done  chan struct{}
 }
 
+// moment is something to do when so many pods are bound.
+type moment struct {
+	count int
+	do    func()
+}
+
 // bound selects the pods that have a node, so that a pod is "added" when it gets one.
 const bound = "spec.nodeName!="
 
 // watchBound waits for count pods in the background, until ctx ends.
-func watchBound(ctx context.Context, cluster *controlplane.Cluster, count int) (*boundPods, error) {
+func watchBound(ctx context.Context, cluster *controlplane.Cluster, count int, then moment) (*boundPods, error) {
 	client, err := metadata.NewForConfig(cluster.REST)
 	if err != nil {
 		return nil, err
 	}
 	b := &boundPods{
 		pods: client.Resource(corev1.SchemeGroupVersion.WithResource("pods")),
+		then: then,
 		done: make(chan struct{}),
 	}
 	present, err := b.pods.List(ctx, metav1.ListOptions{FieldSelector: bound})
@@ -83,6 +92,9 @@ func (b *boundPods) note(events watch.Interface, version string, count int) (str
 			continue
 		}
 		b.times = append(b.times, time.Now())
+		if len(b.times) == b.then.count {
+			b.then.do()
+		}
 		if len(b.times) == count {
 			break
 		}

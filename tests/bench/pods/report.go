@@ -1,82 +1,75 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"text/tabwriter"
+
+	"extender-gateway.io/tests/bench/results"
 )
 
-// Report is the result of a run; the JSON file holds it as it is.
-type Report struct {
-	Nodes    int      `json:"nodes"`
-	Pods     int      `json:"pods"`
-	Warmup   int      `json:"warmup"`
-	Rounds   int      `json:"rounds"`
-	NodeMode string   `json:"nodeMode"`
-	Cores    int      `json:"cores"`
-	Variants []Result `json:"variants"`
+// rounds are the outcomes of each contender by name, in the order of the rounds.
+type rounds struct {
+	rates map[string][]float64
+	costs map[string][]map[string]results.Process
 }
 
-// Result is one variant's part. A ratio is left out when the run lacks the variant it refers to.
-type Result struct {
-	Name          string  `json:"name"`
-	Title         string  `json:"title"`
-	PodsPerSecond Spread  `json:"podsPerSecond"`
-	RatioToEcho   *Spread `json:"ratioToEcho,omitempty"`
-	RatioToPlain  *Spread `json:"ratioToPlain,omitempty"`
+func newRounds() *rounds {
+	return &rounds{rates: map[string][]float64{}, costs: map[string][]map[string]results.Process{}}
 }
 
-func (b *bench) report(rates map[string][]float64) Report {
-	r := Report{
-		Nodes: b.nodes, Pods: b.pods, Warmup: b.warmup, Rounds: b.rounds,
-		NodeMode: b.mode.String(), Cores: runtime.NumCPU(),
+func (r *rounds) add(c contender, o outcome) {
+	r.rates[c.name()] = append(r.rates[c.name()], o.rate)
+	r.costs[c.name()] = append(r.costs[c.name()], o.costs)
+}
+
+func (b *stage) report(r *rounds) results.Situation {
+	s := results.Situation{
+		Nodes: b.nodes, NodeMode: b.mode.String(), Workload: b.workload, Policies: b.situation.policies,
+		Pods: b.pods, Warmup: b.warmup,
 	}
-	for _, v := range b.variants {
-		r.Variants = append(r.Variants, Result{
-			Name: v.name, Title: v.title, PodsPerSecond: spread(rates[v.name]),
-			RatioToEcho:  ratioTo(rates[v.name], rates[echo]),
-			RatioToPlain: ratioTo(rates[v.name], rates[plain]),
+	for _, c := range b.contenders {
+		rates := r.rates[c.name()]
+		s.Contenders = append(s.Contenders, results.Contender{
+			Name: c.name(), Kind: c.kind, Title: c.title(b.situation.policies), Declared: c.declared, Table: c.table,
+			PodsPerSecond: results.SpreadOf(rates),
+			RatioToEcho:   ratioTo(rates, r.rates[echo]),
+			RatioToPlain:  ratioTo(rates, r.rates[plain]),
+			Processes:     medians(r.costs[c.name()]),
 		})
 	}
-	return r
+	return s
 }
 
-func ratioTo(values, base []float64) *Spread {
+func ratioTo(values, base []float64) *results.Spread {
 	if base == nil {
 		return nil
 	}
-	return new(ratios(values, base))
+	return new(results.Ratios(values, base))
 }
 
-func (r Report) print(out io.Writer) {
-	fmt.Fprintf(out, "\nPods a second of kube-scheduler, %d nodes, %s, %d cores; %d rounds of %d pods after %d of warm-up: median (least–most)\n\n",
-		r.Nodes, r.NodeMode, r.Cores, r.Rounds, r.Pods, r.Warmup)
+// show prints a situation as two tables: how fast, and what it cost.
+func show(out io.Writer, s results.Situation, rounds int) {
+	fmt.Fprintf(out, "\n%s; %d rounds of %d pods after %d of warm-up: median (least–most)\n\n", s.Label(), rounds, s.Pods, s.Warmup)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "\tpods/s\tof echo\tof plain")
-	for _, v := range r.Variants {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Title, cell(&v.PodsPerSecond, "%.1f"), cell(v.RatioToEcho, "%.2f"), cell(v.RatioToPlain, "%.2f"))
+	for _, c := range s.Contenders {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Title, cell(&c.PodsPerSecond, "%.1f"), cell(c.RatioToEcho, "%.2f"), cell(c.RatioToPlain, "%.2f"))
 	}
+	fmt.Fprintln(w, "\na pod costs\tCPU µs\tswitches\tof these involuntary")
+	for _, c := range s.Contenders {
+		fmt.Fprintln(w, c.Title)
+		for _, p := range append(c.Processes, c.Total()) {
+			fmt.Fprintf(w, "    %s\t%.0f\t%.1f\t%.1f\n", p.Name, p.CPUMicroseconds, p.VoluntarySwitches+p.InvoluntarySwitches, p.InvoluntarySwitches)
+		}
+	}
+	// A terminal that is gone is nothing that a measurement should end with.
 	_ = w.Flush()
 }
 
-func cell(s *Spread, format string) string {
+func cell(s *results.Spread, format string) string {
 	if s == nil {
 		return "–"
 	}
 	return fmt.Sprintf(format+" ("+format+"–"+format+")", s.Median, s.Min, s.Max)
-}
-
-// write puts the report into file, or nowhere when file is empty.
-func (r Report) write(file string) error {
-	if file == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
 }

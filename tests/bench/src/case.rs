@@ -1,16 +1,16 @@
 //! What is asked: the verb, how many nodes, in which form, and the bodies.
 //!
-//! Bodies are like kube-scheduler's: pods of a few Deployments that all differ, and nodes from a moving
-//! start, since it never offers the same nodes in the same order twice (`findNodesThatPassFilters`).
+//! Bodies are like kube-scheduler's: a pod of [`Pods`], and nodes from a moving start, since it never offers
+//! the same nodes in the same order twice (`findNodesThatPassFilters`).
+
+use std::borrow::Cow;
 
 use extender_harness::{
     node::Node,
-    pod::ReplicaSet,
-    request::{Verb, names_part, objects_part, pod_part},
+    request::{Verb, names_part, objects_part},
 };
 
-/// Pods that are sent in turn. Many more than a remembered connection state could hold by accident.
-const PODS: usize = 256;
+use crate::pods::Pods;
 
 /// The form in which nodes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +45,21 @@ pub struct Tail {
     pub nodes: usize,
 }
 
-/// The bodies of one case.
+/// The choices of nodes of one case.
 #[derive(Debug)]
-pub struct Bodies {
-    pods: Vec<Vec<u8>>,
+pub struct Offers {
     tails: Vec<Tail>,
+}
+
+/// One call.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The beginning of the body.
+    pub pod: Cow<'a, [u8]>,
+    /// The end of the body.
+    pub tail: &'a Tail,
+    /// Which of the choices of nodes that is.
+    pub variant: usize,
 }
 
 impl Case {
@@ -59,8 +69,10 @@ impl Case {
             (Form::Names, 100, 200),
             (Form::Names, 420, 200),
             (Form::Names, 500, 200),
+            (Form::Names, 750, 200),
             (Form::Names, 5_000, 30),
             (Form::Objects, 500, 10),
+            (Form::Objects, 5_000, 3),
         ];
         let with = |verb| sizes.map(|(form, nodes, calls)| Self { verb, form, nodes, calls });
         [with(Verb::Filter), with(Verb::Prioritize)].concat()
@@ -79,13 +91,24 @@ impl Case {
     fn variants(self) -> usize {
         match self.form {
             Form::Names => 16,
+            Form::Objects if self.nodes > 1_000 => 2,
             Form::Objects => 4,
         }
     }
+
+    /// A guess at the time of a round of one contender, in seconds, for telling how much time is left.
+    #[expect(clippy::cast_precision_loss, reason = "counts of calls and nodes are far below 2^52")]
+    pub fn weight(&self) -> f64 {
+        let seconds_a_node = match self.form {
+            Form::Names => 0.3e-6,
+            Form::Objects => 40e-6,
+        };
+        (self.calls as f64 * self.nodes as f64 * seconds_a_node).max(0.2)
+    }
 }
 
-impl Bodies {
-    /// The bodies of a case, with nodes of this cluster. `refused` says which nodes the policies refuse.
+impl Offers {
+    /// The choices of a case among nodes of this cluster. `refused` says which nodes the policies refuse.
     pub fn new(case: &Case, cluster: &[Node], refused: impl Fn(&Node) -> bool) -> Self {
         let variants = case.variants();
         let step = cluster.len() / variants + 7;
@@ -93,18 +116,25 @@ impl Bodies {
             let offered = cluster.iter().cycle().skip(variant * step % cluster.len()).take(case.nodes);
             Tail::new(case.form, offered, &refused)
         });
-        Self { pods: pods(), tails: tails.collect() }
+        Self { tails: tails.collect() }
     }
 
-    /// The body of the call with this number: pod and nodes change with different periods.
-    pub fn body(&self, number: usize) -> ([&[u8]; 2], &Tail) {
-        let tail = &self.tails[number % self.tails.len()];
-        ([&self.pods[number % self.pods.len()], &tail.bytes], tail)
+    /// The call with this number.
+    pub fn question<'a>(&'a self, pods: &'a Pods, number: usize) -> Question<'a> {
+        let variant = number % self.tails.len();
+        Question { pod: pods.part(number), tail: &self.tails[variant], variant }
     }
 
     /// How many calls have seen every choice of nodes.
     pub fn variants(&self) -> usize {
         self.tails.len()
+    }
+}
+
+impl Question<'_> {
+    /// The body, in parts.
+    pub fn body(&self) -> [&[u8]; 2] {
+        [&self.pod, &self.tail.bytes]
     }
 }
 
@@ -123,16 +153,6 @@ impl Tail {
     }
 }
 
-/// Pods of four Deployments in turn, as when several are scaled up at once.
-fn pods() -> Vec<Vec<u8>> {
-    let apps = ["checkout", "payments", "search", "storefront"];
-    let mut sets: Vec<ReplicaSet> = (1..)
-        .zip(apps)
-        .map(|(seed, app)| ReplicaSet::new("shop", app, &[("acme.io/tenant", "tenant-0")], seed))
-        .collect();
-    (0..PODS).map(|number| pod_part(&sets[number % apps.len()].pod())).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -142,32 +162,27 @@ mod tests {
 
     use super::*;
 
+    fn case(form: Form, nodes: usize) -> Case {
+        Case { verb: Verb::Filter, form, nodes, calls: 1 }
+    }
+
     #[test]
-    fn no_two_bodies_in_a_round_are_equal() {
+    fn no_two_choices_are_equal() {
         let cluster = nodes(0..200, Images::Few);
-        for case in [(Form::Names, 100), (Form::Objects, 50)].map(|(form, nodes)| Case {
-            verb: Verb::Filter,
-            form,
-            nodes,
-            calls: PODS,
-        }) {
-            let bodies = Bodies::new(&case, &cluster, |_| false);
-            let different: BTreeSet<Vec<u8>> =
-                (0..PODS).map(|number| bodies.body(number).0.concat()).collect();
-            assert_eq!(different.len(), PODS);
-            let starts: BTreeSet<&[u8]> = bodies.tails.iter().map(|tail| &tail.bytes[..]).collect();
-            assert_eq!(starts.len(), bodies.variants());
+        for case in [case(Form::Names, 100), case(Form::Objects, 50)] {
+            let offers = Offers::new(&case, &cluster, |_| false);
+            let different: BTreeSet<&[u8]> = offers.tails.iter().map(|tail| &tail.bytes[..]).collect();
+            assert_eq!(different.len(), offers.variants());
         }
     }
 
     #[test]
     fn a_tail_knows_what_the_policies_leave() {
-        let cluster = nodes(0..12, Images::Few);
-        let case = Case { verb: Verb::Filter, form: Form::Names, nodes: 10, calls: 1 };
-        let bodies = Bodies::new(&case, &cluster, |node| node.rack == "rack-2");
-        let (body, tail) = bodies.body(0);
-        assert_eq!((tail.nodes, tail.survivors), (10, 8));
-        let body: Value = serde_json::from_slice(&body.concat()).unwrap();
+        let (cluster, pods) = (nodes(0..12, Images::Few), Pods::of_deployments());
+        let offers = Offers::new(&case(Form::Names, 10), &cluster, |node| node.rack == "rack-2");
+        let question = offers.question(&pods, 0);
+        assert_eq!((question.tail.nodes, question.tail.survivors), (10, 8));
+        let body: Value = serde_json::from_slice(&question.body().concat()).unwrap();
         assert_eq!(body["NodeNames"].as_array().unwrap().len(), 10);
         assert!(body["Nodes"].is_null());
     }

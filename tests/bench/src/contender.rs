@@ -7,7 +7,10 @@ use extender_harness::{
     request::Verb,
 };
 
-use crate::case::{Bodies, Case, Tail};
+use crate::{
+    case::{Case, Offers, Question, Tail},
+    pods::Pods,
+};
 
 pub use self::empty_calls::EmptyCalls;
 
@@ -19,11 +22,11 @@ pub type Failure = Box<dyn Error>;
 
 /// Somebody whose calls are timed.
 pub trait Contender {
-    /// Makes the call with this number, and waits for the answer.
-    fn call(&mut self, verb: Verb, number: usize, bodies: &Bodies) -> Result<(), Failure>;
+    /// Makes the call, and waits for the answer.
+    fn call(&mut self, verb: Verb, question: &Question<'_>) -> Result<(), Failure>;
 
     /// Makes enough calls to have seen everything once, and checks the answers in full.
-    fn warm_up(&mut self, case: &Case, bodies: &Bodies) -> Result<(), Failure>;
+    fn warm_up(&mut self, case: &Case, offers: &Offers, pods: &Pods) -> Result<(), Failure>;
 }
 
 /// What an extender is expected to leave of the nodes that it is asked about.
@@ -96,10 +99,9 @@ impl Extender {
     }
 
     /// One call whose answer is read in full. Returns its length.
-    fn checked_call(&mut self, verb: Verb, number: usize, bodies: &Bodies) -> Result<usize, Failure> {
-        let (body, tail) = bodies.body(number);
-        let (address, expected) = (self.connection.peer(), self.expected_nodes(verb, tail));
-        let answer = self.connection.post(verb.path(), &body)?;
+    fn checked_call(&mut self, verb: Verb, question: &Question<'_>) -> Result<usize, Failure> {
+        let (address, expected) = (self.connection.peer(), self.expected_nodes(verb, question.tail));
+        let answer = self.connection.post(verb.path(), &question.body())?;
         let found = check::nodes_in(verb, answer.body)?;
         if found != expected {
             let beginning = beginning(answer.body);
@@ -110,11 +112,10 @@ impl Extender {
 }
 
 impl Contender for Extender {
-    fn call(&mut self, verb: Verb, number: usize, bodies: &Bodies) -> Result<(), Failure> {
-        let (body, _) = bodies.body(number);
+    fn call(&mut self, verb: Verb, question: &Question<'_>) -> Result<(), Failure> {
         let address = self.connection.peer();
-        let expected = self.lengths[number % self.lengths.len()];
-        let answer = self.connection.post(verb.path(), &body)?;
+        let expected = self.lengths[question.variant];
+        let answer = self.connection.post(verb.path(), &question.body())?;
         let (status, length) = (answer.status, answer.body.len());
         if status == 200 && length == expected {
             return Ok(());
@@ -123,11 +124,11 @@ impl Contender for Extender {
         Err(WrongAnswer::Outside { address, path, status, length, expected, beginning }.into())
     }
 
-    fn warm_up(&mut self, case: &Case, bodies: &Bodies) -> Result<(), Failure> {
-        let variants = 0..bodies.variants();
-        let lengths = variants.map(|number| self.checked_call(case.verb, number, bodies));
+    fn warm_up(&mut self, case: &Case, offers: &Offers, pods: &Pods) -> Result<(), Failure> {
+        let variants = 0..offers.variants();
+        let lengths = variants.map(|number| self.checked_call(case.verb, &offers.question(pods, number)));
         self.lengths = lengths.collect::<Result<_, _>>()?;
-        (0..case.calls / 4).try_for_each(|number| self.call(case.verb, number, bodies))
+        (0..case.calls / 4).try_for_each(|number| self.call(case.verb, &offers.question(pods, number)))
     }
 }
 

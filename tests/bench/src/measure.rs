@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    case::{Bodies, Case},
+    case::{Case, Offers},
     contender::{Contender, Failure},
+    pods::Pods,
     statistics::percentile,
     usage::Usage,
 };
@@ -17,6 +18,8 @@ const ROUND_AT_LEAST: Duration = Duration::from_millis(200);
 pub struct Entrant<'a> {
     /// Who is asked.
     pub contender: &'a mut dyn Contender,
+    /// The pods that it is asked about.
+    pub pods: &'a Pods,
     /// Processes whose cost is looked at, in groups that are added up: what the group is called, and its
     /// processes.
     pub processes: Vec<(&'static str, Vec<u32>)>,
@@ -36,17 +39,17 @@ pub struct Series {
 /// Runs the rounds. The answers are in the order of the entrants.
 pub fn measure(
     case: &Case,
-    bodies: &Bodies,
+    offers: &Offers,
     rounds: usize,
     entrants: &mut [Entrant<'_>],
 ) -> Result<Vec<Series>, Failure> {
     for entrant in &mut *entrants {
-        entrant.contender.warm_up(case, bodies)?;
+        entrant.contender.warm_up(case, offers, entrant.pods)?;
     }
     let mut series: Vec<Series> = entrants.iter().map(Series::of).collect();
     for _ in 0..rounds {
         for (entrant, series) in entrants.iter_mut().zip(&mut series) {
-            series.add_round(entrant, case, bodies)?;
+            series.add_round(entrant, case, offers)?;
         }
     }
     for series in &mut series {
@@ -61,14 +64,15 @@ impl Series {
         Self { usage: usage.collect(), ..Self::default() }
     }
 
-    fn add_round(&mut self, entrant: &mut Entrant<'_>, case: &Case, bodies: &Bodies) -> Result<(), Failure> {
+    fn add_round(&mut self, entrant: &mut Entrant<'_>, case: &Case, offers: &Offers) -> Result<(), Failure> {
         let before = used(&entrant.processes)?;
         let (begin, mut latencies) = (Instant::now(), Vec::with_capacity(case.calls));
         while latencies.len() < case.calls || begin.elapsed() < ROUND_AT_LEAST {
             // Counted on over all rounds, so that a round does not begin with the pod of the one before.
             let number = self.latencies.len() + latencies.len();
+            let question = offers.question(entrant.pods, number);
             let start = Instant::now();
-            entrant.contender.call(case.verb, number, bodies)?;
+            entrant.contender.call(case.verb, &question)?;
             latencies.push(start.elapsed().as_secs_f64() * 1e6);
         }
         for (((_, sum), before), after) in self.usage.iter_mut().zip(before).zip(used(&entrant.processes)?) {
@@ -95,18 +99,18 @@ mod tests {
     };
 
     use super::*;
-    use crate::case::Form;
+    use crate::case::{Form, Question};
 
     /// Writes down when it is asked.
     struct Diarist(char, Rc<RefCell<String>>);
 
     impl Contender for Diarist {
-        fn call(&mut self, _: Verb, _: usize, _: &Bodies) -> Result<(), Failure> {
+        fn call(&mut self, _: Verb, _: &Question<'_>) -> Result<(), Failure> {
             self.1.borrow_mut().push(self.0);
             Ok(())
         }
 
-        fn warm_up(&mut self, _: &Case, _: &Bodies) -> Result<(), Failure> {
+        fn warm_up(&mut self, _: &Case, _: &Offers, _: &Pods) -> Result<(), Failure> {
             self.1.borrow_mut().push(self.0.to_ascii_lowercase());
             Ok(())
         }
@@ -116,13 +120,14 @@ mod tests {
     fn rounds_are_interleaved() {
         let diary = Rc::default();
         let case = Case { verb: Verb::Filter, form: Form::Names, nodes: 3, calls: 2 };
-        let bodies = Bodies::new(&case, &nodes(0..6, Images::Few), |_| false);
+        let offers = Offers::new(&case, &nodes(0..6, Images::Few), |_| false);
+        let pods = &Pods::of_deployments();
         let (mut one, mut other) = (Diarist('A', Rc::clone(&diary)), Diarist('B', Rc::clone(&diary)));
         let mut entrants = [
-            Entrant { contender: &mut one, processes: vec![("us", vec![std::process::id()])] },
-            Entrant { contender: &mut other, processes: vec![] },
+            Entrant { contender: &mut one, pods, processes: vec![("us", vec![std::process::id()])] },
+            Entrant { contender: &mut other, pods, processes: vec![] },
         ];
-        let series = measure(&case, &bodies, 3, &mut entrants).unwrap();
+        let series = measure(&case, &offers, 3, &mut entrants).unwrap();
         // How many calls fit into a round is the machine's affair; that there are enough is not.
         let mut turns = diary.borrow().chars().collect::<Vec<_>>();
         assert!(turns.len() > 2 + 3 * 2 * case.calls);

@@ -12,7 +12,7 @@ pub use self::table::Table;
 
 mod table;
 
-/// The most that a call may take, as a multiple of the floor with three empty gRPC calls.
+/// The most that a call in names mode may take, as a multiple of the floor with three empty gRPC calls.
 pub const BUDGET: f64 = 2.5;
 
 /// The whole report.
@@ -31,27 +31,25 @@ pub struct Report {
 pub struct Line {
     /// Such as "filter 420 names".
     pub case: String,
-    /// The gateway with three policies.
-    pub gateway: Figures,
-    /// The echo extender.
-    pub floor: Figures,
-    /// Three empty gRPC calls in parallel.
-    pub empty_calls: Figures,
-    /// The gateway's median over the floor's, of each round.
-    pub ratio_to_floor: Spread,
-    /// The gateway's median over the floor's and the empty calls' together, of each round.
-    pub ratio_to_floor_and_calls: Spread,
+    /// The floor, three empty gRPC calls, then the gateway's roles.
+    pub columns: Vec<Column>,
 }
 
 /// What was measured for one of those who were asked.
 #[derive(Debug, Clone, Serialize)]
-pub struct Figures {
+pub struct Column {
+    /// Such as "pure, warm".
+    pub name: &'static str,
     /// How many calls were made.
     pub calls: usize,
     /// Median of all calls, in microseconds.
     pub p50: f64,
     /// 99th percentile of all calls, in microseconds.
     pub p99: f64,
+    /// The median over the floor's, of each round. None for the first two columns.
+    pub ratio_to_floor: Option<Spread>,
+    /// The median over the floor's and the empty calls' together, of each round.
+    pub ratio_to_floor_and_calls: Option<Spread>,
     /// What a call costs each of its groups of processes.
     pub cost: Vec<Cost>,
 }
@@ -63,36 +61,46 @@ pub struct Cost {
     pub of: &'static str,
     /// Processor time in microseconds.
     pub processor: f64,
-    /// Context switches of both kinds.
-    pub switches: f64,
+    /// How often a thread went to sleep.
+    pub voluntary_switches: f64,
+    /// How often a thread was stopped.
+    pub involuntary_switches: f64,
 }
 
 impl Line {
     /// Puts together what was measured in the same rounds.
-    pub fn new(case: String, gateway: &Series, floor: &Series, empty_calls: &Series) -> Self {
-        let rounds = || gateway.round_medians.iter().zip(&floor.round_medians);
-        let to_floor = rounds().map(|(gateway, floor)| gateway / floor);
-        let to_both = rounds()
-            .zip(&empty_calls.round_medians)
-            .map(|((gateway, floor), empty)| gateway / (floor + empty));
-        Self {
-            case,
-            gateway: Figures::of(gateway),
-            floor: Figures::of(floor),
-            empty_calls: Figures::of(empty_calls),
-            ratio_to_floor: Spread::of(to_floor),
-            ratio_to_floor_and_calls: Spread::of(to_both),
-        }
+    pub fn new(case: String, floor: &Series, calls: &Series, roles: &[(&'static str, Series)]) -> Self {
+        let mut columns = vec![Column::of("floor", floor), Column::of("3 empty gRPC", calls)];
+        columns.extend(roles.iter().map(|(name, series)| Column {
+            ratio_to_floor: Some(series.over(floor.round_medians.iter().copied())),
+            ratio_to_floor_and_calls: Some(series.over(sums(floor, calls))),
+            ..Column::of(name, series)
+        }));
+        Self { case, columns }
     }
 }
 
-impl Figures {
-    fn of(series: &Series) -> Self {
+fn sums(one: &Series, other: &Series) -> impl Iterator<Item = f64> {
+    one.round_medians.iter().zip(&other.round_medians).map(|(one, other)| one + other)
+}
+
+impl Series {
+    /// The medians of the rounds over those of somebody else.
+    fn over(&self, bases: impl Iterator<Item = f64>) -> Spread {
+        Spread::of(self.round_medians.iter().zip(bases).map(|(median, base)| median / base))
+    }
+}
+
+impl Column {
+    fn of(name: &'static str, series: &Series) -> Self {
         let calls = series.latencies.len();
         Self {
+            name,
             calls,
             p50: percentile(&series.latencies, 50),
             p99: percentile(&series.latencies, 99),
+            ratio_to_floor: None,
+            ratio_to_floor_and_calls: None,
             cost: series.usage.iter().map(|(group, usage)| Cost::of(group, *usage, calls)).collect(),
         }
     }
@@ -101,9 +109,18 @@ impl Figures {
 impl Cost {
     #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
     fn of(of: &'static str, usage: Usage, calls: usize) -> Self {
-        let calls = calls as f64;
-        let switches = usage.voluntary_switches + usage.involuntary_switches;
-        Self { of, processor: usage.processor as f64 / calls, switches: switches as f64 / calls }
+        let a_call = |count: u64| count as f64 / calls as f64;
+        Self {
+            of,
+            processor: a_call(usage.processor),
+            voluntary_switches: a_call(usage.voluntary_switches),
+            involuntary_switches: a_call(usage.involuntary_switches),
+        }
+    }
+
+    /// Of both kinds.
+    pub fn switches(&self) -> f64 {
+        self.voluntary_switches + self.involuntary_switches
     }
 }
 
@@ -123,10 +140,13 @@ mod tests {
     #[test]
     fn ratios_are_taken_round_by_round() {
         let (gateway, floor) = (series([30.0, 80.0], 6), series([10.0, 20.0], 0));
-        let line = Line::new("filter".to_owned(), &gateway, &floor, &series([5.0, 20.0], 0));
-        assert_eq!(line.ratio_to_floor, Spread { least: 3.0, median: 3.0, largest: 4.0 });
-        assert_eq!(line.ratio_to_floor_and_calls, Spread { least: 2.0, median: 2.0, largest: 2.0 });
-        let cost = line.gateway.cost[0];
-        assert_eq!((cost.processor.to_string(), cost.switches.to_string()), ("50".into(), "4".into()));
+        let roles = [("pure, warm", gateway)];
+        let line = Line::new("filter".to_owned(), &floor, &series([5.0, 20.0], 0), &roles);
+        let [floor, calls, warm] = &line.columns[..] else { panic!("{line:?}") };
+        assert_eq!((floor.ratio_to_floor, calls.ratio_to_floor), (None, None));
+        assert_eq!(warm.ratio_to_floor, Some(Spread { least: 3.0, median: 3.0, largest: 4.0 }));
+        assert_eq!(warm.ratio_to_floor_and_calls, Some(Spread { least: 2.0, median: 2.0, largest: 2.0 }));
+        let cost = warm.cost[0];
+        assert_eq!((cost.processor.to_string(), cost.switches().to_string()), ("50".into(), "4".into()));
     }
 }

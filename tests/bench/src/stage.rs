@@ -1,7 +1,9 @@
-//! The processes of the benchmark: three policies, a gateway for each form of nodes, and the floor.
+//! The processes of the benchmark: the floor, and for each [`Role`] three policies with a gateway for each
+//! form of nodes.
 
 use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 
+use clap::ValueEnum;
 use extender_harness::{
     binaries::Program,
     gateway::{Backend, Configuration, Gateway, NodeSource},
@@ -11,26 +13,56 @@ use extender_harness::{
     request::write_node_list,
 };
 
-use crate::{case::Form, contender::Failure};
+use crate::{case::Form, contender::Failure, policy::Declaration};
 
 /// How many nodes the gateway knows in names mode: kube-scheduler offers a part of them.
 const KNOWN_NODES: usize = 5_000;
 
 /// How many nodes full objects are taken from. Each has 14 kB.
-const FULL_NODES: usize = 1_000;
+const FULL_NODES: usize = 5_000;
 
 /// Long enough that slowness is measured, not cut off.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The rules of the demo: racks being drained, tenants over quota, zones preferred.
-const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../demo/rules");
+/// What the three policies refuse; the third refuses nobody.
+const REFUSED: [&str; 3] =
+    ["topology.acme.io/rack=rack-2", "acme.io/tenant=tenant-2", "topology.kubernetes.io/zone=nowhere"];
+
+/// What they prefer.
+const PREFERRED: [&str; 3] = [
+    "topology.kubernetes.io/zone=eu-west-1a:3",
+    "topology.acme.io/rack=rack-1:5",
+    "acme.io/tenant=tenant-0:2",
+];
+
+/// What the gateway knows about a call, and what its policies declare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Pure policies, and nothing is remembered about the pod.
+    Cold,
+    /// Pure policies, and siblings of the pod were asked about before.
+    Warm,
+    /// Policies that are asked about each node, at every call.
+    Node,
+    /// Policies that are asked in turn.
+    Set,
+}
+
+/// A gateway with three policies, in both forms of nodes.
+#[derive(Debug)]
+pub struct Ensemble {
+    /// What it plays.
+    pub role: Role,
+    policies: [Policy; 3],
+    by_names: Gateway,
+    by_objects: Gateway,
+}
 
 /// Everything that runs. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Stage {
-    policies: [Policy; 3],
-    by_names: Gateway,
-    by_objects: Gateway,
+    /// One for each role, in the order of the report.
+    pub ensembles: [Ensemble; 4],
     echo: Process,
     echo_address: SocketAddr,
     known_nodes: Vec<Node>,
@@ -39,15 +71,27 @@ pub struct Stage {
     _folder: tempfile::TempDir,
 }
 
-/// The processes that matter for one form of nodes.
-#[derive(Debug)]
-pub struct Roles<'a> {
-    /// Where the gateway listens.
-    pub gateway: SocketAddr,
-    /// The gateway's process.
-    pub gateway_process: u32,
-    /// The nodes that kube-scheduler would know.
-    pub cluster: &'a [Node],
+impl Role {
+    /// All, in the order of the report.
+    pub const ALL: [Self; 4] = [Self::Cold, Self::Warm, Self::Node, Self::Set];
+
+    /// What the report calls it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Cold => "pure, cold",
+            Self::Warm => "pure, warm",
+            Self::Node => "per node",
+            Self::Set => "whole set",
+        }
+    }
+
+    fn declaration(self) -> Declaration {
+        match self {
+            Self::Cold | Self::Warm => Declaration::Pure,
+            Self::Node => Declaration::Node,
+            Self::Set => Declaration::Set,
+        }
+    }
 }
 
 impl Stage {
@@ -57,53 +101,25 @@ impl Stage {
         let known_nodes = nodes(0..KNOWN_NODES, Images::Few);
         let file = folder.path().join("nodes.json");
         write_node_list(&file, known_nodes.iter().map(|node| node.json.as_str()))?;
-        let policy = |name: &str| Policy::start(name, &Path::new(RULES).join(format!("{name}.yaml")));
-        let policies = [policy("rack-drain")?, policy("tenant-quota")?, policy("zone-preference")?];
-        let gateway = |nodes, file: &str| {
-            let backends = policies.iter().map(|policy| Backend::of(policy, 1)).collect();
-            let address = ([127, 0, 0, 1], 0).into();
-            let configuration = Configuration { address, nodes, backends, timeout: TIMEOUT };
-            Gateway::start(&configuration, &folder.path().join(file))
-        };
-        let (by_names, by_objects) =
-            (gateway(NodeSource::File(file), "names.yaml")?, gateway(NodeSource::Request, "objects.yaml")?);
+        let start = |role| Ensemble::start(role, folder.path(), &file);
+        let ensembles = [start(Role::Cold)?, start(Role::Warm)?, start(Role::Node)?, start(Role::Set)?];
         let (echo, [echo_address]) =
             Process::start("echo-extender", Command::new(Program::EchoExtender.path()?), ["listening on "])?;
         let full_nodes = nodes(0..FULL_NODES, Images::Usual);
-        Ok(Self {
-            policies,
-            by_names,
-            by_objects,
-            echo,
-            echo_address,
-            known_nodes,
-            full_nodes,
-            _folder: folder,
-        })
+        Ok(Self { ensembles, echo, echo_address, known_nodes, full_nodes, _folder: folder })
     }
 
-    /// Whether the policies' rules refuse the node for the benchmark's pods, told apart from the policies.
+    /// Whether the policies refuse the node, told apart from the policies.
     pub fn refused(node: &Node) -> bool {
         node.rack == "rack-2" || node.tenant == "tenant-2"
     }
 
-    /// Who plays for this form of nodes.
-    pub fn roles(&self, form: Form) -> Roles<'_> {
-        let (gateway, cluster) = match form {
-            Form::Names => (&self.by_names, &self.known_nodes),
-            Form::Objects => (&self.by_objects, &self.full_nodes),
-        };
-        Roles { gateway: gateway.extender, gateway_process: gateway.process.id(), cluster }
-    }
-
-    /// Where the policies listen.
-    pub fn policies(&self) -> [SocketAddr; 3] {
-        self.policies.each_ref().map(|policy| policy.address)
-    }
-
-    /// The policies' processes.
-    pub fn policy_processes(&self) -> Vec<u32> {
-        self.policies.iter().map(|policy| policy.process.id()).collect()
+    /// The nodes that kube-scheduler would know.
+    pub fn cluster(&self, form: Form) -> &[Node] {
+        match form {
+            Form::Names => &self.known_nodes,
+            Form::Objects => &self.full_nodes,
+        }
     }
 
     /// Where the floor listens.
@@ -115,4 +131,47 @@ impl Stage {
     pub fn echo_process(&self) -> u32 {
         self.echo.id()
     }
+}
+
+impl Ensemble {
+    fn start(role: Role, folder: &Path, nodes: &Path) -> Result<Self, Failure> {
+        let policies = [policy(role, 0)?, policy(role, 1)?, policy(role, 2)?];
+        let gateway = |nodes, form: &str| {
+            let backends = policies.iter().map(|policy| Backend::of(policy, 1)).collect();
+            let address = ([127, 0, 0, 1], 0).into();
+            let configuration = Configuration { address, nodes, backends, timeout: TIMEOUT };
+            Gateway::start(&configuration, &folder.join(format!("{role:?}-{form}.yaml")))
+        };
+        let by_names = gateway(NodeSource::File(nodes.to_owned()), "names")?;
+        let by_objects = gateway(NodeSource::Request, "objects")?;
+        Ok(Self { role, policies, by_names, by_objects })
+    }
+
+    /// The gateway for this form of nodes.
+    pub fn gateway(&self, form: Form) -> &Gateway {
+        match form {
+            Form::Names => &self.by_names,
+            Form::Objects => &self.by_objects,
+        }
+    }
+
+    /// Where the policies listen.
+    pub fn policies(&self) -> [SocketAddr; 3] {
+        self.policies.each_ref().map(|policy| policy.address)
+    }
+
+    /// The policies' processes.
+    pub fn policy_processes(&self) -> Vec<u32> {
+        self.policies.iter().map(|policy| policy.process.id()).collect()
+    }
+}
+
+fn policy(role: Role, number: usize) -> Result<Policy, Failure> {
+    let declared = role.declaration().to_possible_value().ok_or("a declaration without a name")?;
+    let name = format!("policy-{number}");
+    let mut command = Command::new(Program::BenchPolicy.path()?);
+    command.args(["--name", &name, "--declare", declared.get_name(), "--address", "127.0.0.1:0"]);
+    command.args(["--refuse", REFUSED[number], "--prefer", PREFERRED[number]]);
+    let (process, [address]) = Process::start(&name, command, ["listening on "])?;
+    Ok(Policy { process, address })
 }

@@ -17,6 +17,8 @@ pub enum Program {
     LabelRules,
     /// The floor that the benchmarks compare with.
     EchoExtender,
+    /// The policy of the benchmarks.
+    BenchPolicy,
 }
 
 /// Why a program was not found.
@@ -50,6 +52,7 @@ impl Program {
             Self::Gateway => "extender-gateway",
             Self::LabelRules => "label-rules",
             Self::EchoExtender => "echo-extender",
+            Self::BenchPolicy => "bench-policy",
         }
     }
 
@@ -71,7 +74,7 @@ impl Program {
         match self {
             Self::Gateway => "extender-gateway",
             Self::LabelRules => "extender-policies",
-            Self::EchoExtender => "extender-bench",
+            Self::EchoExtender | Self::BenchPolicy => "extender-bench",
         }
     }
 }

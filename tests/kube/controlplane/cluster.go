@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -22,9 +23,12 @@ type Cluster struct {
 	REST   *rest.Config
 	Client kubernetes.Interface
 
-	programs  map[string]string
+	programs map[string]string
+	ports    []port
+
+	// mu guards processes, which may be looked at while a scheduler starts.
+	mu        sync.Mutex
 	processes []*process.Process
-	ports     []port
 }
 
 // Start builds what is missing and runs etcd and kube-apiserver until they are ready. The caller
@@ -46,13 +50,31 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 // Stop ends all processes at once, clients before servers; their data is thrown away with Dir.
 func (c *Cluster) Stop() error {
 	var errs []error
-	for _, p := range slices.Backward(c.processes) {
+	for _, p := range slices.Backward(c.started()) {
 		errs = append(errs, p.Kill())
 	}
 	for _, p := range c.ports {
 		p.release()
 	}
 	return errors.Join(errs...)
+}
+
+// Running are the processes of the control plane that have not ended, one of each name.
+func (c *Cluster) Running() []*process.Process {
+	return slices.DeleteFunc(c.started(), func(p *process.Process) bool {
+		select {
+		case <-p.Exited():
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+func (c *Cluster) started() []*process.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.processes)
 }
 
 // reserve takes a port that belongs to the cluster until it stops.

@@ -44,6 +44,8 @@ func (c *Cluster) start(name string, args ...string) (*process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.processes = append(c.processes, p)
 	return p, nil
 }

@@ -23,7 +23,7 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.start(binaries.Scheduler, schedulerFlags(config, secure)...)
+	p, err := c.start(binaries.Scheduler, schedulerFlags(config, secure, options.gates())...)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +32,10 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 	})
 }
 
-func schedulerFlags(config string, secure port) []string {
+func schedulerFlags(config string, secure port, gates string) []string {
 	return []string{
 		"--config=" + config,
+		"--feature-gates=" + gates,
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + secure.String(),
 		"--permit-port-sharing",

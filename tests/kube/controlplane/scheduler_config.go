@@ -1,7 +1,11 @@
 package controlplane
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -16,6 +20,17 @@ type SchedulerOptions struct {
 	Scores InTreeScores
 	// APICalls says how fast kube-scheduler may call the apiserver.
 	APICalls APICalls
+	// FeatureGates changes kube-scheduler's own defaults.
+	FeatureGates map[string]bool
+}
+
+// gates are FeatureGates as a flag's value, sorted so that the same gates are the same text.
+func (o SchedulerOptions) gates() string {
+	var list []string
+	for _, gate := range slices.Sorted(maps.Keys(o.FeatureGates)) {
+		list = append(list, fmt.Sprintf("%s=%t", gate, o.FeatureGates[gate]))
+	}
+	return strings.Join(list, ",")
 }
 
 // InTreeScores chooses kube-scheduler's own score plugins.

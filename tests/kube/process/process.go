@@ -46,6 +46,9 @@ func (p *Process) reap(log *os.File) {
 	close(p.exited)
 }
 
+// PID is the process's number, for /proc.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 

@@ -10,11 +10,12 @@ use std::{
 
 use clap::Parser;
 use extender_bench::{
-    case::{Bodies, Case},
+    case::{Case, Offers},
     contender::{EmptyCalls, Extender, Failure, Keeps},
     measure::{Entrant, Series, measure},
+    pods::Pods,
     report::{BUDGET, Line, Report, Table},
-    stage::Stage,
+    stage::{Role, Stage},
 };
 
 /// Measures the gateway with three policies, beside an extender that only echoes.
@@ -26,9 +27,15 @@ struct Options {
     /// Where the report goes as JSON.
     #[arg(long, default_value = "target/bench/gateway.json")]
     json: PathBuf,
-    /// Only the cases whose name holds this text, such as "500 names".
+    /// Only the cases whose name holds this text, such as "420 names".
     #[arg(long, default_value = "")]
     only: String,
+}
+
+/// The pods that the roles are asked about. They live as long as the run: no pod of the second kind comes twice.
+struct Workloads {
+    of_deployments: Pods,
+    all_different: Pods,
 }
 
 fn main() -> ExitCode {
@@ -44,46 +51,90 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), Failure> {
     let start = Instant::now();
+    let rounds = usize::from(options.rounds);
+    let cases: Vec<Case> =
+        Case::all().into_iter().filter(|case| case.label().contains(&options.only)).collect();
     let stage = Stage::set()?;
-    println!("The gateway with three policies beside the floor, {} rounds in turn", options.rounds);
-    print!("\n{}", Table::LatencyHead);
+    let workloads =
+        Workloads { of_deployments: Pods::of_deployments(), all_different: Pods::all_different() };
+    println!("The gateway with three policies beside the floor, {rounds} rounds in turn\n");
     let mut lines = Vec::new();
-    for case in Case::all().into_iter().filter(|case| case.label().contains(&options.only)) {
-        let line = measure_case(&stage, &case, options.rounds.into())?;
+    for (number, case) in cases.iter().enumerate() {
+        let line = measure_case(&stage, &workloads, case, rounds)?;
+        if number == 0 {
+            print!("{}", Table::LatencyHead(&line));
+        }
         print!("{}", Table::Latency(&line));
         lines.push(line);
+        say_time_left(start, &cases, number + 1)?;
     }
-    print!("\n{}", Table::CostsHead);
-    for line in &lines {
-        print!("{}", Table::Costs(line));
-    }
-    write_json(&options.json, &Report { rounds: options.rounds.into(), budget: BUDGET, cases: lines })?;
+    print_rest(&lines);
+    write_json(&options.json, &Report { rounds, budget: BUDGET, cases: lines })?;
     println!(
-        "\nIn names mode the last column of the first table is to be at most {BUDGET}.\n\
-         {} s; the same as JSON in {}",
+        "\nWith names, the second table is to hold nothing above {BUDGET}.\n{} s; the same as JSON in {}",
         start.elapsed().as_secs(),
         options.json.display()
     );
     Ok(())
 }
 
-fn measure_case(stage: &Stage, case: &Case, rounds: usize) -> Result<Line, Failure> {
-    let roles = stage.roles(case.form);
-    let bodies = Bodies::new(case, roles.cluster, Stage::refused);
-    let mut gateway = Extender::open(roles.gateway, Keeps::Survivors)?;
+fn measure_case(stage: &Stage, workloads: &Workloads, case: &Case, rounds: usize) -> Result<Line, Failure> {
+    let offers = Offers::new(case, stage.cluster(case.form), Stage::refused);
     let mut floor = Extender::open(stage.echo(), Keeps::All)?;
-    let mut empty_calls = EmptyCalls::open(stage.policies())?;
-    let policies = ("policies", stage.policy_processes());
-    let gateway_processes = vec![("gateway", vec![roles.gateway_process]), policies.clone()];
-    let mut entrants = [
-        Entrant { contender: &mut gateway, processes: gateway_processes },
-        Entrant { contender: &mut floor, processes: vec![("floor", vec![stage.echo_process()])] },
-        Entrant { contender: &mut empty_calls, processes: vec![policies] },
+    let mut empty_calls = EmptyCalls::open(stage.ensembles[0].policies())?;
+    let gateways: Result<Vec<Extender>, _> = stage
+        .ensembles
+        .iter()
+        .map(|ensemble| Extender::open(ensemble.gateway(case.form).extender, Keeps::Survivors))
+        .collect();
+    let (mut gateways, pods) = (gateways?, &workloads.of_deployments);
+    let mut entrants = vec![
+        Entrant { contender: &mut floor, pods, processes: vec![("floor", vec![stage.echo_process()])] },
+        Entrant { contender: &mut empty_calls, pods, processes: vec![] },
     ];
-    let series = measure(case, &bodies, rounds, &mut entrants)?;
-    let [gateway, floor, empty_calls]: [Series; 3] =
-        series.try_into().map_err(|_| "three were asked and another number answered")?;
-    Ok(Line::new(case.label(), &gateway, &floor, &empty_calls))
+    for (ensemble, gateway) in stage.ensembles.iter().zip(&mut gateways) {
+        let pods = workloads.of(ensemble.role);
+        let gateway_process = ensemble.gateway(case.form).process.id();
+        let processes = vec![("gateway", vec![gateway_process]), ("policies", ensemble.policy_processes())];
+        entrants.push(Entrant { contender: gateway, pods, processes });
+    }
+    let mut series = measure(case, &offers, rounds, &mut entrants)?.into_iter();
+    let (Some(floor), Some(calls)) = (series.next(), series.next()) else {
+        return Err("nobody was measured".into());
+    };
+    let roles: Vec<(&str, Series)> = Role::ALL.map(Role::label).into_iter().zip(series).collect();
+    Ok(Line::new(case.label(), &floor, &calls, &roles))
+}
+
+impl Workloads {
+    fn of(&self, role: Role) -> &Pods {
+        match role {
+            Role::Cold => &self.all_different,
+            Role::Warm | Role::Node | Role::Set => &self.of_deployments,
+        }
+    }
+}
+
+fn print_rest(lines: &[Line]) {
+    let Some(first) = lines.first() else { return };
+    print!("\n{}", Table::RatiosHead(first));
+    for line in lines {
+        print!("{}", Table::Ratios(line));
+    }
+    print!("\n{}", Table::CostsHead(first));
+    for line in lines {
+        print!("{}", Table::Costs(line));
+    }
+}
+
+/// On standard error, which is not the report.
+fn say_time_left(start: Instant, cases: &[Case], done: usize) -> io::Result<()> {
+    let weight = |cases: &[Case]| cases.iter().map(Case::weight).sum::<f64>();
+    let (past, future) = cases.split_at(done);
+    let seconds = start.elapsed().as_secs_f64() * weight(future) / weight(past);
+    // The sum of nothing is -0.
+    let seconds = seconds.abs();
+    writeln!(io::stderr(), "{done} of {} cases, about {seconds:.0} s left", cases.len())
 }
 
 fn write_json(file: &Path, report: &Report) -> Result<(), Failure> {

@@ -9,7 +9,10 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{Contender, Failure};
-use crate::case::{Bodies, Case};
+use crate::{
+    case::{Case, Offers, Question},
+    pods::Pods,
+};
 
 /// Three connected clients.
 #[derive(Debug)]
@@ -48,11 +51,11 @@ impl EmptyCalls {
 }
 
 impl Contender for EmptyCalls {
-    fn call(&mut self, _: Verb, _: usize, _: &Bodies) -> Result<(), Failure> {
+    fn call(&mut self, _: Verb, _: &Question<'_>) -> Result<(), Failure> {
         self.call_all()
     }
 
-    fn warm_up(&mut self, case: &Case, _: &Bodies) -> Result<(), Failure> {
+    fn warm_up(&mut self, case: &Case, _: &Offers, _: &Pods) -> Result<(), Failure> {
         (0..case.calls / 4).try_for_each(|_| self.call_all())
     }
 }

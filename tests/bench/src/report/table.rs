@@ -1,18 +1,22 @@
-//! The report as a table of at most 100 columns. Lines are printed as soon as they are measured.
+//! The report as tables of at most 120 columns. Lines of the first are printed as soon as they are measured.
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Cost, Line};
+use super::{Column, Cost, Line};
 
 /// A part of the report, as text.
 #[derive(Debug, Clone, Copy)]
 pub enum Table<'a> {
     /// What the columns of [`Table::Latency`] are.
-    LatencyHead,
+    LatencyHead(&'a Line),
     /// How long calls of one case took.
     Latency(&'a Line),
+    /// What the columns of [`Table::Ratios`] are.
+    RatiosHead(&'a Line),
+    /// How that compares with the floor and three empty gRPC calls.
+    Ratios(&'a Line),
     /// What the columns of [`Table::Costs`] are.
-    CostsHead,
+    CostsHead(&'a Line),
     /// What calls of one case cost.
     Costs(&'a Line),
 }
@@ -20,84 +24,106 @@ pub enum Table<'a> {
 impl Display for Table<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LatencyHead => latency_head(out),
-            Self::Latency(line) => latency(out, line),
-            Self::CostsHead => costs_head(out),
+            Self::LatencyHead(line) => head(out, "microseconds, p50", &line.columns),
+            Self::Latency(line) => cells(out, &line.case, &line.columns, p50),
+            Self::RatiosHead(line) => head(out, "of floor + 3 empty gRPC", gateway(line)),
+            Self::Ratios(line) => cells(out, &line.case, gateway(line), ratio),
+            Self::CostsHead(line) => head(out, "CPU µs / switches a call", gateway(line)),
             Self::Costs(line) => costs(out, line),
         }
     }
 }
 
-fn latency_head(out: &mut Formatter<'_>) -> fmt::Result {
-    writeln!(
-        out,
-        "{:<26}{:^16}{:^16}{:>8}{:^20}{:>14}",
-        "microseconds a call", "gateway", "floor (echo)", "3 empty", "gateway / floor", "gateway /"
-    )?;
-    writeln!(
-        out,
-        "{:<26}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}{:>14}",
-        "", "p50", "p99", "p50", "p99", "gRPC", "median", "spread", "(floor+gRPC)"
-    )
+/// The columns that have ratios.
+fn gateway(line: &Line) -> &[Column] {
+    let first = line.columns.iter().position(|column| column.ratio_to_floor.is_some());
+    &line.columns[first.unwrap_or(line.columns.len())..]
 }
 
-fn latency(out: &mut Formatter<'_>, line: &Line) -> fmt::Result {
-    let (gateway, floor, ratio) = (&line.gateway, &line.floor, line.ratio_to_floor);
-    writeln!(
-        out,
-        "{:<26}{:>8.0}{:>8.0}{:>8.0}{:>8.0}{:>8.0}{:>8.2}{:>12}{:>14.2}",
-        line.case,
-        gateway.p50,
-        gateway.p99,
-        floor.p50,
-        floor.p99,
-        line.empty_calls.p50,
-        ratio.median,
-        format!("{:.2}-{:.2}", ratio.least, ratio.largest),
-        line.ratio_to_floor_and_calls.median
-    )
+fn head(out: &mut Formatter<'_>, title: &str, columns: &[Column]) -> fmt::Result {
+    cells(out, title, columns, |column| column.name.to_owned())
 }
 
-fn costs_head(out: &mut Formatter<'_>) -> fmt::Result {
-    writeln!(out, "{:<26}{:^24}{:^24}{:^24}", "a call costs", "gateway", "three policies", "floor (echo)")?;
-    write!(out, "{:<26}", "")?;
-    for _ in 0..3 {
-        write!(out, "{:>12}{:>12}", "CPU µs", "switches")?;
-    }
+fn cells(
+    out: &mut Formatter<'_>,
+    title: &str,
+    columns: &[Column],
+    cell: impl Fn(&Column) -> String,
+) -> fmt::Result {
+    write!(out, "{title:<36}")?;
+    let width = width(columns);
+    columns.iter().try_for_each(|column| write!(out, "{:>width$}", cell(column)))?;
     writeln!(out)
 }
 
+/// More columns are narrower.
+fn width(columns: &[Column]) -> usize {
+    if columns.len() > 4 { 13 } else { 20 }
+}
+
+fn p50(column: &Column) -> String {
+    format!("{:.0}", column.p50)
+}
+
+fn ratio(column: &Column) -> String {
+    column.ratio_to_floor_and_calls.map_or_else(String::new, |ratio| {
+        format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.least, ratio.largest)
+    })
+}
+
+/// A line for each group of processes.
 fn costs(out: &mut Formatter<'_>, line: &Line) -> fmt::Result {
-    write!(out, "{:<26}", line.case)?;
-    for Cost { processor, switches, .. } in line.gateway.cost.iter().chain(&line.floor.cost) {
-        write!(out, "{processor:>12.0}{switches:>12.1}")?;
-    }
-    writeln!(out)
+    let groups = gateway(line).first().map_or(&[][..], |column| &column.cost);
+    groups.iter().enumerate().try_for_each(|(at, group)| {
+        let title = format!("{}, {}", line.case, group.of);
+        cells(out, &title, gateway(line), |column| cost(&column.cost[at]))
+    })
+}
+
+fn cost(cost: &Cost) -> String {
+    format!("{:.0} / {:.1}", cost.processor, cost.switches())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{report::Figures, statistics::Spread};
+    use crate::statistics::Spread;
 
     #[test]
-    fn the_table_fits_a_terminal_and_its_columns_align() {
-        let cost = Cost { of: "us", processor: 12_345.6, switches: 123.4 };
-        let figures = Figures { calls: 1, p50: 12_345.6, p99: 99_999.0, cost: vec![cost, cost] };
-        let line = Line {
-            case: "prioritize 500 full nodes".to_owned(),
-            gateway: figures.clone(),
-            floor: Figures { cost: vec![cost], ..figures.clone() },
-            empty_calls: figures,
-            ratio_to_floor: Spread { least: 10.0, median: 20.0, largest: 30.25 },
-            ratio_to_floor_and_calls: Spread { least: 1.0, median: 2.0, largest: 3.0 },
+    fn the_tables_fit_a_terminal_and_their_columns_align() {
+        let cost = Cost {
+            of: "policies",
+            processor: 123_456.7,
+            voluntary_switches: 123.4,
+            involuntary_switches: 1.0,
         };
-        for (head, row) in
-            [(Table::LatencyHead, Table::Latency(&line)), (Table::CostsHead, Table::Costs(&line))]
-        {
+        let floor = Column {
+            name: "floor",
+            calls: 1,
+            p50: 12_345.6,
+            p99: 99_999.0,
+            ratio_to_floor: None,
+            ratio_to_floor_and_calls: None,
+            cost: vec![],
+        };
+        let ratio = Some(Spread { least: 10.0, median: 20.0, largest: 30.25 });
+        let role = Column {
+            name: "pure, warm",
+            ratio_to_floor: ratio,
+            ratio_to_floor_and_calls: ratio,
+            cost: vec![cost],
+            ..floor.clone()
+        };
+        let columns = vec![floor.clone(), floor, role.clone(), role.clone(), role.clone(), role];
+        let line = Line { case: "prioritize 5000 full nodes".to_owned(), columns };
+        for (head, row) in [
+            (Table::LatencyHead(&line), Table::Latency(&line)),
+            (Table::RatiosHead(&line), Table::Ratios(&line)),
+            (Table::CostsHead(&line), Table::Costs(&line)),
+        ] {
             let text = format!("{head}{row}");
             let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
-            assert!(widths.iter().all(|width| *width == widths[0] && *width <= 100), "{widths:?}\n{text}");
+            assert!(widths.iter().all(|width| *width == widths[0] && *width <= 120), "{widths:?}\n{text}");
         }
     }
 }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"extender-gateway.io/tests/bench/results"
+)
+
+// writeTables writes where the run was made, and two tables for each situation.
+func writeTables(out io.Writer, run results.Run) {
+	e := run.Environment
+	fmt.Fprintf(out, "\nMeasured on %s at commit `%s`: %d cores (%s), Linux %s, Kubernetes %s, %s; %d rounds in turn.\n",
+		e.Date, e.Commit, e.Cores, e.Processor, e.Kernel, e.Kubernetes, e.Go, run.Rounds)
+	for _, s := range run.Situations {
+		writeRates(out, s)
+		writeCosts(out, s)
+	}
+	fmt.Fprintln(out)
+}
+
+func writeRates(out io.Writer, s results.Situation) {
+	fmt.Fprintf(out, "\n### %s\n\n", heading(s))
+	fmt.Fprintf(out, "%d pods a round after %d of warm-up; median (lower–upper quartile).\n\n", s.Pods, s.Warmup)
+	fmt.Fprintln(out, "| | pods/s | of the echo extender | of plain extenders |")
+	fmt.Fprintln(out, "|---|---|---|---|")
+	for _, c := range s.Contenders {
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", c.Title, cell(&c.PodsPerSecond, 1), cell(c.RatioToEcho, 2), cell(c.RatioToPlain, 2))
+	}
+}
+
+func writeCosts(out io.Writer, s results.Situation) {
+	fmt.Fprintln(out, "\n| a pod costs | CPU ms | switches | by process: CPU ms (voluntary + involuntary switches) |")
+	fmt.Fprintln(out, "|---|---|---|---|")
+	for _, c := range s.Contenders {
+		all := c.Total()
+		var parts []string
+		for _, p := range c.Processes {
+			parts = append(parts, fmt.Sprintf("%s %.2f (%.1f + %.1f)", p.Name, p.CPUMicroseconds/1000, p.VoluntarySwitches, p.InvoluntarySwitches))
+		}
+		fmt.Fprintf(out, "| %s | %.2f | %.0f | %s |\n", c.Title, all.CPUMicroseconds/1000, all.VoluntarySwitches+all.InvoluntarySwitches, strings.Join(parts, ", "))
+	}
+}
+
+// heading is the situation in words.
+func heading(s results.Situation) string {
+	workload := map[string]string{"few-deployments": "pods of few Deployments", "all-different": "pods that are all different"}[s.Workload]
+	return fmt.Sprintf("%s nodes, %s, %s, policies: %d", grouped(s.Nodes), s.NodeMode, workload, s.Policies)
+}
+
+// grouped writes 1000 as 1,000.
+func grouped(number int) string {
+	if number < 1000 {
+		return fmt.Sprint(number)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(number/1000), number%1000)
+}
+
+func cell(s *results.Spread, digits int) string {
+	if s == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.Median, digits, s.LowerQuartile, digits, s.UpperQuartile)
+}
+
+// writeAlone writes what the gateway takes for a call.
+func writeAlone(out io.Writer, alone results.Alone) {
+	fmt.Fprintf(out, "### The gateway alone\n\nMicroseconds a call, median of %d rounds in turn, three policies. In brackets: of the floor plus three empty gRPC calls.\n\n", alone.Rounds)
+	if len(alone.Cases) == 0 {
+		return
+	}
+	head, line := "|", "|---|"
+	for _, column := range alone.Cases[0].Columns {
+		head += " | " + column.Name
+		line += "---|"
+	}
+	fmt.Fprintf(out, "%s |\n%s\n", head, line)
+	for _, c := range alone.Cases {
+		fmt.Fprintf(out, "| %s", c.Case)
+		for _, column := range c.Columns {
+			fmt.Fprintf(out, " | %s", aloneCell(column))
+		}
+		fmt.Fprintln(out, " |")
+	}
+	fmt.Fprintln(out)
+}
+
+func aloneCell(c results.Column) string {
+	if c.RatioToFloorAndCalls == nil {
+		return fmt.Sprintf("%.0f", c.P50)
+	}
+	return fmt.Sprintf("%.0f (%.2f)", c.P50, c.RatioToFloorAndCalls.Median)
+}

@@ -1,0 +1,47 @@
+//! What a call costs.
+
+use serde::{Deserialize, Serialize};
+
+/// What one call costs the gateway's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// How often memory was allocated.
+    pub allocations: u64,
+    /// How many bytes that were.
+    pub bytes: u64,
+    /// How often the thread went to sleep because nothing was left to do.
+    pub wakeups: u64,
+}
+
+impl Cost {
+    /// What the calls have in common: the median of allocations, since a timer that fires during one call is
+    /// no part of all, and the lower quartile of wake-ups, since a busy kernel delivers in pieces what came as one.
+    ///
+    /// There is at least one cost.
+    pub fn common(costs: &[Self]) -> Self {
+        Self {
+            allocations: quantile(costs, 2, |cost| cost.allocations),
+            bytes: quantile(costs, 2, |cost| cost.bytes),
+            wakeups: quantile(costs, 4, |cost| cost.wakeups),
+        }
+    }
+}
+
+/// The value below which one `part`th of them lies.
+fn quantile(costs: &[Cost], part: usize, of: impl Fn(&Cost) -> u64) -> u64 {
+    let mut values: Vec<u64> = costs.iter().map(of).collect();
+    values.sort_unstable();
+    values[values.len() / part]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocations_are_medians_and_wakeups_lower_quartiles() {
+        let cost = |allocations, bytes, wakeups| Cost { allocations, bytes, wakeups };
+        let costs = [cost(1, 30, 9), cost(9, 10, 6), cost(2, 20, 7), cost(0, 0, 8), cost(7, 25, 8)];
+        assert_eq!(Cost::common(&costs), cost(2, 20, 7));
+    }
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/peer"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// The kinds of contenders.
+const (
+	// none has no extender; kube-scheduler may place equal pods in batches, as is its default.
+	none = "none"
+	// unbatched has no extender either, and no batches.
+	unbatched = "unbatched"
+	echo      = "echo"
+	plain     = "plain"
+	naive     = "naive"
+	gateway   = "gateway"
+)
+
+// kinds are all, in the order of the report.
+var kinds = []string{none, unbatched, echo, plain, naive, gateway}
+
+// contender is one way to run kube-scheduler.
+type contender struct {
+	kind string
+	// declared and table are for the gateway's policies alone.
+	declared, table string
+}
+
+// contendersOf has one contender of each kind, and of the gateway one for each declaration and table.
+func contendersOf(chosen, declared, tables []string) (list []contender) {
+	for _, kind := range chosen {
+		if kind != gateway {
+			list = append(list, contender{kind: kind})
+			continue
+		}
+		for _, declaration := range declared {
+			for _, table := range tables {
+				list = append(list, contender{gateway, declaration, table})
+			}
+		}
+	}
+	return list
+}
+
+func (c contender) name() string {
+	switch {
+	case c.kind != gateway:
+		return c.kind
+	case c.table == "on":
+		return c.kind + "-" + c.declared + "-table"
+	default:
+		return c.kind + "-" + c.declared
+	}
+}
+
+func (c contender) title(policies int) string {
+	switch c.kind {
+	case none:
+		return "no extender"
+	case unbatched:
+		return "no extender, no batches"
+	case echo:
+		return "echo extender"
+	case plain:
+		return counted(policies, "plain Go extender")
+	case naive:
+		return "naive Go gateway, " + counted(policies, "backend")
+	default:
+		declared := map[string]string{"pure": "pure", "node": "per-node", "set": "whole-set"}[c.declared]
+		title := "gateway, " + counted(policies, declared+" policy")
+		if c.table == "on" {
+			title += ", table"
+		}
+		return title
+	}
+}
+
+// counted is such as "1 policy" and "3 policies".
+func counted(number int, noun string) string {
+	if number == 1 {
+		return "1 " + noun
+	}
+	if stem, isY := strings.CutSuffix(noun, "y"); isY {
+		return fmt.Sprintf("%d %sies", number, stem)
+	}
+	return fmt.Sprintf("%d %ss", number, noun)
+}
+
+// binaries of the product that the contender needs.
+func (c contender) binaries() []string {
+	switch c.kind {
+	case echo:
+		return []string{product.EchoExtender}
+	case gateway:
+		return []string{product.Gateway, benchPolicy}
+	default:
+		return nil
+	}
+}
+
+// options are kube-scheduler's, without its extenders.
+func (c contender) options() controlplane.SchedulerOptions {
+	if c.kind == unbatched {
+		return controlplane.SchedulerOptions{FeatureGates: map[string]bool{"OpportunisticBatching": false}}
+	}
+	return controlplane.SchedulerOptions{}
+}
+
+// start runs the contender's extenders. What it returns is to be stopped, whatever the error.
+func (c contender) start(ctx context.Context, b *stage) (*extenders, error) {
+	e := &extenders{stage: b}
+	switch c.kind {
+	case echo:
+		server, err := product.StartEcho(ctx, b.cluster.Dir)
+		return e, e.ask(server, err)
+	case plain:
+		return e, e.startPlain(ctx)
+	case naive:
+		return e, e.startNaive(ctx)
+	case gateway:
+		return e, e.startGateway(ctx, c)
+	default:
+		return e, nil
+	}
+}
+
+// extenders are the processes of a contender and kube-scheduler's entries for them.
+type extenders struct {
+	stage     *stage
+	entries   []configv1.Extender
+	processes []*process.Process
+}
+
+// stop ends the processes in the reverse of the order in which they were started.
+func (e *extenders) stop() (err error) {
+	for i := len(e.processes) - 1; i >= 0; i-- {
+		err = errors.Join(err, e.processes[i].Kill())
+	}
+	return err
+}
+
+func (e *extenders) startPlain(ctx context.Context) error {
+	for _, p := range e.stage.policies {
+		options := peer.Options{Name: "plain-" + p.name, Rules: p.file, Mode: e.stage.mode}
+		server, err := peer.Start(ctx, e.stage.cluster, e.stage.plainExtender, options)
+		if err := e.ask(server, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *extenders) startNaive(ctx context.Context) error {
+	addresses, err := e.startEach(func(p policy) (*process.Server, error) {
+		return e.stage.self(ctx, "naive-"+p.name, naiveBackend, "--rules", p.file)
+	})
+	if err != nil {
+		return err
+	}
+	args := []string{naiveGateway, "--backends", strings.Join(addresses, ",")}
+	if e.stage.mode == controlplane.Names {
+		args = append(args, "--kubeconfig", e.stage.cluster.Kubeconfig)
+	}
+	server, err := e.stage.self(ctx, naiveGateway, args...)
+	return e.ask(server, err)
+}
+
+func (e *extenders) startGateway(ctx context.Context, c contender) error {
+	addresses, err := e.startEach(func(p policy) (*process.Server, error) {
+		return startBenchPolicy(ctx, e.stage.cluster.Dir, p, c)
+	})
+	if err != nil {
+		return err
+	}
+	var backends []product.Backend
+	for i, p := range e.stage.policies {
+		backends = append(backends, backend(p.name, addresses[i]))
+	}
+	server, err := product.StartGateway(ctx, e.stage.cluster.Dir, product.NewConfig(e.stage.cluster, e.stage.mode, backends))
+	return e.ask(server, err)
+}
+
+// backend counts like a plain extender of weight 1.
+func backend(name, address string) product.Backend {
+	return product.Backend{
+		Name: name, URL: "http://" + address,
+		Filter: &product.Filter{Timeout: "800ms", FailurePolicy: "Fail"},
+		Score:  &product.Score{Timeout: "800ms", Weight: 1, Normalize: "None"},
+	}
+}
+
+// startEach starts a server for each policy, which kube-scheduler does not ask itself.
+func (e *extenders) startEach(start func(policy) (*process.Server, error)) (addresses []string, err error) {
+	for _, p := range e.stage.policies {
+		server, err := start(p)
+		if err != nil {
+			return nil, err
+		}
+		e.processes = append(e.processes, server.Process)
+		addresses = append(addresses, server.Address)
+	}
+	return addresses, nil
+}
+
+// ask adds a started server that kube-scheduler asks.
+func (e *extenders) ask(server *process.Server, err error) error {
+	if err != nil {
+		return err
+	}
+	e.processes = append(e.processes, server.Process)
+	e.entries = append(e.entries, controlplane.ExtenderEntry(server.Address, e.stage.mode))
+	return nil
+}
+
+// self runs this program as a peer.
+func (b *stage) self(ctx context.Context, name string, args ...string) (*process.Server, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return process.Serve(ctx, process.Program{Name: name, Dir: b.cluster.Dir, Path: path, Args: args}, "listening on")
+}

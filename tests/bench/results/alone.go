@@ -1,0 +1,49 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// Alone is what the benchmark of the gateway alone (the Rust program) writes.
+type Alone struct {
+	Rounds int         `json:"rounds"`
+	Cases  []AloneCase `json:"cases"`
+}
+
+// AloneCase is one kind of call.
+type AloneCase struct {
+	// Case is such as "filter 420 names".
+	Case    string   `json:"case"`
+	Columns []Column `json:"columns"`
+}
+
+// Column is one of those who were asked.
+type Column struct {
+	Name string `json:"name"`
+	// P50 and P99 are of all calls, in microseconds.
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	// RatioToFloorAndCalls is missing for the floor and the calls themselves.
+	RatioToFloorAndCalls *AloneSpread `json:"ratio_to_floor_and_calls"`
+}
+
+// AloneSpread is the middle of the rounds, and how far they lie apart.
+type AloneSpread struct {
+	Least   float64 `json:"least"`
+	Median  float64 `json:"median"`
+	Largest float64 `json:"largest"`
+}
+
+// ReadAlone reads what was measured of the gateway alone.
+func ReadAlone(file string) (alone Alone, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return alone, err
+	}
+	if err := json.Unmarshal(text, &alone); err != nil {
+		return alone, fmt.Errorf("%s: %w", file, err)
+	}
+	return alone, nil
+}

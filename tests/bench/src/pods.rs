@@ -1,0 +1,84 @@
+//! The pods of the calls: of few Deployments, or all different.
+
+use std::{borrow::Cow, cell::Cell};
+
+use extender_harness::{pod::ReplicaSet, request::pod_part};
+
+/// Pods of Deployments that are sent in turn.
+const SIBLINGS: usize = 256;
+
+/// Where pods come from.
+#[derive(Debug)]
+pub enum Pods {
+    /// Pods of four Deployments in turn, as when several are scaled up at once: after the first calls nothing
+    /// about them is new but their names.
+    OfDeployments(Vec<Vec<u8>>),
+    /// Each pod has a label that no pod had before it, in the whole run: nothing can be remembered about it.
+    /// The number of the next one.
+    AllDifferent(Cell<u64>),
+}
+
+impl Pods {
+    /// Pods of four Deployments.
+    pub fn of_deployments() -> Self {
+        let apps = ["checkout", "payments", "search", "storefront"];
+        let mut sets: Vec<ReplicaSet> = (1..).zip(apps).map(|(seed, app)| set(app, &[], seed)).collect();
+        Self::OfDeployments((0..SIBLINGS).map(|number| pod_part(&sets[number % apps.len()].pod())).collect())
+    }
+
+    /// Pods that are all different.
+    pub fn all_different() -> Self {
+        Self::AllDifferent(Cell::new(0))
+    }
+
+    /// The beginning of the body of the call with this number.
+    pub fn part(&self, number: usize) -> Cow<'_, [u8]> {
+        match self {
+            Self::OfDeployments(pods) => Cow::Borrowed(&pods[number % pods.len()]),
+            Self::AllDifferent(next) => {
+                let number = next.replace(next.get() + 1);
+                let ticket = number.to_string();
+                Cow::Owned(pod_part(&set("job", &[("acme.io/ticket", &ticket)], number).pod()))
+            }
+        }
+    }
+}
+
+fn set(app: &str, further: &[(&str, &str)], seed: u64) -> ReplicaSet {
+    let labels = [&[("acme.io/tenant", "tenant-0")], further].concat();
+    ReplicaSet::new("shop", app, &labels, seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn labels(part: &[u8]) -> String {
+        let body: Value = serde_json::from_slice(&[part, b"}"].concat()).unwrap();
+        body["Pod"]["metadata"]["labels"].to_string()
+    }
+
+    fn kinds(pods: &Pods) -> usize {
+        (0..SIBLINGS).map(|number| labels(&pods.part(number))).collect::<BTreeSet<_>>().len()
+    }
+
+    #[test]
+    fn pods_are_of_four_kinds_or_each_of_its_own() {
+        assert_eq!(kinds(&Pods::of_deployments()), 4);
+        let pods = Pods::all_different();
+        assert_eq!(kinds(&pods), SIBLINGS);
+        // The same numbers again are other pods.
+        assert!(labels(&pods.part(0)).contains(&format!("\"acme.io/ticket\":\"{SIBLINGS}\"")));
+    }
+
+    #[test]
+    fn siblings_differ_in_their_names() {
+        let pods = Pods::of_deployments();
+        let different: BTreeSet<_> = (0..SIBLINGS).map(|number| pods.part(number).into_owned()).collect();
+        assert_eq!(different.len(), SIBLINGS);
+    }
+}

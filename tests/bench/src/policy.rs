@@ -1,0 +1,113 @@
+//! The benchmark's policy: it refuses nodes by one label, and scores them by others. What it decides does
+//! not depend on how it is declared, so that declarations can be compared.
+
+use std::{fmt, str::FromStr};
+
+use extender_policy_sdk::{Info, Node, Pod, Policy, Scale, Verb, Verdict};
+
+#[cfg(test)]
+mod tests;
+
+/// What the policy says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Declaration {
+    /// A function of the pod's class and the node: answers may be remembered.
+    Pure,
+    /// About each node for itself, asked at every call.
+    Node,
+    /// About all nodes of a call: asked after those before it.
+    Set,
+}
+
+impl Declaration {
+    fn verb(self) -> Verb {
+        match self {
+            Self::Pure => Verb::per_node().pure(),
+            Self::Node => Verb::per_node(),
+            Self::Set => Verb::whole_set(),
+        }
+    }
+}
+
+/// A label with a value, written `KEY=VALUE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    key: String,
+    value: String,
+}
+
+/// What nodes with a label are worth, written `KEY=VALUE:SCORE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preference {
+    label: Label,
+    score: i32,
+}
+
+/// A text that is no label or no preference.
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is not {form}")]
+pub struct NotUnderstood {
+    text: String,
+    form: &'static str,
+}
+
+/// The policy.
+#[derive(Debug, Clone)]
+pub struct LabelPolicy {
+    /// What it calls itself.
+    pub name: String,
+    /// What it says about itself.
+    pub declaration: Declaration,
+    /// Nodes with this label are refused.
+    pub refuse: Label,
+    /// Scores of the labels that a node has add up.
+    pub prefer: Vec<Preference>,
+}
+
+impl Policy for LabelPolicy {
+    fn info(&self) -> Info {
+        let verb = self.declaration.verb();
+        Info::new(&self.name, env!("CARGO_PKG_VERSION")).filters(verb).scores(verb, Scale::unbounded())
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        if self.refuse.is_on(*node) { Verdict::reject(self.refuse.to_string()) } else { Verdict::Accept }
+    }
+
+    fn score(&self, _: &Pod<'_>, node: &Node<'_>) -> i32 {
+        self.prefer.iter().filter(|preference| preference.label.is_on(*node)).map(|met| met.score).sum()
+    }
+}
+
+impl Label {
+    fn is_on(&self, node: Node<'_>) -> bool {
+        node.label(&self.key) == Some(&self.value)
+    }
+}
+
+impl fmt::Display for Label {
+    /// The reason of a refusal, as the plain extender's rules give it.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "label {} is {}", self.key, self.value)
+    }
+}
+
+impl FromStr for Label {
+    type Err = NotUnderstood;
+
+    fn from_str(text: &str) -> Result<Self, NotUnderstood> {
+        let (key, value) =
+            text.split_once('=').ok_or_else(|| NotUnderstood { text: text.to_owned(), form: "KEY=VALUE" })?;
+        Ok(Self { key: key.to_owned(), value: value.to_owned() })
+    }
+}
+
+impl FromStr for Preference {
+    type Err = NotUnderstood;
+
+    fn from_str(text: &str) -> Result<Self, NotUnderstood> {
+        let wrong = || NotUnderstood { text: text.to_owned(), form: "KEY=VALUE:SCORE" };
+        let (label, score) = text.rsplit_once(':').ok_or_else(wrong)?;
+        Ok(Self { label: label.parse().map_err(|_| wrong())?, score: score.parse().map_err(|_| wrong())? })
+    }
+}
