@@ -38,8 +38,7 @@ impl Connections {
     /// A backend as it is configured now, and what it can be told.
     pub fn backend(&mut self, settings: &config::Backend, known: &Known) -> Arc<Backend> {
         self.live.retain(|live| live.connection.strong_count() > 0);
-        let same =
-            |live: &&Live| link::same(&live.settings, settings) && live.pods == known.pods.is_some();
+        let same = |live: &&Live| link::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
         Arc::new(Backend { settings: settings.clone(), connection })

@@ -9,7 +9,12 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::{memory::Remembered, question::Scores, row::{RowView, Usage, Wanted}, sync};
+use super::{
+    memory::Remembered,
+    question::Scores,
+    row::{RowView, Usage, Wanted},
+    sync,
+};
 use crate::{
     cluster::{
         pods::PodTable,

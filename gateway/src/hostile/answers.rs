@@ -13,7 +13,10 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::changed;
-use crate::backend::{answer::{self, Reply}, bind, preempt};
+use crate::backend::{
+    answer::{self, Reply},
+    bind, preempt,
+};
 
 /// How many nodes the answers are about.
 const COUNT: u32 = 3;

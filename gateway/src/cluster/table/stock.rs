@@ -262,7 +262,8 @@ impl Stock {
     /// Writes anew the rows of a node that say what is used; false when it has none.
     fn renew_usage(&mut self, name: &Arc<str>) -> bool {
         let Some(placed) = self.nodes.get_mut(name) else { return false };
-        for (view, row) in self.views.iter().zip(&mut placed.slot.rows).filter(|(view, _)| view.wants_usage()) {
+        for (view, row) in self.views.iter().zip(&mut placed.slot.rows).filter(|(view, _)| view.wants_usage())
+        {
             let fresh = placed.known.row(name, view, &self.usages);
             if row.as_ref().map(|row| &row.bytes) != fresh.as_ref() {
                 *row = fresh.map(|bytes| Row { bytes, version: self.version });

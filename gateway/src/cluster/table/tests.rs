@@ -63,8 +63,10 @@ fn rows_are_those_of_a_request_with_objects() {
     let early_ids = early.clone().map(|view| table.register(view));
     let node = json("n1", "a", 1);
     assert_eq!(table.apply(&node).unwrap(), Change::Added);
-    let late =
-        [RowView::Facts(AnnotationPrefixes::all().into()), RowView::FactsAndRaw(AnnotationPrefixes::default().into())];
+    let late = [
+        RowView::Facts(AnnotationPrefixes::all().into()),
+        RowView::FactsAndRaw(AnnotationPrefixes::default().into()),
+    ];
     let late_ids = late.clone().map(|view| table.register(view));
 
     for (view, id) in early.iter().zip(early_ids).chain(late.iter().zip(late_ids)) {
@@ -216,7 +218,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn view(number: u8) -> RowView {
-    [RowView::Name, facts(), RowView::Facts(AnnotationPrefixes::all().into()), raw()][usize::from(number)].clone()
+    [RowView::Name, facts(), RowView::Facts(AnnotationPrefixes::all().into()), raw()][usize::from(number)]
+        .clone()
 }
 
 proptest! {
