@@ -27,6 +27,14 @@ pub struct Info {
     preempt: Option<Verb>,
     annotations: Vec<String>,
     raw_pod: bool,
+    table: Table,
+}
+
+/// Whether the backend holds the gateway's nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Kept,
+    Declined,
 }
 
 impl Info {
@@ -44,7 +52,14 @@ impl Info {
             preempt: None,
             annotations: Vec::new(),
             raw_pod: false,
+            table: Table::Kept,
         }
+    }
+
+    /// Nodes come with each call in full. Without this, a policy that wants facts holds them, about 2 kB of memory
+    /// for each, and is told only what changes.
+    pub fn without_node_table(self) -> Self {
+        Self { table: Table::Declined, ..self }
     }
 
     /// Names everything that the answers depend on besides the request: code and rule files, not the

@@ -51,7 +51,7 @@ func preset(name string) ([]situation, error) {
 }
 
 // tables says with and without what the presets measure the gateway: the table of nodes.
-var tables = []string{"off"}
+var tables = []string{"off", "on"}
 
 func quick() []situation {
 	return []situation{{

@@ -51,6 +51,15 @@ pub struct NotUnderstood {
     form: &'static str,
 }
 
+/// Whether the policy holds the gateway's table of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Table {
+    /// It does.
+    On,
+    /// Nodes come with each call.
+    Off,
+}
+
 /// The policy.
 #[derive(Debug, Clone)]
 pub struct LabelPolicy {
@@ -58,6 +67,8 @@ pub struct LabelPolicy {
     pub name: String,
     /// What it says about itself.
     pub declaration: Declaration,
+    /// Whether it holds the gateway's nodes.
+    pub table: Table,
     /// Nodes with this label are refused.
     pub refuse: Label,
     /// Scores of the labels that a node has add up.
@@ -67,7 +78,12 @@ pub struct LabelPolicy {
 impl Policy for LabelPolicy {
     fn info(&self) -> Info {
         let verb = self.declaration.verb();
-        Info::new(&self.name, env!("CARGO_PKG_VERSION")).filters(verb).scores(verb, Scale::unbounded())
+        let info =
+            Info::new(&self.name, env!("CARGO_PKG_VERSION")).filters(verb).scores(verb, Scale::unbounded());
+        match self.table {
+            Table::On => info,
+            Table::Off => info.without_node_table(),
+        }
     }
 
     fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {

@@ -2,7 +2,7 @@
 
 use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
 
-use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Usage, Verb, View};
+use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Table, Usage, Verb, View};
 use crate::MAX_MESSAGE_BYTES;
 
 /// The package of the contract that this crate speaks.
@@ -165,7 +165,8 @@ fn scale_mistakes(scale: &Scale) -> Vec<String> {
 
 fn response(info: Info) -> api::GetInfoResponse {
     let services = services(&info);
-    let Info { name, version, revision, filter, score, preempt, binds, annotations, raw_pod } = info;
+    let Info { name, version, revision, filter, score, preempt, binds, annotations, raw_pod, table: _ } =
+        info;
     let filter = filter.map(|verb| verb_info(api::Verb::Filter, verb));
     let score = score.map(|(verb, scale)| scored(verb_info(api::Verb::Score, verb), &scale));
     let preempt = preempt.map(|verb| verb_info(api::Verb::Preempt, verb));
@@ -188,7 +189,8 @@ fn response(info: Info) -> api::GetInfoResponse {
 fn services(info: &Info) -> Vec<String> {
     let verbs = info.filter.into_iter().chain(info.score.as_ref().map(|(verb, _)| *verb)).chain(info.preempt);
     let wants_facts = verbs.map(terms).any(Terms::needs_facts);
-    wants_facts.then(|| node_table_service_server::SERVICE_NAME.to_owned()).into_iter().collect()
+    let keeps = wants_facts && info.table == Table::Kept;
+    keeps.then(|| node_table_service_server::SERVICE_NAME.to_owned()).into_iter().collect()
 }
 
 fn verb_info(name: api::Verb, verb: Verb) -> api::VerbInfo {

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
 use extender_gateway::{
     cluster::file::NodeFile,
     config::{Config, NodeSource as Source},
@@ -152,7 +151,7 @@ async fn serve(config: &Config) -> (SocketAddr, Assembly) {
     let served = assembly.serve(config).await.expect("nobody binds, so no apiserver is needed");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
     let address = listener.local_addr().expect("it is bound");
-    let door = Arc::new(Door { served: ArcSwap::from_pointee(served), metrics });
+    let door = Arc::new(Door::new(served, metrics));
     tokio::spawn(door::serve(listener, door, std::future::pending()));
     (address, assembly)
 }

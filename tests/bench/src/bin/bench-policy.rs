@@ -2,8 +2,8 @@
 
 use std::{error::Error, net::SocketAddr, process::ExitCode};
 
-use clap::{Parser, ValueEnum};
-use extender_bench::policy::{Declaration, Label, LabelPolicy, Preference};
+use clap::Parser;
+use extender_bench::policy::{Declaration, Label, LabelPolicy, Preference, Table};
 use extender_policy_sdk::{Options, serve_blocking};
 
 #[global_allocator]
@@ -32,12 +32,6 @@ struct Arguments {
     address: SocketAddr,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Table {
-    On,
-    Off,
-}
-
 fn main() -> ExitCode {
     match serve(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -50,14 +44,6 @@ fn main() -> ExitCode {
 
 fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let Arguments { name, declare: declaration, table, refuse, prefer, address } = arguments;
-    let policy = LabelPolicy { name, declaration, refuse, prefer };
-    Ok(serve_blocking(policy, options(address, table)?)?)
-}
-
-/// The one place where the table's flag meets the SDK.
-fn options(address: SocketAddr, table: Table) -> Result<Options, &'static str> {
-    match table {
-        Table::On => Err("--table on: the SDK of this build does not serve the table of nodes"),
-        Table::Off => Ok(Options { address, ..Options::default() }),
-    }
+    let policy = LabelPolicy { name, declaration, table, refuse, prefer };
+    Ok(serve_blocking(policy, Options { address, ..Options::default() })?)
 }

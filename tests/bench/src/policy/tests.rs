@@ -6,6 +6,7 @@ fn policy(declaration: Declaration) -> LabelPolicy {
     LabelPolicy {
         name: "rack".to_owned(),
         declaration,
+        table: Table::On,
         refuse: "rack=r2".parse().unwrap(),
         prefer: vec!["zone=a:3".parse().unwrap(), "rack=r1:-2".parse().unwrap()],
     }
