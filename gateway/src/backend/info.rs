@@ -78,6 +78,7 @@ pub enum Identity {
 
 impl PodView {
     /// The same, for a pure verb.
+    #[must_use]
     pub fn without_identity(&self) -> Self {
         Self { identity: Identity::Withheld, ..self.clone() }
     }
@@ -222,7 +223,7 @@ impl Reader<'_> {
         let same = |score: &&ScorePlan| {
             score.scope == Scope::Node && !score.side_effects && (&score.nodes, &score.pod) == (&nodes, &pod)
         };
-        let scores = if score.filter(same).is_some() { Scores::Wanted } else { Scores::Unwanted };
+        let scores = if score.as_ref().is_some_and(same) { Scores::Wanted } else { Scores::Unwanted };
         let per_node = verb.scope() == Scope::Node && !verb.side_effects;
         let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
         Ok(FilterPlan { nodes, turn, side_effects: verb.side_effects, pod, scores, pure })

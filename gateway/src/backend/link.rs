@@ -74,7 +74,7 @@ pub struct Paths {
     pub preempt: Uri,
     /// Of Bind.
     pub bind: Uri,
-    /// Of SyncNodes.
+    /// Of `SyncNodes`.
     pub sync: Uri,
 }
 

@@ -135,7 +135,7 @@ impl<A: Copy + Default> Answers<A> {
         let Classes { by_pod, clock, bytes } = &mut *classes;
         let class = by_pod.entry(pod.clone()).or_insert_with(|| {
             *bytes += pod.len();
-            Class { sheet: Sheet::new(), used: 0 }
+            Class { sheet: Sheet::default(), used: 0 }
         });
         class.used = *clock;
         *bytes -= class.sheet.bytes();

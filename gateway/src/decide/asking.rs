@@ -63,14 +63,14 @@ impl<'a> Asking<'a> {
     /// is still as it was cannot have been another in between.
     pub(super) fn certain<'l, A>(
         &self,
-        lines: &[&'l Line],
+        lines: &'l [&'l Line],
         answers: impl IntoIterator<Item = A>,
     ) -> impl Iterator<Item = (&'l Line, A)> {
         let current = match self.told().source() {
             Some(source) => self.case.are_current(lines, self.view, source),
             None => vec![false; lines.len()],
         };
-        let answered = lines.to_vec().into_iter().zip(answers).zip(current);
+        let answered = lines.iter().copied().zip(answers).zip(current);
         answered.filter(|(_, current)| *current).map(|(answered, _)| answered)
     }
 }

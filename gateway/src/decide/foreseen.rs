@@ -43,8 +43,10 @@ impl Scores {
         pod: &Bytes,
         scores: impl Iterator<Item = (&'l Line, i32)>,
     ) -> Self {
-        let mut sheet = Sheet::new();
-        scores.for_each(|(line, score)| sheet.put(line, score));
+        let mut sheet = Sheet::default();
+        for (line, score) in scores {
+            sheet.put(line, score);
+        }
         Self { link: Arc::clone(link), pod: pod.clone(), sheet }
     }
 

@@ -129,10 +129,10 @@ impl Participant<'_> {
         foreseen: &[Scores],
     ) -> Result<Vec<i32>, BackendFailure> {
         let memory = &asking.link.memory;
-        let (recalled, check) = self.recalled(asking, lines, foreseen);
+        let (recalled, check) = recalled(asking, lines, foreseen);
         let missing = recall::missing(&recalled, check);
         let known = lines.len() - missing.len();
-        self.metrics.remembered(self.name(), "score", known);
+        self.metrics.spared.remembered(self.name(), "score", known);
         if missing.len() == lines.len() && !check {
             let scores = self.put(asking, lines).await?;
             file(asking, lines, &scores);
@@ -155,26 +155,12 @@ impl Participant<'_> {
         Ok(scores)
     }
 
-    /// The scores that are known, and whether they are asked for all the same.
-    fn recalled(&self, asking: Asking<'_>, lines: &[&Line], foreseen: &[Scores]) -> (Vec<Option<i32>>, bool) {
-        let (link, pod) = (asking.link, asking.pod());
-        let memory = &link.memory;
-        if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
-            let recalled = scores.recall(pod, lines.iter().copied());
-            let check = recall::is_check_due(memory, &recalled);
-            return (recalled, check);
-        }
-        let waiting = foreseen.iter().find(|scores| scores.are_of(link, pod));
-        let known = |line: &&Line| waiting.and_then(|scores| scores.get(line));
-        (lines.iter().map(known).collect(), false)
-    }
-
     async fn put(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<Vec<i32>, BackendFailure> {
         if let Some(nodes) = asking.by_reference(lines) {
             let (question, within) = asking.question(&nodes, Wanted::Unwanted);
             match self.backend.score(asking.link, question, within).await? {
                 Reply::Answered(scores) => return Ok(scores),
-                Reply::Missed => self.metrics.missed(self.name()),
+                Reply::Missed => self.metrics.spared.missed(self.name()),
             }
         }
         let nodes = asking.inline(lines);
@@ -185,6 +171,20 @@ impl Participant<'_> {
     fn name(&self) -> &str {
         self.backend.settings.name.as_str()
     }
+}
+
+/// The scores that are known, and whether they are asked for all the same.
+fn recalled(asking: Asking<'_>, lines: &[&Line], foreseen: &[Scores]) -> (Vec<Option<i32>>, bool) {
+    let (link, pod) = (asking.link, asking.pod());
+    let memory = &link.memory;
+    if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
+        let recalled = scores.recall(pod, lines.iter().copied());
+        let check = recall::is_check_due(memory, &recalled);
+        return (recalled, check);
+    }
+    let waiting = foreseen.iter().find(|scores| scores.are_of(link, pod));
+    let known = |line: &&Line| waiting.and_then(|scores| scores.get(line));
+    (lines.iter().map(known).collect(), false)
 }
 
 /// Remembers scores, where that is allowed.

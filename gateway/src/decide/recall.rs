@@ -22,7 +22,7 @@ pub(super) fn disagree<A: PartialEq>(recalled: &[Option<A>], asked: &[u32], fres
 /// From now on the backend is asked each time.
 pub(super) fn distrust(memory: &Memory, (backend, verb): (&str, &'static str), metrics: &Metrics) {
     if memory.distrust() {
-        metrics.disagreed(backend, verb);
+        metrics.spared.disagreed(backend, verb);
         tracing::error!(
             backend,
             verb,

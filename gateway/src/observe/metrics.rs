@@ -4,12 +4,16 @@
 
 use std::{fmt, hash::Hash};
 
+mod spared;
+
 use extender_gateway_core::FailureKind;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
+
+use self::spared::Spared;
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -26,9 +30,8 @@ pub struct Metrics {
     uncounted: Counter,
     reloads: Family<ReloadLabels, Counter>,
     shadows: Family<ShadowLabels, Counter>,
-    remembered: Family<VerbLabels, Counter>,
-    disagreements: Family<VerbLabels, Counter>,
-    missed: Family<BackendLabels, Counter>,
+    /// Of questions that were not put, or not in full.
+    pub(crate) spared: Spared,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -47,12 +50,6 @@ struct FailureLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BackendLabels {
     backend: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct VerbLabels {
-    backend: String,
-    verb: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -116,21 +113,7 @@ impl Metrics {
                 "shadow_answers",
                 "Answers of backends in shadow, by backend, verb and what they think of the decision",
             ),
-            remembered: family(
-                &mut registry,
-                "remembered_answers",
-                "Nodes about which a backend was not asked, because its answer was known",
-            ),
-            disagreements: family(
-                &mut registry,
-                "memory_disagreements",
-                "Times that a verb declared pure was found not to be",
-            ),
-            missed: family(
-                &mut registry,
-                "table_misses",
-                "Calls in which a backend did not hold the nodes that were named, so that they were sent",
-            ),
+            spared: Spared::new(&mut registry),
             unknown,
             panics,
             held,
@@ -155,24 +138,6 @@ impl Metrics {
     /// Scores of a backend have been clamped.
     pub fn clamped(&self, backend: &str, scores: u64) {
         self.clamped.get_or_create(&BackendLabels { backend: backend.to_owned() }).inc_by(scores);
-    }
-
-    /// A backend was not asked about so many nodes, because its answers were known.
-    pub fn remembered(&self, backend: &str, verb: &'static str, nodes: usize) {
-        if nodes > 0 {
-            let labels = VerbLabels { backend: backend.to_owned(), verb };
-            self.remembered.get_or_create(&labels).inc_by(nodes as u64);
-        }
-    }
-
-    /// A backend did not hold the nodes that were named.
-    pub fn missed(&self, backend: &str) {
-        self.missed.get_or_create(&BackendLabels { backend: backend.to_owned() }).inc();
-    }
-
-    /// A verb that a backend declares pure is not.
-    pub fn disagreed(&self, backend: &str, verb: &'static str) {
-        self.disagreements.get_or_create(&VerbLabels { backend: backend.to_owned(), verb }).inc();
     }
 
     /// Nodes were rejected because the gateway did not know them.

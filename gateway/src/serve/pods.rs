@@ -72,7 +72,9 @@ async fn tell_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallib
     pods.synced().await;
     let mut changed = Vec::new();
     loop {
-        nodes.iter().for_each(|table| table.use_up(&changed));
+        for table in &nodes {
+            table.use_up(&changed);
+        }
         sleep(PAUSE).await;
         changed = pods.changed_usage().await;
     }

@@ -16,12 +16,14 @@ struct Entry<A> {
     answer: A,
 }
 
-impl<A: Copy + Default> Sheet<A> {
+impl<A> Default for Sheet<A> {
     /// No answers yet.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self { entries: Vec::new() }
     }
+}
 
+impl<A: Copy + Default> Sheet<A> {
     /// The answer for exactly this state of the node's row.
     pub fn get(&self, line: &Line) -> Option<A> {
         let entry = self.entries.get(line.slot as usize)?;
@@ -57,7 +59,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_for_one_state_of_one_row() {
-        let mut sheet = Sheet::new();
+        let mut sheet = Sheet::default();
         sheet.put(&line(3, 7), 1);
         assert_eq!(sheet.get(&line(3, 7)), Some(1));
         for other in [line(3, 8), line(3, 6), line(2, 7), line(4, 7), line(0, 0)] {
@@ -69,7 +71,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_in_no_table_are_not_kept() {
-        let mut sheet = Sheet::new();
+        let mut sheet = Sheet::default();
         sheet.put(&Line::outside(bytes::Bytes::new()), 1);
         assert_eq!(sheet.bytes(), 0);
         assert_eq!(sheet.get(&Line::outside(bytes::Bytes::new())), None);

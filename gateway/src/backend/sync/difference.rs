@@ -94,7 +94,9 @@ impl Sent {
         if let Some(view) = self.view.take() {
             message::encode(VIEW, &view, &mut bytes);
         }
-        upserts.iter().for_each(|(id, row)| put_entry(*id, row, &mut bytes));
+        for (id, row) in upserts {
+            put_entry(*id, row, &mut bytes);
+        }
         uint32::encode_packed(REMOVED, removed, &mut bytes);
         if complete {
             encode_key(COMPLETE, WireType::Varint, &mut bytes);

@@ -68,7 +68,7 @@ impl Participant<'_> {
         let mut recalled = verdicts.recall(pod, lines.iter().copied());
         let check = recall::is_check_due(memory, &recalled);
         let missing = recall::missing(&recalled, check);
-        self.metrics.remembered(self.name(), "filter", lines.len() - missing.len());
+        self.metrics.spared.remembered(self.name(), "filter", lines.len() - missing.len());
         if missing.is_empty() {
             return Ok(Said { refusals: verdicts.refusals(&recalled), scores: None });
         }
@@ -89,7 +89,9 @@ impl Participant<'_> {
             verdicts.file(pod, asking.certain(&asked, fresh));
             file_scores(asking, pod, &asked, answer.scores);
         }
-        missing.iter().for_each(|at| recalled[*at as usize] = None);
+        for at in &missing {
+            recalled[*at as usize] = None;
+        }
         let mut refusals = verdicts.refusals(&recalled);
         refusals.extend(answer.refusals.into_iter().map(|refusal| placed(refusal, &missing)));
         Ok(Said { refusals, scores: None })
@@ -104,7 +106,7 @@ impl Participant<'_> {
             let (question, within) = asking.question(&nodes, plan.scores);
             match self.backend.filter(asking.link, question, within).await? {
                 Reply::Answered(answer) => return Ok(answer),
-                Reply::Missed => self.metrics.missed(self.name()),
+                Reply::Missed => self.metrics.spared.missed(self.name()),
             }
         }
         let nodes = asking.inline(lines);

@@ -16,7 +16,7 @@ fn real_requests_are_sliced() {
     assert_eq!((by_name.names.count(), in_full.names.count()), (3, 3));
     assert!(by_name.pod().starts_with(br#"{"metadata":{"name":"low-0""#) && by_name.object(0).is_none());
     for node in 0..3 {
-        let object: serde_json::Value = serde_json::from_slice(&in_full.object(node).unwrap()).unwrap();
+        let object: serde_json::Value = serde_json::from_slice(in_full.object(node).unwrap()).unwrap();
         assert_eq!(object["metadata"]["name"], in_full.names.name(node));
     }
 }
