@@ -44,7 +44,7 @@ impl Spared {
     }
 
     /// A backend was not asked about so many nodes, because its answers were known.
-    pub fn remembered(&self, backend: &str, verb: &'static str, nodes: usize) {
+    pub(crate) fn remembered(&self, backend: &str, verb: &'static str, nodes: usize) {
         if nodes > 0 {
             let labels = VerbLabels { backend: backend.to_owned(), verb };
             self.remembered.get_or_create(&labels).inc_by(nodes as u64);
@@ -52,12 +52,12 @@ impl Spared {
     }
 
     /// A backend did not hold the nodes that were named.
-    pub fn missed(&self, backend: &str) {
+    pub(crate) fn missed(&self, backend: &str) {
         self.missed.get_or_create(&BackendLabels { backend: backend.to_owned() }).inc();
     }
 
     /// A verb that a backend declares pure is not.
-    pub fn disagreed(&self, backend: &str, verb: &'static str) {
+    pub(crate) fn disagreed(&self, backend: &str, verb: &'static str) {
         self.disagreements.get_or_create(&VerbLabels { backend: backend.to_owned(), verb }).inc();
     }
 }
