@@ -19,7 +19,7 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Declaration::Pure)]
     declare: Declaration,
     /// Whether it offers to hold the gateway's table of nodes
-    #[arg(long, value_enum, default_value_t = Table::Off)]
+    #[arg(long, value_enum, default_value_t = Table::On)]
     table: Table,
     /// Nodes with this label are refused
     #[arg(long, value_name = "KEY=VALUE")]
