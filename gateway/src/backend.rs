@@ -65,7 +65,7 @@ impl Backend {
         within: Duration,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         let answer = self.ask(link, &link.paths.filter, question, within).await?;
-        Ok(self.replied(link, answer::filter(answer, question.nodes.count)?))
+        Ok(self.replied(link, answer::filter(answer, question.nodes.count, question.scores)?))
     }
 
     /// Asks how good these nodes are: raw scores, one a node.
@@ -118,7 +118,7 @@ impl Backend {
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
         if answered.revision != link.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake tells which.
-            link.memory.distrust();
+            link.memory.mix();
             if !answered.revision.is_empty() {
                 self.connection.look_again.notify_one();
             }

@@ -56,7 +56,7 @@ pub(crate) fn filter(
         };
         let verdicts = verdicts(&prepared, &question)?;
         let early = prepared.declaration.score.is_some_and(Terms::may_come_with_filter);
-        let scores = (request.want_scores && early).then(|| scores(&prepared, &question)).transpose()?;
+        let scores = (request.want_scores && early).then(|| early_scores(&prepared, &question)).flatten();
         let rejections = rejections(&verdicts);
         Ok(api::FilterResponse { result: Some(done(&prepared, &question)), rejections, scores })
     })
@@ -129,6 +129,12 @@ fn verdicts(prepared: &Prepared, question: &Question<'_>) -> Result<Vec<Verdict>
     prepared.policy.ready()?;
     let verdicts = prepared.policy.filter_all(&question.pod, &question.nodes());
     counted("filter_all", verdicts, question)
+}
+
+/// Scores beside the verdicts. Those that cannot be given are asked for in a call of their own, if at all: nodes that
+/// were refused are among these, of which the policy may have thought that it is never asked.
+fn early_scores(prepared: &Prepared, question: &Question<'_>) -> Option<api::Scores> {
+    guarded(|| scores(prepared, question)).ok()
 }
 
 fn scores(prepared: &Prepared, question: &Question<'_>) -> Result<api::Scores, CallError> {

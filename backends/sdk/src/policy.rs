@@ -23,7 +23,8 @@ pub trait Policy: Send + Sync + 'static {
         Verdict::Accept
     }
 
-    /// How good is this node for the pod? Larger is better, unless the declared
+    /// How good is this node for the pod? Asked about nodes that [`filter`](Self::filter) refuses, too, where both
+    /// are per node: scores then come in one round with the verdicts. Larger is better, unless the declared
     /// [`Scale`](crate::Scale) is reversed. Asked only if [`info`](Self::info) declares it with
     /// [`Info::scores`].
     fn score(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> i32 {

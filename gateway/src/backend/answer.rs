@@ -5,6 +5,8 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 use prost::Message;
 
+use super::question::Scores as Wanted;
+
 /// What became of a question about nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<T> {
@@ -47,12 +49,16 @@ pub struct Answered<T> {
     pub revision: String,
 }
 
-/// Reads the answer to Filter about `count` nodes.
+/// Reads the answer to Filter about `count` nodes. Scores that were not wanted are passed over.
 ///
 /// # Errors
 /// [`FailureKind::Malformed`] with what is wrong: not protobuf, no result, another count, a position that
 /// was not asked about or that is refused twice.
-pub fn filter(message: Bytes, count: u32) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
+pub fn filter(
+    message: Bytes,
+    count: u32,
+    wanted: Wanted,
+) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
     let FilterResponse { result, rejections, scores } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     let mut refused = vec![false; if rejections.is_empty() { 0 } else { count as usize }];
@@ -67,6 +73,7 @@ pub fn filter(message: Bytes, count: u32) -> Result<Reply<Answered<FilterAnswer>
             Some(fresh) => *fresh = true,
         }
     }
+    let scores = scores.filter(|_| wanted == Wanted::Wanted);
     let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
     let refusals = rejections.into_iter().map(refusal).collect();
     Ok(Reply::Answered(Answered { value: FilterAnswer { refusals, scores }, revision }))
@@ -150,13 +157,17 @@ mod tests {
                 "the backend does not know nodes inline, which every backend must",
             ),
         ] {
-            let read = filter(answer.encode_to_vec().into(), 3).and_then(Reply::inline);
+            let read = filter(answer.encode_to_vec().into(), 3, Wanted::Wanted).and_then(Reply::inline);
             let failure = read.unwrap_err();
             assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
         }
-        let kept = filter(answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(), 3)
-            .and_then(Reply::inline)
-            .unwrap();
+        let kept = filter(
+            answer(Some(result(3)), vec![rejection(&[0, 2])]).encode_to_vec().into(),
+            3,
+            Wanted::Wanted,
+        )
+        .and_then(Reply::inline)
+        .unwrap();
         assert_eq!(
             (kept.value.refusals[0].positions.as_slice(), kept.revision.as_str()),
             (&[0, 2][..], "r1")
@@ -189,7 +200,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0_u32..5) {
             let bytes = Bytes::from(bytes);
-            let _ = filter(bytes.clone(), count);
+            let _ = filter(bytes.clone(), count, Wanted::Wanted);
             let _ = score(bytes, count);
         }
     }

@@ -20,7 +20,7 @@ use crate::{
         pods::PodTable,
         table::{NodeTable, ViewId},
     },
-    config::{NodeSource, Normalize, ScoreSettings},
+    config::{self, NodeSource, Normalize, ScoreSettings},
     object::annotations::AnnotationPrefixes,
 };
 
@@ -178,10 +178,10 @@ impl Info {
         }
     }
 
-    /// The views with facts in which filter and score are told about nodes.
-    pub fn views(&self) -> impl Iterator<Item = &NodesView> {
-        let filter = self.filter.as_ref().ok().map(|plan| &plan.nodes);
-        let score = self.score.as_ref().ok().map(|plan| &plan.nodes);
+    /// The views with facts in which filter and score, where they are configured, are told about nodes.
+    pub fn views(&self, settings: &config::Backend) -> impl Iterator<Item = &NodesView> {
+        let filter = self.filter.as_ref().ok().filter(|_| settings.filter.is_some()).map(|plan| &plan.nodes);
+        let score = self.score.as_ref().ok().filter(|_| settings.score.is_some()).map(|plan| &plan.nodes);
         filter.into_iter().chain(score).filter(|view| view.rows != RowView::Name)
     }
 

@@ -222,8 +222,12 @@ impl Publisher {
         self.state.send_replace(State(Err((failure, Attempts::Some))));
     }
 
-    fn up(&self, task: &Task, link: Link) {
-        announce(task, &link.info);
+    /// Whether answers were of another revision than the handshake told, so that a handshake has to confirm it.
+    fn is_mixed(&self) -> bool {
+        self.state.borrow().link().is_ok_and(|link| link.memory.is_mixed())
+    }
+
+    fn up(&self, link: Link) {
         self.state.send_replace(State(Ok(Arc::new(link))));
     }
 }
@@ -284,7 +288,7 @@ impl Session<'_> {
         let head = Arc::new(Head::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
         let mut missed = 0;
         let mut latest = None;
-        let mut streams = Streams::new(&self.task.known, settings.name.as_str());
+        let mut streams = Streams::new(&self.task.known, settings);
         loop {
             match self.shake_hands(&connection, &paths).await {
                 Err(failure) => {
@@ -296,14 +300,18 @@ impl Session<'_> {
                 }
                 Ok(response) => {
                     missed = 0;
-                    if latest.as_ref() != Some(&response) {
+                    let news = latest.as_ref() != Some(&response);
+                    if news || self.publisher.is_mixed() {
                         let info = Info::read(response.clone(), settings.score.as_ref(), &self.task.known);
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
                         let memory = Memory::new(self.remembered(&info));
                         let tables = streams.keep(&info, &connection, &paths);
                         let connection = connection.clone();
-                        self.publisher.up(self.task, Link { connection, info, memory, tables, head, paths });
+                        if news {
+                            announce(self.task, &info);
+                        }
+                        self.publisher.up(Link { connection, info, memory, tables, head, paths });
                         latest = Some(response);
                     }
                     self.greeted = true;
@@ -312,7 +320,10 @@ impl Session<'_> {
             // Replicas of two builds would call for a handshake with every answer.
             sleep(SHORTEST_REFRESH).await;
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
-            let _ = timeout(REFRESH, self.publisher.look_again.notified()).await;
+            tokio::select! {
+                _ = timeout(REFRESH, self.publisher.look_again.notified()) => {}
+                never = streams.panicked() => match never {},
+            }
         }
     }
 

@@ -9,7 +9,7 @@ mod sheet;
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicU8, AtomicU32, Ordering},
 };
 
 use bytes::Bytes;
@@ -24,6 +24,8 @@ use crate::cluster::table::Line;
 const MOST_BYTES: usize = 32 << 20;
 /// The most different reasons that are remembered. A backend with more has reasons that are not constant.
 const MOST_REASONS: usize = 4096;
+/// Longer reasons are not remembered, in bytes: more than kube-scheduler ever sees of one.
+const LONGEST_REASON: usize = 1024;
 /// One call in so many that would be answered from memory is asked all the same.
 const CHECK_EVERY: u32 = 1000;
 
@@ -34,9 +36,15 @@ pub struct Memory {
     pub verdicts: Option<Verdicts>,
     /// Raw scores; `None` where score is not pure.
     pub scores: Option<Answers<i32>>,
-    distrusted: AtomicBool,
-    calls: AtomicU32,
+    trust: AtomicU8,
 }
+
+/// Whether answers may be used and filed.
+const TRUSTED: u8 = 0;
+/// Not before the next handshake: an answer was of another revision.
+const MIXED: u8 = 1;
+/// Not under this revision: the backend is not as pure as it says.
+const REFUTED: u8 = 2;
 
 /// Which verbs are remembered.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,17 +67,24 @@ impl Memory {
 
     /// Whether answers may be used and filed.
     pub fn is_trusted(&self) -> bool {
-        !self.distrusted.load(Ordering::Relaxed)
+        self.trust.load(Ordering::Relaxed) == TRUSTED
     }
 
-    /// From now on nothing is remembered; true the first time.
-    pub fn distrust(&self) -> bool {
-        !self.distrusted.swap(true, Ordering::Relaxed)
+    /// An answer was of another revision than the handshake told: nothing is remembered until a handshake.
+    pub fn mix(&self) {
+        // Nothing is to be said of this if the backend was refuted before.
+        let _ = self.trust.compare_exchange(TRUSTED, MIXED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether a call that could be answered from memory is to be asked all the same.
-    pub fn is_check_due(&self) -> bool {
-        self.calls.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == CHECK_EVERY - 1
+    /// Whether it ended with an answer of another revision.
+    pub fn is_mixed(&self) -> bool {
+        self.trust.load(Ordering::Relaxed) == MIXED
+    }
+
+    /// The backend is not as pure as it says: nothing is remembered under this revision any more. True the first
+    /// time.
+    pub fn refute(&self) -> bool {
+        self.trust.swap(REFUTED, Ordering::Relaxed) != REFUTED
     }
 }
 
@@ -78,6 +93,8 @@ impl Memory {
 pub struct Answers<A> {
     classes: Mutex<Classes<A>>,
     most: usize,
+    /// Calls that could be answered in part at least.
+    calls: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -104,7 +121,7 @@ impl<A> Default for Answers<A> {
 impl<A> Answers<A> {
     fn bounded(most: usize) -> Self {
         let classes = Classes { by_pod: HashMap::new(), clock: 0, bytes: 0 };
-        Self { classes: Mutex::new(classes), most }
+        Self { classes: Mutex::new(classes), most, calls: AtomicU32::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Classes<A>> {
@@ -114,6 +131,11 @@ impl<A> Answers<A> {
 }
 
 impl<A: Copy + Default> Answers<A> {
+    /// Whether a call that could be answered from memory is to be asked all the same.
+    pub fn is_check_due(&self) -> bool {
+        self.calls.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == CHECK_EVERY - 1
+    }
+
     /// The answers about these nodes for a pod of which this was told.
     pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l Line>) -> Vec<Option<A>> {
         let mut classes = self.lock();
@@ -157,7 +179,11 @@ impl<A: Copy + Default> Classes<A> {
         let mut ages: Vec<u64> = self.by_pod.values().map(|class| class.used).collect();
         ages.sort_unstable();
         let keep_from = ages[ages.len() / 2];
-        self.by_pod.retain(|_, class| class.used > keep_from);
+        self.by_pod.retain(|_, class| class.used >= keep_from);
+        if self.by_pod.len() == ages.len() {
+            // A single one that is larger than everything may be.
+            self.by_pod.clear();
+        }
         self.bytes = self.by_pod.iter().map(|(pod, class)| pod.len() + class.sheet.bytes()).sum();
     }
 }
@@ -178,6 +204,9 @@ struct Reasons {
 
 impl Reasons {
     fn place(&mut self, reason: &str, preemption_may_help: bool) -> Option<u32> {
+        if reason.len() > LONGEST_REASON {
+            return None;
+        }
         let key = (reason.to_owned(), preemption_may_help);
         if let Some(place) = self.places.get(&key) {
             return Some(*place);
@@ -190,6 +219,11 @@ impl Reasons {
 }
 
 impl Verdicts {
+    /// As [`Answers::is_check_due`].
+    pub fn is_check_due(&self) -> bool {
+        self.answers.is_check_due()
+    }
+
     /// What was said of these nodes: 0 for accepted, another number for each reason; `None` where nothing is
     /// remembered.
     pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l Line>) -> Vec<Option<u32>> {
@@ -204,20 +238,16 @@ impl Verdicts {
         for (at, verdict) in refused {
             match refusals.iter_mut().find(|(known, _)| *known == verdict) {
                 Some((_, refusal)) => refusal.positions.push(at),
-                None => refusals.extend(self.refusal(verdict, at).map(|refusal| (verdict, refusal))),
+                None => refusals.push((verdict, self.refusal(verdict, at))),
             }
         }
         refusals.into_iter().map(|(_, refusal)| refusal).collect()
     }
 
-    fn refusal(&self, verdict: u32, at: u32) -> Option<Refusal> {
+    fn refusal(&self, verdict: u32, at: u32) -> Refusal {
         let reasons = self.lock();
-        let (reason, preemption_may_help) = reasons.known.get(verdict.checked_sub(1)? as usize)?;
-        Some(Refusal {
-            reason: reason.clone(),
-            preemption_may_help: *preemption_may_help,
-            positions: vec![at],
-        })
+        let (reason, preemption_may_help) = &reasons.known[verdict as usize - 1];
+        Refusal { reason: reason.clone(), preemption_may_help: *preemption_may_help, positions: vec![at] }
     }
 
     /// The verdicts that an answer is: as many as nodes were asked about. `None` for those whose reason cannot be

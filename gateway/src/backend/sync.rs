@@ -1,7 +1,7 @@
 //! Fills a table of nodes at a backend, and keeps it: the gateway's side of `NodeTableService`.
 //!
-//! One message is under way at a time, and what changes meanwhile waits in the table, where of each node only the
-//! latest row is: a backend that does not read holds up nothing and costs no memory. Until the backend has
+//! One small message is under way at a time, and what changes meanwhile waits in the table, where of each node only
+//! the latest row is: a backend that does not read holds up nothing and costs no memory. Until the backend has
 //! everything, and whenever the stream ends, calls bring the nodes themselves.
 
 mod difference;
@@ -16,7 +16,7 @@ use http::Uri;
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::difference::Sent;
+use self::difference::{Difference, Sent};
 use super::{
     grpc::Duplex,
     held::{Held, Holding},
@@ -81,12 +81,16 @@ impl Sync {
         let mut stream = Duplex::open(connection, path).await?;
         let mut sent = Sent::new(name(), self.described.clone());
         loop {
-            let (messages, rows) = sent.difference(&self.table.read(), self.view);
-            for message in messages {
+            let Difference { parts, rows } = sent.difference(&self.table.read(), self.view);
+            for part in parts {
+                let message = sent.message(&part);
                 self.send(&mut stream, message, sent.table()).await?;
             }
             self.held.set(Some(Holding { table: sent.table(), applied: sent.version(), rows }));
-            changes.next().await;
+            tokio::select! {
+                () = changes.next() => {}
+                failure = stream.ended() => return Err(failure),
+            }
             sleep(PAUSE).await;
         }
     }

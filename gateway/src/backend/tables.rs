@@ -1,10 +1,10 @@
 //! The tables of nodes at one backend: which streams there are, and what calls can rely on.
 
-use std::sync::Arc;
+use std::{convert::Infallible, future::pending, panic::resume_unwind, sync::Arc};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use super::{
     held::{Held, Holding},
@@ -12,7 +12,7 @@ use super::{
     link::Paths,
     sync::Sync,
 };
-use crate::cluster::table::NodeTable;
+use crate::{cluster::table::NodeTable, config};
 
 /// Where the gateway has nodes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,20 +39,20 @@ impl Tables {
 #[derive(Debug)]
 pub(super) struct Streams<'k> {
     known: &'k Known,
-    backend: &'k str,
+    settings: &'k config::Backend,
     tables: Tables,
-    running: Vec<AbortHandle>,
+    running: JoinSet<()>,
 }
 
 impl<'k> Streams<'k> {
-    pub(super) fn new(known: &'k Known, backend: &'k str) -> Self {
-        Self { known, backend, tables: Tables::default(), running: Vec::new() }
+    pub(super) fn new(known: &'k Known, settings: &'k config::Backend) -> Self {
+        Self { known, settings, tables: Tables::default(), running: JoinSet::new() }
     }
 
     /// Makes sure that there is a stream for each view that a handshake asks for. One that is there goes on.
     pub(super) fn keep(&mut self, info: &Info, connection: &SendRequest<Bytes>, paths: &Paths) -> Tables {
         if info.keeps_tables {
-            for view in info.views() {
+            for view in info.views(self.settings) {
                 if let Some(table) = &self.known.table {
                     self.open((Source::Cluster, table), view, connection, paths);
                 }
@@ -77,15 +77,27 @@ impl<'k> Streams<'k> {
         let Some(column) = column.filter(|_| !there) else { return };
         let held = Arc::new(Held::default());
         let sync = Sync {
-            backend: self.backend.to_owned(),
+            backend: self.settings.name.to_string(),
             table: Arc::clone(table),
             view: column,
             described: view.rows.described(),
             held: Arc::clone(&held),
         };
-        let running = tokio::spawn(sync.keep(connection.clone(), paths.sync.clone()));
-        self.running.push(running.abort_handle());
+        self.running.spawn(sync.keep(connection.clone(), paths.sync.clone()));
         self.tables.0.push((source, view.clone(), held));
+    }
+}
+
+impl Streams<'_> {
+    /// Waits until a stream's task panics, which should never happen, and passes that on.
+    pub(super) async fn panicked(&mut self) -> Infallible {
+        loop {
+            match self.running.join_next().await {
+                Some(Err(ended)) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                Some(_) => {}
+                None => pending().await,
+            }
+        }
     }
 }
 
@@ -94,6 +106,5 @@ impl Drop for Streams<'_> {
         for (.., held) in &self.tables.0 {
             held.set(None);
         }
-        self.running.iter().for_each(AbortHandle::abort);
     }
 }

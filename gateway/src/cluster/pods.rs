@@ -106,11 +106,16 @@ impl PodTable {
         self.is_synced().then(|| self.lock_usage().of(node))
     }
 
+    /// The same as [`PodTable::changed_usage`] tells, perhaps of no node, without waiting.
+    pub fn changed_usage_so_far(&self) -> Vec<(Arc<str>, NodeUsage)> {
+        self.lock_usage().take_changed()
+    }
+
     /// Waits until the usage of some nodes is not what this last told of them, and tells it, as
     /// [`Usage::take_changed`] does. For one reader. Safe to drop and to call again, on any runtime.
     pub async fn changed_usage(&self) -> Vec<(Arc<str>, NodeUsage)> {
         loop {
-            let changed = self.lock_usage().take_changed();
+            let changed = self.changed_usage_so_far();
             if !changed.is_empty() {
                 return changed;
             }

@@ -3,7 +3,7 @@
 //! Every node has a slot, and in it a row for every view that some backend asked for. A call takes one read lock
 //! for all its nodes and takes rows out; it never waits for parsing or encoding, because a writer prepares
 //! everything beside the slots and only swaps it in under the write lock. Writers are serialised among themselves
-//! by a lock that calls never see. A row's version says which state of it is meant: what backends hold and what
+//! by a lock that calls see only where they bring nodes. A row's version says which state of it is meant: what backends hold and what
 //! was remembered of their answers goes by it.
 //!
 //! A source keeps the table like this: what it lists goes into a [`Relist`] and from there, all at once, into

@@ -24,13 +24,18 @@ pub(super) struct Asking<'a> {
     pub(super) view: &'a NodesView,
     pub(super) case: &'a Case<'a>,
     pub(super) views: Views,
-    /// How long it may take.
+    /// How long it may take for an answer.
     pub(super) timeout: Duration,
-    /// Until when the call has to be decided.
-    pub(super) deadline: Instant,
+    /// Until when it has to have answered, however often it is asked.
+    pub(super) until: Instant,
 }
 
 impl<'a> Asking<'a> {
+    /// The same, to be asked once more in the time that is left.
+    pub(super) fn again(self) -> Self {
+        Self { timeout: self.until.duration_since(Instant::now()), ..self }
+    }
+
     /// What it is told about the pod.
     pub(super) fn pod(&self) -> &'a Bytes {
         self.case.pod(self.views)
@@ -55,22 +60,33 @@ impl<'a> Asking<'a> {
     /// The question, and how long it may take.
     pub(super) fn question<'q>(&'q self, nodes: &'q Nodes, scores: Scores) -> (Question<'q>, Duration) {
         let (call, pod) = (&self.case.id, self.pod());
-        let within = self.timeout.min(self.deadline.duration_since(Instant::now()));
+        let within = self.timeout;
         (Question { call, purpose: Purpose::Decide, pod, nodes, scores }, within)
     }
 
-    /// An answer may be about a later row of a node than was meant, where the backend has it from its table. What
-    /// is still as it was cannot have been another in between.
-    pub(super) fn certain<'l, A>(
-        &self,
-        lines: &'l [&'l Line],
-        answers: impl IntoIterator<Item = A>,
-    ) -> impl Iterator<Item = (&'l Line, A)> {
-        let current = match self.told().source() {
+    /// Which of these lines an answer is certainly about. One may be about a later row of a node than was meant, where
+    /// the backend has that from its table; what is still as it was cannot have been another in between.
+    pub(super) fn certain(&self, lines: &[&Line]) -> Vec<bool> {
+        match self.told().source() {
             Some(source) => self.case.are_current(lines, self.view, source),
             None => vec![false; lines.len()],
-        };
-        let answered = lines.iter().copied().zip(answers).zip(current);
-        answered.filter(|(_, current)| *current).map(|(answered, _)| answered)
+        }
     }
+}
+
+/// The answers that are certainly about these lines.
+pub(super) fn only<'l, A>(
+    certain: &[bool],
+    lines: &[&'l Line],
+    answers: impl IntoIterator<Item = A>,
+) -> impl Iterator<Item = (&'l Line, A)> {
+    let answered = lines.iter().copied().zip(answers).zip(certain);
+    answered.filter(|(_, certain)| **certain).map(|(answered, _)| answered)
+}
+
+/// How long a backend with this timeout may take that is asked now, and until when that is.
+pub(super) fn patience(timeout: Duration, deadline: Instant) -> (Duration, Instant) {
+    let now = Instant::now();
+    let timeout = timeout.min(deadline.duration_since(now));
+    (timeout, now + timeout)
 }

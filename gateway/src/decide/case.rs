@@ -188,8 +188,8 @@ impl<'c> Case<'c> {
             (Offer::Names, _, _) if !names_alone => Ok(Err(no_facts())),
             _ => {
                 self.take_offer()?;
-                let told = self.look_up(&self.known.offered, view.offered);
-                Ok(Ok(self.with_strangers(told).from(Source::Calls)))
+                // All are there, and may still lack what pods have requested.
+                Ok(Ok(self.wait_for(&self.known.offered, view.offered).await.from(Source::Calls)))
             }
         }
     }
@@ -217,8 +217,7 @@ impl<'c> Case<'c> {
         Ok(())
     }
 
-    /// Adds the nodes that the table does not know, by their names. Only for a view of names alone, and for a table
-    /// that was filled from this call, where none is missing.
+    /// Adds the nodes that the table does not know, by their names, for a view of names alone.
     fn with_strangers(&self, told: Told) -> Told {
         if told.unknown.is_empty() {
             return told;

@@ -70,7 +70,9 @@ impl Decider {
         let deadline = call.began + self.timeouts.decision;
         let begun = FilterFold::begin(count, seats);
         let (verdict, scores) = self.fold(&case, (call, deadline), &participants, begun).await;
-        self.foreseen.put(call.pod.uid(), scores);
+        // A single node that is left is not scored.
+        let scored = verdict_leaves_a_choice(&verdict, count);
+        self.foreseen.put(call.pod.uid(), if scored { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict
             && count > 0
         {
@@ -194,6 +196,11 @@ impl Decider {
         };
         Reason { text, preemption_may_help: group.preemption_may_help }
     }
+}
+
+fn verdict_leaves_a_choice(verdict: &Verdict, count: u32) -> bool {
+    let Verdict::Decided(Rejected { nodes, .. }) = verdict else { return false };
+    count as usize - nodes.iter().flatten().count() > 1
 }
 
 fn about(call: Call<'_>) -> About {

@@ -12,14 +12,11 @@ use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
 use tokio::time::Instant;
 
-use crate::{
-    backend::{link::Link, memory::Sheet},
-    cluster::table::Line,
-};
+use crate::{backend::link::Link, cluster::table::Line};
 
 /// How long scores wait: kube-scheduler prioritizes at once, if at all.
 const FRESH: Duration = Duration::from_secs(1);
-/// How many pods may wait. With more, all that are not fresh go; with none of these, everything does.
+/// How many pods may wait. With more, everything goes.
 const MOST_PODS: usize = 256;
 
 /// Scores that wait, by the pod's UID.
@@ -33,7 +30,8 @@ pub(super) struct Foreseen {
 pub(super) struct Scores {
     link: Arc<Link>,
     pod: Bytes,
-    sheet: Sheet<i32>,
+    /// By slot: the row's version, and the score.
+    scores: Vec<(u32, u64, i32)>,
 }
 
 impl Scores {
@@ -43,16 +41,16 @@ impl Scores {
         pod: &Bytes,
         scores: impl Iterator<Item = (&'l Line, i32)>,
     ) -> Self {
-        let mut sheet = Sheet::default();
-        for (line, score) in scores {
-            sheet.put(line, score);
-        }
-        Self { link: Arc::clone(link), pod: pod.clone(), sheet }
+        let mut scores: Vec<_> = scores.map(|(line, score)| (line.slot, line.row.version, score)).collect();
+        scores.sort_unstable();
+        Self { link: Arc::clone(link), pod: pod.clone(), scores }
     }
 
     /// The score for a node that is as it was.
     pub(super) fn get(&self, line: &Line) -> Option<i32> {
-        self.sheet.get(line)
+        let place = self.scores.binary_search_by_key(&line.slot, |(slot, ..)| *slot).ok()?;
+        let (_, version, score) = self.scores[place];
+        (version == line.row.version).then_some(score)
     }
 
     /// Whether they are an answer of this backend, under this handshake, to what it would be told now.
@@ -77,9 +75,8 @@ impl Foreseen {
             pods.remove(uid);
             return;
         }
-        if pods.len() >= MOST_PODS {
-            pods.retain(|_, (since, _)| now.duration_since(*since) < FRESH);
-        }
+        // Those of pods that never came to prioritize.
+        pods.retain(|_, (since, _)| now.duration_since(*since) < FRESH);
         if pods.len() >= MOST_PODS {
             pods.clear();
         }

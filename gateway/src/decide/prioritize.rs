@@ -11,8 +11,13 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
-    Call, CallError, Decider, asking::Asking, case::Case, case::Views, failures::Consequence,
-    foreseen::Scores, recall,
+    Call, CallError, Decider,
+    asking::{self, Asking, only},
+    case::Case,
+    case::Views,
+    failures::Consequence,
+    foreseen::Scores,
+    recall,
 };
 use crate::{
     backend::{Backend, answer::Reply, info::ScorePlan, link::Link, question::Scores as Wanted},
@@ -114,8 +119,8 @@ impl Participant<'_> {
         if told.count() == 0 {
             return Ok(None);
         }
-        let timeout = self.settings.timeout;
-        let asking = Asking { link, view, case, views: *views, timeout, deadline };
+        let (timeout, until) = asking::patience(self.settings.timeout, deadline);
+        let asking = Asking { link, view, case, views: *views, timeout, until };
         let scores = self.scores(asking, &told.lines(&Asked::All), foreseen).await?;
         let weight = self.settings.weight.value();
         Ok(Some(Ballot { weight, normalization: *normalization, range: *range, nodes: told.known(), scores }))
@@ -129,39 +134,53 @@ impl Participant<'_> {
         foreseen: &[Scores],
     ) -> Result<Vec<i32>, BackendFailure> {
         let memory = &asking.link.memory;
+        let trusted = memory.is_trusted();
         let (recalled, check) = recalled(asking, lines, foreseen);
         let missing = recall::missing(&recalled, check);
         let known = lines.len() - missing.len();
         self.metrics.spared.remembered(self.name(), "score", known);
-        if missing.len() == lines.len() && !check {
-            let scores = self.put(asking, lines).await?;
-            file(asking, lines, &scores);
-            return Ok(scores);
+        if missing.is_empty() {
+            return Ok(recalled.into_iter().flatten().collect());
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
-        let fresh = if asked.is_empty() { Vec::new() } else { self.put(asking, &asked).await? };
-        if memory.scores.is_some() && !memory.is_trusted() && known > 0 {
-            // The answer is of another revision than what is remembered.
-            return self.put(asking, lines).await;
+        let fresh = self.put(asking, &asked).await?;
+        if trusted && !memory.is_trusted() && known > 0 {
+            // The answer is of another revision than what is known.
+            return self.put(asking.again(), lines).await;
         }
-        let fresh: Vec<_> = fresh.into_iter().map(Some).collect();
-        if check && recall::disagree(&recalled, &missing, &fresh) {
-            recall::distrust(memory, (self.name(), "score"), self.metrics);
-        }
-        let fresh: Vec<i32> = fresh.into_iter().flatten().collect();
-        file(asking, &asked, &fresh);
+        self.remember(asking, (&recalled, &missing, check), &asked, &fresh);
         let mut scores: Vec<i32> = recalled.into_iter().map(Option::unwrap_or_default).collect();
         missing.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
         Ok(scores)
     }
 
-    async fn put(&self, asking: Asking<'_>, lines: &[&Line]) -> Result<Vec<i32>, BackendFailure> {
+    /// Remembers scores, where that is allowed, unless they show that it should not be.
+    fn remember(
+        &self,
+        asking: Asking<'_>,
+        (recalled, missing, check): (&[Option<i32>], &[u32], bool),
+        asked: &[&Line],
+        fresh: &[i32],
+    ) {
+        let memory = &asking.link.memory;
+        let Some(remembered) = memory.scores.as_ref().filter(|_| memory.is_trusted()) else { return };
+        let certain = asking.certain(asked);
+        let now: Vec<Option<i32>> = fresh.iter().copied().map(Some).collect();
+        if check && recall::disagree(recalled, missing, &now, &certain) {
+            recall::distrust(memory, (self.name(), "score"), self.metrics);
+        } else {
+            remembered.file(asking.pod(), only(&certain, asked, fresh.iter().copied()));
+        }
+    }
+
+    async fn put(&self, mut asking: Asking<'_>, lines: &[&Line]) -> Result<Vec<i32>, BackendFailure> {
         if let Some(nodes) = asking.by_reference(lines) {
             let (question, within) = asking.question(&nodes, Wanted::Unwanted);
             match self.backend.score(asking.link, question, within).await? {
                 Reply::Answered(scores) => return Ok(scores),
                 Reply::Missed => self.metrics.spared.missed(self.name()),
             }
+            asking = asking.again();
         }
         let nodes = asking.inline(lines);
         let (question, within) = asking.question(&nodes, Wanted::Unwanted);
@@ -179,18 +198,10 @@ fn recalled(asking: Asking<'_>, lines: &[&Line], foreseen: &[Scores]) -> (Vec<Op
     let memory = &link.memory;
     if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
         let recalled = scores.recall(pod, lines.iter().copied());
-        let check = recall::is_check_due(memory, &recalled);
+        let check = recalled.iter().any(Option::is_some) && scores.is_check_due();
         return (recalled, check);
     }
     let waiting = foreseen.iter().find(|scores| scores.are_of(link, pod));
     let known = |line: &&Line| waiting.and_then(|scores| scores.get(line));
     (lines.iter().map(known).collect(), false)
-}
-
-/// Remembers scores, where that is allowed.
-fn file(asking: Asking<'_>, lines: &[&Line], scores: &[i32]) {
-    let memory = &asking.link.memory;
-    if let Some(remembered) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
-        remembered.file(asking.pod(), asking.certain(lines, scores.iter().copied()));
-    }
 }

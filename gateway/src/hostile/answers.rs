@@ -16,6 +16,7 @@ use super::changed;
 use crate::backend::{
     answer::{self, Reply},
     bind, preempt,
+    question::Scores as Wanted,
 };
 
 /// How many nodes the answers are about.
@@ -81,7 +82,7 @@ fn candidates() -> Vec<Candidate> {
 proptest! {
     #[test]
     fn a_filter_answer_is_refused_or_decides(message in changed(filters(), PIECES)) {
-        let Ok(Reply::Answered(answered)) = answer::filter(message, COUNT) else { return Ok(()) };
+        let Ok(Reply::Answered(answered)) = answer::filter(message, COUNT, Wanted::Wanted) else { return Ok(()) };
         let (policy, turn, preemption) = (FailurePolicy::Fail, Turn::Parallel, Preemption::Honored);
         let refused: usize = answered.value.refusals.iter().map(|refusal| refusal.positions.len()).sum();
         prop_assert!(answered.value.scores.is_none_or(|scores| scores.len() == COUNT as usize));

@@ -70,7 +70,8 @@ impl PodFeed {
 /// Tells the tables of nodes what pods have requested.
 async fn tell_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
     pods.synced().await;
-    let mut changed = Vec::new();
+    // All that is known, since from the first time on nodes that are not named count as empty.
+    let mut changed = pods.changed_usage_so_far();
     loop {
         for table in &nodes {
             table.use_up(&changed);

@@ -67,6 +67,19 @@ impl Duplex {
     }
 }
 
+impl Duplex {
+    /// Waits for the end of the stream, which nobody has asked for, and says what it is. Only after a first
+    /// exchange. Safe to drop and to call again.
+    pub async fn ended(&mut self) -> BackendFailure {
+        let Answers::Begun(body) = &mut self.answers else { return std::future::pending().await };
+        match body.data().await {
+            Some(Ok(_)) => malformed("the backend sent what nobody had asked for"),
+            Some(Err(error)) => broken(&error),
+            None => ended(body).await,
+        }
+    }
+}
+
 /// Takes the first message of what was received, once it is there.
 fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> {
     let Some((&[compressed, a, b, c, d], _)) = received.split_first_chunk::<PREFIX>() else {

@@ -62,10 +62,20 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
 
 #[test]
 fn one_call_in_a_thousand_is_a_check() {
-    let memory = Memory::new(Remembered { filter: true, score: false });
-    let checks = (0..3 * CHECK_EVERY).filter(|_| memory.is_check_due()).count();
+    let answers = Answers::<i32>::default();
+    let checks = (0..3 * CHECK_EVERY).filter(|_| answers.is_check_due()).count();
     assert_eq!(checks, 3);
-    assert!(memory.is_trusted() && memory.distrust() && !memory.distrust() && !memory.is_trusted());
+}
+
+#[test]
+fn a_mix_of_revisions_passes_and_a_refutation_does_not() {
+    let memory = Memory::new(Remembered { filter: true, score: false });
+    assert!(memory.is_trusted() && !memory.is_mixed());
+    memory.mix();
+    assert!(!memory.is_trusted() && memory.is_mixed());
+    assert!(memory.refute() && !memory.refute());
+    memory.mix();
+    assert!(!memory.is_trusted() && !memory.is_mixed());
 }
 
 proptest! {

@@ -18,8 +18,9 @@ const COMPLETE: u32 = 6;
 /// Of `TableEntry`.
 const ID: u32 = 1;
 
-/// Upserts of one message, in bytes. A row that is larger goes alone.
-const MESSAGE_BYTES: usize = 256 << 10;
+/// Upserts of one message, in bytes. A row that is larger goes alone. Half of what HTTP/2 lets a peer have under way
+/// when it has not said otherwise: a backend that does not read its stream can still be called.
+const MESSAGE_BYTES: usize = 32 << 10;
 
 /// A message with its prefix.
 #[derive(Debug)]
@@ -27,6 +28,23 @@ pub(super) struct Framed {
     pub(super) bytes: Bytes,
     /// The table's version after it.
     pub(super) version: u64,
+}
+
+/// What a backend lacks.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// What goes into a message each. The rows are the table's: a message is encoded when it is sent.
+    pub(super) parts: Vec<Part>,
+    /// The version up to which the backend has all rows once it has these.
+    pub(super) rows: u64,
+}
+
+/// What goes into one message.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    upserts: Vec<(u32, Bytes)>,
+    removed: Vec<u32>,
+    complete: bool,
 }
 
 /// What a backend has been sent.
@@ -39,12 +57,14 @@ pub(super) struct Sent {
     view: Option<TableView>,
     /// The version of each row, by the node's id.
     rows: HashMap<u32, u64>,
+    /// The table's version at the last look.
+    looked: Option<u64>,
 }
 
 impl Sent {
     /// Nothing yet, for a table of this name.
     pub(super) fn new(table: u64, view: TableView) -> Self {
-        Self { table, version: 0, view: Some(view), rows: HashMap::new() }
+        Self { table, version: 0, view: Some(view), rows: HashMap::new(), looked: None }
     }
 
     pub(super) fn table(&self) -> u64 {
@@ -55,9 +75,13 @@ impl Sent {
         self.version
     }
 
-    /// The messages that are missing, and up to which version the backend has all rows with them. There is one at
-    /// least until everything was sent for the first time.
-    pub(super) fn difference(&mut self, read: &TableRead<'_>, view: ViewId) -> (Vec<Framed>, u64) {
+    /// What is missing. There is one part at least until everything was sent for the first time.
+    pub(super) fn difference(&mut self, read: &TableRead<'_>, view: ViewId) -> Difference {
+        let rows = read.version();
+        if self.looked == Some(rows) {
+            return Difference { parts: Vec::new(), rows };
+        }
+        self.looked = Some(rows);
         let mut upserts = Vec::new();
         let mut left = std::mem::take(&mut self.rows);
         for (id, row) in read.rows(view) {
@@ -66,26 +90,31 @@ impl Sent {
             }
             self.rows.insert(id, row.version);
         }
-        let removed: Vec<u32> = left.into_keys().collect();
-        (self.messages(&upserts, &removed), read.version())
+        Difference { parts: self.parts(upserts, left.into_keys().collect()), rows }
     }
 
-    fn messages(&mut self, upserts: &[(u32, Bytes)], removed: &[u32]) -> Vec<Framed> {
+    fn parts(&self, upserts: Vec<(u32, Bytes)>, removed: Vec<u32>) -> Vec<Part> {
         let first = self.view.is_some();
         if !first && upserts.is_empty() && removed.is_empty() {
             return Vec::new();
         }
-        let mut messages = Vec::new();
-        let mut parts = parts(upserts).into_iter().peekable();
-        let mut removed = Some(removed);
-        while let Some(part) = parts.next() {
-            let complete = first && parts.peek().is_none();
-            messages.push(self.message(part, removed.take().unwrap_or_default(), complete));
+        let mut parts = vec![Part { removed, ..Part::default() }];
+        let mut bytes = 0;
+        for upsert in upserts {
+            if bytes > 0 && bytes + upsert.1.len() > MESSAGE_BYTES {
+                parts.push(Part::default());
+                bytes = 0;
+            }
+            bytes += upsert.1.len();
+            parts.last_mut().expect("there is one from the beginning").upserts.push(upsert);
         }
-        messages
+        parts.last_mut().expect("there is one from the beginning").complete = first;
+        parts
     }
 
-    fn message(&mut self, upserts: &[(u32, Bytes)], removed: &[u32], complete: bool) -> Framed {
+    /// The next message.
+    pub(super) fn message(&mut self, part: &Part) -> Framed {
+        let Part { upserts, removed, complete } = part;
         self.version += 1;
         let mut bytes = vec![0; PREFIX];
         fixed64::encode(TABLE, &self.table, &mut bytes);
@@ -98,7 +127,7 @@ impl Sent {
             put_entry(*id, row, &mut bytes);
         }
         uint32::encode_packed(REMOVED, removed, &mut bytes);
-        if complete {
+        if *complete {
             encode_key(COMPLETE, WireType::Varint, &mut bytes);
             bytes.put_u8(1);
         }
@@ -106,21 +135,6 @@ impl Sent {
         bytes[1..PREFIX].copy_from_slice(&len.to_be_bytes());
         Framed { bytes: bytes.into(), version: self.version }
     }
-}
-
-/// The upserts of each message; one message, perhaps without any, at least.
-fn parts(upserts: &[(u32, Bytes)]) -> Vec<&[(u32, Bytes)]> {
-    let mut parts = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
-    for (at, (_, row)) in upserts.iter().enumerate() {
-        if bytes > 0 && bytes + row.len() > MESSAGE_BYTES {
-            parts.push(&upserts[start..at]);
-            (start, bytes) = (at, 0);
-        }
-        bytes += row.len();
-    }
-    parts.push(&upserts[start..]);
-    parts
 }
 
 fn put_entry(id: u32, row: &Bytes, out: &mut Vec<u8>) {
@@ -144,6 +158,15 @@ mod tests {
 
     use super::*;
     use crate::{backend::row::RowView, cluster::table::NodeTable, object::annotations::AnnotationPrefixes};
+
+    fn sent_to(
+        held: &mut BTreeMap<u32, NodeRow>,
+        sent: &mut Sent,
+        difference: &Difference,
+    ) -> Vec<SyncNodesRequest> {
+        let messages = difference.parts.iter().map(|part| sent.message(part)).collect();
+        applied(held, messages)
+    }
 
     fn applied(held: &mut BTreeMap<u32, NodeRow>, messages: Vec<Framed>) -> Vec<SyncNodesRequest> {
         let decode = |framed: Framed| {
@@ -178,14 +201,14 @@ mod tests {
         }
         let mut sent = Sent::new(7, TableView::default());
         let mut held = BTreeMap::new();
-        let (messages, _) = sent.difference(&table.read(), view);
-        let messages = applied(&mut held, messages);
+        let difference = sent.difference(&table.read(), view);
+        let messages = sent_to(&mut held, &mut sent, &difference);
         assert!(messages.len() >= 4 && held.len() == 10);
         let complete: Vec<_> = messages.iter().map(|message| message.complete).collect();
         assert_eq!(complete.iter().filter(|complete| **complete).count(), 1);
         assert!(complete[complete.len() - 1] && messages[0].view.is_some() && messages[1].view.is_none());
         assert!(messages.iter().all(|message| message.table == 7));
-        assert!(sent.difference(&table.read(), view).0.is_empty());
+        assert!(sent.difference(&table.read(), view).parts.is_empty());
     }
 
     #[test]
@@ -193,7 +216,8 @@ mod tests {
         let table = NodeTable::new();
         let view = table.register(RowView::Name);
         let mut sent = Sent::new(1, TableView::default());
-        let messages = applied(&mut BTreeMap::new(), sent.difference(&table.read(), view).0);
+        let difference = sent.difference(&table.read(), view);
+        let messages = sent_to(&mut BTreeMap::new(), &mut sent, &difference);
         assert!(messages.len() == 1 && messages[0].complete);
     }
 
@@ -216,8 +240,9 @@ mod tests {
                 if !look {
                     continue;
                 }
-                let (messages, rows) = sent.difference(&table.read(), view);
-                applied(&mut held, messages);
+                let difference = sent.difference(&table.read(), view);
+                sent_to(&mut held, &mut sent, &difference);
+                let rows = difference.rows;
                 let read = table.read();
                 prop_assert_eq!(read.rows(view).count(), held.len());
                 for name in (0..5).map(|name| format!("n{name}")) {

@@ -158,9 +158,10 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// Keeps every node's JSON.
+    /// Keeps every node's JSON. Its versions are others than those of a table without: what is remembered goes by
+    /// slot and version alone, whichever table they are of.
     pub(super) fn with_json() -> Self {
-        Self { keeps_json: true, ..Self::default() }
+        Self { keeps_json: true, version: 1 << 63, ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {

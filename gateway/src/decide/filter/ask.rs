@@ -1,6 +1,5 @@
 //! Asks one backend in a filter call: about the nodes of which it does not say what it said before.
 
-use bytes::Bytes;
 use extender_gateway_core::{
     BackendFailure,
     filter::{Asked, Refusal},
@@ -8,7 +7,12 @@ use extender_gateway_core::{
 use tokio::time::Instant;
 
 use super::{
-    super::{asking::Asking, case::Case, foreseen::Scores, recall},
+    super::{
+        asking::{self, Asking, only},
+        case::Case,
+        foreseen::Scores,
+        recall,
+    },
     Participant,
 };
 use crate::{
@@ -38,8 +42,8 @@ impl Participant<'_> {
     ) -> Result<Said, BackendFailure> {
         let (link, views) = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = link.info.filter.as_ref().map_err(Clone::clone)?;
-        let timeout = self.settings.timeout;
-        let asking = Asking { link, view: &plan.nodes, case, views: *views, timeout, deadline };
+        let (timeout, until) = asking::patience(self.settings.timeout, deadline);
+        let asking = Asking { link, view: &plan.nodes, case, views: *views, timeout, until };
         let lines = asking.told().lines(nodes);
         match link.memory.verdicts.as_ref().filter(|_| link.memory.is_trusted()) {
             Some(verdicts) => self.remember((asking, plan), verdicts, &lines).await,
@@ -53,7 +57,9 @@ impl Participant<'_> {
         lines: &[&Line],
     ) -> Result<Said, BackendFailure> {
         let FilterAnswer { refusals, scores } = self.put((asking, plan), lines).await?;
-        let scored = |scores: Vec<i32>| Scores::new(asking.link, asking.pod(), asking.certain(lines, scores));
+        let scored = |scores: Vec<i32>| {
+            Scores::new(asking.link, asking.pod(), only(&asking.certain(lines), lines, scores))
+        };
         Ok(Said { refusals, scores: scores.map(scored) })
     }
 
@@ -66,7 +72,7 @@ impl Participant<'_> {
     ) -> Result<Said, BackendFailure> {
         let (memory, pod) = (&asking.link.memory, asking.pod());
         let mut recalled = verdicts.recall(pod, lines.iter().copied());
-        let check = recall::is_check_due(memory, &recalled);
+        let check = recalled.iter().any(Option::is_some) && verdicts.is_check_due();
         let missing = recall::missing(&recalled, check);
         self.metrics.spared.remembered(self.name(), "filter", lines.len() - missing.len());
         if missing.is_empty() {
@@ -79,15 +85,18 @@ impl Participant<'_> {
             return if missing.len() == lines.len() {
                 Ok(Said { refusals: answer.refusals, scores: None })
             } else {
-                self.ask_about_all((asking, plan), lines).await
+                self.ask_about_all((asking.again(), plan), lines).await
             };
         }
         let fresh = verdicts.read(&answer.refusals, asked.len());
-        if check && recall::disagree(&recalled, &missing, &fresh) {
+        let certain = asking.certain(&asked);
+        if check && recall::disagree(&recalled, &missing, &fresh, &certain) {
             recall::distrust(memory, (self.name(), "filter"), self.metrics);
         } else {
-            verdicts.file(pod, asking.certain(&asked, fresh));
-            file_scores(asking, pod, &asked, answer.scores);
+            verdicts.file(pod, only(&certain, &asked, fresh));
+            if let Some((remembered, scores)) = memory.scores.as_ref().zip(answer.scores) {
+                remembered.file(pod, only(&certain, &asked, scores));
+            }
         }
         for at in &missing {
             recalled[*at as usize] = None;
@@ -99,7 +108,7 @@ impl Participant<'_> {
 
     async fn put(
         &self,
-        (asking, plan): (Asking<'_>, &FilterPlan),
+        (mut asking, plan): (Asking<'_>, &FilterPlan),
         lines: &[&Line],
     ) -> Result<FilterAnswer, BackendFailure> {
         if let Some(nodes) = asking.by_reference(lines) {
@@ -108,6 +117,7 @@ impl Participant<'_> {
                 Reply::Answered(answer) => return Ok(answer),
                 Reply::Missed => self.metrics.spared.missed(self.name()),
             }
+            asking = asking.again();
         }
         let nodes = asking.inline(lines);
         let (question, within) = asking.question(&nodes, plan.scores);
@@ -116,12 +126,6 @@ impl Participant<'_> {
 
     fn name(&self) -> &str {
         self.backend.settings.name.as_str()
-    }
-}
-
-fn file_scores(asking: Asking<'_>, pod: &Bytes, lines: &[&Line], scores: Option<Vec<i32>>) {
-    if let (Some(remembered), Some(scores)) = (&asking.link.memory.scores, scores) {
-        remembered.file(pod, asking.certain(lines, scores));
     }
 }
 
