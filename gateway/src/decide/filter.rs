@@ -71,8 +71,8 @@ impl Decider {
         let begun = FilterFold::begin(count, seats);
         let (verdict, scores) = self.fold(&case, (call, deadline), &participants, begun).await;
         // A single node that is left is not scored.
-        let scored = verdict_leaves_a_choice(&verdict, count);
-        self.foreseen.put(call.pod.uid(), if scored { scores } else { Vec::new() });
+        let choice = verdict_leaves_a_choice(&verdict, count);
+        self.foreseen.put(call.pod.uid(), if choice { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict
             && count > 0
         {

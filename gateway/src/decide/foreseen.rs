@@ -31,7 +31,7 @@ pub(super) struct Scores {
     link: Arc<Link>,
     pod: Bytes,
     /// By slot: the row's version, and the score.
-    scores: Vec<(u32, u64, i32)>,
+    given: Vec<(u32, u64, i32)>,
 }
 
 impl Scores {
@@ -41,15 +41,15 @@ impl Scores {
         pod: &Bytes,
         scores: impl Iterator<Item = (&'l Line, i32)>,
     ) -> Self {
-        let mut scores: Vec<_> = scores.map(|(line, score)| (line.slot, line.row.version, score)).collect();
-        scores.sort_unstable();
-        Self { link: Arc::clone(link), pod: pod.clone(), scores }
+        let mut given: Vec<_> = scores.map(|(line, score)| (line.slot, line.row.version, score)).collect();
+        given.sort_unstable();
+        Self { link: Arc::clone(link), pod: pod.clone(), given }
     }
 
     /// The score for a node that is as it was.
     pub(super) fn get(&self, line: &Line) -> Option<i32> {
-        let place = self.scores.binary_search_by_key(&line.slot, |(slot, ..)| *slot).ok()?;
-        let (_, version, score) = self.scores[place];
+        let place = self.given.binary_search_by_key(&line.slot, |(slot, ..)| *slot).ok()?;
+        let (_, version, score) = self.given[place];
         (version == line.row.version).then_some(score)
     }
 
