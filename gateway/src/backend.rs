@@ -118,7 +118,7 @@ impl Backend {
     fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
         if answered.revision != link.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake tells which.
-            link.memory.distrust();
+            link.memory.doubt();
             if !answered.revision.is_empty() {
                 self.connection.look_again.notify_one();
             }

@@ -222,6 +222,13 @@ impl Publisher {
         self.state.send_replace(State(Err((failure, Attempts::Some))));
     }
 
+    /// The backend is what it was.
+    fn confirm(&self) {
+        if let Ok(link) = &self.state.borrow().0 {
+            link.memory.confirm();
+        }
+    }
+
     fn up(&self, task: &Task, link: Link) {
         announce(task, &link.info);
         self.state.send_replace(State(Ok(Arc::new(link))));
@@ -305,6 +312,8 @@ impl Session<'_> {
                         let connection = connection.clone();
                         self.publisher.up(self.task, Link { connection, info, memory, tables, head, paths });
                         latest = Some(response);
+                    } else {
+                        self.publisher.confirm();
                     }
                     self.greeted = true;
                 }

@@ -9,7 +9,7 @@ mod sheet;
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicU8, AtomicU32, Ordering},
 };
 
 use bytes::Bytes;
@@ -34,9 +34,15 @@ pub struct Memory {
     pub verdicts: Option<Verdicts>,
     /// Raw scores; `None` where score is not pure.
     pub scores: Option<Answers<i32>>,
-    distrusted: AtomicBool,
-    calls: AtomicU32,
+    trust: AtomicU8,
 }
+
+/// Answers may be used and filed.
+const TRUSTED: u8 = 0;
+/// Not before a handshake says which revision answers.
+const MIXED: u8 = 1;
+/// Not for as long as this memory lives: a verb is not pure.
+const IMPURE: u8 = 2;
 
 /// Which verbs are remembered.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,17 +65,31 @@ impl Memory {
 
     /// Whether answers may be used and filed.
     pub fn is_trusted(&self) -> bool {
-        !self.distrusted.load(Ordering::Relaxed)
+        self.trust.load(Ordering::Relaxed) == TRUSTED
+    }
+
+    /// An answer was of another revision: until the next handshake nothing is remembered.
+    pub fn doubt(&self) {
+        let _ = self.trust.compare_exchange(TRUSTED, MIXED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// From now on nothing is remembered; true the first time.
     pub fn distrust(&self) -> bool {
-        !self.distrusted.swap(true, Ordering::Relaxed)
+        self.trust.swap(IMPURE, Ordering::Relaxed) != IMPURE
     }
 
-    /// Whether a call that could be answered from memory is to be asked all the same.
-    pub fn is_check_due(&self) -> bool {
-        self.calls.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == CHECK_EVERY - 1
+    /// A handshake has found the revision of this memory again: it begins anew if it was doubted.
+    pub fn confirm(&self) {
+        if self.trust.load(Ordering::Relaxed) != MIXED {
+            return;
+        }
+        if let Some(verdicts) = &self.verdicts {
+            verdicts.answers.forget();
+        }
+        if let Some(scores) = &self.scores {
+            scores.forget();
+        }
+        let _ = self.trust.compare_exchange(MIXED, TRUSTED, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -78,6 +98,9 @@ impl Memory {
 pub struct Answers<A> {
     classes: Mutex<Classes<A>>,
     most: usize,
+    /// Calls that could be answered from here. Of this verb alone: filter and prioritize take turns, so a count of both
+    /// would always find the same one.
+    calls: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -86,6 +109,12 @@ struct Classes<A> {
     /// Counts uses.
     clock: u64,
     bytes: usize,
+}
+
+impl<A> Default for Classes<A> {
+    fn default() -> Self {
+        Self { by_pod: HashMap::new(), clock: 0, bytes: 0 }
+    }
 }
 
 /// The pods about which the same was told.
@@ -103,8 +132,16 @@ impl<A> Default for Answers<A> {
 
 impl<A> Answers<A> {
     fn bounded(most: usize) -> Self {
-        let classes = Classes { by_pod: HashMap::new(), clock: 0, bytes: 0 };
-        Self { classes: Mutex::new(classes), most }
+        Self { classes: Mutex::default(), most, calls: AtomicU32::new(0) }
+    }
+
+    /// Whether a call that could be answered from memory is to be asked all the same.
+    pub fn is_check_due(&self) -> bool {
+        self.calls.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == CHECK_EVERY - 1
+    }
+
+    fn forget(&self) {
+        *self.lock() = Classes::default();
     }
 
     fn lock(&self) -> MutexGuard<'_, Classes<A>> {
@@ -190,6 +227,11 @@ impl Reasons {
 }
 
 impl Verdicts {
+    /// As [`Answers::is_check_due`].
+    pub fn is_check_due(&self) -> bool {
+        self.answers.is_check_due()
+    }
+
     /// What was said of these nodes: 0 for accepted, another number for each reason; `None` where nothing is
     /// remembered.
     pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l Line>) -> Vec<Option<u32>> {

@@ -81,8 +81,8 @@ impl Sync {
         let mut stream = Duplex::open(connection, path).await?;
         let mut sent = Sent::new(name(), self.described.clone());
         loop {
-            let (messages, rows) = sent.difference(&self.table.read(), self.view);
-            for message in messages {
+            let (mut difference, rows) = sent.difference(&self.table.read(), self.view);
+            while let Some(message) = difference.next(&mut sent) {
                 self.send(&mut stream, message, sent.table()).await?;
             }
             self.held.set(Some(Holding { table: sent.table(), applied: sent.version(), rows }));

@@ -58,7 +58,7 @@ impl NodeTable {
     /// An empty table for nodes that calls bring, which keeps what they brought: a node that comes again byte for
     /// byte is neither parsed nor encoded.
     pub fn of_calls() -> Self {
-        Self { stock: Mutex::new(Stock::with_json()), ..Self::default() }
+        Self { stock: Mutex::new(Stock::of_calls()), ..Self::default() }
     }
 
     /// Makes sure that there are rows in this view, and says where; a view that is registered already keeps

@@ -133,22 +133,19 @@ impl Participant<'_> {
         let missing = recall::missing(&recalled, check);
         let known = lines.len() - missing.len();
         self.metrics.remembered(self.name(), "score", known);
-        if missing.len() == lines.len() && !check {
-            let scores = self.put(asking, lines).await?;
-            file(asking, lines, &scores);
-            return Ok(scores);
+        if missing.is_empty() {
+            return Ok(recalled.into_iter().flatten().collect());
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
-        let fresh = if asked.is_empty() { Vec::new() } else { self.put(asking, &asked).await? };
-        if memory.scores.is_some() && !memory.is_trusted() && known > 0 {
-            // The answer is of another revision than what is remembered.
+        let fresh = self.put(asking, &asked).await?;
+        if !memory.is_trusted() && known > 0 {
+            // The answer may be of another revision than what is known.
             return self.put(asking, lines).await;
         }
-        let fresh: Vec<_> = fresh.into_iter().map(Some).collect();
-        if check && recall::disagree(&recalled, &missing, &fresh) {
+        let found: Vec<_> = fresh.iter().copied().map(Some).collect();
+        if check && recall::disagree(&asking, lines, (&recalled, &found)) {
             recall::distrust(memory, (self.name(), "score"), self.metrics);
         }
-        let fresh: Vec<i32> = fresh.into_iter().flatten().collect();
         file(asking, &asked, &fresh);
         let mut scores: Vec<i32> = recalled.into_iter().map(Option::unwrap_or_default).collect();
         missing.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
@@ -161,7 +158,7 @@ impl Participant<'_> {
         let memory = &link.memory;
         if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
             let recalled = scores.recall(pod, lines.iter().copied());
-            let check = recall::is_check_due(memory, &recalled);
+            let check = recalled.iter().any(Option::is_some) && scores.is_check_due();
             return (recalled, check);
         }
         let waiting = foreseen.iter().find(|scores| scores.are_of(link, pod));

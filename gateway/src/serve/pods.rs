@@ -3,6 +3,7 @@
 
 use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::{sync::watch, time::sleep};
 
 use crate::cluster::{pods::PodTable, table::NodeTable, watch as cluster_watch};
@@ -70,7 +71,8 @@ impl PodFeed {
 /// Tells the tables of nodes what pods have requested.
 async fn tell_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
     pods.synced().await;
-    let mut changed = Vec::new();
+    // Of the listed pods at once; without any, that there are none.
+    let mut changed = pods.changed_usage().now_or_never().unwrap_or_default();
     loop {
         nodes.iter().for_each(|table| table.use_up(&changed));
         sleep(PAUSE).await;

@@ -61,11 +61,31 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
 }
 
 #[test]
-fn one_call_in_a_thousand_is_a_check() {
-    let memory = Memory::new(Remembered { filter: true, score: false });
-    let checks = (0..3 * CHECK_EVERY).filter(|_| memory.is_check_due()).count();
-    assert_eq!(checks, 3);
+fn one_call_in_a_thousand_is_a_check_of_each_verb() {
+    let memory = Memory::new(Remembered { filter: true, score: true });
+    let (verdicts, scores) = (memory.verdicts.as_ref().unwrap(), memory.scores.as_ref().unwrap());
+    let due = (0..3 * CHECK_EVERY).map(|_| (verdicts.is_check_due(), scores.is_check_due()));
+    let checks = due.fold((0, 0), |(one, other), due| (one + u32::from(due.0), other + u32::from(due.1)));
+    assert_eq!(checks, (3, 3));
     assert!(memory.is_trusted() && memory.distrust() && !memory.distrust() && !memory.is_trusted());
+}
+
+#[test]
+fn a_handshake_settles_a_doubt_and_nothing_else() {
+    let memory = Memory::new(Remembered { filter: false, score: true });
+    let (scores, pod, lines) = (memory.scores.as_ref().unwrap(), Bytes::from_static(b"web"), lines(1));
+    let recall = || scores.recall(&pod, lines.iter())[0];
+    scores.file(&pod, [(&lines[0], 7)].into_iter());
+    memory.confirm();
+    assert_eq!(recall(), Some(7), "there was no doubt");
+    memory.doubt();
+    assert!(!memory.is_trusted());
+    memory.confirm();
+    assert!(memory.is_trusted() && recall().is_none());
+    memory.distrust();
+    memory.doubt();
+    memory.confirm();
+    assert!(!memory.is_trusted(), "a verb that is not pure stays so");
 }
 
 proptest! {

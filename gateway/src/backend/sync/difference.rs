@@ -18,8 +18,9 @@ const COMPLETE: u32 = 6;
 /// Of `TableEntry`.
 const ID: u32 = 1;
 
-/// Upserts of one message, in bytes. A row that is larger goes alone.
-const MESSAGE_BYTES: usize = 256 << 10;
+/// Upserts of one message, in bytes. A row that is larger goes alone. A message that is not read takes its part of the
+/// window that streams and calls of a connection share, which is 64 KiB with many gRPC servers.
+const MESSAGE_BYTES: usize = 16 << 10;
 
 /// A message with its prefix.
 #[derive(Debug)]
@@ -55,9 +56,9 @@ impl Sent {
         self.version
     }
 
-    /// The messages that are missing, and up to which version the backend has all rows with them. There is one at
-    /// least until everything was sent for the first time.
-    pub(super) fn difference(&mut self, read: &TableRead<'_>, view: ViewId) -> (Vec<Framed>, u64) {
+    /// What is missing, and up to which version the backend has all rows with it. There is one message at least
+    /// until everything was sent for the first time.
+    pub(super) fn difference(&mut self, read: &TableRead<'_>, view: ViewId) -> (Difference, u64) {
         let mut upserts = Vec::new();
         let mut left = std::mem::take(&mut self.rows);
         for (id, row) in read.rows(view) {
@@ -67,22 +68,9 @@ impl Sent {
             self.rows.insert(id, row.version);
         }
         let removed: Vec<u32> = left.into_keys().collect();
-        (self.messages(&upserts, &removed), read.version())
-    }
-
-    fn messages(&mut self, upserts: &[(u32, Bytes)], removed: &[u32]) -> Vec<Framed> {
         let first = self.view.is_some();
-        if !first && upserts.is_empty() && removed.is_empty() {
-            return Vec::new();
-        }
-        let mut messages = Vec::new();
-        let mut parts = parts(upserts).into_iter().peekable();
-        let mut removed = Some(removed);
-        while let Some(part) = parts.next() {
-            let complete = first && parts.peek().is_none();
-            messages.push(self.message(part, removed.take().unwrap_or_default(), complete));
-        }
-        messages
+        let is_over = !first && upserts.is_empty() && removed.is_empty();
+        (Difference { upserts, sent: 0, removed, first, is_over }, read.version())
     }
 
     fn message(&mut self, upserts: &[(u32, Bytes)], removed: &[u32], complete: bool) -> Framed {
@@ -106,19 +94,43 @@ impl Sent {
     }
 }
 
-/// The upserts of each message; one message, perhaps without any, at least.
-fn parts(upserts: &[(u32, Bytes)]) -> Vec<&[(u32, Bytes)]> {
-    let mut parts = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
-    for (at, (_, row)) in upserts.iter().enumerate() {
-        if bytes > 0 && bytes + row.len() > MESSAGE_BYTES {
-            parts.push(&upserts[start..at]);
-            (start, bytes) = (at, 0);
+/// What is to be sent. Messages are written one at a time, when it is their turn: all of them would be the whole table
+/// once more, for each backend that takes its time.
+#[derive(Debug)]
+pub(super) struct Difference {
+    upserts: Vec<(u32, Bytes)>,
+    /// How many of them have gone out.
+    sent: usize,
+    removed: Vec<u32>,
+    /// Whether the table is complete with it, and was not before.
+    first: bool,
+    is_over: bool,
+}
+
+impl Difference {
+    /// The next message of what `sent` is to hold.
+    pub(super) fn next(&mut self, sent: &mut Sent) -> Option<Framed> {
+        if self.is_over {
+            return None;
         }
-        bytes += row.len();
+        let part = part(&self.upserts[self.sent..]);
+        self.is_over = self.sent + part.len() == self.upserts.len();
+        let message = sent.message(part, &self.removed, self.first && self.is_over);
+        self.sent += part.len();
+        self.removed.clear();
+        Some(message)
     }
-    parts.push(&upserts[start..]);
-    parts
+}
+
+/// The first of these upserts, as many as one message takes.
+fn part(upserts: &[(u32, Bytes)]) -> &[(u32, Bytes)] {
+    let mut bytes = 0;
+    let fit = upserts.iter().take_while(|(_, row)| {
+        let is_first = bytes == 0;
+        bytes += row.len();
+        is_first || bytes <= MESSAGE_BYTES
+    });
+    &upserts[..fit.count()]
 }
 
 fn put_entry(id: u32, row: &Bytes, out: &mut Vec<u8>) {
@@ -142,6 +154,12 @@ mod tests {
 
     use super::*;
     use crate::{backend::row::RowView, cluster::table::NodeTable, object::annotations::AnnotationPrefixes};
+
+    /// What goes out now, and up to which version the backend has all rows with it.
+    fn framed(sent: &mut Sent, table: &NodeTable, view: ViewId) -> (Vec<Framed>, u64) {
+        let (mut difference, rows) = sent.difference(&table.read(), view);
+        (std::iter::from_fn(|| difference.next(sent)).collect(), rows)
+    }
 
     fn applied(held: &mut BTreeMap<u32, NodeRow>, messages: Vec<Framed>) -> Vec<SyncNodesRequest> {
         let decode = |framed: Framed| {
@@ -176,14 +194,14 @@ mod tests {
         }
         let mut sent = Sent::new(7, TableView::default());
         let mut held = BTreeMap::new();
-        let (messages, _) = sent.difference(&table.read(), view);
+        let (messages, _) = framed(&mut sent, &table, view);
         let messages = applied(&mut held, messages);
         assert!(messages.len() >= 4 && held.len() == 10);
         let complete: Vec<_> = messages.iter().map(|message| message.complete).collect();
         assert_eq!(complete.iter().filter(|complete| **complete).count(), 1);
         assert!(complete[complete.len() - 1] && messages[0].view.is_some() && messages[1].view.is_none());
         assert!(messages.iter().all(|message| message.table == 7));
-        assert!(sent.difference(&table.read(), view).0.is_empty());
+        assert!(framed(&mut sent, &table, view).0.is_empty());
     }
 
     #[test]
@@ -191,7 +209,7 @@ mod tests {
         let table = NodeTable::new();
         let view = table.register(RowView::Name);
         let mut sent = Sent::new(1, TableView::default());
-        let messages = applied(&mut BTreeMap::new(), sent.difference(&table.read(), view).0);
+        let messages = applied(&mut BTreeMap::new(), framed(&mut sent, &table, view).0);
         assert!(messages.len() == 1 && messages[0].complete);
     }
 
@@ -214,7 +232,7 @@ mod tests {
                 if !look {
                     continue;
                 }
-                let (messages, rows) = sent.difference(&table.read(), view);
+                let (messages, rows) = framed(&mut sent, &table, view);
                 applied(&mut held, messages);
                 let read = table.read();
                 prop_assert_eq!(read.rows(view).count(), held.len());

@@ -138,6 +138,10 @@ impl Relist {
     }
 }
 
+/// Where the versions of a table of calls begin: it never has one that the table of a watch or file has, so that an
+/// answer about a row of the one is never taken for one about a row of the other.
+const VERSIONS_OF_CALLS: u64 = 1 << 63;
+
 /// All nodes, and the views that are registered.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
@@ -158,9 +162,9 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// Keeps every node's JSON.
-    pub(super) fn with_json() -> Self {
-        Self { keeps_json: true, ..Self::default() }
+    /// Of nodes that calls bring: keeps every node's JSON.
+    pub(super) fn of_calls() -> Self {
+        Self { keeps_json: true, version: VERSIONS_OF_CALLS, ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -66,7 +66,7 @@ impl Participant<'_> {
     ) -> Result<Said, BackendFailure> {
         let (memory, pod) = (&asking.link.memory, asking.pod());
         let mut recalled = verdicts.recall(pod, lines.iter().copied());
-        let check = recall::is_check_due(memory, &recalled);
+        let check = recalled.iter().any(Option::is_some) && verdicts.is_check_due();
         let missing = recall::missing(&recalled, check);
         self.metrics.remembered(self.name(), "filter", lines.len() - missing.len());
         if missing.is_empty() {
@@ -83,7 +83,7 @@ impl Participant<'_> {
             };
         }
         let fresh = verdicts.read(&answer.refusals, asked.len());
-        if check && recall::disagree(&recalled, &missing, &fresh) {
+        if check && recall::disagree(&asking, lines, (&recalled, &fresh)) {
             recall::distrust(memory, (self.name(), "filter"), self.metrics);
         } else {
             verdicts.file(pod, asking.certain(&asked, fresh));
