@@ -10,6 +10,8 @@ pub(crate) mod function;
 pub(crate) mod http;
 pub(crate) mod preempting;
 pub(crate) mod program;
+pub(crate) mod relay;
+pub(crate) mod sdk;
 pub(crate) mod secured;
 
 use std::{path::Path, sync::Arc};
