@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView};
 use prost::Message;
 use serde_json::{Value, json};
@@ -236,4 +238,32 @@ async fn one_call_in_a_thousand_is_a_check_and_a_disagreement_ends_remembering()
         client.post("/filter", body.as_bytes()).await;
         assert_eq!(function.filtered().len(), 4, "{verb}: asked each time from now on");
     }
+}
+
+#[tokio::test]
+async fn a_node_that_changes_during_a_check_is_no_disagreement() {
+    let (function, gateway) = filtering(pure(NodeView::Facts)).await;
+    let mut client = Client::connect(gateway.address).await;
+    let body = about(&sibling(1), &["b", "c"]);
+    for _ in 0..1000 {
+        client.post("/filter", body.as_bytes()).await;
+    }
+    // As a backend that holds the nodes already answers about the later rows.
+    let table = Arc::clone(&gateway.table);
+    function.state().meanwhile = Some(Box::new(move || {
+        for node in ["b", "c"] {
+            table.apply(labelled(node, &json!({"refused": "strict"})).as_bytes()).unwrap();
+        }
+    }));
+    function.state().strict = true;
+    assert_eq!(client.post("/filter", body.as_bytes()).await.json()["NodeNames"], json!([]));
+    function.state().strict = false;
+    assert_eq!(function.filtered().len(), 2, "it was a check");
+    assert_eq!(counted(&gateway, "memory_disagreements", "filter"), 0);
+    let reason = json!({"b": "strict", "c": "strict"});
+    for number in 2..4 {
+        let refused = filter(&gateway, number, &["b", "c"]).await;
+        assert_eq!(refused["FailedAndUnresolvableNodes"], reason);
+    }
+    assert_eq!(function.filtered().len(), 3, "the changed rows were asked about once");
 }

@@ -100,7 +100,8 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
             while events.receiver_count() < 2 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            events.send(json!({"type": kind, "object": changed}).to_string()).unwrap();
+            // In the order in which an apiserver writes it.
+            events.send(format!(r#"{{"type":"{kind}","object":{changed}}}"#)).unwrap();
             while refused(&mut client).await != expected {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) bonus: i32,
     /// Whether it refuses every node: what makes it another function.
     pub(crate) strict: bool,
+    /// Done before the next answer.
+    pub(crate) meanwhile: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// What an answer to filter has beside the verdicts.
@@ -62,6 +64,7 @@ impl Function {
             brings: Brings::Scores,
             bonus: 0,
             strict: false,
+            meanwhile: None,
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -86,7 +89,10 @@ impl Function {
 }
 
 impl State {
-    fn answer(&self, verb: &str, message: &Bytes) -> Act {
+    fn answer(&mut self, verb: &str, message: &Bytes) -> Act {
+        if let Some(meanwhile) = self.meanwhile.take_if(|_| verb != "GetInfo") {
+            meanwhile();
+        }
         match (verb, &self.info, &self.instead) {
             ("GetInfo", None, _) => Act::Hang,
             ("GetInfo", Some(info), _) => Act::Message(info.encode_to_vec()),
