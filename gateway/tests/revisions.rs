@@ -58,10 +58,10 @@ async fn another_revision_in_the_handshake_forgets() {
     filter(&gateway, &["a", "b"]).await;
     filter(&gateway, &["a", "b"]).await;
     assert_eq!(function.filtered().len(), 1);
-    let mut state = function.state();
-    state.info = Some(GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) });
-    (state.revision, state.strict) = ("r2".into(), true);
-    drop(state);
+    let mut behaviour = function.state();
+    behaviour.info = Some(GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) });
+    (behaviour.revision, behaviour.strict) = ("r2".into(), true);
+    drop(behaviour);
     // Nobody asks the backend, so that only the handshake can tell.
     until_asked(&gateway, &function, &["a", "b"]).await;
     assert_eq!(filter(&gateway, &["a", "b"]).await["NodeNames"], json!([]));
@@ -188,7 +188,7 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
              reasons: {{prefix: {prefix}}}\nbackends:\n{only}"
         )
     };
-    let test = async {
+    let reloading = async {
         fs::write(&file, text("x", "None")).unwrap();
         let program = Program::start(&file).await;
         let mut client = Client::connect(program.extender).await;
@@ -208,8 +208,11 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
             assert_eq!(function.filtered().len(), asked, "after reload {reload}");
         }
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(PATIENCE, reloading).await.unwrap();
 }
+
+/// Makes another declaration of one.
+type Change = fn(&mut GetInfoResponse);
 
 #[tokio::test]
 async fn a_contradiction_refuses_the_verb_with_a_sentence() {
@@ -217,11 +220,11 @@ async fn a_contradiction_refuses_the_verb_with_a_sentence() {
     let effects = |info: &mut GetInfoResponse| info.verbs[0].side_effects = true;
     let raw_nodes = |info: &mut GetInfoResponse| info.verbs[0].node_view = NodeView::FactsAndRaw as i32;
     let raw_pod = |info: &mut GetInfoResponse| info.pod_raw = true;
-    let cases: [(&dyn Fn(&mut GetInfoResponse), &str); 4] = [
-        (&whole_set, "depends on the whole set of nodes"),
-        (&effects, "has side effects"),
-        (&raw_nodes, "wants the JSON of nodes"),
-        (&raw_pod, "wants the JSON of pods"),
+    let cases: [(Change, &str); 4] = [
+        (whole_set, "depends on the whole set of nodes"),
+        (effects, "has side effects"),
+        (raw_nodes, "wants the JSON of nodes"),
+        (raw_pod, "wants the JSON of pods"),
     ];
     for (contradict, why) in cases {
         let mut info = pure(NodeView::Facts);

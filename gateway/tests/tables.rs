@@ -116,8 +116,8 @@ async fn several_gateways_share_a_backend_and_no_node() {
 
 #[tokio::test]
 async fn a_replica_without_the_table_is_told_inline() {
-    let (holds, answers) = (Running::start(facts).await, Running::start(facts).await);
-    let seen = Seen::watching(Relay::between(holds.address, answers.address).await, NODES).await;
+    let (holding, asked) = (Running::start(facts).await, Running::start(facts).await);
+    let seen = Seen::watching(Relay::between(holding.address, asked.address).await, NODES).await;
     let missed = async {
         while {
             seen.filter(&["a", "b", "c"]).await;
@@ -126,9 +126,9 @@ async fn a_replica_without_the_table_is_told_inline() {
         {}
     };
     timeout(PATIENCE, missed).await.unwrap();
-    let (calls, misses) = (seen.relay.said("Filter").len(), seen.misses());
+    let (earlier, misses) = (seen.relay.said("Filter").len(), seen.misses());
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}), "no failure");
-    let said = &seen.relay.said("Filter")[calls..];
+    let said = &seen.relay.said("Filter")[earlier..];
     assert_eq!((said.len(), said[0].rows.len()), (2, 0), "{said:?}");
     assert_eq!((said[1].table, &said[1].rows[..]), (0, &["a".to_owned(), "b".to_owned()][..]));
     assert_eq!(seen.misses(), misses + 1);
@@ -169,7 +169,9 @@ async fn a_stream_that_nobody_reads_holds_up_no_call_and_one_message() {
             assert_eq!(seen.filter(&names).await, json!({}));
             assert_eq!(seen.said().rows.len(), names.len(), "inline, and larger than the window");
             // Changes do not queue either.
-            nodes.iter_mut().for_each(|node| *node = node.replacen("xx", "xy", 1));
+            for node in &mut nodes {
+                *node = node.replacen("xx", "xy", 1);
+            }
             apply(&seen, &nodes);
         }
         let swallowed = seen.relay.swallowed();

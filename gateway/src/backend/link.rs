@@ -303,7 +303,9 @@ impl Session<'_> {
                 }
                 Ok(response) => {
                     missed = 0;
-                    if latest.as_ref() != Some(&response) {
+                    if latest.as_ref() == Some(&response) {
+                        self.publisher.confirm();
+                    } else {
                         let info = Info::read(response.clone(), settings.score.as_ref(), &self.task.known);
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
@@ -312,8 +314,6 @@ impl Session<'_> {
                         let connection = connection.clone();
                         self.publisher.up(self.task, Link { connection, info, memory, tables, head, paths });
                         latest = Some(response);
-                    } else {
-                        self.publisher.confirm();
                     }
                     self.greeted = true;
                 }

@@ -102,8 +102,8 @@ impl State {
         }
     }
 
-    fn result(&self, count: usize) -> Option<api::Result> {
-        Some(api::Result { revision: self.revision.clone(), ..super::backend::result(count) })
+    fn result(&self, count: usize) -> api::Result {
+        api::Result { revision: self.revision.clone(), ..super::backend::result(count) }
     }
 
     fn filter(&self, message: &Bytes) -> FilterResponse {
@@ -123,7 +123,7 @@ impl State {
             }
         };
         FilterResponse {
-            result: self.result(rows.len()),
+            result: Some(self.result(rows.len())),
             rejections: rejections.collect(),
             scores: scores.map(|values| Scores { values }),
         }
@@ -131,7 +131,10 @@ impl State {
 
     fn score(&self, message: &Bytes) -> ScoreResponse {
         let rows = rows(message);
-        ScoreResponse { result: self.result(rows.len()), scores: Some(Scores { values: self.values(&rows) }) }
+        ScoreResponse {
+            result: Some(self.result(rows.len())),
+            scores: Some(Scores { values: self.values(&rows) }),
+        }
     }
 
     fn values(&self, rows: &[NodeRow]) -> Vec<i32> {
@@ -149,7 +152,7 @@ pub(crate) fn labelled(name: &str, labels: &Value) -> String {
     json!({"metadata": {"name": name, "labels": labels}}).to_string()
 }
 
-/// A pod as a ReplicaSet creates it: siblings have other numbers.
+/// A pod as a `ReplicaSet` creates it: siblings have other numbers.
 pub(crate) fn sibling(number: u32) -> Value {
     let access = format!("kube-api-access-{number:05}");
     json!({

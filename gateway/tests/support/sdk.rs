@@ -100,7 +100,9 @@ impl Seen {
     /// One that knows these nodes, which are refused where a text is given.
     pub(crate) async fn watching(relay: Relay, nodes: &[(&str, &str)]) -> Self {
         let seen = Self::start("nodes: {source: Watch}", relay).await;
-        nodes.iter().for_each(|(name, refused)| seen.apply(name, refused));
+        for (name, refused) in nodes {
+            seen.apply(name, refused);
+        }
         seen
     }
 
