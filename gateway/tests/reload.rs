@@ -11,7 +11,6 @@ use std::{
     net::{SocketAddr, TcpListener},
     os::unix::fs::symlink,
     path::Path,
-    process::Stdio,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -22,75 +21,16 @@ use std::{
 use axum::{Router, body::Body, http::Uri, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
-use support::{backend::Scripted, by_name, http::Client};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-    time::timeout,
+use support::{
+    backend::Scripted,
+    by_name,
+    http::Client,
+    program::{Program, Starting, signal},
 };
+use tokio::time::timeout;
 
 /// Bounds each test; nothing is waited for that long.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-struct Program {
-    child: Child,
-    extender: SocketAddr,
-    metrics: SocketAddr,
-}
-
-/// A program that does not serve yet.
-struct Starting {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    metrics: SocketAddr,
-}
-
-impl Starting {
-    async fn new(file: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
-        command.args(["serve", "--config"]).arg(file).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let metrics = address(&mut lines, "metrics listening on ").await;
-        Self { child, lines, metrics }
-    }
-
-    async fn serving(mut self) -> Program {
-        let extender = address(&mut self.lines, "extender listening on ").await;
-        Program { child: self.child, extender, metrics: self.metrics }
-    }
-}
-
-impl Program {
-    async fn start(file: &Path) -> Self {
-        Starting::new(file).await.serving().await
-    }
-
-    async fn signal(&self, name: &str) {
-        signal(&self.child, name).await;
-    }
-
-    /// Waits until the metrics have this line.
-    async fn counted(&self, line: &str) {
-        loop {
-            let answer = Client::connect(self.metrics).await.send("GET", "/metrics", b"").await;
-            if String::from_utf8(answer.body).unwrap().contains(line) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-}
-
-async fn signal(child: &Child, name: &str) {
-    let id = child.id().unwrap().to_string();
-    assert!(Command::new("kill").args(["-s", name, &id]).status().await.unwrap().success());
-}
-
-async fn address(lines: &mut Lines<BufReader<ChildStdout>>, prefix: &str) -> SocketAddr {
-    let line = lines.next_line().await.unwrap().expect("the program says where it listens");
-    line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).parse().unwrap()
-}
 
 fn configuration(backend: &Scripted) -> String {
     let only = format!("name: only, url: 'http://{}', filter: {{timeout: 1s}}", backend.address);

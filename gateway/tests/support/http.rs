@@ -35,7 +35,10 @@ impl Answer {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        Self { stream: TcpStream::connect(address).await.unwrap() }
+        let stream = TcpStream::connect(address).await.unwrap();
+        // Head and body are written apart; the body would wait for the acknowledgement of the head.
+        stream.set_nodelay(true).unwrap();
+        Self { stream }
     }
 }
 

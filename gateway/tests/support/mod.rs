@@ -6,8 +6,12 @@ pub(crate) mod apiserver;
 pub(crate) mod backend;
 pub(crate) mod binding;
 pub(crate) mod certificates;
+pub(crate) mod function;
 pub(crate) mod http;
 pub(crate) mod preempting;
+pub(crate) mod program;
+pub(crate) mod relay;
+pub(crate) mod sdk;
 pub(crate) mod secured;
 
 use std::{path::Path, sync::Arc};

@@ -376,8 +376,8 @@ type FilterRequest struct {
 	// REQUIRED. The nodes in question, at least one.
 	Nodes *Nodes `protobuf:"bytes,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// OPTIONAL. The gateway would like FilterResponse.scores too, for all the nodes of this request.
-	// Sent only when the backend's Score is VERB_SCORE with SCOPE_NODE and without side effects. Absent:
-	// scores would be ignored.
+	// Sent only when the backend's Score is VERB_SCORE with SCOPE_NODE and without side effects, and wants
+	// the same view of nodes as Filter, both verbs pure or neither. Absent: scores would be ignored.
 	WantScores    bool `protobuf:"varint,4,opt,name=want_scores,json=wantScores,proto3" json:"want_scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

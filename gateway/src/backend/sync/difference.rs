@@ -18,9 +18,9 @@ const COMPLETE: u32 = 6;
 /// Of `TableEntry`.
 const ID: u32 = 1;
 
-/// Upserts of one message, in bytes. A row that is larger goes alone. Half of what HTTP/2 lets a peer have under way
+/// Upserts of one message, in bytes. A row that is larger goes alone. A quarter of what HTTP/2 lets a peer have under way
 /// when it has not said otherwise: a backend that does not read its stream can still be called.
-const MESSAGE_BYTES: usize = 32 << 10;
+const MESSAGE_BYTES: usize = 16 << 10;
 
 /// A message with its prefix.
 #[derive(Debug)]

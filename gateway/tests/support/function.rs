@@ -1,0 +1,185 @@
+//! A backend whose answer about a node follows from the node's row, unless it is told to break its word.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::{
+    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeRow, NodeView, Rejection, ScoreResponse,
+    Scores,
+};
+use prost::Message;
+use serde_json::{Value, json};
+
+use super::backend::{Act, Scripted, info, rows};
+
+/// A running one. It refuses the nodes that have a label `refused`, for the reason that the label gives, and scores a
+/// node by its label `score`.
+pub(crate) struct Function {
+    pub(crate) backend: Scripted,
+    state: Arc<Mutex<State>>,
+}
+
+/// How it behaves.
+pub(crate) struct State {
+    /// What it says of itself; `None` where it does not answer.
+    pub(crate) info: Option<GetInfoResponse>,
+    /// The revision that its answers name.
+    pub(crate) revision: String,
+    /// In place of every answer.
+    pub(crate) instead: Option<Act>,
+    /// Whether filter brings the scores that are wanted.
+    pub(crate) brings: Brings,
+    /// Added to every score: what makes it another function.
+    pub(crate) bonus: i32,
+    /// Whether it refuses every node: what makes it another function.
+    pub(crate) strict: bool,
+    /// Done before the next answer.
+    pub(crate) meanwhile: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// What an answer to filter has beside the verdicts.
+#[derive(Clone, Copy)]
+pub(crate) enum Brings {
+    /// One score a node, where scores are wanted.
+    Scores,
+    /// No scores.
+    Nothing,
+    /// One score too many.
+    OneTooMany,
+}
+
+/// Filter and score declared pure, at revision `r1`.
+pub(crate) fn pure(view: NodeView) -> GetInfoResponse {
+    let mut info = GetInfoResponse { revision: "r1".into(), ..info(view) };
+    info.verbs.iter_mut().for_each(|verb| verb.pure = true);
+    info
+}
+
+impl Function {
+    pub(crate) async fn start(info: GetInfoResponse) -> Self {
+        let state = State {
+            revision: info.revision.clone(),
+            info: Some(info),
+            instead: None,
+            brings: Brings::Scores,
+            bonus: 0,
+            strict: false,
+            meanwhile: None,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let shared = Arc::clone(&state);
+        let script = move |verb: &str, message| shared.lock().unwrap().answer(verb, &message);
+        Self { backend: Scripted::start_bare(script, None).await, state }
+    }
+
+    /// How it behaves, to be changed.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// The names of the nodes of each filter call so far.
+    pub(crate) fn filtered(&self) -> Vec<Vec<String>> {
+        self.backend.asked("Filter")
+    }
+
+    /// The names of the nodes of each score call so far.
+    pub(crate) fn scored(&self) -> Vec<Vec<String>> {
+        self.backend.asked("Score")
+    }
+}
+
+impl State {
+    fn answer(&mut self, verb: &str, message: &Bytes) -> Act {
+        if let Some(meanwhile) = self.meanwhile.take_if(|_| verb != "GetInfo") {
+            meanwhile();
+        }
+        match (verb, &self.info, &self.instead) {
+            ("GetInfo", None, _) => Act::Hang,
+            ("GetInfo", Some(info), _) => Act::Message(info.encode_to_vec()),
+            (_, _, Some(act)) => act.clone(),
+            ("Filter", ..) => Act::Message(self.filter(message).encode_to_vec()),
+            _ => Act::Message(self.score(message).encode_to_vec()),
+        }
+    }
+
+    fn result(&self, count: usize) -> api::Result {
+        api::Result { revision: self.revision.clone(), ..super::backend::result(count) }
+    }
+
+    fn filter(&self, message: &Bytes) -> FilterResponse {
+        let rows = rows(message);
+        let refused = |row: &NodeRow| if self.strict { Some("strict".into()) } else { label(row, "refused") };
+        let refused = (0..).zip(&rows).filter_map(|(at, row)| Some((at, refused(row)?)));
+        let rejections =
+            refused.map(|(at, reason)| Rejection { reason, preemption_may_help: false, positions: vec![at] });
+        let wanted = FilterRequest::decode(message.clone()).unwrap().want_scores;
+        let mut values = self.values(&rows);
+        let scores = match self.brings {
+            Brings::Nothing => None,
+            Brings::Scores => wanted.then_some(values),
+            Brings::OneTooMany => {
+                values.push(0);
+                Some(values)
+            }
+        };
+        FilterResponse {
+            result: Some(self.result(rows.len())),
+            rejections: rejections.collect(),
+            scores: scores.map(|values| Scores { values }),
+        }
+    }
+
+    fn score(&self, message: &Bytes) -> ScoreResponse {
+        let rows = rows(message);
+        ScoreResponse {
+            result: Some(self.result(rows.len())),
+            scores: Some(Scores { values: self.values(&rows) }),
+        }
+    }
+
+    fn values(&self, rows: &[NodeRow]) -> Vec<i32> {
+        let score = |row| label(row, "score").map_or(0, |score| score.parse().unwrap());
+        rows.iter().map(|row| score(row) + self.bonus).collect()
+    }
+}
+
+fn label(row: &NodeRow, key: &str) -> Option<String> {
+    row.facts.as_ref()?.labels.get(key).cloned()
+}
+
+/// A node with these labels.
+pub(crate) fn labelled(name: &str, labels: &Value) -> String {
+    json!({"metadata": {"name": name, "labels": labels}}).to_string()
+}
+
+/// A pod as a `ReplicaSet` creates it: siblings have other numbers.
+pub(crate) fn sibling(number: u32) -> Value {
+    let access = format!("kube-api-access-{number:05}");
+    json!({
+        "metadata": {
+            "name": format!("web-5d4f8c7b9-{number:05}"), "generateName": "web-5d4f8c7b9-", "namespace": "shop",
+            "uid": format!("u-{number}"), "creationTimestamp": format!("2026-01-01T00:00:{number:02}Z"),
+            "resourceVersion": number.to_string(), "labels": {"app": "web", "pod-template-hash": "5d4f8c7b9"},
+            "annotations": {"example.com/tier": "front", "kubectl/at": number.to_string()},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d4f8c7b9",
+                "uid": "rs-1", "controller": true}],
+        },
+        "spec": {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}},
+                "volumeMounts": [{"name": access, "mountPath": "/var/run"}]}],
+            "volumes": [{"name": access, "projected": {}}],
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+        },
+        "status": {"phase": "Pending"},
+    })
+}
+
+/// A request about this pod in names mode.
+pub(crate) fn about(pod: &Value, names: &[&str]) -> String {
+    json!({"Pod": pod, "Nodes": null, "NodeNames": names}).to_string()
+}
+
+/// A request about this pod with these node objects.
+pub(crate) fn about_objects(pod: &Value, nodes: &[String]) -> String {
+    format!(r#"{{"Pod":{pod},"Nodes":{{"metadata":{{}},"items":[{}]}},"NodeNames":null}}"#, nodes.join(","))
+}

@@ -1,0 +1,71 @@
+//! The program itself, as a process.
+
+use std::{net::SocketAddr, path::Path, process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+};
+
+use super::http::Client;
+
+/// One that serves.
+pub(crate) struct Program {
+    child: Child,
+    pub(crate) extender: SocketAddr,
+    metrics: SocketAddr,
+}
+
+/// A program that does not serve yet.
+pub(crate) struct Starting {
+    pub(crate) child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    metrics: SocketAddr,
+}
+
+impl Starting {
+    pub(crate) async fn new(file: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
+        command.args(["serve", "--config"]).arg(file).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let metrics = address(&mut lines, "metrics listening on ").await;
+        Self { child, lines, metrics }
+    }
+
+    pub(crate) async fn serving(mut self) -> Program {
+        let extender = address(&mut self.lines, "extender listening on ").await;
+        Program { child: self.child, extender, metrics: self.metrics }
+    }
+}
+
+impl Program {
+    pub(crate) async fn start(file: &Path) -> Self {
+        Starting::new(file).await.serving().await
+    }
+
+    pub(crate) async fn signal(&self, name: &str) {
+        signal(&self.child, name).await;
+    }
+
+    /// Waits until the metrics have this line.
+    pub(crate) async fn counted(&self, line: &str) {
+        loop {
+            let answer = Client::connect(self.metrics).await.send("GET", "/metrics", b"").await;
+            if String::from_utf8(answer.body).unwrap().contains(line) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+pub(crate) async fn signal(child: &Child, name: &str) {
+    let id = child.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-s", name, &id]).status().await.unwrap().success());
+}
+
+async fn address(lines: &mut Lines<BufReader<ChildStdout>>, prefix: &str) -> SocketAddr {
+    let line = lines.next_line().await.unwrap().expect("the program says where it listens");
+    line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).parse().unwrap()
+}

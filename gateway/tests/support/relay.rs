@@ -1,0 +1,253 @@
+//! Stands between the gateway and a backend, down to the streams: sees what calls say about nodes, sends streams and
+//! calls to different replicas, and holds the stream of nodes up.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytes::{Bytes, BytesMut};
+use extender_policy_api::v1alpha1::{ScoreRequest, nodes::Form};
+use h2::{
+    RecvStream, SendStream,
+    client::SendRequest,
+    server::{self, SendResponse},
+};
+use http::{Request, Response};
+use prost::Message;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+/// What becomes of the stream of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// It reaches the backend.
+    Passes,
+    /// Nothing of it is read for now.
+    Waits,
+    /// It is read and counted, and nothing is acknowledged.
+    IsSwallowed,
+    /// It ends with UNIMPLEMENTED.
+    IsRefused,
+}
+
+/// How a call said which nodes it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// Of the table; 0 where the call brought rows alone.
+    pub(crate) table: u64,
+    /// By id, 0 for those with a row.
+    pub(crate) ids: Vec<u32>,
+    /// The names of those with a row.
+    pub(crate) rows: Vec<String>,
+}
+
+/// A running relay.
+pub(crate) struct Relay {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Where streams of nodes go, and handshakes.
+    streams: SocketAddr,
+    /// Where calls go.
+    calls: SocketAddr,
+    stream: watch::Sender<Stream>,
+    said: Mutex<Vec<(String, Said)>>,
+    opened: AtomicUsize,
+    swallowed: AtomicUsize,
+}
+
+impl Relay {
+    /// One before this backend.
+    pub(crate) async fn to(backend: SocketAddr) -> Self {
+        Self::between(backend, backend).await
+    }
+
+    /// One that sends streams of nodes to one replica of a backend, and calls to another.
+    pub(crate) async fn between(streams: SocketAddr, calls: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = watch::Sender::new(Stream::Passes);
+        let (opened, swallowed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { streams, calls, stream, said: Mutex::default(), opened, swallowed });
+        let relay = Self { address, shared: Arc::clone(&shared) };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(connection(stream, Arc::clone(&shared)));
+            }
+        });
+        relay
+    }
+
+    pub(crate) fn set(&self, stream: Stream) {
+        self.shared.stream.send_replace(stream);
+    }
+
+    /// What calls of a verb said so far.
+    pub(crate) fn said(&self, verb: &str) -> Vec<Said> {
+        let said = self.shared.said.lock().unwrap();
+        said.iter().filter(|(called, _)| called == verb).map(|(_, said)| said.clone()).collect()
+    }
+
+    /// How many streams of nodes were opened.
+    pub(crate) fn opened(&self) -> usize {
+        self.shared.opened.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of streams that were swallowed.
+    pub(crate) fn swallowed(&self) -> usize {
+        self.shared.swallowed.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends when either side does.
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let Some((streams, calls)) = connect(shared.streams).await.zip(connect(shared.calls).await) else {
+        return;
+    };
+    let Ok(mut connection) = server::handshake(stream).await else { return };
+    let mut lost = streams.lost.clone();
+    let gone = async move { drop(lost.changed().await) };
+    tokio::pin!(gone);
+    loop {
+        let next = tokio::select! { next = connection.accept() => next, () = &mut gone => return };
+        let Some(Ok((request, respond))) = next else { return };
+        let upstream = if is_stream(&request) { &streams } else { &calls };
+        let relayed = relay(request, respond, upstream.requests.clone(), Arc::clone(&shared));
+        tokio::spawn(async move { drop(relayed.await) });
+    }
+}
+
+struct Upstream {
+    requests: SendRequest<Bytes>,
+    /// Its sender is gone with the connection.
+    lost: watch::Receiver<()>,
+}
+
+async fn connect(address: SocketAddr) -> Option<Upstream> {
+    let stream = TcpStream::connect(address).await.ok()?;
+    stream.set_nodelay(true).unwrap();
+    let (requests, connection) = h2::client::handshake(stream).await.ok()?;
+    let (alive, lost) = watch::channel(());
+    tokio::spawn(async move {
+        drop(connection.await);
+        drop(alive);
+    });
+    Some(Upstream { requests, lost })
+}
+
+fn verb(request: &Request<RecvStream>) -> String {
+    request.uri().path().rsplit('/').next().unwrap().to_owned()
+}
+
+fn is_stream(request: &Request<RecvStream>) -> bool {
+    verb(request) == "SyncNodes"
+}
+
+async fn relay(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    upstream: SendRequest<Bytes>,
+    shared: Arc<Shared>,
+) -> Result<(), h2::Error> {
+    let verb = verb(&request);
+    if is_stream(&request) {
+        shared.opened.fetch_add(1, Ordering::Relaxed);
+        if *shared.stream.borrow() == Stream::IsRefused {
+            let head =
+                Response::builder().header("content-type", "application/grpc").header("grpc-status", 12);
+            respond.send_response(head.body(()).unwrap(), true)?;
+            return Ok(());
+        }
+    }
+    let (head, body) = request.into_parts();
+    let mut upstream = upstream.ready().await?;
+    let (response, sender) = upstream.send_request(Request::from_parts(head, ()), false)?;
+    let requests = requests(body, sender, (&verb, &shared));
+    let answers = async {
+        let (head, body) = response.await?.into_parts();
+        let ends = body.is_end_stream();
+        let sender = respond.send_response(Response::from_parts(head, ()), ends)?;
+        if ends { Ok(()) } else { pass(body, sender, &mut Eye::Shut).await }
+    };
+    // A request that is at its end is not the end of the call.
+    tokio::try_join!(requests, answers).map(drop)
+}
+
+async fn requests(
+    body: RecvStream,
+    sender: SendStream<Bytes>,
+    (verb, shared): (&str, &Shared),
+) -> Result<(), h2::Error> {
+    let mode = shared.stream.subscribe();
+    if verb == "SyncNodes" {
+        let is_swallowed = *mode.borrow() == Stream::IsSwallowed;
+        return if is_swallowed {
+            swallow(body, shared).await
+        } else {
+            pass(body, sender, &mut Eye::Gate(mode)).await
+        };
+    }
+    let mut eye = Eye::Message(BytesMut::new());
+    pass(body, sender, &mut eye).await?;
+    if let (Eye::Message(message), "Filter" | "Score") = (eye, verb) {
+        shared.said.lock().unwrap().push((verb.to_owned(), said(message.freeze().slice(5..))));
+    }
+    Ok(())
+}
+
+/// What is done with chunks on their way.
+enum Eye {
+    Shut,
+    /// They are kept.
+    Message(BytesMut),
+    /// They wait until the stream passes.
+    Gate(watch::Receiver<Stream>),
+}
+
+impl Eye {
+    async fn see(&mut self, chunk: &Bytes) {
+        match self {
+            Self::Shut => {}
+            Self::Message(message) => message.extend_from_slice(chunk),
+            Self::Gate(mode) => drop(mode.wait_for(|mode| *mode == Stream::Passes).await),
+        }
+    }
+}
+
+/// Reads what comes, and gives no room for more.
+async fn swallow(mut body: RecvStream, shared: &Shared) -> Result<(), h2::Error> {
+    while let Some(chunk) = body.data().await {
+        shared.swallowed.fetch_add(chunk?.len(), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+async fn pass(mut body: RecvStream, mut sender: SendStream<Bytes>, eye: &mut Eye) -> Result<(), h2::Error> {
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        eye.see(&chunk).await;
+        body.flow_control().release_capacity(chunk.len())?;
+        sender.send_data(chunk, false)?;
+    }
+    match body.trailers().await? {
+        Some(trailers) => sender.send_trailers(trailers),
+        None => sender.send_data(Bytes::new(), true),
+    }
+}
+
+fn said(message: Bytes) -> Said {
+    let form = ScoreRequest::decode(message).unwrap().nodes.unwrap().form.unwrap();
+    let (table, ids, rows) = match form {
+        Form::Rows(rows) => (0, Vec::new(), rows.rows),
+        Form::Table(reference) => (reference.table, reference.ids, reference.rows),
+    };
+    Said { table, ids, rows: rows.into_iter().map(|row| row.name).collect() }
+}

@@ -1,0 +1,155 @@
+//! A backend made with the Rust SDK, and a gateway whose calls to it are seen.
+
+use std::{net::SocketAddr, time::Duration};
+
+use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Scale, ServeError, Verb, Verdict, View};
+use serde_json::{Value, json};
+use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
+
+use super::{
+    Gateway,
+    function::{about, labelled, sibling},
+    relay::{Relay, Said},
+};
+
+/// Refuses the nodes that have a label `refused`, for the reason that it gives, those in whose JSON `unusable` stands,
+/// and those on which more than half a CPU is requested.
+pub(crate) struct Labelled(pub(crate) fn() -> Info);
+
+impl Policy for Labelled {
+    fn info(&self) -> Info {
+        self.0()
+    }
+
+    fn filter(&self, _: &Pod<'_>, node: &Node<'_>) -> Verdict {
+        let requested = node.usage().and_then(|usage| usage.requested.as_ref());
+        let is_unusable = |json: &[u8]| json.windows(8).any(|word| word == b"unusable");
+        if requested.is_some_and(|requested| requested.milli_cpu > 500) {
+            return Verdict::reject("full");
+        }
+        if node.raw_json().is_some_and(is_unusable) {
+            return Verdict::reject("unusable");
+        }
+        node.label("refused").map_or(Verdict::Accept, |text| Verdict::reject(text.to_owned()))
+    }
+}
+
+/// Filters by facts, and is asked each time.
+pub(crate) fn facts() -> Info {
+    Info::new("labelled", "1").filters(Verb::per_node())
+}
+
+/// The same by facts and JSON.
+pub(crate) fn raw() -> Info {
+    Info::new("labelled", "1").filters(Verb::per_node().view(View::FactsAndRaw))
+}
+
+/// The same by facts and what is requested.
+pub(crate) fn usage() -> Info {
+    Info::new("labelled", "1").filters(Verb::per_node().usage())
+}
+
+/// Filters and scores by facts, both pure.
+pub(crate) fn pure() -> Info {
+    let verb = Verb::per_node().pure();
+    Info::new("labelled", "1").filters(verb).scores(verb, Scale::unbounded())
+}
+
+/// A backend that runs until it is stopped.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Running {
+    pub(crate) async fn start(info: fn() -> Info) -> Self {
+        Self::at(info, Options::default().address).await
+    }
+
+    pub(crate) async fn at(info: fn() -> Info, address: SocketAddr) -> Self {
+        let options = Options { address, drain: Duration::ZERO };
+        let bound = Bound::new(Labelled(info), options).await.unwrap();
+        let address = bound.address();
+        let (stop, stopped) = oneshot::channel();
+        let served = tokio::spawn(bound.until(async { drop(stopped.await) }));
+        Self { address, stop, served }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.served.await.unwrap().unwrap();
+    }
+}
+
+/// A gateway in front of a relay.
+pub(crate) struct Seen {
+    pub(crate) gateway: Gateway,
+    pub(crate) relay: Relay,
+}
+
+impl Seen {
+    pub(crate) async fn start(source: &str, relay: Relay) -> Self {
+        let only = format!("- {{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}\n", relay.address);
+        let rest = format!(
+            "{source}\ntimeouts: {{decision: 60s}}\nreasons: {{prefix: None, repeated: AsGiven}}\nbackends:\n{only}"
+        );
+        Self { gateway: Gateway::start(&rest).await, relay }
+    }
+
+    /// One that knows these nodes, which are refused where a text is given.
+    pub(crate) async fn watching(relay: Relay, nodes: &[(&str, &str)]) -> Self {
+        let seen = Self::start("nodes: {source: Watch}", relay).await;
+        for (name, refused) in nodes {
+            seen.apply(name, refused);
+        }
+        seen
+    }
+
+    pub(crate) fn apply(&self, name: &str, refused: &str) {
+        self.gateway.table.apply(node(name, refused).as_bytes()).unwrap();
+    }
+
+    /// Why each node is refused.
+    pub(crate) async fn filter(&self, names: &[&str]) -> Value {
+        self.refused(about(&sibling(1), names)).await
+    }
+
+    pub(crate) async fn refused(&self, body: String) -> Value {
+        let mut answer = self.gateway.post("/filter", body).await.json();
+        assert_eq!(answer["Error"], "", "{answer}");
+        answer["FailedAndUnresolvableNodes"].take()
+    }
+
+    /// What the latest call said.
+    pub(crate) fn said(&self) -> Said {
+        self.relay.said("Filter").pop().unwrap()
+    }
+
+    /// Repeats a call until it names all its nodes by ids; returns what it said then.
+    pub(crate) async fn until_held(&self, body: &str) -> Said {
+        let held = async {
+            loop {
+                self.gateway.post("/filter", body).await;
+                let said = self.relay.said("Filter").pop();
+                if let Some(said) = said.filter(|said| said.table != 0 && said.rows.is_empty()) {
+                    return said;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(Duration::from_mins(1), held).await.expect("the backend holds the nodes some time")
+    }
+
+    pub(crate) fn misses(&self) -> u64 {
+        let line = r#"extender_gateway_table_misses_total{backend="only"} "#;
+        let text = self.gateway.metrics.text();
+        text.lines().find_map(|known| known.strip_prefix(line)).map_or(0, |count| count.parse().unwrap())
+    }
+}
+
+/// A node that is refused with this text, if there is one.
+pub(crate) fn node(name: &str, refused: &str) -> String {
+    let labels = if refused.is_empty() { json!({}) } else { json!({"refused": refused}) };
+    labelled(name, &labels)
+}
