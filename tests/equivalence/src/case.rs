@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     room::{Form, Pods, RUNNING, UNSEEN, node_of, running, victims_on},
-    round::{Calls, Change, Placing, Round, Sibling, Tables, World, turn, turned_filter, turned_score},
+    round::{
+        Calls, Change, Offer, Placing, Round, Sibling, Tables, World, turn, turned_filter, turned_score,
+    },
 };
 
 /// How many nodes the cluster has. Those from here on are names that the gateway does not know.

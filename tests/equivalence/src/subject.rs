@@ -163,8 +163,9 @@ impl Play<'_> {
         self.scripts.iter().for_each(|script| script.edit());
         let mut pod: Pod = placing.pod.clone();
         pod.labels.insert(objects::PROBE.to_owned(), placing.number.to_string());
+        let source = placing.source(self.case.source);
         for path in ["/filter", "/prioritize"] {
-            self.call(path, (&pod, placing.number), (&[0], &placing.filtering)).await;
+            self.call((source, path), (&pod, placing.number), (&[0], &placing.filtering)).await;
         }
         let known = |revision: &str| self.scripts.iter().any(|script| script.revision() == revision);
         self.gateway.know(known).await;
@@ -173,21 +174,21 @@ impl Play<'_> {
 
     async fn place(&mut self, placing: &Placing<'_>, ranked: &[Node]) -> Placed {
         let (remembered, missed) = self.counted();
-        let whom = (&placing.pod, placing.number);
+        let (whom, source) = ((&placing.pod, placing.number), placing.source(self.case.source));
         let filters = placing.round.is_none_or(|round| round.calls == Calls::FilterThenPrioritize);
         let mut filtered = None;
         if filters {
             if let Some(round) = placing.round.filter(|round| !round.during.is_empty()) {
                 self.shock.prepare(&self.gateway.cluster, round.during.iter().copied(), &placing.scoring);
             }
-            let answer = self.call("/filter", whom, (placing.offered, &placing.filtering)).await;
-            filtered = Some(answer::filtered(&answer, self.case.source));
+            let answer = self.call((source, "/filter"), whom, (placing.offered, &placing.filtering)).await;
+            filtered = Some(answer::filtered(&answer, source));
             self.shock.strike();
         }
         if let Some(round) = placing.round {
             self.gateway.cluster.apply(&round.between, &placing.scoring);
         }
-        let answer = self.call("/prioritize", whom, (ranked, &placing.scoring)).await;
+        let answer = self.call((source, "/prioritize"), whom, (ranked, &placing.scoring)).await;
         let prioritized = answer::prioritized(&answer);
         let (remembered, missed) = (self.counted().0 - remembered, self.counted().1 - missed);
         Placed { filtered, prioritized, questions: Vec::new(), remembered, missed }
@@ -195,11 +196,11 @@ impl Play<'_> {
 
     async fn call(
         &mut self,
-        path: &str,
+        (source, path): (Source, &str),
         (pod, number): (&Pod, usize),
         nodes: (&[Node], &World),
     ) -> client::Answer {
-        let body = objects::call(self.case.source, (pod, (self.number, number)), nodes);
+        let body = objects::call(source, (pod, (self.number, number)), nodes);
         self.gateway.post(path, body).await
     }
 

@@ -12,7 +12,7 @@ pub struct Row {
     /// The entry for a `NodeRows` message.
     pub bytes: Bytes,
     /// Which state of the node's row this is. Within a view a slot never has two different rows of one version,
-    /// whichever nodes it is given to in the course of time.
+    /// whichever nodes it is given to in the course of time, and no two tables have rows of one version.
     pub version: u64,
 }
 

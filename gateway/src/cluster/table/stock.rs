@@ -4,7 +4,13 @@
 //! made from them, and equal facts have equal bytes, so they tell a heartbeat from a change. The JSON is
 //! kept only while something wants it, as a slice of the row of a view that does.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
@@ -22,6 +28,14 @@ use crate::{
         node::{self, ObjectNode},
     },
 };
+
+/// The versions of all tables are drawn from one counter: what was answered about a row of one table is never taken
+/// for an answer about a row of another one, which may have the same slot.
+static VERSIONS: AtomicU64 = AtomicU64::new(1);
+
+fn next_version() -> u64 {
+    VERSIONS.fetch_add(1, Ordering::Relaxed)
+}
 
 /// A map by node name. Names are shared between the maps.
 pub(super) type Names<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>;
@@ -190,7 +204,7 @@ impl Stock {
 
     /// Registers a view and encodes its rows; returns its place.
     pub(super) fn add_view(&mut self, view: RowView) -> usize {
-        self.version += 1;
+        self.version = next_version();
         for (name, placed) in &mut self.nodes {
             let row = placed.known.row(name, &view, &self.usages);
             placed.slot.rows.push(row.map(|bytes| Row { bytes, version: self.version }));
@@ -214,7 +228,7 @@ impl Stock {
     }
 
     fn place(&mut self, name: Arc<str>, known: Known) -> Arc<str> {
-        self.version += 1;
+        self.version = next_version();
         let before = self.nodes.remove(&name);
         self.json_bytes -= before.as_ref().map_or(0, Placed::json_bytes);
         self.json_bytes += known.json_bytes();
@@ -255,7 +269,7 @@ impl Stock {
         if !self.views.iter().any(RowView::wants_usage) {
             return Vec::new();
         }
-        self.version += 1;
+        self.version = next_version();
         names.into_iter().filter(|name| self.renew_usage(name)).collect()
     }
 
@@ -283,7 +297,7 @@ impl Stock {
 
     pub(super) fn remove(&mut self, name: &str) -> Change {
         let Some(gone) = self.nodes.remove(name) else { return Change::Unchanged };
-        self.version += 1;
+        self.version = next_version();
         self.json_bytes -= gone.json_bytes();
         self.free.push(gone.at);
         Change::Changed
@@ -291,7 +305,7 @@ impl Stock {
 
     /// Takes exactly the nodes of the list. One that is the same as before keeps its rows.
     pub(super) fn replace(&mut self, relist: Relist) -> Change {
-        self.version += 1;
+        self.version = next_version();
         let mut before = std::mem::take(&mut self.nodes);
         let mut change = Change::Unchanged;
         for (name, fresh) in relist.nodes {
@@ -312,7 +326,7 @@ impl Stock {
 
     /// Forgets all nodes. Slots are used again, versions and ids are not.
     pub(super) fn clear(&mut self) {
-        self.version += 1;
+        self.version = next_version();
         self.free.extend(self.nodes.drain().map(|(_, placed)| placed.at));
         self.json_bytes = 0;
     }

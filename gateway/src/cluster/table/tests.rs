@@ -217,6 +217,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What is remembered of answers goes by slot and version, whichever table a call was told from.
+#[test]
+fn rows_of_two_tables_are_never_of_one_version() {
+    let (watched, offered) = (NodeTable::new(), NodeTable::of_calls());
+    let views = [watched.register(facts()), offered.register(facts())];
+    watched.apply(&json("a", "z", 0)).unwrap();
+    let node = json("b", "z", 0);
+    offered.offer([("b", node.as_slice())].into_iter()).unwrap();
+    let lines = [watched.read().line("a", views[0]).unwrap(), offered.read().line("b", views[1]).unwrap()];
+    assert_eq!(lines[0].slot, lines[1].slot);
+    assert_ne!(lines[0].row.version, lines[1].row.version);
+}
+
 fn view(number: u8) -> RowView {
     [RowView::Name, facts(), RowView::Facts(AnnotationPrefixes::all().into()), raw()][usize::from(number)]
         .clone()

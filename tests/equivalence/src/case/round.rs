@@ -17,6 +17,8 @@ pub struct Round {
     pub sibling: Sibling,
     /// What kube-scheduler offers.
     pub offered: Vec<Node>,
+    /// How it says which nodes these are.
+    pub offer: Offer,
     /// How it calls.
     pub calls: Calls,
     /// What changes before it calls.
@@ -38,6 +40,15 @@ pub enum Sibling {
     Elsewhere(String),
     /// With other labels.
     Labelled(BTreeMap<String, String>),
+}
+
+/// How kube-scheduler says which nodes it offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Offer {
+    /// As for the first pod.
+    AsBefore,
+    /// In full, whatever it did before: another scheduler, with another configuration.
+    Objects,
 }
 
 /// How kube-scheduler calls about a pod.
@@ -191,8 +202,13 @@ impl Case {
     pub(super) fn settle_rounds(&mut self) {
         let source = self.source;
         for round in &mut self.rounds {
-            if source != Source::File {
+            if source == Source::NamesOnly {
+                round.offer = Offer::AsBefore;
+            }
+            if source != Source::File || round.offer == Offer::Objects {
                 round.offered.retain(|node| *node < KNOWN);
+            }
+            if source != Source::File {
                 round.during.clear();
                 if matches!(round.before, Some(Change::Replaced(_))) {
                     round.before = None;
@@ -213,6 +229,14 @@ impl Case {
 }
 
 impl Placing<'_> {
+    /// Where facts about nodes come from, for this pod.
+    pub fn source(&self, usual: Source) -> Source {
+        match self.round.map(|round| round.offer) {
+            Some(Offer::Objects) => Source::Request,
+            Some(Offer::AsBefore) | None => usual,
+        }
+    }
+
     /// How far on a verb's table is looked up for each node.
     pub(super) fn turn(&self, first: &Pod, (world, manner): (&World, Manner)) -> impl Fn(Node) -> usize {
         let turn = turn((&self.pod.namespace, &self.pod.labels), first, (world.rules, world.args));

@@ -6,7 +6,7 @@ use extender_reference::model::Node;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{offered, pod};
-use crate::case::{Calls, Change, KNOWN, Round, Sibling, Tables};
+use crate::case::{Calls, Change, KNOWN, Offer, Round, Sibling, Tables};
 
 /// At least two pods of the first one's class, so that there are three, and perhaps one of another among them.
 pub(super) fn rounds() -> impl Strategy<Value = Vec<Round>> {
@@ -29,15 +29,17 @@ fn round() -> impl Strategy<Value = Round> {
         offered.retain(|node| *node < KNOWN || chance == 0);
         offered
     });
+    let offer = prop_oneof![7 => Just(Offer::AsBefore), 1 => Just(Offer::Objects)];
     let calls = prop_oneof![4 => Just(Calls::FilterThenPrioritize), 1 => Just(Calls::PrioritizeAlone)];
     let before = prop_oneof![4 => Just(None), 6 => change().prop_map(Some)];
     let during = prop_oneof![5 => Just(BTreeSet::new()), 1 => nodes()];
     let between = prop_oneof![5 => Just(BTreeSet::new()), 1 => nodes()];
     let tables = select(vec![Tables::Awaited, Tables::AsTheyAre]);
-    (offered, calls, before, during, between, tables).prop_map(
-        |(offered, calls, before, during, between, tables)| Round {
+    (offered, (offer, calls), before, during, between, tables).prop_map(
+        |(offered, (offer, calls), before, during, between, tables)| Round {
             sibling: Sibling::Same,
             offered,
+            offer,
             calls,
             before,
             during,

@@ -64,6 +64,10 @@ pub(super) const SITUATIONS: &[Situation] = &[
     ("nodes of the calls by their numbers", |s| {
         s.case.source == Source::Request && asked(s).any(|question| question.named > Some(0))
     }),
+    ("full objects where the gateway has a table, and remembered answers", |s| {
+        s.case.source == Source::File
+            && after_remembered(s).any(|placing| placing.source(s.case.source) == Source::Request)
+    }),
     ("nodes that a backend did not hold", |s| s.observed.placed.iter().any(|placed| placed.missed > 0)),
     ("nodes that a backend did not hold, and remembered answers", |s| {
         s.observed.placed.iter().any(|placed| placed.missed > 0 && placed.remembered > 0)
