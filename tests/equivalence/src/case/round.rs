@@ -117,7 +117,9 @@ impl World {
     }
 
     fn change(&mut self, nodes: &BTreeSet<Node>) {
-        nodes.iter().for_each(|node| self.states[*node] += 1);
+        for node in nodes {
+            self.states[*node] += 1;
+        }
     }
 
     fn after(&mut self, change: &Change) {
