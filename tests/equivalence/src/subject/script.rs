@@ -1,6 +1,9 @@
 //! What one backend of a case does, and what it was asked.
 
+mod failure;
 mod preempt;
+mod question;
+mod reading;
 mod table;
 
 use std::{
@@ -13,104 +16,24 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
-    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreRequest,
-    ScoreResponse, Scores, SyncNodesRequest, VerbInfo,
+    self as api, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreResponse, Scores,
+    SyncNodesRequest, VerbInfo,
 };
-use extender_reference::model::{Best, Candidate, Failing, Node, Normalize, Pod};
+use extender_reference::model::{Best, Failing, Node, Normalize, Pod};
 use prost::Message;
 use serde_json::Value;
 
-use self::table::Held;
+pub use self::question::{About, Outcome, Question, Verb};
+use self::{
+    failure::{fail, result},
+    reading::Refused,
+    table::Held,
+};
 use super::{configuration, objects, world::Shock};
 use crate::case::{
-    Backend, Case, Early, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, View, turn,
-    turned_filter, turned_score,
+    Backend, Case, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, View, turn, turned_filter,
+    turned_score,
 };
-
-/// A verb of the policy service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
-    /// Filter.
-    Filter,
-    /// Score.
-    Score,
-    /// Preempt.
-    Preempt,
-}
-
-/// A call that a backend got.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
-    /// Which verb.
-    pub verb: Verb,
-    /// What was told about the pod, and under what it is answered.
-    pub about: About,
-    /// About which nodes, in order.
-    pub nodes: Vec<Node>,
-    /// How often the row of each has changed, where the view shows it.
-    pub states: Vec<usize>,
-    /// How many of them were named by their ids in a table; `None` where all came with their rows.
-    pub named: Option<usize>,
-    /// In preempt, who would be evicted there: one for each node.
-    pub candidates: Vec<Candidate>,
-    /// What came of it.
-    pub outcome: Outcome,
-}
-
-/// What an answer depends on besides nodes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct About {
-    /// The pod's UID; `None` where it was not told.
-    pub uid: Option<String>,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// How often the rules have changed.
-    pub rules: usize,
-    /// How often the arguments have.
-    pub args: usize,
-}
-
-/// What came of a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// An answer to what was asked.
-    Answered,
-    /// Verdicts, and scores with them.
-    AnsweredWithScores,
-    /// A failure.
-    Failed,
-}
-
-/// Nodes as they were told.
-#[derive(Debug, Default)]
-struct Told {
-    about: About,
-    nodes: Vec<Node>,
-    states: Vec<usize>,
-    named: Option<usize>,
-}
-
-/// Why a question is not answered.
-enum Refused {
-    /// It breaks the contract.
-    Wrong(String),
-    /// This backend says that it does not have these nodes.
-    Behind,
-}
-
-impl From<String> for Refused {
-    fn from(complaint: String) -> Self {
-        Self::Wrong(complaint)
-    }
-}
-
-impl From<&str> for Refused {
-    fn from(complaint: &str) -> Self {
-        Self::Wrong(complaint.to_owned())
-    }
-}
 
 /// The service that keeps tables of nodes.
 const TABLES: &str = "extender.policy.v1alpha1.NodeTableService";
@@ -325,77 +248,6 @@ impl Script {
         before
     }
 
-    fn read_filter(&self, message: Bytes) -> Result<Question, Refused> {
-        let request = FilterRequest::decode(message).map_err(|error| error.to_string())?;
-        let told = self.read((request.call, request.pod, request.nodes), self.backend.filter)?;
-        let mut question = told.question(Verb::Filter, Vec::new());
-        let score = self.backend.extender.score.as_ref().filter(|_| request.want_scores);
-        if score.is_some_and(|score| !score.failing.fails(question.nodes.len()))
-            && self.backend.early == Early::Scores
-        {
-            question.outcome = Outcome::AnsweredWithScores;
-        }
-        Ok(question)
-    }
-
-    fn read_score(&self, message: Bytes) -> Result<Question, Refused> {
-        let request = ScoreRequest::decode(message).map_err(|error| error.to_string())?;
-        let told = self.read((request.call, request.pod, request.nodes), self.backend.score)?;
-        Ok(told.question(Verb::Score, Vec::new()))
-    }
-
-    fn read(
-        &self,
-        (call, pod, nodes): (Option<api::Call>, Option<api::Pod>, Option<api::Nodes>),
-        manner: Manner,
-    ) -> Result<Told, Refused> {
-        let call = call.ok_or("no call")?;
-        let args = self.changes(&call.args).filter(|_| call.backend == self.backend.extender.name);
-        let args = args.ok_or_else(|| format!("a call for {} with args {:?}", call.backend, call.args))?;
-        let about = self.about(pod.ok_or("no pod")?, (manner, args))?;
-        let api::Nodes { count, form } = nodes.ok_or("no nodes")?;
-        let (rows, named) = match form {
-            Some(api::nodes::Form::Rows(rows)) => (rows.rows, None),
-            Some(api::nodes::Form::Table(_)) if self.backend.table == Table::Behind => {
-                return Err(Refused::Behind);
-            }
-            Some(api::nodes::Form::Table(named)) => {
-                let ids = named.ids.iter().filter(|id| **id > 0).count();
-                (locked(&self.held).rows(named)?, Some(ids))
-            }
-            _ => return Err("nodes in no form that is known".into()),
-        };
-        if rows.len() != count as usize || rows.is_empty() {
-            return Err(format!("{} rows, and {count} are announced", rows.len()).into());
-        }
-        let nodes: Vec<_> = rows.iter().map(|row| number(row, manner.view)).collect::<Result<_, _>>()?;
-        let (nodes, states) = nodes.into_iter().unzip();
-        Ok(Told { about, nodes, states, named })
-    }
-
-    /// What is told of a pod. What tells it from its siblings is told to verbs that are not pure, and among the facts
-    /// there is nothing of it.
-    fn about(&self, pod: api::Pod, (manner, args): (Manner, usize)) -> Result<About, String> {
-        let api::PodFacts { namespace, labels, volumes, .. } = pod.facts.ok_or("no facts of the pod")?;
-        let labels: BTreeMap<_, _> = labels.into_iter().collect();
-        let uid = pod.identity.map(|identity| identity.uid);
-        if uid.is_some() == (manner.purity == Purity::Pure) {
-            return Err(format!("{:?}, and is told {uid:?}", manner.purity));
-        }
-        if volumes.iter().any(|volume| volume.name.starts_with(objects::TOKEN)) {
-            return Err(format!("the volumes {volumes:?}"));
-        }
-        let is_told = |(number, pod): (usize, &Pod)| {
-            let is_it = uid.as_ref().is_none_or(|uid| *uid == objects::placed_uid((self.number, number)));
-            is_it && (&pod.namespace, &pod.labels) == (&namespace, &labels)
-        };
-        let is_probe = labels.contains_key(objects::PROBE);
-        if !is_probe && !self.placed.iter().enumerate().any(is_told) {
-            return Err(format!("a pod {uid:?} of namespace {namespace} with {labels:?}"));
-        }
-        Ok(About { uid, namespace, labels, rules: self.rules.load(Ordering::Relaxed), args })
-    }
-
     /// How far on tables are looked up for each node.
     fn turn(&self, question: &Question) -> impl Fn(Node) -> usize {
         let About { namespace, labels, rules, args, .. } = &question.about;
@@ -439,66 +291,6 @@ impl Script {
         let rule = rule.map(|rule| turned_score(rule, self.turn(question)));
         Scores { values: rule.map(|rule| rule.scores(&question.nodes)).unwrap_or_default() }
     }
-}
-
-impl Told {
-    fn question(self, verb: Verb, candidates: Vec<Candidate>) -> Question {
-        let Self { about, nodes, states, named } = self;
-        Question { verb, about, nodes, states, named, candidates, outcome: Outcome::Answered }
-    }
-}
-
-/// Which node a row is about, and in which state it is, by what the view has.
-fn number(row: &api::NodeRow, view: View) -> Result<(Node, usize), String> {
-    let called = objects::numbered(&row.name);
-    let (said, state) = match view {
-        View::Name => (called, Some(0)),
-        View::Facts => {
-            let label = |key| row.facts.as_ref().and_then(|facts| facts.labels.get(key)?.parse().ok());
-            (label(objects::LABEL), label(objects::STATE))
-        }
-        View::Raw => {
-            let node: Value = serde_json::from_slice(&row.raw_json).unwrap_or_default();
-            let label = |key| node["metadata"]["labels"][key].as_str()?.parse().ok();
-            (label(objects::LABEL), label(objects::STATE))
-        }
-    };
-    let said = said.filter(|_| said == called).zip(state);
-    said.ok_or_else(|| format!("{} is said to be {called:?} in state {state:?}", row.name))
-}
-
-fn fail(failure: Failure, verb: Verb, count: usize) -> Reply {
-    let broken = |result: api::Result, positions: &[u32], scores: usize| {
-        Reply::Message(match verb {
-            Verb::Filter => {
-                let rejection = Rejection { positions: positions.into(), ..Rejection::default() };
-                let rejections = vec![rejection];
-                FilterResponse { result: Some(result), rejections, ..FilterResponse::default() }
-                    .encode_to_vec()
-            }
-            Verb::Score => {
-                let scores = Some(Scores { values: vec![10; scores] });
-                ScoreResponse { result: Some(result), scores }.encode_to_vec()
-            }
-            Verb::Preempt => preempt::broken(failure, result).encode_to_vec(),
-        })
-    };
-    match failure {
-        Failure::Unavailable | Failure::Unlisted => Reply::Status(14, "not now"),
-        Failure::Internal => Reply::Status(13, "a bug: 100% of it"),
-        Failure::Hang => Reply::Nothing,
-        Failure::Reset => Reply::Reset,
-        Failure::Garbage => Reply::Message(vec![0xff; 3]),
-        Failure::Empty => Reply::Message(Vec::new()),
-        Failure::Miscounted => broken(result(count + 1), &[], count),
-        Failure::OutOfRange | Failure::VictimOutOfRange => broken(result(count), &[u32::MAX], count - 1),
-        Failure::Twice | Failure::VictimTwice => broken(result(count), &[0, 0], count + 1),
-        Failure::Miss => broken(api::Result { miss: 1, ..api::Result::default() }, &[], count),
-    }
-}
-
-fn result(count: usize) -> api::Result {
-    api::Result { evaluated: u32::try_from(count).unwrap_or(u32::MAX), ..api::Result::default() }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
