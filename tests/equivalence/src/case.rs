@@ -229,6 +229,7 @@ impl Case {
         if self.rounds.iter().any(|round| !round.during.is_empty()) {
             self.backends.iter_mut().for_each(Backend::settle_change);
         }
+        self.settle_rules();
         self
     }
 

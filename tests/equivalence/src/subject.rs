@@ -125,6 +125,10 @@ impl Play<'_> {
                 let call = objects::preempt_call(self.case, self.number);
                 preempted = Some(answer::preempted(&self.gateway.post("/preempt", call).await));
             }
+            if let Some(Round { before: Some(Change::RulesAndRows(_)), .. }) = placing.round {
+                // Whose answers were not needed any more is heard of later.
+                self.gateway.know(|revision| self.is_latest(revision)).await;
+            }
             now.questions = self.scripts.iter().map(|script| script.take_questions()).collect();
             placed.push(now);
         }
@@ -150,6 +154,10 @@ impl Play<'_> {
                 self.gateway.configure(&text).await;
             }
             Some(Change::Rules) => self.edit(placing).await,
+            Some(Change::RulesAndRows(nodes)) => {
+                self.scripts.iter().for_each(|script| script.edit());
+                cluster.apply(nodes, world);
+            }
         }
         let are_brought = self.case.source != Source::Request || has_called(earlier);
         if round.tables == Tables::Awaited && are_brought {
@@ -167,9 +175,12 @@ impl Play<'_> {
         for path in ["/filter", "/prioritize"] {
             self.call((source, path), (&pod, placing.number), (&[0], &placing.filtering)).await;
         }
-        let known = |revision: &str| self.scripts.iter().any(|script| script.revision() == revision);
-        self.gateway.know(known).await;
+        self.gateway.know(|revision| self.is_latest(revision)).await;
         self.scripts.iter().for_each(|script| drop(script.take_questions()));
+    }
+
+    fn is_latest(&self, revision: &str) -> bool {
+        self.scripts.iter().any(|script| script.revision() == revision)
     }
 
     async fn place(&mut self, placing: &Placing<'_>, ranked: &[Node]) -> Placed {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use extender_reference::model::{FilterRule, Node, Pod, ScoreRule};
 use serde::{Deserialize, Serialize};
 
-use super::{Case, KNOWN, Manner, NODES, Source, View};
+use super::{Backend, Case, KNOWN, Manner, NODES, Source, View};
 
 /// Another pod, and what happened since the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +69,9 @@ pub enum Change {
     Replaced(Vec<Node>),
     /// The backends' rules, and with them their revisions.
     Rules,
+    /// The backends' rules, of which the gateway hears by the next answers alone, and the rows of these nodes, so
+    /// that it has to ask.
+    RulesAndRows(BTreeSet<Node>),
     /// The backends' arguments, by another configuration.
     Args,
 }
@@ -127,6 +130,10 @@ impl World {
             Change::Rows(nodes) => self.change(nodes),
             Change::Replaced(_) => {}
             Change::Rules => self.rules += 1,
+            Change::RulesAndRows(nodes) => {
+                self.rules += 1;
+                self.change(nodes);
+            }
             Change::Args => self.args += 1,
         }
     }
@@ -198,6 +205,21 @@ impl Case {
             Sibling::Labelled(labels) => pod.labels.clone_from(labels),
         }
         pod
+    }
+
+    /// What is remembered of a backend that nobody has to ask stays as it was for a moment, on purpose. So rules
+    /// change unnoticed only where everybody is asked about a row that changes with them.
+    pub(super) fn settle_rules(&mut self) {
+        let asks_all = self.source != Source::NamesOnly
+            && self.differences.exempt.is_empty()
+            && self.backends.iter().all(Backend::is_asked_about_rows);
+        for round in &mut self.rounds {
+            let Some(Change::RulesAndRows(nodes)) = &mut round.before else { continue };
+            nodes.retain(|node| round.offered.contains(node));
+            if !asks_all || nodes.is_empty() || round.calls == Calls::PrioritizeAlone {
+                round.before = Some(Change::Rules);
+            }
+        }
     }
 
     /// Rows change where there are any, and are known before the call brings them where that is meant.

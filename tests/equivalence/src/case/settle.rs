@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use extender_reference::model::{
-    Best, Extender, Failing, Filter, FilterRule, Normalize, OnFailure, Preemption, ScoreRule,
+    Best, Extender, Failing, Filter, FilterRule, Interest, Mode, Normalize, OnFailure, Preemption, ScoreRule,
 };
 
 use super::{Backend, Early, Failure, Manner, NODES, Pods, Purity, Reach, Scope, Source, Table, View};
@@ -71,6 +71,16 @@ impl Backend {
         if let Some(score) = self.extender.score.as_mut().filter(|_| asked_less) {
             never_beyond(&mut score.failing);
         }
+    }
+
+    /// Whether it is asked to filter for every pod, at once, about every row that has changed, and answers.
+    pub(super) fn is_asked_about_rows(&self) -> bool {
+        let Self { extender, reach, filter: manner, .. } = self;
+        let Some(filter) = &extender.filter else { return false };
+        let answers =
+            (extender.mode, *reach, filter.failing) == (Mode::Enforce, Reach::Alive, Failing::Never);
+        let sees = (manner.scope, manner.view) == (Scope::Node, View::Facts);
+        answers && sees && extender.interest == Interest::default() && manner.failure != Failure::Unlisted
     }
 
     /// While rows change under way, it can be said which row a backend is asked about only when it is asked at

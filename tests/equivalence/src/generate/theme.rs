@@ -9,8 +9,8 @@ use extender_reference::model::{
 use proptest::{prelude::*, sample::select};
 
 use crate::case::{
-    Backend, Case, Early, Failure, KNOWN, NODES, Pods, Purity, RUNNING, Reach, Scope, Source, UNSEEN, View,
-    running, victims_on,
+    Backend, Calls, Case, Change, Early, Failure, KNOWN, NODES, Pods, Purity, RUNNING, Reach, Scope, Source,
+    UNSEEN, View, running, victims_on,
 };
 
 /// Nodes on which [`additions`] goes wrong.
@@ -64,7 +64,7 @@ impl Theme {
             Self::Unknown => unknown(&mut case),
             Self::Evictions => case.backends.iter_mut().for_each(take_part),
             Self::Additions => additions(&mut case),
-            Self::Memory => answering(&mut case, (Purity::Pure, View::Facts)),
+            Self::Memory => remembered(&mut case),
             Self::Early => answering(&mut case, (Purity::Undeclared, View::Facts)),
         }
         case.differences.exempt = BTreeSet::new();
@@ -152,6 +152,20 @@ fn additions(case: &mut Case) {
             preempt.rule = PreemptRule::PerNode { evictions, bare: Bare::LeftOut };
         }
         take_part(first);
+    }
+}
+
+/// Everybody filters and can be remembered; before the last pod rules change, and a row with them.
+fn remembered(case: &mut Case) {
+    for backend in &mut case.backends {
+        let accepts = || plain(FilterRule::PerNode(vec![None; NODES]), Failing::Never);
+        backend.extender.filter.get_or_insert_with(accepts);
+    }
+    answering(case, (Purity::Pure, View::Facts));
+    case.source = if case.source == Source::NamesOnly { Source::File } else { case.source };
+    if let Some(round) = case.rounds.last_mut() {
+        (round.calls, round.offered) = (Calls::FilterThenPrioritize, (0..KNOWN).collect());
+        round.before = Some(Change::RulesAndRows(BTreeSet::from([LAST])));
     }
 }
 

@@ -85,6 +85,12 @@ pub(super) const SITUATIONS: &[Situation] = &[
     ("other rules after remembered answers", |s| {
         after_remembered(s).any(|placing| before(&placing) == Some(&Change::Rules))
     }),
+    ("other rules while answers are partly remembered", |s| {
+        parts(s).any(|part| {
+            let unnoticed = matches!(before(&part.placing), Some(Change::RulesAndRows(_)));
+            unnoticed && part.is_pure(Verb::Filter) && part.asked(Verb::Filter).count() > 1
+        })
+    }),
     ("other arguments after remembered answers", |s| {
         after_remembered(s).any(|placing| before(&placing) == Some(&Change::Args))
     }),
