@@ -27,6 +27,7 @@ use std::{
     },
 };
 
+use extender_gateway_core::BackendFailure;
 use tokio::time::Instant;
 
 pub use self::{
@@ -38,7 +39,7 @@ pub use self::{
 };
 use self::{failures::Failures, foreseen::Foreseen};
 use crate::{
-    backend::{Backend, info::Known},
+    backend::{Backend, info::Known, link::Link},
     config::{self, Mode, Reasons, Timeouts},
     object::pod::ObjectPod,
     observe::Metrics,
@@ -129,6 +130,11 @@ impl Decider {
         let exempt = self.exempt.contains(pod.namespace());
         let backends = if exempt { &[] } else { self.backends.as_slice() };
         backends.iter().filter(|backend| backend.settings.interest.covers(pod))
+    }
+
+    /// Each backend as it is configured and as it is now, in effective order, or why it cannot be asked.
+    pub fn links(&self) -> impl Iterator<Item = (&config::Backend, Result<Arc<Link>, BackendFailure>)> {
+        self.backends.iter().map(|backend| (&backend.settings, backend.link()))
     }
 
     /// Waits until a first attempt to connect to every backend has ended, well or not.

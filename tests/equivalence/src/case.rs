@@ -1,16 +1,20 @@
 //! One case: a pod, nodes, backends with their policies, and how all of it is put to the gateway.
 
 mod room;
+mod round;
+mod settle;
 
 use std::collections::BTreeSet;
 
-use extender_reference::model::{
-    Best, Candidate, Differences, Extender, Failing, Filter, FilterRule, Node, Normalize, OnFailure, Pod,
-    Preemption, ScoreRule,
-};
+use extender_reference::model::{Candidate, Differences, Extender, Node, Pod};
 use serde::{Deserialize, Serialize};
 
-pub use self::room::{Form, Pods, RUNNING, UNSEEN, node_of, running, victims_on};
+pub use self::{
+    room::{Form, Pods, RUNNING, UNSEEN, node_of, running, victims_on},
+    round::{
+        Calls, Change, Offer, Placing, Round, Sibling, Tables, World, turn, turned_filter, turned_score,
+    },
+};
 
 /// How many nodes the cluster has. Those from here on are names that the gateway does not know.
 pub const KNOWN: usize = 10;
@@ -36,6 +40,9 @@ pub struct Case {
     pub differences: Differences,
     /// In the order of the configuration.
     pub backends: Vec<Backend>,
+    /// What comes after this pod.
+    #[serde(default)]
+    pub rounds: Vec<Round>,
 }
 
 /// How nodes reach the gateway.
@@ -64,6 +71,47 @@ pub struct Backend {
     pub score: Manner,
     /// How Preempt does.
     pub preempt: Manner,
+    /// Whether it holds nodes.
+    #[serde(default)]
+    pub table: Table,
+    /// Whether it scores in filter when it may.
+    #[serde(default)]
+    pub early: Early,
+    /// Whether the gateway may remember what it says.
+    #[serde(default)]
+    pub memory: Memory,
+}
+
+/// Whether a backend serves `NodeTableService`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Table {
+    /// No.
+    #[default]
+    None,
+    /// Yes, and it has what it was sent.
+    Kept,
+    /// Yes, and it says of every call that it does not have those nodes.
+    Behind,
+}
+
+/// Whether a backend's filter answers bring scores where they are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Early {
+    /// They do.
+    Scores,
+    /// They do not.
+    #[default]
+    Nothing,
+}
+
+/// `pureAnswers` of a backend's configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Memory {
+    /// `Remembered`.
+    #[default]
+    Remembered,
+    /// `AskedEachTime`.
+    AskedEachTime,
 }
 
 /// Whether somebody listens at a backend's address.
@@ -94,6 +142,19 @@ pub struct Manner {
     pub scope: Scope,
     /// In which way it fails, when it fails.
     pub failure: Failure,
+    /// Whether it is declared pure.
+    #[serde(default)]
+    pub purity: Purity,
+}
+
+/// Whether a verb is declared pure, which it then is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Purity {
+    /// Yes.
+    Pure,
+    /// No.
+    #[default]
+    Undeclared,
 }
 
 /// What a backend is told about nodes.
@@ -159,21 +220,38 @@ impl Case {
             self.offered.retain(|node| *node < KNOWN);
         }
         self.settle_room();
+        self.settle_rounds();
         let (source, pods) = (self.source, self.pods);
         self.backends.iter_mut().for_each(|backend| backend.settle(source, pods));
+        if !self.rounds.is_empty() {
+            self.backends.iter_mut().for_each(Backend::settle_memory);
+        }
+        if self.rounds.iter().any(|round| !round.during.is_empty()) {
+            self.backends.iter_mut().for_each(Backend::settle_change);
+        }
+        self.settle_rules();
         self
     }
 
-    /// What the reference is asked: the extenders, each with the nodes that it cannot be told about.
-    pub fn extenders(&self) -> Vec<Extender> {
+    /// What the reference is asked about a pod: the extenders, each with the nodes that it cannot be told about,
+    /// and with what it says in the world of that pod.
+    pub fn extenders(&self, placing: &Placing<'_>) -> Vec<Extender> {
         let unknown: BTreeSet<Node> = (KNOWN..NODES).collect();
         let extender = |backend: &Backend| {
             let mut extender = backend.extender.clone();
-            if let Some(filter) = extender.filter.as_mut().filter(|_| backend.is_blind(backend.filter)) {
-                filter.blind.clone_from(&unknown);
+            if let Some(filter) = &mut extender.filter {
+                let turn = placing.turn(&self.pod, (&placing.filtering, backend.filter));
+                filter.rule = turned_filter(&filter.rule, turn);
+                if backend.is_blind(backend.filter) {
+                    filter.blind.clone_from(&unknown);
+                }
             }
-            if let Some(score) = extender.score.as_mut().filter(|_| backend.is_blind(backend.score)) {
-                score.blind.clone_from(&unknown);
+            if let Some(score) = &mut extender.score {
+                let turn = placing.turn(&self.pod, (&placing.scoring, backend.score));
+                score.rule = turned_score(&score.rule, turn);
+                if backend.is_blind(backend.score) {
+                    score.blind.clone_from(&unknown);
+                }
             }
             if let Some(preempt) = &mut extender.preempt {
                 preempt.unseen = room::unseen();
@@ -192,74 +270,5 @@ impl Backend {
     /// handshake has not come, or does not list the verb.
     fn is_blind(&self, manner: Manner) -> bool {
         self.reach == Reach::Alive && manner.failure != Failure::Unlisted && manner.view != View::Name
-    }
-
-    fn settle(&mut self, source: Source, pods: Pods) {
-        let Extender { filter, score, preempt, .. } = &self.extender;
-        if filter.is_none() && score.is_none() && preempt.is_none() {
-            self.extender.filter = Some(Filter {
-                on_failure: OnFailure::Fail,
-                preemption: Preemption::Ignored,
-                rule: FilterRule::PerNode(vec![None; NODES]),
-                failing: Failing::Never,
-                blind: BTreeSet::new(),
-            });
-        }
-        if source == Source::NamesOnly {
-            (self.filter.view, self.score.view) = (View::Name, View::Name);
-        }
-        self.settle_filter();
-        self.settle_score();
-        self.settle_preempt(source, pods);
-    }
-
-    fn settle_filter(&mut self) {
-        let Some(filter) = &mut self.extender.filter else { return };
-        self.filter.scope = match (&filter.rule, self.filter.scope) {
-            (FilterRule::FirstOf { .. } | FilterRule::AtLeast { .. }, Scope::Node) => Scope::WholeSet,
-            (FilterRule::Once { .. }, _) => Scope::NodeWithSideEffects,
-            (_, scope) => scope,
-        };
-        without_victims(&mut self.filter);
-        settle_failure(&mut filter.failing, &mut self.filter, self.reach);
-    }
-
-    fn settle_score(&mut self) {
-        let Some(score) = &mut self.extender.score else { return };
-        if let (ScoreRule::ByRank { .. }, Scope::Node) = (&score.rule, self.score.scope) {
-            self.score.scope = Scope::WholeSet;
-        }
-        if let (Some(lowest), Some(highest)) = score.range {
-            score.range = (Some(lowest.min(highest)), Some(lowest.max(highest)));
-        }
-        let is_range = matches!(score.range, (Some(lowest), Some(highest)) if lowest < highest);
-        if score.normalize == Normalize::Range && !is_range {
-            score.normalize = Normalize::MinMax;
-        }
-        if score.normalize == Normalize::None {
-            score.best = Best::Largest;
-        }
-        without_victims(&mut self.score);
-        settle_failure(&mut score.failing, &mut self.score, self.reach);
-    }
-}
-
-/// Only in preempt there are victims to be wrong about.
-fn without_victims(manner: &mut Manner) {
-    manner.failure = match manner.failure {
-        Failure::VictimOutOfRange => Failure::OutOfRange,
-        Failure::VictimTwice => Failure::Twice,
-        failure => failure,
-    };
-}
-
-/// A backend that is away, or does not know the verb, always fails; one that fails now and then does not
-/// hang, because its timeout would have to be short, and a slow machine would find it late.
-fn settle_failure(failing: &mut Failing, manner: &mut Manner, reach: Reach) {
-    if reach == Reach::Dead {
-        *failing = Failing::Always;
-    }
-    if *failing != Failing::Always && matches!(manner.failure, Failure::Hang | Failure::Unlisted) {
-        manner.failure = Failure::Unavailable;
     }
 }

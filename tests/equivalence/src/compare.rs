@@ -1,62 +1,90 @@
 //! What the reference decides against what the gateway answers.
 
+mod questions;
+
 use extender_reference::{
-    filter::{self, Verdict, distinct},
-    model::{Candidate, Extender, Mode, Node},
+    filter::{self, Verdict},
+    model::{Extender, Node},
     preempt::{self, Ending, Room},
     prioritize,
 };
 
+pub(crate) use self::questions::due;
 use crate::{
-    case::{self, Backend, Case, Failure, Manner, Reach, Scope},
-    subject::{Filtered, Observed, Preempted, Prioritized, Question, Verb},
+    case::{self, Calls, Case, Placing},
+    subject::{Filtered, Observed, Preempted, Prioritized},
 };
 
 /// What the reference decides about a case.
 #[derive(Debug)]
 pub struct Expected {
+    /// About each of its pods.
+    pub placed: Vec<Wanted>,
+    /// About preempt, for the first one.
+    pub preempted: preempt::Preempted,
+}
+
+/// What the reference decides about a pod. It asks every extender anew.
+#[derive(Debug)]
+pub struct Wanted {
     /// The extenders that it asked.
     pub extenders: Vec<Extender>,
-    /// About filter.
-    pub filtered: filter::Filtered,
+    /// About filter; `None` where there is no such call.
+    pub filtered: Option<filter::Filtered>,
     /// The nodes of the prioritize call: those that are left, as in kube-scheduler; all that were offered
     /// where that is none, so that the call is made.
     pub ranked: Vec<Node>,
     /// About prioritize.
     pub prioritized: prioritize::Prioritized,
-    /// About preempt.
-    pub preempted: preempt::Preempted,
+}
+
+impl Expected {
+    /// About the first pod.
+    ///
+    /// # Panics
+    /// Never: a case has one.
+    pub fn first(&self) -> &Wanted {
+        &self.placed[0]
+    }
 }
 
 /// Asks the reference.
 pub fn expected(case: &Case) -> Expected {
-    let extenders = case.extenders();
-    let filtered = extender_reference::filter(&extenders, (&case.pod, &case.differences), &case.offered);
-    let ranked = match &filtered.verdict {
-        Verdict::Decided { feasible, .. } if !feasible.is_empty() => feasible.clone(),
-        _ => case.offered.clone(),
-    };
-    let prioritized = prioritize(&extenders, (&case.pod, &case.differences), &ranked);
+    let placings = case.placings();
+    let extenders = case.extenders(&placings[0]);
     let room = Room { candidates: &case.candidates, running: &case::running() };
     let preempted = extender_reference::preempt(&extenders, (&case.pod, &case.differences), room);
-    Expected { extenders, filtered, ranked, prioritized, preempted }
+    Expected { placed: placings.iter().map(|placing| wanted(case, placing)).collect(), preempted }
+}
+
+fn wanted(case: &Case, placing: &Placing<'_>) -> Wanted {
+    let extenders = case.extenders(placing);
+    let (about, offered) = ((&placing.pod, &case.differences), placing.offered);
+    let filters = placing.round.is_none_or(|round| round.calls == Calls::FilterThenPrioritize);
+    let filtered = filters.then(|| extender_reference::filter(&extenders, about, offered));
+    let ranked = match filtered.as_ref().map(|filtered| &filtered.verdict) {
+        Some(Verdict::Decided { feasible, .. }) if !feasible.is_empty() => feasible.clone(),
+        _ => offered.to_vec(),
+    };
+    let prioritized = prioritize(&extenders, about, &ranked);
+    Wanted { extenders, filtered, ranked, prioritized }
 }
 
 /// What differs, in words; empty when nothing does.
 pub fn differences(case: &Case, expected: &Expected, observed: &Observed) -> Vec<String> {
     let mut found = observed.complaints.clone();
-    found.extend(filter_difference(case, &expected.filtered.verdict, &observed.filtered));
-    let list = Prioritized::List(expected.prioritized.list.clone());
-    if observed.prioritized != list {
-        found.push(format!("prioritize: expected {list:?}, got {:?}", observed.prioritized));
-    }
-    found.extend(preempt_difference(case, &expected.preempted.ending, &observed.preempted));
-    for (position, (backend, questions)) in case.backends.iter().zip(&observed.questions).enumerate() {
-        let name = &backend.extender.name;
-        for problem in question_problems(case, (position, backend), (expected, questions)) {
-            found.push(format!("{name}: {problem}"));
+    for (number, (wanted, placed)) in expected.placed.iter().zip(&observed.placed).enumerate() {
+        if let (Some(wanted), Some(filtered)) = (&wanted.filtered, &placed.filtered) {
+            let difference = filter_difference(case, &wanted.verdict, filtered);
+            found.extend(difference.map(|difference| format!("pod {number}: {difference}")));
+        }
+        let list = Prioritized::List(wanted.prioritized.list.clone());
+        if placed.prioritized != list {
+            found.push(format!("pod {number}: prioritize: expected {list:?}, got {:?}", placed.prioritized));
         }
     }
+    found.extend(preempt_difference(case, &expected.preempted.ending, &observed.preempted));
+    found.extend(questions::problems(case, expected, observed));
     found
 }
 
@@ -102,68 +130,4 @@ fn is_not_yet_known(nodes: usize, text: &str) -> bool {
 /// Kube-scheduler uses the text as a format, and shows it as one line.
 fn is_safe(text: &str) -> bool {
     !text.contains(['%', '\n'])
-}
-
-/// What is wrong with the questions that a backend was asked: those of a verdict about the whole set, and of
-/// one that changes something, are the very ones that an extender gets; others may be asked earlier and
-/// about more.
-fn question_problems(
-    case: &Case,
-    (position, backend): (usize, &Backend),
-    (expected, questions): (&Expected, &[Question]),
-) -> Vec<String> {
-    // What a backend in shadow is asked changes nothing.
-    if backend.extender.mode == Mode::Shadow {
-        return Vec::new();
-    }
-    let mut problems = Vec::new();
-    let asked = |verb| -> Vec<&Vec<Node>> {
-        questions.iter().filter(|question| question.verb == verb).map(|question| &question.nodes).collect()
-    };
-    let (filters, scores) = (asked(Verb::Filter), asked(Verb::Score));
-    let due = due(&expected.filtered.asked, (position, backend.reach, backend.filter));
-    let rightly = match backend.filter.scope {
-        Scope::Node => filters.len() <= 2 && filters.iter().all(|set| is_part(set, &case.offered)),
-        _ => filters == due,
-    };
-    // Asked in turn it would have been asked, so it has been asked at least about these.
-    let enough = due.iter().all(|set| filters.iter().any(|asked| is_part(set, asked)));
-    if !rightly || !enough {
-        problems.push(format!("asked to filter {filters:?}, an extender is asked {due:?}"));
-    }
-    let due = self::due(&expected.prioritized.asked, (position, backend.reach, backend.score));
-    if scores != due {
-        problems.push(format!("asked to score {scores:?}, an extender is asked {due:?}"));
-    }
-    problems.extend(preempt_problem((position, backend), (expected, questions)));
-    problems
-}
-
-/// In preempt a backend is asked the very questions that an extender is asked.
-fn preempt_problem(
-    (position, backend): (usize, &Backend),
-    (expected, questions): (&Expected, &[Question]),
-) -> Option<String> {
-    let asked = questions.iter().filter(|question| question.verb == Verb::Preempt);
-    let asked: Vec<&[Candidate]> = asked.map(|question| question.candidates.as_slice()).collect();
-    let due = due(&expected.preempted.asked, (position, backend.reach, backend.preempt));
-    let due: Vec<Vec<Candidate>> = due.into_iter().map(|set| set.iter().map(told).collect()).collect();
-    (asked != due).then(|| format!("asked to preempt {asked:?}, an extender is asked {due:?}"))
-}
-
-/// A candidate as the contract has it: the violations are 32 bits there.
-fn told(candidate: &Candidate) -> Candidate {
-    Candidate { violations: candidate.violations.min(u32::MAX.into()), ..candidate.clone() }
-}
-
-/// What the reference asked an extender, as far as a backend in its place can notice.
-fn due<A>(asked: &[(usize, Vec<A>)], (position, reach, manner): (usize, Reach, Manner)) -> Vec<&Vec<A>> {
-    let noticed = reach == Reach::Alive && manner.failure != Failure::Unlisted;
-    asked.iter().filter(|(whom, _)| noticed && *whom == position).map(|(_, set)| set).collect()
-}
-
-/// Whether a set is not empty and in the order of another one that holds it.
-fn is_part(set: &[Node], whole: &[Node]) -> bool {
-    let mut rest = distinct(whole).into_iter();
-    !set.is_empty() && set.iter().all(|node| rest.any(|next| next == *node))
 }

@@ -5,6 +5,7 @@
 mod backend;
 mod pod;
 mod preempt;
+mod round;
 mod theme;
 
 use extender_reference::model::{Differences, Node, Prefix};
@@ -16,12 +17,12 @@ use crate::case::{Case, KNOWN, NODES, Source};
 pub fn case() -> impl Strategy<Value = Case> {
     let asked = (pod::pod(), offered(), preempt::candidates(), preempt::form());
     let known = (preempt::pods(), source(), differences());
-    (theme::theme(), asked, known, vec(backend::backend(), 1..=5)).prop_map(
-        |(theme, (pod, offered, candidates, form), (pods, source, differences), mut backends)| {
+    (theme::theme(), asked, known, vec(backend::backend(), 1..=5), round::rounds()).prop_map(
+        |(theme, (pod, offered, candidates, form), (pods, source, differences), mut backends, rounds)| {
             for (position, backend) in backends.iter_mut().enumerate() {
                 backend.extender.name = format!("backend-{position}");
             }
-            let case = Case { pod, offered, candidates, form, pods, source, differences, backends };
+            let case = Case { pod, offered, candidates, form, pods, source, differences, backends, rounds };
             theme.bend(case).settled()
         },
     )

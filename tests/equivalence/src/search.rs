@@ -71,7 +71,7 @@ impl Search {
     pub fn differences(&self, case: &Case) -> Vec<String> {
         let expected = compare::expected(case);
         let mut subject = self.subject.borrow_mut();
-        let observed = self.runtime.block_on(subject.ask(case, &expected.ranked));
+        let observed = self.runtime.block_on(subject.ask(case, &expected));
         self.coverage.borrow_mut().note(&Scene { case, expected: &expected, observed: &observed });
         compare::differences(case, &expected, &observed)
     }

@@ -1,11 +1,12 @@
 //! What the cases were about: a search that never meets an interesting situation proves nothing about it.
 
+mod again;
 mod preempt;
 
 use std::fmt;
 
 use extender_reference::{
-    filter::{Kind, Verdict, distinct},
+    filter::{Filtered, Kind, Verdict, distinct},
     model::{
         Best, Extender, Failing, FilterRule, Interest, Mode, Namespaces, Normalize, OnFailure, Prefix, Score,
     },
@@ -27,6 +28,13 @@ pub struct Scene<'s> {
     pub expected: &'s Expected,
     /// What the gateway did.
     pub observed: &'s Observed,
+}
+
+impl<'s> Scene<'s> {
+    /// What the reference decides about the first pod's filter call, which every case has.
+    fn filtered(&self) -> &'s Filtered {
+        self.expected.first().filtered.as_ref().expect("the first pod is filtered")
+    }
 }
 
 /// A situation, and whether a case is one.
@@ -69,7 +77,7 @@ impl fmt::Display for Coverage {
 }
 
 fn situations() -> impl Iterator<Item = &'static Situation> {
-    SITUATIONS.iter().chain(preempt::SITUATIONS)
+    SITUATIONS.iter().chain(preempt::SITUATIONS).chain(again::SITUATIONS)
 }
 
 const SITUATIONS: &[Situation] = &[
@@ -80,14 +88,14 @@ const SITUATIONS: &[Situation] = &[
     ("a name that is offered twice", |s| distinct(&s.case.offered).len() < s.case.offered.len()),
     ("some nodes left, some rejected", |s| {
         statuses(s).next().is_some()
-            && matches!(&s.expected.filtered.verdict,
+            && matches!(&s.filtered().verdict,
             Verdict::Decided { feasible, .. } if !feasible.is_empty())
     }),
     ("no node left", |s| {
         statuses(s).next().is_some()
             && !s.case.offered.is_empty()
             && matches!(
-        &s.expected.filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
+        &s.filtered().verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
     }),
     ("FailedNodes", |s| statuses(s).any(|(kind, _)| kind == Kind::Failed)),
     ("FailedAndUnresolvableNodes", |s| statuses(s).any(|(kind, _)| kind == Kind::Unresolvable)),
@@ -96,17 +104,17 @@ const SITUATIONS: &[Situation] = &[
     ("a reason that had %", |s| statuses(s).any(|(_, reason)| reason.contains("percent"))),
     ("a reason that was empty", |s| statuses(s).any(|(_, reason)| reason.ends_with("rejected"))),
     ("a node that several reject", several_reject),
-    ("a failure that ended the call", |s| matches!(s.expected.filtered.verdict, Verdict::Failed(_))),
-    ("a failure that was ignored", |s| s.expected.filtered.failures.iter().any(|at| ignores(s, *at))),
+    ("a failure that ended the call", |s| matches!(s.filtered().verdict, Verdict::Failed(_))),
+    ("a failure that was ignored", |s| s.filtered().failures.iter().any(|at| ignores(s, *at))),
     ("a failure when no node was left", |s| {
         filtering(s).any(|(at, _)| asked_and_failed(s, at) && !ignores(s, at) && is_spared(s, at))
     }),
     ("a failure that did not count", |s| {
-        filtering(s).any(|(at, _)| asked_and_failed(s, at) && !s.expected.filtered.failures.contains(&at))
+        filtering(s).any(|(at, _)| asked_and_failed(s, at) && !s.filtered().failures.contains(&at))
     }),
     ("a backend that was asked again", |s| filtering(s).any(|(at, _)| times_asked(s, at) > 1)),
     ("a repetition that succeeded", |s| {
-        filtering(s).any(|(at, _)| times_asked(s, at) > 1 && !s.expected.filtered.failures.contains(&at))
+        filtering(s).any(|(at, _)| times_asked(s, at) > 1 && !s.filtered().failures.contains(&at))
     }),
     ("a verdict about the whole of a smaller set", |s| {
         in_turn_and_asked_less(s, |scope| matches!(scope, Scope::WholeSet | Scope::Unspecified))
@@ -149,9 +157,9 @@ const SITUATIONS: &[Situation] = &[
     ("a node that the gateway does not know", |s| {
         statuses(s).any(|(_, reason)| reason == reason::NOT_YET_KNOWN)
     }),
-    ("only unknown nodes left", |s| matches!(s.expected.filtered.verdict, Verdict::NotYetKnown(_))),
+    ("only unknown nodes left", |s| matches!(s.filtered().verdict, Verdict::NotYetKnown(_))),
     ("an unknown node that was accepted", |s| {
-        matches!(&s.expected.filtered.verdict,
+        matches!(&s.filtered().verdict,
         Verdict::Decided { feasible, .. } if feasible.iter().any(|node| *node >= KNOWN))
     }),
     ("a status", |s| failed_with(s, Failure::Internal)),
@@ -164,15 +172,17 @@ const SITUATIONS: &[Situation] = &[
     ("a node that is refused twice", |s| failed_with(s, Failure::Twice)),
     ("a verb that is not served", |s| failed_with(s, Failure::Unlisted)),
     ("a backend that is away", |s| {
-        s.expected.filtered.failures.iter().any(|at| s.case.backends[*at].reach == crate::case::Reach::Dead)
+        s.filtered().failures.iter().any(|at| s.case.backends[*at].reach == crate::case::Reach::Dead)
     }),
-    ("scores", |s| !s.expected.prioritized.list.is_empty()),
+    ("scores", |s| !s.expected.first().prioritized.list.is_empty()),
     ("scores of several backends", |s| scoring(s).count() > 1),
-    ("a score that failed", |s| !s.expected.prioritized.failures.is_empty()),
-    ("nobody who scores", |s| s.expected.prioritized.list.is_empty() && !s.expected.ranked.is_empty()),
+    ("a score that failed", |s| !s.expected.first().prioritized.failures.is_empty()),
+    ("nobody who scores", |s| {
+        s.expected.first().prioritized.list.is_empty() && !s.expected.first().ranked.is_empty()
+    }),
     ("a node that was not scored among others", |s| {
-        let list = &s.expected.prioritized.list;
-        !list.is_empty() && list.len() < s.expected.ranked.len()
+        let list = &s.expected.first().prioritized.list;
+        !list.is_empty() && list.len() < s.expected.first().ranked.len()
     }),
     ("clamped scores", |s| {
         scoring(s).any(|(score, set)| {
@@ -182,16 +192,21 @@ const SITUATIONS: &[Situation] = &[
             })
         })
     }),
-    ("a negative total", |s| s.expected.prioritized.list.iter().any(|(_, total)| *total < 0)),
-    ("a total of zero", |s| s.expected.prioritized.list.iter().any(|(_, total)| *total == 0)),
+    ("a negative total", |s| s.expected.first().prioritized.list.iter().any(|(_, total)| *total < 0)),
+    ("a total of zero", |s| s.expected.first().prioritized.list.iter().any(|(_, total)| *total == 0)),
     ("a weight of a million", |s| scoring(s).any(|(score, _)| score.weight == 1_000_000)),
-    ("a sum that ends in a half", |s| s.expected.prioritized.sums.values().any(ends_in_a_half)),
+    ("a sum that ends in a half", |s| s.expected.first().prioritized.sums.values().any(ends_in_a_half)),
     ("a negative sum that ends in a half", |s| {
-        s.expected.prioritized.sums.values().any(|sum| ends_in_a_half(sum) && *sum.numer() < BigInt::ZERO)
+        s.expected
+            .first()
+            .prioritized
+            .sums
+            .values()
+            .any(|sum| ends_in_a_half(sum) && *sum.numer() < BigInt::ZERO)
     }),
     ("a sum that would be rounded elsewhere part by part", rounded_by_part),
     ("a denominator beyond 32 bits", |s| {
-        s.expected.prioritized.sums.values().any(|sum| sum.denom().bits() > 32)
+        s.expected.first().prioritized.sums.values().any(|sum| sum.denom().bits() > 32)
     }),
     ("no normalisation", |s| normalized(s, Normalize::None, Best::Largest)),
     ("Range", |s| normalized(s, Normalize::Range, Best::Largest)),
@@ -203,7 +218,7 @@ const SITUATIONS: &[Situation] = &[
 ];
 
 fn statuses<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (Kind, &'s str)> {
-    let statuses = match &scene.expected.filtered.verdict {
+    let statuses = match &scene.filtered().verdict {
         Verdict::Decided { statuses, .. } => Some(statuses),
         Verdict::Failed(_) | Verdict::NotYetKnown(_) => None,
     };
@@ -230,35 +245,39 @@ fn several_reject(scene: &Scene<'_>) -> bool {
             _ => None,
         })
     };
-    let Verdict::Decided { statuses, .. } = &scene.expected.filtered.verdict else { return false };
+    let Verdict::Decided { statuses, .. } = &scene.filtered().verdict else { return false };
     statuses.keys().any(|node| words(*node).any(|one| words(*node).any(|other| one.reason != other.reason)))
 }
 
 fn times_asked(scene: &Scene<'_>, position: usize) -> usize {
-    scene.observed.questions[position].iter().filter(|question| question.verb == Verb::Filter).count()
+    scene.observed.placed[0].questions[position]
+        .iter()
+        .filter(|question| question.verb == Verb::Filter)
+        .count()
 }
 
 /// Whether the reference decided without this extender, because it came after the last node had fallen.
 fn is_spared(scene: &Scene<'_>, position: usize) -> bool {
-    let filtered = &scene.expected.filtered;
+    let filtered = scene.filtered();
     matches!(&filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
         && filtered.asked.iter().all(|(asked, _)| *asked != position)
 }
 
 fn ignores(scene: &Scene<'_>, position: usize) -> bool {
-    let filter = scene.expected.extenders[position].filter.as_ref();
+    let filter = scene.expected.first().extenders[position].filter.as_ref();
     filter.is_some_and(|filter| filter.on_failure == OnFailure::Ignore)
 }
 
 fn asked_and_failed(scene: &Scene<'_>, position: usize) -> bool {
-    let failing = scene.expected.extenders[position].filter.as_ref().map_or(Failing::Never, |f| f.failing);
-    let mut questions = scene.observed.questions[position].iter();
+    let failing =
+        scene.expected.first().extenders[position].filter.as_ref().map_or(Failing::Never, |f| f.failing);
+    let mut questions = scene.observed.placed[0].questions[position].iter();
     questions.any(|question| question.verb == Verb::Filter && failing.fails(question.nodes.len()))
 }
 
 fn in_turn_and_asked_less(scene: &Scene<'_>, scope: impl Fn(Scope) -> bool) -> bool {
     let offered = distinct(&scene.case.offered).len();
-    let mut asked = scene.expected.filtered.asked.iter();
+    let mut asked = scene.filtered().asked.iter();
     asked.any(|(at, set)| scope(scene.case.backends[*at].filter.scope) && set.len() < offered)
 }
 
@@ -268,15 +287,15 @@ fn with_mode(scene: &Scene<'_>, mode: Mode) -> bool {
 
 /// A failure of this kind that the reference met.
 fn failed_with(scene: &Scene<'_>, failure: Failure) -> bool {
-    let (filters, scores) = (&scene.expected.filtered.failures, &scene.expected.prioritized.failures);
+    let (filters, scores) = (&scene.filtered().failures, &scene.expected.first().prioritized.failures);
     filters.iter().any(|at| scene.case.backends[*at].filter.failure == failure)
         || scores.iter().any(|at| scene.case.backends[*at].score.failure == failure)
 }
 
 /// Whose scores count, and over which nodes.
 fn scoring<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Score, &'s [usize])> {
-    let prioritized = &scene.expected.prioritized;
-    let extenders: &'s [Extender] = &scene.expected.extenders;
+    let prioritized = &scene.expected.first().prioritized;
+    let extenders: &'s [Extender] = &scene.expected.first().extenders;
     prioritized
         .asked
         .iter()
@@ -293,7 +312,7 @@ fn ends_in_a_half(sum: &prioritize::Fraction) -> bool {
 }
 
 fn rounded_by_part(scene: &Scene<'_>) -> bool {
-    scene.expected.prioritized.list.iter().any(|(node, total)| {
+    scene.expected.first().prioritized.list.iter().any(|(node, total)| {
         let parts = scoring(scene).filter_map(|(score, set)| {
             let at = set.iter().position(|scored| scored == node)?;
             let weight = prioritize::Fraction::from_integer(BigInt::from(score.weight));

@@ -7,19 +7,30 @@ mod configuration;
 mod gateway;
 mod objects;
 mod script;
+mod world;
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
+    net::SocketAddr,
     sync::Arc,
 };
 
-use extender_reference::model::Node;
+use extender_reference::model::{Node, Pod};
 use tempfile::TempDir;
 
 pub use self::answer::{Filtered, Preempted, Prioritized};
-pub use self::script::{Question, Verb};
-use self::{backend::Servers, gateway::Gateway, script::Script};
-use crate::case::{Case, Pods, Source};
+pub use self::objects::placed_uid;
+pub use self::script::{About, Outcome, Question, Verb};
+use self::{
+    backend::Servers,
+    gateway::Gateway,
+    script::Script,
+    world::{Cluster, Shock},
+};
+use crate::{
+    case::{Calls, Case, Change, Placing, Pods, Round, Source, Tables, World},
+    compare::Expected,
+};
 
 /// Gateways, one for each source of nodes with and without pods, and the servers of their backends. Started when first needed, and
 /// configured anew for each case.
@@ -33,52 +44,184 @@ pub struct Subject {
 /// What came of a case.
 #[derive(Debug)]
 pub struct Observed {
-    /// The reply to filter.
-    pub filtered: Filtered,
-    /// The reply to prioritize.
-    pub prioritized: Prioritized,
-    /// The reply to preempt.
+    /// The number that its pods have in their UIDs.
+    pub number: u64,
+    /// What came of each of its pods.
+    pub placed: Vec<Placed>,
+    /// The reply to preempt, for the first pod.
     pub preempted: Preempted,
-    /// For each backend, what it was asked, in order.
-    pub questions: Vec<Vec<Question>>,
     /// What a backend found wrong with a question.
     pub complaints: Vec<String>,
+}
+
+/// What came of a pod.
+#[derive(Debug)]
+pub struct Placed {
+    /// The reply to filter; `None` where there was no such call.
+    pub filtered: Option<Filtered>,
+    /// The reply to prioritize.
+    pub prioritized: Prioritized,
+    /// For each backend, what it was asked, in order.
+    pub questions: Vec<Vec<Question>>,
+    /// About how many nodes somebody was not asked, because the answer was known.
+    pub remembered: u64,
+    /// How many calls named nodes that a backend did not hold.
+    pub missed: u64,
+}
+
+/// One case, while it is played.
+struct Play<'p> {
+    case: &'p Case,
+    number: u64,
+    gateway: &'p mut Gateway,
+    scripts: &'p [Arc<Script>],
+    addresses: &'p [SocketAddr],
+    shock: &'p Shock,
+    folder: &'p TempDir,
 }
 
 impl Subject {
     /// Nothing runs yet but the backends' servers.
     pub async fn start() -> Self {
         let folder = TempDir::new().expect("a temporary folder can be made");
-        std::fs::write(folder.path().join("nodes.json"), objects::all_nodes()).expect("it can be written to");
         Self { folder, servers: Servers::start().await, gateways: BTreeMap::new(), cases: 0 }
     }
 
-    /// Configures a gateway for the case, and asks it to filter what is offered, to prioritize `ranked`
-    /// and who may be evicted.
-    pub async fn ask(&mut self, case: &Case, ranked: &[Node]) -> Observed {
+    /// Configures a gateway for the case, and calls it for one pod after the other: to filter what is offered, to
+    /// prioritize what the reference leaves of that, and for the first pod who may be evicted.
+    pub async fn ask(&mut self, case: &Case, expected: &Expected) -> Observed {
         self.cases += 1;
         let number = self.cases;
+        let shock = Arc::new(Shock::default());
         let scripts: Vec<_> =
-            (0..case.backends.len()).map(|at| Arc::new(Script::new(number, case, at))).collect();
+            (0..case.backends.len()).map(|at| Arc::new(Script::new(number, (case, at), &shock))).collect();
         let addresses = self.servers.play(&scripts);
-        let text = configuration::text(case, (number, &addresses), self.folder.path());
+        let args = configuration::args((number, 0));
+        let text = configuration::text(case, (&args, &addresses), self.folder.path());
         let gateway = match self.gateways.entry((case.source, case.pods)) {
             Entry::Vacant(vacant) => vacant.insert(Gateway::start(&text).await),
             Entry::Occupied(running) => {
                 let gateway = running.into_mut();
+                gateway.cluster.list(&World::default());
                 gateway.configure(&text).await;
                 gateway
             }
         };
-        let filtered = gateway.post("/filter", objects::call(case, (number, &case.offered))).await;
-        let prioritized = gateway.post("/prioritize", objects::call(case, (number, ranked))).await;
-        let preempted = gateway.post("/preempt", objects::preempt_call(case, number)).await;
+        let (scripts, addresses, folder) = (&scripts, &addresses, &self.folder);
+        Play { case, number, gateway, scripts, addresses, shock: &shock, folder }.out(expected).await
+    }
+}
+
+impl Play<'_> {
+    async fn out(mut self, expected: &Expected) -> Observed {
+        let mut placed = Vec::new();
+        let mut preempted = None;
+        for (placing, expected) in self.case.placings().iter().zip(&expected.placed) {
+            if let Some(round) = placing.round {
+                self.prepare((round, placing), &placed).await;
+            }
+            let mut now = self.place(placing, &expected.ranked).await;
+            if placing.number == 0 {
+                let call = objects::preempt_call(self.case, self.number);
+                preempted = Some(answer::preempted(&self.gateway.post("/preempt", call).await));
+            }
+            if let Some(Round { before: Some(Change::RulesAndRows(_)), .. }) = placing.round {
+                // Whose answers were not needed any more is heard of later.
+                self.gateway.know(|revision| self.is_latest(revision)).await;
+            }
+            now.questions = self.scripts.iter().map(|script| script.take_questions()).collect();
+            placed.push(now);
+        }
         Observed {
-            filtered: answer::filtered(&filtered, case.source),
-            prioritized: answer::prioritized(&prioritized),
-            preempted: answer::preempted(&preempted),
-            questions: scripts.iter().map(|script| script.questions()).collect(),
-            complaints: scripts.iter().flat_map(|script| script.complaints()).collect(),
+            number: self.number,
+            placed,
+            preempted: preempted.expect("every case has a first pod"),
+            complaints: self.scripts.iter().flat_map(|script| script.complaints()).collect(),
         }
     }
+
+    /// What happens before the calls about a pod.
+    async fn prepare(&mut self, (round, placing): (&Round, &Placing<'_>), earlier: &[Placed]) {
+        let world = &placing.filtering;
+        let cluster: &Cluster = &self.gateway.cluster;
+        match &round.before {
+            None => {}
+            Some(Change::Rows(nodes)) => cluster.apply(nodes, world),
+            Some(Change::Replaced(nodes)) => cluster.replace(nodes, world),
+            Some(Change::Args) => {
+                let args = configuration::args((self.number, world.args));
+                let text = configuration::text(self.case, (&args, self.addresses), self.folder.path());
+                self.gateway.configure(&text).await;
+            }
+            Some(Change::Rules) => self.edit(placing).await,
+            Some(Change::RulesAndRows(nodes)) => {
+                self.scripts.iter().for_each(|script| script.edit());
+                cluster.apply(nodes, world);
+            }
+        }
+        let are_brought = self.case.source != Source::Request || has_called(earlier);
+        if round.tables == Tables::Awaited && are_brought {
+            self.gateway.filled(self.case.source).await;
+        }
+    }
+
+    /// All backends answer by other rules, and the gateway finds out: at the latest a second later, and sooner when
+    /// it asks them about a pod of which nothing is remembered.
+    async fn edit(&mut self, placing: &Placing<'_>) {
+        self.scripts.iter().for_each(|script| script.edit());
+        let mut pod: Pod = placing.pod.clone();
+        pod.labels.insert(objects::PROBE.to_owned(), placing.number.to_string());
+        let source = placing.source(self.case.source);
+        for path in ["/filter", "/prioritize"] {
+            self.call((source, path), (&pod, placing.number), (&[0], &placing.filtering)).await;
+        }
+        self.gateway.know(|revision| self.is_latest(revision)).await;
+        self.scripts.iter().for_each(|script| drop(script.take_questions()));
+    }
+
+    fn is_latest(&self, revision: &str) -> bool {
+        self.scripts.iter().any(|script| script.revision() == revision)
+    }
+
+    async fn place(&mut self, placing: &Placing<'_>, ranked: &[Node]) -> Placed {
+        let (remembered, missed) = self.counted();
+        let (whom, source) = ((&placing.pod, placing.number), placing.source(self.case.source));
+        let filters = placing.round.is_none_or(|round| round.calls == Calls::FilterThenPrioritize);
+        let mut filtered = None;
+        if filters {
+            if let Some(round) = placing.round.filter(|round| !round.during.is_empty()) {
+                self.shock.prepare(&self.gateway.cluster, round.during.iter().copied(), &placing.scoring);
+            }
+            let answer = self.call((source, "/filter"), whom, (placing.offered, &placing.filtering)).await;
+            filtered = Some(answer::filtered(&answer, source));
+            self.shock.strike();
+        }
+        if let Some(round) = placing.round {
+            self.gateway.cluster.apply(&round.between, &placing.scoring);
+        }
+        let answer = self.call((source, "/prioritize"), whom, (ranked, &placing.scoring)).await;
+        let prioritized = answer::prioritized(&answer);
+        let (remembered, missed) = (self.counted().0 - remembered, self.counted().1 - missed);
+        Placed { filtered, prioritized, questions: Vec::new(), remembered, missed }
+    }
+
+    async fn call(
+        &mut self,
+        (source, path): (Source, &str),
+        (pod, number): (&Pod, usize),
+        nodes: (&[Node], &World),
+    ) -> client::Answer {
+        let body = objects::call(source, (pod, (self.number, number)), nodes);
+        self.gateway.post(path, body).await
+    }
+
+    fn counted(&self) -> (u64, u64) {
+        let counted = |what: &str| self.gateway.counted(&format!("extender_gateway_{what}_total"));
+        (counted("remembered_answers"), counted("table_misses"))
+    }
+}
+
+/// Whether calls have brought nodes that somebody was asked about.
+fn has_called(earlier: &[Placed]) -> bool {
+    earlier.iter().flat_map(|placed| &placed.questions).any(|questions| !questions.is_empty())
 }

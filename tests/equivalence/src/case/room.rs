@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use extender_reference::model::{Added, Node, Running, Victim};
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Case, NODES, Source, View, settle_failure};
+use super::{Backend, Case, NODES, Source, View, settle::settle_failure};
 
 /// The priorities of the pods on each node.
 const PRIORITIES: [i32; 6] = [-3, 0, 0, 4, 8, 2];

@@ -9,20 +9,24 @@ use extender_reference::model::{
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{pod, preempt};
-use crate::case::{Backend, Failure, Manner, NODES, Reach, Scale, Scope, View};
+use crate::case::{Backend, Early, Failure, Manner, Memory, NODES, Purity, Reach, Scale, Scope, Table, View};
 
 /// Any backend, still without a name.
 pub(super) fn backend() -> impl Strategy<Value = Backend> {
     let reach = prop_oneof![30 => Just(Reach::Alive), 1 => Just(Reach::Dead)];
     let scale = select(vec![Scale::Declared, Scale::Configured]);
-    (extender(), reach, scale, manner(), manner(), manner()).prop_map(
-        |(extender, reach, scale, filter, score, preempt)| Backend {
+    let manners = (manner(), manner(), preempt_manner());
+    (extender(), reach, scale, manners, table(), early(), memory()).prop_map(
+        |(extender, reach, scale, (filter, score, preempt), table, early, memory)| Backend {
             extender,
             reach,
             scale,
             filter,
             score,
             preempt,
+            table,
+            early,
+            memory,
         },
     )
 }
@@ -131,14 +135,37 @@ fn score_rule() -> impl Strategy<Value = ScoreRule> {
 }
 
 fn manner() -> impl Strategy<Value = Manner> {
-    let view = select(vec![View::Name, View::Facts, View::Raw]);
+    let view = select(vec![View::Name, View::Facts, View::Facts, View::Raw]);
     let scope = prop_oneof![
         6 => Just(Scope::Node),
         1 => Just(Scope::WholeSet),
         1 => Just(Scope::Unspecified),
         1 => Just(Scope::NodeWithSideEffects),
     ];
-    (view, scope, failure()).prop_map(|(view, scope, failure)| Manner { view, scope, failure })
+    let purity = select(vec![Purity::Pure, Purity::Undeclared]);
+    (view, scope, failure(), purity).prop_map(|(view, scope, failure, purity)| Manner {
+        view,
+        scope,
+        failure,
+        purity,
+    })
+}
+
+/// Nothing of preempt is remembered.
+fn preempt_manner() -> impl Strategy<Value = Manner> {
+    manner().prop_map(|manner| Manner { purity: Purity::Undeclared, ..manner })
+}
+
+fn table() -> impl Strategy<Value = Table> {
+    prop_oneof![3 => Just(Table::None), 3 => Just(Table::Kept), 1 => Just(Table::Behind)]
+}
+
+fn early() -> impl Strategy<Value = Early> {
+    select(vec![Early::Scores, Early::Nothing])
+}
+
+fn memory() -> impl Strategy<Value = Memory> {
+    prop_oneof![9 => Just(Memory::Remembered), 1 => Just(Memory::AskedEachTime)]
 }
 
 fn failure() -> impl Strategy<Value = Failure> {

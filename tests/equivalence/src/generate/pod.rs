@@ -60,7 +60,7 @@ fn resources(how_many: RangeInclusive<usize>) -> impl Strategy<Value = BTreeSet<
     vec(words(&RESOURCES), how_many).prop_map(BTreeSet::from_iter)
 }
 
-fn labels(how_many: RangeInclusive<usize>) -> impl Strategy<Value = BTreeMap<String, String>> {
+pub(super) fn labels(how_many: RangeInclusive<usize>) -> impl Strategy<Value = BTreeMap<String, String>> {
     vec((key(), value()), how_many).prop_map(BTreeMap::from_iter)
 }
 

@@ -9,8 +9,8 @@ use extender_reference::model::{
 use proptest::{prelude::*, sample::select};
 
 use crate::case::{
-    Backend, Case, Failure, KNOWN, NODES, Pods, RUNNING, Reach, Scope, Source, UNSEEN, View, running,
-    victims_on,
+    Backend, Calls, Case, Change, Early, Failure, KNOWN, NODES, Pods, Purity, RUNNING, Reach, Scope, Source,
+    UNSEEN, View, running, victims_on,
 };
 
 /// Nodes on which [`additions`] goes wrong.
@@ -34,6 +34,10 @@ pub(super) enum Theme {
     Evictions,
     /// Victims that are added and may be.
     Additions,
+    /// Everybody answers, so that there is something to be remembered.
+    Memory,
+    /// Everybody scores in filter, for one pod.
+    Early,
 }
 
 pub(super) fn theme() -> impl Strategy<Value = Theme> {
@@ -44,8 +48,10 @@ pub(super) fn theme() -> impl Strategy<Value = Theme> {
         Theme::Unknown,
         Theme::Evictions,
         Theme::Additions,
+        Theme::Memory,
+        Theme::Early,
     ]);
-    prop_oneof![5 => Just(Theme::Any), 3 => bent]
+    prop_oneof![5 => Just(Theme::Any), 4 => bent]
 }
 
 impl Theme {
@@ -58,6 +64,8 @@ impl Theme {
             Self::Unknown => unknown(&mut case),
             Self::Evictions => case.backends.iter_mut().for_each(take_part),
             Self::Additions => additions(&mut case),
+            Self::Memory => remembered(&mut case),
+            Self::Early => answering(&mut case, (Purity::Undeclared, View::Facts)),
         }
         case.differences.exempt = BTreeSet::new();
         case
@@ -144,6 +152,37 @@ fn additions(case: &mut Case) {
             preempt.rule = PreemptRule::PerNode { evictions, bare: Bare::LeftOut };
         }
         take_part(first);
+    }
+}
+
+/// Everybody filters and can be remembered; before the last pod rules change, and a row with them.
+fn remembered(case: &mut Case) {
+    for backend in &mut case.backends {
+        let accepts = || plain(FilterRule::PerNode(vec![None; NODES]), Failing::Never);
+        backend.extender.filter.get_or_insert_with(accepts);
+    }
+    answering(case, (Purity::Pure, View::Facts));
+    case.source = if case.source == Source::NamesOnly { Source::File } else { case.source };
+    if let Some(round) = case.rounds.last_mut() {
+        (round.calls, round.offered) = (Calls::FilterThenPrioritize, (0..KNOWN).collect());
+        round.before = Some(Change::RulesAndRows(BTreeSet::from([LAST])));
+    }
+}
+
+/// Everybody answers, node by node, in the same manner in filter and score, and leaves some nodes.
+fn answering(case: &mut Case, (purity, view): (Purity, View)) {
+    for backend in &mut case.backends {
+        take_part(backend);
+        backend.early = Early::Scores;
+        for manner in [&mut backend.filter, &mut backend.score] {
+            (manner.scope, manner.purity, manner.view) = (Scope::Node, purity, view);
+        }
+        if let Some(filter) = &mut backend.extender.filter {
+            filter.failing = Failing::Never;
+        }
+        if let Some(score) = &mut backend.extender.score {
+            score.failing = Failing::Never;
+        }
     }
 }
 

@@ -139,7 +139,7 @@ fn pairs<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Candidate, &'s Cand
 
 /// The failures that the reference met, with how the backends are configured.
 fn failures<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, Why)> {
-    let extenders = &scene.expected.extenders;
+    let extenders = &scene.expected.first().extenders;
     let failures = scene.expected.preempted.failures.iter();
     failures.filter_map(|(at, why)| Some((extenders[*at].preempt.as_ref()?, *why)))
 }
@@ -154,7 +154,7 @@ fn strangers<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, usize)
 
 /// Whose answers count, and what they are about.
 fn counted<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, &'s [Candidate])> {
-    let (extenders, preempted) = (&scene.expected.extenders, &scene.expected.preempted);
+    let (extenders, preempted) = (&scene.expected.first().extenders, &scene.expected.preempted);
     let counted =
         preempted.asked.iter().filter(|(at, _)| preempted.failures.iter().all(|(failed, _)| failed != at));
     counted.filter_map(|(at, set)| Some((extenders[*at].preempt.as_ref()?, set.as_slice())))

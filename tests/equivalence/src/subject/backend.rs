@@ -81,6 +81,13 @@ async fn connection(stream: TcpStream, stage: Stage) {
 
 async fn call(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, stage: Stage) {
     let (head, mut body) = request.into_parts();
+    if head.uri.path().ends_with("/SyncNodes") {
+        let script = stage.read().expect("nobody panics while holding it").clone();
+        if let Some(script) = script {
+            hold(&script, body, respond).await;
+        }
+        return;
+    }
     let mut framed = BytesMut::new();
     while let Some(Ok(chunk)) = body.data().await {
         let _ = body.flow_control().release_capacity(chunk.len());
@@ -102,6 +109,28 @@ async fn call(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, st
     }
 }
 
+/// Takes the messages of a stream of nodes, and acknowledges each.
+async fn hold(script: &Script, mut body: RecvStream, mut respond: SendResponse<Bytes>) {
+    let head = Response::builder().header("content-type", "application/grpc").body(()).expect("it is valid");
+    let Ok(mut answers) = respond.send_response(head, false) else { return };
+    let mut framed = BytesMut::new();
+    while let Some(Ok(chunk)) = body.data().await {
+        let _ = body.flow_control().release_capacity(chunk.len());
+        framed.extend_from_slice(&chunk);
+        while let Some(message) = next(&mut framed) {
+            let Some(answer) = script.take_nodes(message) else { return };
+            let _ = answers.send_data(framed_message(&answer), false);
+        }
+    }
+}
+
+/// The next whole message of a stream.
+fn next(framed: &mut BytesMut) -> Option<Bytes> {
+    let length = framed.get(1..PREFIX)?.try_into().map(u32::from_be_bytes).ok()?;
+    let end = PREFIX + usize::try_from(length).ok()?;
+    (framed.len() >= end).then(|| framed.split_to(end).freeze().slice(PREFIX..))
+}
+
 fn reply(script: &Script, verb: &str, message: Bytes) -> Reply {
     match verb {
         "Filter" => script.answer(Verb::Filter, message),
@@ -117,17 +146,21 @@ fn reply(script: &Script, verb: &str, message: Bytes) -> Reply {
     }
 }
 
-fn send(respond: &mut SendResponse<Bytes>, message: &[u8]) {
+fn framed_message(message: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
     framed.put_u8(0);
     framed.put_u32(u32::try_from(message.len()).expect("messages are small"));
     framed.extend_from_slice(message);
+    framed.freeze()
+}
+
+fn send(respond: &mut SendResponse<Bytes>, message: &[u8]) {
     let head = Response::builder().header("content-type", "application/grpc").body(()).expect("it is valid");
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", 0.into());
     // Whoever asked may be gone.
     if let Ok(mut stream) = respond.send_response(head, false) {
-        let _ = stream.send_data(framed.freeze(), false);
+        let _ = stream.send_data(framed_message(message), false);
         let _ = stream.send_trailers(trailers);
     }
 }

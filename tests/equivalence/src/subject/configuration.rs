@@ -8,17 +8,23 @@ use extender_reference::model::{
 };
 use serde_json::{Value, json};
 
-use crate::case::{Backend, Case, Failure, Manner, Pods, Scale, Source};
+use crate::case::{Backend, Case, Failure, Manner, Memory, Pods, Scale, Source};
 
 /// For backends that answer or fail at once: never reached, however slow the machine is.
 const LONG: &str = "30s";
 /// For backends that never answer.
 const SHORT: &str = "20ms";
 
-/// The configuration of the case of this number, with the backends at these addresses.
-pub(super) fn text(case: &Case, (number, addresses): (u64, &[SocketAddr]), folder: &Path) -> String {
+/// The arguments of all backends of the case of this number, after so many changes. They tell the server whose
+/// call it is, and make a connection of the case's own.
+pub(super) fn args((number, changes): (u64, usize)) -> Value {
+    json!({"case": number, "changes": changes})
+}
+
+/// The configuration of a case with these arguments, and with the backends at these addresses.
+pub(super) fn text(case: &Case, (args, addresses): (&Value, &[SocketAddr]), folder: &Path) -> String {
     let backends: Vec<Value> =
-        case.backends.iter().zip(addresses).map(|(backend, at)| entry(backend, (number, *at))).collect();
+        case.backends.iter().zip(addresses).map(|(backend, at)| entry(backend, (args, *at))).collect();
     let prefix = match case.differences.prefix {
         Prefix::Name => "Backend",
         Prefix::None => "None",
@@ -47,7 +53,7 @@ fn nodes(source: Source, folder: &Path) -> Value {
     }
 }
 
-fn entry(backend: &Backend, (number, address): (u64, SocketAddr)) -> Value {
+fn entry(backend: &Backend, (args, address): (&Value, SocketAddr)) -> Value {
     let Extender { name, mode, interest, filter, score, preempt } = &backend.extender;
     let mode = match mode {
         Mode::Enforce => "Enforce",
@@ -58,8 +64,11 @@ fn entry(backend: &Backend, (number, address): (u64, SocketAddr)) -> Value {
         "name": name,
         "url": format!("http://{address}"),
         "mode": mode,
-        // Tells the server whose call it is, and makes a connection of the case's own.
-        "args": {"case": number},
+        "pureAnswers": match backend.memory {
+            Memory::Remembered => "Remembered",
+            Memory::AskedEachTime => "AskedEachTime",
+        },
+        "args": args,
         "match": interested(interest),
     });
     if let Some(settings) = filter {

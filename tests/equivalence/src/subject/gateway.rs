@@ -1,26 +1,32 @@
 //! A running gateway: the real door on a port of its own, in front of what the configuration says.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
-    cluster::file::NodeFile,
-    config::{Config, NodeSource},
+    backend::{link::Link, tables},
+    config::{self, Config},
     door::{self, Door},
     observe::Metrics,
     serve::assembly::Assembly,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::sleep};
 
 use super::{
     client::{Answer, Client},
     objects,
+    world::Cluster,
 };
+use crate::case::{Source, World};
+
+/// What is waited for comes at the latest when backends are looked at again, after a second.
+const LOOKS: u32 = 20_000;
 
 /// A gateway with one source of nodes and one of pods. It runs in the test's own runtime.
 pub(super) struct Gateway {
     assembly: Assembly,
     door: Arc<Door>,
     client: Client,
+    pub(super) cluster: Cluster,
 }
 
 impl Gateway {
@@ -28,10 +34,8 @@ impl Gateway {
         let config = read(text);
         let metrics = Arc::new(Metrics::new());
         let mut assembly = Assembly::new(&config, "equivalence".into(), Arc::clone(&metrics));
-        if let (NodeSource::File { path }, Some(table)) = (&config.nodes, assembly.table()) {
-            let file = NodeFile::open(path.clone(), &table).expect("it was written for this");
-            tokio::spawn(async move { file.follow(table).await });
-        }
+        let cluster = Cluster::new(assembly.table());
+        cluster.list(&World::default());
         if let Some(pods) = assembly.pods() {
             for pod in objects::watched_pods() {
                 pods.apply(pod.to_string().as_bytes()).expect("it is a pod");
@@ -42,7 +46,7 @@ impl Gateway {
         let address = listener.local_addr().expect("it is bound");
         let door = Arc::new(Door::new(served, metrics));
         tokio::spawn(door::serve(listener, Arc::clone(&door), std::future::pending()));
-        Self { assembly, door, client: Client::connect(address).await }
+        Self { assembly, door, client: Client::connect(address).await, cluster }
     }
 
     /// Takes another configuration, as a reload does.
@@ -50,6 +54,48 @@ impl Gateway {
         let served = self.assembly.serve(&read(text)).await;
         let served = served.expect("nobody binds, so no apiserver is needed");
         self.door.served.store(Arc::new(served));
+    }
+
+    /// How often a counter has counted so far, whatever its labels.
+    pub(super) fn counted(&self, counter: &str) -> u64 {
+        let text = self.door.metrics.text();
+        let counts = text.lines().filter(|line| line.starts_with(counter));
+        counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    /// Waits until every backend whose answers are remembered is known by its revision.
+    pub(super) async fn know(&self, is_latest: impl Fn(&str) -> bool) {
+        let forgets = |link: &Link| link.memory.verdicts.is_none() && link.memory.scores.is_none();
+        self.wait(|_, link| forgets(link) || is_latest(&link.info.revision)).await;
+    }
+
+    /// Waits until every backend that holds nodes has those that there are.
+    pub(super) async fn filled(&self, source: Source) {
+        let version = self.cluster.version();
+        self.wait(|settings, link| {
+            let view_is_filled = |view| match (source, version) {
+                (Source::File, Some(version)) => {
+                    let held = link.tables.latest(tables::Source::Cluster, view);
+                    held.is_some_and(|held| held.rows >= version)
+                }
+                (Source::Request, _) => link.tables.latest(tables::Source::Calls, view).is_some(),
+                _ => true,
+            };
+            !link.info.keeps_tables || link.info.views(settings).all(view_is_filled)
+        })
+        .await;
+    }
+
+    async fn wait(&self, holds: impl Fn(&config::Backend, &Link) -> bool) {
+        for _ in 0..LOOKS {
+            let served = self.door.served.load_full();
+            let mut links = served.decider.links();
+            if links.all(|(settings, link)| link.is_err() || link.is_ok_and(|link| holds(settings, &link))) {
+                return;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        unreachable!("backends are told everything within seconds");
     }
 
     pub(super) async fn post(&mut self, path: &str, body: String) -> Answer {

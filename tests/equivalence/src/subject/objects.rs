@@ -5,10 +5,19 @@ use std::collections::BTreeMap;
 use extender_reference::model::{Candidate, Container, Node, Place, Pod, Victim};
 use serde_json::{Value, json};
 
-use crate::case::{self, Case, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, node_of};
+use crate::case::{self, Case, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, View, World, node_of};
 
 /// The label that says which node or victim it is to a backend that goes by facts or objects.
 pub(super) const LABEL: &str = "example.com/number";
+
+/// The label that says how often the node's row has changed.
+pub(super) const STATE: &str = "example.com/state";
+
+/// The label of a pod that is asked about to no other end than that answers say their revision.
+pub(super) const PROBE: &str = "probe";
+
+/// What the volume with a pod's token is called, but for the end.
+pub(super) const TOKEN: &str = "kube-api-access-";
 
 /// What a node is called.
 pub(super) fn name(node: Node) -> String {
@@ -21,16 +30,24 @@ pub(super) fn numbered(name: &str) -> Option<Node> {
     number.parse().ok().filter(|node| self::name(*node) == name)
 }
 
-/// The nodes that the gateway knows, as a file.
-pub(super) fn all_nodes() -> String {
-    Value::Array((0..KNOWN).map(node).collect()).to_string()
+/// Who is placed: the pod of this number in the case of that number.
+type Whom = (u64, usize);
+
+/// The UID of a pod that is placed.
+pub fn placed_uid((case, number): (u64, usize)) -> String {
+    format!("uid-{case}-{number}")
+}
+
+/// A node that the gateway knows, in a state.
+pub(super) fn known_node(number: Node, world: &World) -> String {
+    node(number, world).to_string()
 }
 
 /// The body of a filter or prioritize call about these nodes.
-pub(super) fn call(case: &Case, (number, nodes): (u64, &[Node])) -> String {
-    let pod = pod(&case.pod, number);
-    let body = if case.source == Source::Request {
-        let items: Vec<Value> = nodes.iter().copied().map(node).collect();
+pub(super) fn call(source: Source, (pod, whom): (&Pod, Whom), (nodes, world): (&[Node], &World)) -> String {
+    let pod = self::pod(pod, whom);
+    let body = if source == Source::Request {
+        let items: Vec<Value> = nodes.iter().map(|number| node(*number, world)).collect();
         json!({"Pod": pod, "Nodes": {"metadata": {}, "items": items}, "NodeNames": null})
     } else {
         let names: Vec<String> = nodes.iter().copied().map(name).collect();
@@ -51,7 +68,7 @@ pub(super) fn preempt_call(case: &Case, number: u64) -> String {
         format!("{}:{}", json!(name(*node)), json!({"Pods": victims, "NumPDBViolations": violations}))
     };
     let candidates = case.candidates.iter().map(entry).collect::<Vec<_>>().join(",");
-    format!(r#"{{"Pod":{},"{field}":{{{candidates}}}}}"#, pod(&case.pod, number))
+    format!(r#"{{"Pod":{},"{field}":{{{candidates}}}}}"#, pod(&case.pod, (number, 0)))
 }
 
 /// The UID of a pod that runs.
@@ -86,30 +103,36 @@ fn running_pod(victim: Victim) -> Value {
     })
 }
 
-fn node(node: Node) -> Value {
+fn node(node: Node, world: &World) -> Value {
+    let state = world.seen(node, View::Raw).to_string();
     json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name(node), "labels": {LABEL: node.to_string()}},
+        "metadata": {"name": name(node), "labels": {LABEL: node.to_string(), STATE: state}},
         "status": {"allocatable": {"cpu": "2", "memory": "1Gi"}},
     })
 }
 
-fn pod(pod: &Pod, number: u64) -> Value {
+/// A pod as a `ReplicaSet` makes it.
+fn pod(pod: &Pod, whom: Whom) -> Value {
+    let (case, number) = whom;
     let list = |place: Place| -> Vec<Value> {
         pod.containers.iter().filter(|container| container.place == place).map(container).collect()
     };
     json!({
         "metadata": {
-            "name": format!("pod-{number}"),
+            "name": format!("pod-{case}-{number}"),
+            "generateName": format!("pod-{case}-"),
             "namespace": pod.namespace,
-            "uid": format!("uid-{number}"),
+            "uid": placed_uid(whom),
             "labels": pod.labels,
+            "creationTimestamp": format!("2026-01-01T00:00:{number:02}Z"),
         },
         "spec": {
             "containers": list(Place::Main),
             "initContainers": list(Place::Init),
             "priority": pod.priority,
+            "volumes": [{"name": format!("{TOKEN}{number}"), "projected": {"sources": []}}],
         },
     })
 }

@@ -1,41 +1,42 @@
 //! What one backend of a case does, and what it was asked.
 
+mod failure;
 mod preempt;
+mod question;
+mod reading;
+mod table;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
-    self as api, FilterRequest, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreRequest,
-    ScoreResponse, Scores, VerbInfo,
+    self as api, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreResponse, Scores,
+    SyncNodesRequest, VerbInfo,
 };
-use extender_reference::model::{Best, Candidate, Failing, Node, Normalize};
+use extender_reference::model::{Best, Failing, Node, Normalize, Pod};
 use prost::Message;
+use serde_json::Value;
 
-use super::objects;
-use crate::case::{Backend, Case, Failure, Form, Manner, Pods, Scale, Scope, View};
+pub use self::question::{About, Outcome, Question, Verb};
+use self::{
+    failure::{fail, result},
+    reading::Refused,
+    table::Held,
+};
+use super::{configuration, objects, world::Shock};
+use crate::case::{
+    Backend, Case, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, View, turn, turned_filter,
+    turned_score,
+};
 
-/// A verb of the policy service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// Filter.
-    Filter,
-    /// Score.
-    Score,
-    /// Preempt.
-    Preempt,
-}
-
-/// A call that a backend got.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
-    /// Which verb.
-    pub verb: Verb,
-    /// About which nodes, in order.
-    pub nodes: Vec<Node>,
-    /// In preempt, who would be evicted there: one for each node.
-    pub candidates: Vec<Candidate>,
-}
+/// The service that keeps tables of nodes.
+const TABLES: &str = "extender.policy.v1alpha1.NodeTableService";
 
 /// What is sent back.
 pub(super) enum Reply {
@@ -52,29 +53,47 @@ pub(super) enum Reply {
 /// One backend of one case.
 pub(super) struct Script {
     number: u64,
-    namespace: String,
+    /// The pods of the case; the first is what tables are about.
+    placed: Vec<Pod>,
     form: Form,
     pods: Pods,
     pub(super) backend: Backend,
+    rules: AtomicUsize,
+    held: Mutex<Held>,
+    shock: Arc<Shock>,
     questions: Mutex<Vec<Question>>,
     complaints: Mutex<Vec<String>>,
 }
 
 impl Script {
-    pub(super) fn new(number: u64, case: &Case, position: usize) -> Self {
+    pub(super) fn new(number: u64, (case, position): (&Case, usize), shock: &Arc<Shock>) -> Self {
         Self {
             number,
-            namespace: case.pod.namespace.clone(),
+            placed: case.placings().into_iter().map(|placing| placing.pod).collect(),
             form: case.form,
             pods: case.pods,
             backend: case.backends[position].clone(),
+            rules: AtomicUsize::new(0),
+            held: Mutex::default(),
+            shock: Arc::clone(shock),
             questions: Mutex::default(),
             complaints: Mutex::default(),
         }
     }
 
-    pub(super) fn questions(&self) -> Vec<Question> {
-        locked(&self.questions).clone()
+    /// What it was asked since this was looked at last.
+    pub(super) fn take_questions(&self) -> Vec<Question> {
+        std::mem::take(&mut locked(&self.questions))
+    }
+
+    /// Its rules change.
+    pub(super) fn edit(&self) {
+        self.rules.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What it answers by.
+    pub(super) fn revision(&self) -> String {
+        format!("{}.{}", self.number, self.rules.load(Ordering::Relaxed))
     }
 
     pub(super) fn complaints(&self) -> Vec<String> {
@@ -83,19 +102,45 @@ impl Script {
 
     /// Whether a call with these arguments belongs to this case.
     pub(super) fn is_meant(&self, args: &[u8]) -> bool {
-        args == format!("{{\"case\":{}}}", self.number).as_bytes()
+        self.changes(args).is_some()
+    }
+
+    /// How often the arguments of this case have changed; `None` where they are another case's.
+    fn changes(&self, args: &[u8]) -> Option<usize> {
+        let args: Value = serde_json::from_slice(args).ok()?;
+        let changes = usize::try_from(args["changes"].as_u64()?).ok()?;
+        (configuration::args((self.number, changes)) == args).then_some(changes)
     }
 
     pub(super) fn introduction(&self) -> GetInfoResponse {
         let filter = Self::verb(api::Verb::Filter, self.backend.filter);
         let score = Self::verb(api::Verb::Score, self.backend.score).map(|info| self.scaled(info));
         let preempt = Self::verb(api::Verb::Preempt, self.backend.preempt);
+        let services = (self.backend.table != Table::None).then(|| TABLES.to_owned());
         GetInfoResponse {
             name: "scripted".into(),
             api_version: "extender.policy.v1alpha1".into(),
+            revision: self.revision(),
             verbs: filter.into_iter().chain(score).chain(preempt).collect(),
+            services: services.into_iter().collect(),
             ..GetInfoResponse::default()
         }
+    }
+
+    /// Takes a message about nodes that are to be held; returns the answer to it.
+    pub(super) fn take_nodes(&self, message: Bytes) -> Option<Vec<u8>> {
+        let message = SyncNodesRequest::decode(message).map_err(|error| error.to_string());
+        match message.and_then(|message| locked(&self.held).apply(message)) {
+            Ok(response) => Some(response.encode_to_vec()),
+            Err(complaint) => {
+                self.complain(&complaint);
+                None
+            }
+        }
+    }
+
+    fn complain(&self, complaint: &str) {
+        locked(&self.complaints).push(format!("{}: {complaint}", self.backend.extender.name));
     }
 
     fn verb(verb: api::Verb, manner: Manner) -> Option<VerbInfo> {
@@ -114,6 +159,7 @@ impl Script {
             node_view: view as i32,
             scope: scope as i32,
             side_effects: manner.scope == Scope::NodeWithSideEffects,
+            pure: manner.purity == Purity::Pure,
             ..VerbInfo::default()
         })
     }
@@ -139,29 +185,47 @@ impl Script {
 
     /// Answers a Filter, Score or Preempt.
     pub(super) fn answer(&self, verb: Verb, message: Bytes) -> Reply {
+        self.shock.strike();
         let read = match verb {
             Verb::Filter => self.read_filter(message),
             Verb::Score => self.read_score(message),
             Verb::Preempt => self.read_preempt(message),
         };
-        let question = match read {
+        let mut question = match read {
             Ok(question) => question,
-            Err(complaint) => {
-                locked(&self.complaints).push(format!("{}: {complaint}", self.backend.extender.name));
+            Err(Refused::Wrong(complaint)) => {
+                self.complain(&complaint);
                 return Reply::Status(3, "the request breaks the contract");
             }
+            Err(Refused::Behind) => return self.behind(),
         };
-        let before = self.note(question.clone());
-        let Question { nodes, candidates, .. } = question;
         let (failure, failing) = self.failing(verb);
-        if failing.is_some_and(|failing| failing.fails(nodes.len())) {
-            return fail(failure, verb, nodes.len());
+        if failing.is_some_and(|failing| failing.fails(question.nodes.len())) {
+            // It would have read them inline, for all that one knows.
+            if failure == Failure::Miss && question.named.is_some() {
+                return self.behind();
+            }
+            question.outcome = Outcome::Failed;
+        }
+        let before = self.note(question.clone());
+        if question.outcome == Outcome::Failed {
+            return fail(failure, verb, question.nodes.len());
         }
         Reply::Message(match verb {
-            Verb::Filter => self.filter(&nodes, before).encode_to_vec(),
-            Verb::Score => self.score(&nodes).encode_to_vec(),
-            Verb::Preempt => self.preempt(&candidates).encode_to_vec(),
+            Verb::Filter => self.filter(&question, before).encode_to_vec(),
+            Verb::Score => self.score(&question).encode_to_vec(),
+            Verb::Preempt => self.preempt(&question.candidates).encode_to_vec(),
         })
+    }
+
+    /// The beginning of every message with an answer, and so an answer to any verb.
+    fn behind(&self) -> Reply {
+        let result = Some(api::Result { miss: api::Miss::TableBehind as i32, ..self.result(0) });
+        Reply::Message(FilterResponse { result, ..FilterResponse::default() }.encode_to_vec())
+    }
+
+    fn result(&self, count: usize) -> api::Result {
+        api::Result { revision: self.revision(), ..result(count) }
     }
 
     /// How a verb fails, and when.
@@ -174,53 +238,31 @@ impl Script {
         }
     }
 
-    /// Notes a question; returns how many of its verb came before.
+    /// Notes a question; returns how many of its verb came before, for the same pod.
     fn note(&self, question: Question) -> usize {
         let mut questions = locked(&self.questions);
-        let before = questions.iter().filter(|earlier| earlier.verb == question.verb).count();
+        let same =
+            |earlier: &&Question| (earlier.verb, &earlier.about.uid) == (question.verb, &question.about.uid);
+        let before = questions.iter().filter(same).count();
         questions.push(question);
         before
     }
 
-    fn read_filter(&self, message: Bytes) -> Result<Question, String> {
-        let request = FilterRequest::decode(message).map_err(|error| error.to_string())?;
-        let nodes = self.read((request.call, request.pod, request.nodes), self.backend.filter.view)?;
-        Ok(Question { verb: Verb::Filter, nodes, candidates: Vec::new() })
+    /// How far on tables are looked up for each node.
+    fn turn(&self, question: &Question) -> impl Fn(Node) -> usize {
+        let About { namespace, labels, rules, args, .. } = &question.about;
+        let turn = turn((namespace, labels), &self.placed[0], (*rules, *args));
+        let states: BTreeMap<Node, usize> =
+            question.nodes.iter().copied().zip(question.states.iter().copied()).collect();
+        move |node| turn + states.get(&node).copied().unwrap_or_default()
     }
 
-    fn read_score(&self, message: Bytes) -> Result<Question, String> {
-        let request = ScoreRequest::decode(message).map_err(|error| error.to_string())?;
-        let nodes = self.read((request.call, request.pod, request.nodes), self.backend.score.view)?;
-        Ok(Question { verb: Verb::Score, nodes, candidates: Vec::new() })
-    }
-
-    fn read(
-        &self,
-        (call, pod, nodes): (Option<api::Call>, Option<api::Pod>, Option<api::Nodes>),
-        view: View,
-    ) -> Result<Vec<Node>, String> {
-        let call = call.ok_or("no call")?;
-        if call.backend != self.backend.extender.name || !self.is_meant(&call.args) {
-            return Err(format!("a call for {} with args {:?}", call.backend, call.args));
-        }
-        let namespace = pod.and_then(|pod| pod.facts).ok_or("no pod")?.namespace;
-        if namespace != self.namespace {
-            return Err(format!("a pod of namespace {namespace}"));
-        }
-        let api::Nodes { count, form } = nodes.ok_or("no nodes")?;
-        let Some(api::nodes::Form::Rows(rows)) = form else {
-            return Err("nodes in no form that is known".into());
-        };
-        if rows.rows.len() != count as usize || rows.rows.is_empty() {
-            return Err(format!("{} rows, and {count} are announced", rows.rows.len()));
-        }
-        rows.rows.iter().map(|row| number(row, view)).collect()
-    }
-
-    fn filter(&self, nodes: &[Node], before: usize) -> FilterResponse {
+    fn filter(&self, question: &Question, before: usize) -> FilterResponse {
         let mut rejections: Vec<Rejection> = Vec::new();
+        let nodes = &question.nodes;
         let rule = self.backend.extender.filter.as_ref().map(|filter| &filter.rule);
-        let verdicts = rule.map(|rule| rule.verdicts(nodes, before)).unwrap_or_default();
+        let rule = rule.map(|rule| turned_filter(rule, self.turn(question)));
+        let verdicts = rule.iter().flat_map(|rule| rule.verdicts(nodes, before));
         for (at, verdict) in (0_u32..).zip(verdicts) {
             let Some(verdict) = verdict else { continue };
             let same = |group: &&mut Rejection| {
@@ -235,61 +277,20 @@ impl Script {
                 }),
             }
         }
-        FilterResponse { result: Some(result(nodes.len())), rejections, ..FilterResponse::default() }
+        let scores = (question.outcome == Outcome::AnsweredWithScores).then(|| self.scores(question));
+        FilterResponse { result: Some(self.result(nodes.len())), rejections, scores }
     }
 
-    fn score(&self, nodes: &[Node]) -> ScoreResponse {
+    fn score(&self, question: &Question) -> ScoreResponse {
+        let result = Some(self.result(question.nodes.len()));
+        ScoreResponse { result, scores: Some(self.scores(question)) }
+    }
+
+    fn scores(&self, question: &Question) -> Scores {
         let rule = self.backend.extender.score.as_ref().map(|score| &score.rule);
-        let values = rule.map(|rule| rule.scores(nodes)).unwrap_or_default();
-        ScoreResponse { result: Some(result(nodes.len())), scores: Some(Scores { values }) }
+        let rule = rule.map(|rule| turned_score(rule, self.turn(question)));
+        Scores { values: rule.map(|rule| rule.scores(&question.nodes)).unwrap_or_default() }
     }
-}
-
-/// Which node a row is about, by what the view has.
-fn number(row: &api::NodeRow, view: View) -> Result<Node, String> {
-    let called = objects::numbered(&row.name);
-    let said = match view {
-        View::Name => called,
-        View::Facts => row.facts.as_ref().and_then(|facts| facts.labels.get(objects::LABEL)?.parse().ok()),
-        View::Raw => serde_json::from_slice::<serde_json::Value>(&row.raw_json)
-            .ok()
-            .and_then(|node| node["metadata"]["labels"][objects::LABEL].as_str()?.parse().ok()),
-    };
-    said.filter(|_| said == called).ok_or_else(|| format!("{} is said to be {said:?}", row.name))
-}
-
-fn fail(failure: Failure, verb: Verb, count: usize) -> Reply {
-    let broken = |result: api::Result, positions: &[u32], scores: usize| {
-        Reply::Message(match verb {
-            Verb::Filter => {
-                let rejection = Rejection { positions: positions.into(), ..Rejection::default() };
-                let rejections = vec![rejection];
-                FilterResponse { result: Some(result), rejections, ..FilterResponse::default() }
-                    .encode_to_vec()
-            }
-            Verb::Score => {
-                let scores = Some(Scores { values: vec![10; scores] });
-                ScoreResponse { result: Some(result), scores }.encode_to_vec()
-            }
-            Verb::Preempt => preempt::broken(failure, result).encode_to_vec(),
-        })
-    };
-    match failure {
-        Failure::Unavailable | Failure::Unlisted => Reply::Status(14, "not now"),
-        Failure::Internal => Reply::Status(13, "a bug: 100% of it"),
-        Failure::Hang => Reply::Nothing,
-        Failure::Reset => Reply::Reset,
-        Failure::Garbage => Reply::Message(vec![0xff; 3]),
-        Failure::Empty => Reply::Message(Vec::new()),
-        Failure::Miscounted => broken(result(count + 1), &[], count),
-        Failure::OutOfRange | Failure::VictimOutOfRange => broken(result(count), &[u32::MAX], count - 1),
-        Failure::Twice | Failure::VictimTwice => broken(result(count), &[0, 0], count + 1),
-        Failure::Miss => broken(api::Result { miss: 1, ..api::Result::default() }, &[], count),
-    }
-}
-
-fn result(count: usize) -> api::Result {
-    api::Result { evaluated: u32::try_from(count).unwrap_or(u32::MAX), ..api::Result::default() }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

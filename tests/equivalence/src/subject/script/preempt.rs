@@ -8,18 +8,20 @@ use extender_reference::{
 };
 use prost::Message;
 
-use super::{Question, Script, Verb, objects, result};
+use super::{Question, Refused, Script, Verb, objects};
 use crate::case::{Failure, Form, Pods, RUNNING, UNSEEN};
 
 impl Script {
-    pub(super) fn read_preempt(&self, message: Bytes) -> Result<Question, String> {
+    pub(super) fn read_preempt(&self, message: Bytes) -> Result<Question, Refused> {
         let request = PreemptRequest::decode(message).map_err(|error| error.to_string())?;
-        let nodes = self.read((request.call, request.pod, request.nodes), self.backend.preempt.view)?;
+        let told = self.read((request.call, request.pod, request.nodes), self.backend.preempt)?;
+        let nodes = &told.nodes;
         if nodes.len() != request.candidates.len() {
-            return Err(format!("{} nodes and {} candidates", nodes.len(), request.candidates.len()));
+            return Err(format!("{} nodes and {} candidates", nodes.len(), request.candidates.len()).into());
         }
-        let told = nodes.iter().zip(request.candidates).map(|(node, told)| self.candidate(*node, told));
-        Ok(Question { verb: Verb::Preempt, candidates: told.collect::<Result<_, _>>()?, nodes })
+        let candidates = nodes.iter().zip(request.candidates).map(|(node, told)| self.candidate(*node, told));
+        let candidates = candidates.collect::<Result<_, _>>()?;
+        Ok(told.question(Verb::Preempt, candidates))
     }
 
     fn candidate(&self, node: Node, told: api::Candidate) -> Result<Candidate, String> {
@@ -42,11 +44,15 @@ impl Script {
 
     pub(super) fn preempt(&self, candidates: &[Candidate]) -> PreemptResponse {
         let preempt = self.backend.extender.preempt.as_ref();
-        preempt.map(|preempt| answer(preempt, candidates)).unwrap_or_default()
+        let result = Some(self.result(candidates.len()));
+        PreemptResponse {
+            result,
+            kept: preempt.map(|preempt| answer(preempt, candidates)).unwrap_or_default(),
+        }
     }
 }
 
-fn answer(preempt: &Preempt, candidates: &[Candidate]) -> PreemptResponse {
+fn answer(preempt: &Preempt, candidates: &[Candidate]) -> Vec<KeptCandidate> {
     let said = (0..).zip(candidates).zip(preempt.kept(candidates));
     let mut kept: Vec<KeptCandidate> = said
         .filter_map(|((position, candidate), evicted)| Some(keep(position, candidate, &evicted?)))
@@ -54,7 +60,7 @@ fn answer(preempt: &Preempt, candidates: &[Candidate]) -> PreemptResponse {
     if preempt.order == Order::Reversed {
         kept.reverse();
     }
-    PreemptResponse { result: Some(result(candidates.len())), kept }
+    kept
 }
 
 fn keep(position: u32, candidate: &Candidate, evicted: &Evicted) -> KeptCandidate {

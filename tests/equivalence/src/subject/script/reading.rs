@@ -1,0 +1,140 @@
+//! Requests read back into nodes and pods of the case, and held against what may be told.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::{self as api, FilterRequest, ScoreRequest};
+use extender_reference::model::{Candidate, Node, Pod};
+use prost::Message;
+use serde_json::Value;
+
+use super::{About, Outcome, Question, Script, Verb, locked, objects};
+use crate::case::{Early, Manner, Purity, Table, View};
+
+/// Nodes as they were told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) about: About,
+    pub(super) nodes: Vec<Node>,
+    pub(super) states: Vec<usize>,
+    pub(super) named: Option<usize>,
+}
+
+/// Why a question is not answered.
+pub(super) enum Refused {
+    /// It breaks the contract.
+    Wrong(String),
+    /// This backend says that it does not have these nodes.
+    Behind,
+}
+
+impl From<String> for Refused {
+    fn from(complaint: String) -> Self {
+        Self::Wrong(complaint)
+    }
+}
+
+impl From<&str> for Refused {
+    fn from(complaint: &str) -> Self {
+        Self::Wrong(complaint.to_owned())
+    }
+}
+
+impl Script {
+    pub(super) fn read_filter(&self, message: Bytes) -> Result<Question, Refused> {
+        let request = FilterRequest::decode(message).map_err(|error| error.to_string())?;
+        let told = self.read((request.call, request.pod, request.nodes), self.backend.filter)?;
+        let mut question = told.question(Verb::Filter, Vec::new());
+        let score = self.backend.extender.score.as_ref().filter(|_| request.want_scores);
+        if score.is_some_and(|score| !score.failing.fails(question.nodes.len()))
+            && self.backend.early == Early::Scores
+        {
+            question.outcome = Outcome::AnsweredWithScores;
+        }
+        Ok(question)
+    }
+
+    pub(super) fn read_score(&self, message: Bytes) -> Result<Question, Refused> {
+        let request = ScoreRequest::decode(message).map_err(|error| error.to_string())?;
+        let told = self.read((request.call, request.pod, request.nodes), self.backend.score)?;
+        Ok(told.question(Verb::Score, Vec::new()))
+    }
+
+    pub(super) fn read(
+        &self,
+        (call, pod, nodes): (Option<api::Call>, Option<api::Pod>, Option<api::Nodes>),
+        manner: Manner,
+    ) -> Result<Told, Refused> {
+        let call = call.ok_or("no call")?;
+        let args = self.changes(&call.args).filter(|_| call.backend == self.backend.extender.name);
+        let args = args.ok_or_else(|| format!("a call for {} with args {:?}", call.backend, call.args))?;
+        let about = self.about(pod.ok_or("no pod")?, (manner, args))?;
+        let api::Nodes { count, form } = nodes.ok_or("no nodes")?;
+        let (rows, named) = match form {
+            Some(api::nodes::Form::Rows(rows)) => (rows.rows, None),
+            Some(api::nodes::Form::Table(_)) if self.backend.table == Table::Behind => {
+                return Err(Refused::Behind);
+            }
+            Some(api::nodes::Form::Table(named)) => {
+                let ids = named.ids.iter().filter(|id| **id > 0).count();
+                (locked(&self.held).rows(named)?, Some(ids))
+            }
+            _ => return Err("nodes in no form that is known".into()),
+        };
+        if rows.len() != count as usize || rows.is_empty() {
+            return Err(format!("{} rows, and {count} are announced", rows.len()).into());
+        }
+        let nodes: Vec<_> = rows.iter().map(|row| number(row, manner.view)).collect::<Result<_, _>>()?;
+        let (nodes, states) = nodes.into_iter().unzip();
+        Ok(Told { about, nodes, states, named })
+    }
+
+    /// What is told of a pod. What tells it from its siblings is told to verbs that are not pure, and among the facts
+    /// there is nothing of it.
+    fn about(&self, pod: api::Pod, (manner, args): (Manner, usize)) -> Result<About, String> {
+        let api::PodFacts { namespace, labels, volumes, .. } = pod.facts.ok_or("no facts of the pod")?;
+        let labels: BTreeMap<_, _> = labels.into_iter().collect();
+        let uid = pod.identity.map(|identity| identity.uid);
+        if uid.is_some() == (manner.purity == Purity::Pure) {
+            return Err(format!("{:?}, and is told {uid:?}", manner.purity));
+        }
+        if volumes.iter().any(|volume| volume.name.starts_with(objects::TOKEN)) {
+            return Err(format!("the volumes {volumes:?}"));
+        }
+        let is_told = |(number, pod): (usize, &Pod)| {
+            let is_it = uid.as_ref().is_none_or(|uid| *uid == objects::placed_uid((self.number, number)));
+            is_it && (&pod.namespace, &pod.labels) == (&namespace, &labels)
+        };
+        let is_probe = labels.contains_key(objects::PROBE);
+        if !is_probe && !self.placed.iter().enumerate().any(is_told) {
+            return Err(format!("a pod {uid:?} of namespace {namespace} with {labels:?}"));
+        }
+        Ok(About { uid, namespace, labels, rules: self.rules.load(Ordering::Relaxed), args })
+    }
+}
+
+impl Told {
+    pub(super) fn question(self, verb: Verb, candidates: Vec<Candidate>) -> Question {
+        let Self { about, nodes, states, named } = self;
+        Question { verb, about, nodes, states, named, candidates, outcome: Outcome::Answered }
+    }
+}
+
+/// Which node a row is about, and in which state it is, by what the view has.
+fn number(row: &api::NodeRow, view: View) -> Result<(Node, usize), String> {
+    let called = objects::numbered(&row.name);
+    let (said, state) = match view {
+        View::Name => (called, Some(0)),
+        View::Facts => {
+            let label = |key| row.facts.as_ref().and_then(|facts| facts.labels.get(key)?.parse().ok());
+            (label(objects::LABEL), label(objects::STATE))
+        }
+        View::Raw => {
+            let node: Value = serde_json::from_slice(&row.raw_json).unwrap_or_default();
+            let label = |key| node["metadata"]["labels"][key].as_str()?.parse().ok();
+            (label(objects::LABEL), label(objects::STATE))
+        }
+    };
+    let said = said.filter(|_| said == called).zip(state);
+    said.ok_or_else(|| format!("{} is said to be {called:?} in state {state:?}", row.name))
+}

@@ -1,0 +1,56 @@
+//! The tables of nodes that a backend holds, in every state that they have had.
+
+use std::collections::{BTreeMap, HashMap};
+
+use extender_policy_api::v1alpha1::{NodeRef, NodeRow, SyncNodesRequest, SyncNodesResponse};
+
+/// Tables by name.
+#[derive(Debug, Default)]
+pub(super) struct Held(HashMap<u64, Table>);
+
+/// What a table held after each message.
+#[derive(Debug, Default)]
+struct Table {
+    complete: bool,
+    states: BTreeMap<u64, HashMap<u32, NodeRow>>,
+}
+
+impl Held {
+    /// Takes a message of a stream.
+    pub(super) fn apply(&mut self, message: SyncNodesRequest) -> Result<SyncNodesResponse, String> {
+        let SyncNodesRequest { table, version, upserts, removed, complete, view: _ } = message;
+        let table = self.0.entry(table).or_default();
+        let latest = table.states.last_key_value();
+        if latest.is_some_and(|(earlier, _)| *earlier >= version) {
+            return Err(format!("version {version} after {latest:?}"));
+        }
+        let mut rows = latest.map(|(_, rows)| rows.clone()).unwrap_or_default();
+        for id in removed {
+            rows.remove(&id).ok_or_else(|| format!("id {id} goes, and is not held"))?;
+        }
+        for entry in upserts {
+            rows.insert(entry.id, entry.row.ok_or("an entry without row")?);
+        }
+        table.complete |= complete;
+        table.states.insert(version, rows);
+        Ok(SyncNodesResponse { applied: version })
+    }
+
+    /// The nodes that a call names, exactly as it means them: a later state would do, too, but what the answer is
+    /// would depend on how fast it came.
+    pub(super) fn rows(&self, named: NodeRef) -> Result<Vec<NodeRow>, String> {
+        let NodeRef { table, at_least, ids, rows } = named;
+        let table = self.0.get(&table).filter(|table| table.complete).ok_or("a table that is not held")?;
+        let held = table.states.get(&at_least).ok_or_else(|| format!("a version {at_least}"))?;
+        let mut rows = rows.into_iter();
+        let mut row = |id: u32| match id {
+            0 => rows.next().ok_or_else(|| "fewer rows than zeros".to_owned()),
+            id => held.get(&id).cloned().ok_or_else(|| format!("an id {id}")),
+        };
+        let named = ids.into_iter().map(&mut row).collect::<Result<_, _>>()?;
+        if rows.next().is_some() {
+            return Err("more rows than zeros".to_owned());
+        }
+        Ok(named)
+    }
+}
