@@ -58,10 +58,11 @@ async fn another_revision_in_the_handshake_forgets() {
     filter(&gateway, &["a", "b"]).await;
     filter(&gateway, &["a", "b"]).await;
     assert_eq!(function.filtered().len(), 1);
-    let mut behaviour = function.state();
-    behaviour.info = Some(GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) });
-    (behaviour.revision, behaviour.strict) = ("r2".into(), true);
-    drop(behaviour);
+    {
+        let mut behaviour = function.state();
+        behaviour.info = Some(GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) });
+        (behaviour.revision, behaviour.strict) = ("r2".into(), true);
+    }
     // Nobody asks the backend, so that only the handshake can tell.
     until_asked(&gateway, &function, &["a", "b"]).await;
     assert_eq!(filter(&gateway, &["a", "b"]).await["NodeNames"], json!([]));

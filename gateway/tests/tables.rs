@@ -126,12 +126,12 @@ async fn a_replica_without_the_table_is_told_inline() {
         {}
     };
     timeout(PATIENCE, missed).await.unwrap();
-    let (earlier, misses) = (seen.relay.said("Filter").len(), seen.misses());
+    let (earlier, missed) = (seen.relay.said("Filter").len(), seen.misses());
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}), "no failure");
     let said = &seen.relay.said("Filter")[earlier..];
     assert_eq!((said.len(), said[0].rows.len()), (2, 0), "{said:?}");
     assert_eq!((said[1].table, &said[1].rows[..]), (0, &["a".to_owned(), "b".to_owned()][..]));
-    assert_eq!(seen.misses(), misses + 1);
+    assert_eq!(seen.misses(), missed + 1);
     assert!(!seen.gateway.metrics.text().contains("backend_failures_total{"), "a miss is none");
 }
 
