@@ -163,9 +163,7 @@ async fn a_binder_is_not_believed_because_the_pod_is_watched() {
     let lying = binder(says(BindOutcome::Bound)).await;
     let gateway = watching(&apiserver, &lying).await;
     gateway.pods.as_ref().unwrap().apply(watched("u-1", "web", None).as_bytes()).unwrap();
-    let text =
-        "extender-gateway: backend only failed bind: it says that it has bound the pod; the pod is gone";
-    refused(&gateway.post("/bind", TO_A).await, text);
+    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is gone");
 }
 
 #[tokio::test]

@@ -131,6 +131,44 @@ pub struct ScorePlan {
     pub pure: bool,
 }
 
+/// How a backend is asked a verb about nodes.
+pub trait Plan: Sized {
+    /// The plan of a handshake.
+    fn of(info: &Info) -> &Result<Self, BackendFailure>;
+    /// What is told about the pod and about nodes.
+    fn views(&self) -> (&PodView, &NodesView);
+    /// Whether asking changes something.
+    fn has_side_effects(&self) -> bool;
+}
+
+impl Plan for FilterPlan {
+    fn of(info: &Info) -> &Result<Self, BackendFailure> {
+        &info.filter
+    }
+
+    fn views(&self) -> (&PodView, &NodesView) {
+        (&self.pod, &self.nodes)
+    }
+
+    fn has_side_effects(&self) -> bool {
+        self.side_effects
+    }
+}
+
+impl Plan for ScorePlan {
+    fn of(info: &Info) -> &Result<Self, BackendFailure> {
+        &info.score
+    }
+
+    fn views(&self) -> (&PodView, &NodesView) {
+        (&self.pod, &self.nodes)
+    }
+
+    fn has_side_effects(&self) -> bool {
+        self.side_effects
+    }
+}
+
 /// How a backend says who may be evicted. It is always asked in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreemptPlan {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use foldhash::{HashMap, HashMapExt};
 
-pub use self::sheet::Sheet;
+use self::sheet::Sheet;
 use crate::cluster::table::Line;
 
 /// The most that answers of one verb of one backend may take, in bytes. The pods that were not asked about for
@@ -232,22 +232,25 @@ impl Verdicts {
 
     /// The refusals that these verdicts are. Positions are places in `verdicts`.
     pub fn refusals(&self, verdicts: &[Option<u32>]) -> Vec<Refusal> {
-        let mut refusals: Vec<(u32, Refusal)> = Vec::new();
+        let mut refusals: Vec<Refusal> = Vec::new();
+        let mut places = HashMap::new();
         let refused =
-            (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, verdict.filter(|v| *v > 0)?)));
-        for (at, verdict) in refused {
-            match refusals.iter_mut().find(|(known, _)| *known == verdict) {
-                Some((_, refusal)) => refusal.positions.push(at),
-                None => refusals.push((verdict, self.refusal(verdict, at))),
-            }
+            (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, (*verdict)?.checked_sub(1)?)));
+        for (at, reason) in refused {
+            let place = *places.entry(reason).or_insert_with(|| {
+                refusals.push(self.refusal(reason));
+                refusals.len() - 1
+            });
+            refusals[place].positions.push(at);
         }
-        refusals.into_iter().map(|(_, refusal)| refusal).collect()
+        refusals
     }
 
-    fn refusal(&self, verdict: u32, at: u32) -> Refusal {
+    /// A refusal of no node yet, for the reason at this place.
+    fn refusal(&self, place: u32) -> Refusal {
         let reasons = self.lock();
-        let (reason, preemption_may_help) = &reasons.known[verdict as usize - 1];
-        Refusal { reason: reason.clone(), preemption_may_help: *preemption_may_help, positions: vec![at] }
+        let (reason, preemption_may_help) = &reasons.known[place as usize];
+        Refusal { reason: reason.clone(), preemption_may_help: *preemption_may_help, positions: Vec::new() }
     }
 
     /// The verdicts that an answer is: as many as nodes were asked about. `None` for those whose reason cannot be

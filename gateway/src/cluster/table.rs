@@ -16,7 +16,10 @@ mod stock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use extender_policy_api::v1alpha1::NodeUsage;
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 
 pub use self::{
     change::{Change, Changes},
@@ -170,6 +173,27 @@ impl NodeTable {
         }
         drop(stock);
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+    }
+
+    /// The lines of these nodes in this view, for one call; waits until the instant for those that are not there.
+    pub async fn lines(&self, names: &[&str], view: ViewId, until: Instant) -> Vec<Option<Line>> {
+        let found = self.look_up(names, view);
+        if found.iter().all(Option::is_some) {
+            return found;
+        }
+        // Taken before the next look, so that a change between that and the wait is not missed.
+        let mut changes = self.changes();
+        loop {
+            let found = self.look_up(names, view);
+            if found.iter().all(Option::is_some) || timeout_at(until, changes.next()).await.is_err() {
+                return found;
+            }
+        }
+    }
+
+    fn look_up(&self, names: &[&str], view: ViewId) -> Vec<Option<Line>> {
+        let read = self.read();
+        names.iter().map(|name| read.line(name, view)).collect()
     }
 
     /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never

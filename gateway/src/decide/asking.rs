@@ -48,7 +48,7 @@ impl<'a> Asking<'a> {
 
     /// These nodes by the ids of the table that it holds; `None` when it holds none.
     pub(super) fn by_reference(&self, lines: &[&Line]) -> Option<Nodes> {
-        let holding = self.link.tables.latest(self.told().source()?, self.view)?;
+        let holding = self.link.tables.latest(self.told().source, self.view)?;
         Some(holding.name(lines.iter().copied()))
     }
 
@@ -67,10 +67,7 @@ impl<'a> Asking<'a> {
     /// Which of these lines an answer is certainly about. One may be about a later row of a node than was meant, where
     /// the backend has that from its table; what is still as it was cannot have been another in between.
     pub(super) fn certain(&self, lines: &[&Line]) -> Vec<bool> {
-        match self.told().source() {
-            Some(source) => self.case.are_current(lines, self.view, source),
-            None => vec![false; lines.len()],
-        }
+        self.case.are_current(lines, self.view, self.told().source)
     }
 }
 

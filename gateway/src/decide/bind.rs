@@ -177,7 +177,11 @@ impl<'c> Attempt<'c> {
             match truth {
                 Truth::Bound => return Ok(Outcome::Bound),
                 Truth::Free | Truth::Unknown(_) if !over => sleep(pause).await,
-                truth => {
+                // The backend may have done what it says: nobody can tell, or it is the pod that is another.
+                truth @ (Truth::Unknown(_) | Truth::Gone | Truth::OtherUid(_)) => {
+                    return Err(BindError::from(truth).into());
+                }
+                truth @ (Truth::Free | Truth::Elsewhere(_)) => {
                     let detail = format!("it says that it has bound the pod; {truth}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
                     let fails = (&known.pod, Consequence::FailsTheCall);

@@ -1,20 +1,25 @@
 //! What one call is about, encoded once for each view that some backend wants.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{Call, CallError};
 use crate::{
     backend::{
-        info::{Known, NodesView, PodView},
+        Backend,
+        info::{Known, NodesView, Plan, PodView},
+        link::Link,
         question::{Nodes, Rows, pod_field},
         row::{self, RowView},
         tables::Source,
     },
-    cluster::table::{Line, NodeTable, ViewId},
+    cluster::table::Line,
     wire::Offer,
 };
 
@@ -41,12 +46,12 @@ pub(super) struct Case<'c> {
 }
 
 /// Nodes in one view.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Told {
     /// Those that could be told, in the order of the call.
     lines: Vec<Line>,
-    /// Where they are from; `None` where nothing is.
-    from: Option<Source>,
+    /// Where they are from.
+    pub(super) source: Source,
     /// Which these are, ascending; `None` for all.
     known: Option<Vec<u32>>,
     /// The others, ascending.
@@ -56,6 +61,27 @@ pub(super) struct Told {
 }
 
 impl Told {
+    /// Nodes of a source, `None` for those that are not known.
+    fn of(found: impl ExactSizeIterator<Item = Option<Line>>, source: Source) -> Self {
+        let mut told = Self {
+            lines: Vec::with_capacity(found.len()),
+            source,
+            known: None,
+            unknown: Vec::new(),
+            all: OnceLock::new(),
+        };
+        let count = number(found.len());
+        for (node, line) in (0..).zip(found) {
+            match line {
+                Some(line) => told.lines.push(line),
+                None => told.unknown.push(node),
+            }
+        }
+        told.known = (!told.unknown.is_empty())
+            .then(|| (0..count).filter(|node| told.unknown.binary_search(node).is_err()).collect());
+        told
+    }
+
     /// The lines of these nodes, in their order.
     pub(super) fn lines(&self, asked: &Asked) -> Vec<&Line> {
         let line = |node: &u32| match &self.known {
@@ -86,19 +112,14 @@ impl Told {
         if lines.len() == self.lines.len() { self.all() } else { encoded(lines.iter().copied()) }
     }
 
-    fn from(self, source: Source) -> Self {
-        Self { from: Some(source), ..self }
-    }
-
-    /// Where its nodes are from; `None` where nothing is.
-    pub(super) fn source(&self) -> Option<Source> {
-        self.from
-    }
-
     /// How many could be told.
     pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.lines.len()).expect("a body below 4 GiB has fewer nodes")
+        number(self.lines.len())
     }
+}
+
+fn number(nodes: usize) -> u32 {
+    u32::try_from(nodes).expect("a body below 4 GiB has fewer nodes")
 }
 
 fn encoded<'l>(lines: impl ExactSizeIterator<Item = &'l Line> + Clone) -> Nodes {
@@ -132,12 +153,37 @@ impl<'c> Case<'c> {
         &self.nodes[views.nodes].1
     }
 
+    /// How a backend can be asked, once pod and nodes are there in its views, or why it cannot be.
+    ///
+    /// # Errors
+    /// As for [`Case::tell`].
+    pub(super) async fn ready<P: Plan>(
+        &mut self,
+        backend: &Backend,
+    ) -> Result<Result<(Arc<Link>, Views), BackendFailure>, CallError> {
+        let link = match backend.link() {
+            Ok(link) => link,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let (pod, nodes) = match P::of(&link.info) {
+            Ok(plan) => plan.views(),
+            Err(failure) => return Ok(Err(failure.clone())),
+        };
+        let told = self.tell(pod, nodes).await?;
+        Ok(told.map(|views| (Arc::clone(&link), views)))
+    }
+
+    /// From now on it waits for no node.
+    pub(super) fn hurry(&mut self) {
+        self.patience = Instant::now();
+    }
+
     /// Makes sure that pod and nodes are there in these views.
     ///
     /// # Errors
     /// The outer: the request holds a node that cannot be read. The inner: there is nothing that could be
     /// told to this backend.
-    pub(super) async fn tell(
+    async fn tell(
         &mut self,
         pod: &PodView,
         nodes: &NodesView,
@@ -178,18 +224,25 @@ impl<'c> Case<'c> {
 
     async fn tell_nodes(&mut self, view: &NodesView) -> Result<Result<Told, BackendFailure>, CallError> {
         let names_alone = view.rows == RowView::Name;
-        match (&self.call.request.offer, &self.known.table, view.column) {
+        let request = self.call.request;
+        let names: Vec<&str> = (0..request.names.count()).map(|node| request.names.name(node)).collect();
+        match (&request.offer, &self.known.table, view.column) {
             (Offer::Names, Some(table), Some(column)) if names_alone => {
-                Ok(Ok(self.with_strangers(self.look_up(table, column)).from(Source::Cluster)))
+                let stranger = |name: &&str| Line::outside(row::name_alone(name));
+                let found = table.lines(&names, column, Instant::now()).await.into_iter().zip(&names);
+                let lines = found.map(|(line, name)| line.or_else(|| Some(stranger(name))));
+                Ok(Ok(Told::of(lines, Source::Cluster)))
             }
             (Offer::Names, Some(table), Some(column)) => {
-                Ok(Ok(self.wait_for(table, column).await.from(Source::Cluster)))
+                let lines = table.lines(&names, column, self.patience).await;
+                Ok(Ok(Told::of(lines.into_iter(), Source::Cluster)))
             }
             (Offer::Names, _, _) if !names_alone => Ok(Err(no_facts())),
             _ => {
                 self.take_offer()?;
                 // All are there, and may still lack what pods have requested.
-                Ok(Ok(self.wait_for(&self.known.offered, view.offered).await.from(Source::Calls)))
+                let lines = self.known.offered.lines(&names, view.offered, self.patience).await;
+                Ok(Ok(Told::of(lines.into_iter(), Source::Calls)))
             }
         }
     }
@@ -215,56 +268,6 @@ impl<'c> Case<'c> {
             }
         }
         Ok(())
-    }
-
-    /// Adds the nodes that the table does not know, by their names, for a view of names alone.
-    fn with_strangers(&self, told: Told) -> Told {
-        if told.unknown.is_empty() {
-            return told;
-        }
-        let names = &self.call.request.names;
-        let mut known = told.lines.into_iter();
-        let line = |node: u32| match told.unknown.binary_search(&node) {
-            Err(_) => known.next(),
-            Ok(_) => Some(Line::outside(row::name_alone(names.name(node)))),
-        };
-        Told { lines: (0..names.count()).filter_map(line).collect(), ..Told::default() }
-    }
-
-    /// Rows of the table; waits a moment for those that are not there.
-    async fn wait_for(&self, table: &NodeTable, column: ViewId) -> Told {
-        // Taken first, so that a change between a look and the wait is not missed.
-        let mut changes = table.changes();
-        let told = self.look_up(table, column);
-        if told.unknown.is_empty() {
-            return told;
-        }
-        while timeout_at(self.patience, changes.next()).await.is_ok() {
-            if self.all_known(&told.unknown, table, column) {
-                break;
-            }
-        }
-        self.look_up(table, column)
-    }
-
-    fn all_known(&self, nodes: &[u32], table: &NodeTable, column: ViewId) -> bool {
-        let read = table.read();
-        nodes.iter().all(|&node| read.entry(self.call.request.names.name(node), column).is_some())
-    }
-
-    fn look_up(&self, table: &NodeTable, column: ViewId) -> Told {
-        let names = &self.call.request.names;
-        let mut told = Told { lines: Vec::with_capacity(names.count() as usize), ..Told::default() };
-        let read = table.read();
-        for node in 0..names.count() {
-            match read.line(names.name(node), column) {
-                Some(line) => told.lines.push(line),
-                None => told.unknown.push(node),
-            }
-        }
-        told.known = (!told.unknown.is_empty())
-            .then(|| (0..names.count()).filter(|node| told.unknown.binary_search(node).is_err()).collect());
-        told
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
     foreseen::Scores,
 };
 use crate::{
-    backend::{Backend, link::Link},
+    backend::{Backend, info::FilterPlan, link::Link},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
     observe::Metrics,
     wire::reply::Reason,
@@ -73,11 +73,9 @@ impl Decider {
         // A single node that is left is not scored.
         let choice = verdict_leaves_a_choice(&verdict, count);
         self.foreseen.put(call.pod.uid(), if choice { scores } else { Vec::new() });
-        if let Verdict::Decided(rejected) = &verdict
-            && count > 0
-        {
-            let left = |node: u32| rejected.nodes.get(node as usize).is_none_or(Option::is_none);
-            self.shadow_filter(call, (0..count).map(left).collect()).await;
+        if let Verdict::Decided(rejected) = &verdict {
+            let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
+            self.shadow_filter(call, &mut case, (0..count).filter(left)).await;
         }
         self.conclude(call, &participants, verdict)
     }
@@ -223,18 +221,9 @@ impl Decider {
             preemption: settings.preemption_may_help,
             unknown: Vec::new(),
         };
-        let ready = match backend.link() {
-            Err(failure) => Err(failure),
-            Ok(link) => match &link.info.filter {
-                Err(failure) => Err(failure.clone()),
-                Ok(plan) => {
-                    seat.turn = plan.turn;
-                    let told = case.tell(&plan.pod, &plan.nodes).await?;
-                    told.map(|views| (Arc::clone(&link), views))
-                }
-            },
-        };
-        if let Ok((_, views)) = &ready {
+        let ready = case.ready::<FilterPlan>(backend).await?;
+        if let Ok((link, views)) = &ready {
+            seat.turn = link.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
             seat.unknown.clone_from(&case.nodes(*views).unknown);
         }
         Ok((Participant { backend, settings, metrics: &self.metrics, ready }, seat))

@@ -63,7 +63,7 @@ impl Decider {
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown { nodes: unknown });
         }
-        self.shadow_preempt(call, chain.left()).await;
+        self.shadow_preempt((call, &id), chain.left()).await;
         Ok(chain.into_left())
     }
 

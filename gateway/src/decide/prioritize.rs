@@ -47,7 +47,8 @@ impl Decider {
         let mut participants = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.score.as_ref()) {
-                participants.push(self.participant(&mut case, backend, settings).await?);
+                let ready = case.ready::<ScorePlan>(backend).await?;
+                participants.push(Participant { backend, settings, metrics: &self.metrics, ready });
             }
         }
         let deadline = call.began + self.timeouts.decision;
@@ -68,9 +69,7 @@ impl Decider {
             }
         }
         let totals = score::totals(count as usize, &ballots);
-        if count > 0 {
-            self.shadow_score(call, &totals).await;
-        }
+        self.shadow_score(call, &mut case, &totals).await;
         Ok(totals)
     }
 
@@ -80,27 +79,6 @@ impl Decider {
             self.metrics.clamped(participant.backend.settings.name.as_str(), outside as u64);
         }
         ballot
-    }
-}
-
-impl Decider {
-    async fn participant<'d>(
-        &'d self,
-        case: &mut Case<'_>,
-        backend: &'d Backend,
-        settings: &'d ScoreSettings,
-    ) -> Result<Participant<'d>, CallError> {
-        let ready = match backend.link() {
-            Err(failure) => Err(failure),
-            Ok(link) => match &link.info.score {
-                Err(failure) => Err(failure.clone()),
-                Ok(plan) => {
-                    let told = case.tell(&plan.pod, &plan.nodes).await?;
-                    told.map(|views| (Arc::clone(&link), views))
-                }
-            },
-        };
-        Ok(Participant { backend, settings, metrics: &self.metrics, ready })
     }
 }
 

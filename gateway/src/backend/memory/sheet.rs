@@ -3,8 +3,8 @@
 use crate::cluster::table::Line;
 
 /// Answers by node.
-#[derive(Debug, Clone)]
-pub struct Sheet<A> {
+#[derive(Debug)]
+pub(super) struct Sheet<A> {
     /// By slot.
     entries: Vec<Entry<A>>,
 }
@@ -25,13 +25,13 @@ impl<A> Default for Sheet<A> {
 
 impl<A: Copy + Default> Sheet<A> {
     /// The answer for exactly this state of the node's row.
-    pub fn get(&self, line: &Line) -> Option<A> {
+    pub(super) fn get(&self, line: &Line) -> Option<A> {
         let entry = self.entries.get(line.slot as usize)?;
         (entry.version == line.row.version && line.row.is_kept()).then_some(entry.answer)
     }
 
     /// Keeps an answer in place of the one for an earlier state.
-    pub fn put(&mut self, line: &Line, answer: A) {
+    pub(super) fn put(&mut self, line: &Line, answer: A) {
         if !line.row.is_kept() {
             return;
         }
@@ -43,7 +43,7 @@ impl<A: Copy + Default> Sheet<A> {
     }
 
     /// What it takes in memory.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry<A>>()
     }
 }

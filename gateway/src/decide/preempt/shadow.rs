@@ -42,12 +42,12 @@ struct Aside {
 impl Decider {
     /// Asks the shadows that preempt about the candidates that are left, as if they came last: to change
     /// something is to disagree.
-    pub(super) async fn shadow_preempt(&self, call: PreemptCall<'_>, left: &[Candidate]) {
+    pub(super) async fn shadow_preempt(&self, (call, id): (PreemptCall<'_>, &str), left: &[Candidate]) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.preempt else { continue };
-            let Some(aside) = self.aside_about(call, (backend, settings), left).await else { continue };
-            let (settings, metrics) = (settings.clone(), Arc::clone(&self.metrics));
-            tokio::spawn(async move {
+            let Some(aside) = self.aside_about((call, id), (backend, settings), left).await else { continue };
+            let settings = settings.clone();
+            self.beside(|metrics| async move {
                 let answer = aside.ask().await;
                 record(&metrics, &aside.backend, "preempt", aside.opinion(answer, &settings));
             });
@@ -57,7 +57,7 @@ impl Decider {
     /// The question, unless there is nothing to ask about. Waits for no node.
     async fn aside_about(
         &self,
-        call: PreemptCall<'_>,
+        (call, id): (PreemptCall<'_>, &str),
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         left: &[Candidate],
     ) -> Option<Aside> {
@@ -69,7 +69,7 @@ impl Decider {
         let nodes = told.nodes.take()?;
         let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
         let backend = Arc::clone(backend);
-        Some(Aside { backend, link, call: self.ids.next(), pod, nodes, told, within: settings.timeout })
+        Some(Aside { backend, link, call: id.to_owned(), pod, nodes, told, within: settings.timeout })
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, preempt::Candidate};
 use extender_policy_api::v1alpha1 as api;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::super::Decider;
 use super::PreemptCall;
@@ -14,7 +14,6 @@ use crate::{
         question::{Nodes, Rows, pod_message},
         row::{self, RowView},
     },
-    cluster::table::{NodeTable, ViewId},
     object,
 };
 
@@ -72,7 +71,8 @@ impl Decider {
         let names: Vec<&str> = left.iter().map(|candidate| call.request.name(candidate.node)).collect();
         match (&self.known.table, view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
-                wait_for(&names, (table, column), until).await
+                let lines = table.lines(&names, column, until).await;
+                lines.into_iter().map(|line| Some(line?.row.bytes)).collect()
             }
             // A plan without a column wants names alone.
             _ => names.into_iter().map(row::name_alone).map(Some).collect(),
@@ -98,20 +98,4 @@ impl Decider {
 fn facts(json: &Bytes, view: &PodView) -> Option<api::Pod> {
     let pod = object::pod::parse(json).ok()?;
     Some(pod_message(&pod, view, json))
-}
-
-/// Rows of the table; waits a moment for those that are not there.
-async fn wait_for(names: &[&str], from: (&NodeTable, ViewId), until: Instant) -> Found {
-    // Taken first, so that a change between a look and the wait is not missed.
-    let mut changes = from.0.changes();
-    let mut found = look_up(names, from);
-    while found.iter().any(Option::is_none) && timeout_at(until, changes.next()).await.is_ok() {
-        found = look_up(names, from);
-    }
-    found
-}
-
-fn look_up(names: &[&str], (table, column): (&NodeTable, ViewId)) -> Found {
-    let read = table.read();
-    names.iter().map(|name| read.line(name, column).map(|line| line.row.bytes)).collect()
 }
