@@ -2,6 +2,7 @@
 //! of it, [`shape`] the check when it comes in, [`facts`] finds things in it, [`wire`] walks protobuf.
 
 mod facts;
+mod labels;
 pub(crate) mod row;
 mod shape;
 mod wire;
@@ -51,8 +52,7 @@ impl fmt::Debug for Nodes<'_> {
 /// One node. What it knows besides its name depends on the [`View`](crate::View) that the policy asked
 /// for: with [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
 ///
-/// A question is answered from the encoded request: a label is found by walking the node's labels, and no
-/// memory is allocated for it. Only taints, amounts and usage are decoded, once, at the first question about one.
+/// A question is answered from the encoded request, or from the table of nodes: no memory is allocated for a label. Only taints, amounts and usage are decoded, once, at the first question about one.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     row: &'a Row<'a>,
@@ -66,7 +66,7 @@ impl<'a> Node<'a> {
 
     /// The value of a label; `None` when the node does not have it.
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.facts()?.at(Map::Labels, key)
+        self.row.label(key)
     }
 
     /// All labels, by key.

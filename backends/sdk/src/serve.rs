@@ -1,6 +1,7 @@
 //! A backend on a socket: `PolicyService`, `NodeTableService`, health and reflection, from binding to draining.
 
 mod health;
+mod joined;
 mod signals;
 
 use std::{
@@ -10,13 +11,14 @@ use std::{
 };
 
 use extender_policy_api::v1alpha1::FILE_DESCRIPTOR_SET;
+use futures_util::StreamExt;
 use tokio::net::TcpListener;
 use tonic::transport::{
     Server,
     server::{Router, TcpIncoming},
 };
 
-use self::{health::Health, signals::Signals};
+use self::{health::Health, joined::Joined, signals::Signals};
 use crate::{
     Backend, DeclarationError,
     service::Service,
@@ -139,7 +141,8 @@ impl Bound {
         let tables = Tables::default();
         let router = router(self.backend, &tables, &health);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
-        let serving = router.serve_with_incoming_shutdown(self.incoming, async { drop(stopped.await) });
+        let incoming = self.incoming.map(|accepted| accepted.map(Joined));
+        let serving = router.serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
         let limit = async {
             stop.await;
             health.stop().await;

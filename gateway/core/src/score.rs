@@ -6,6 +6,7 @@
 //! extender for each backend: there, as here with [`Normalization::None`], a score counts `score × weight`.
 
 mod exact;
+mod small;
 
 use exact::Exact;
 
@@ -88,6 +89,11 @@ pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
 pub fn totals(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
     let shares: Vec<_> = ballots.iter().map(Share::of).collect();
     let exact = Exact::over(shares.iter().map(|share| (share.most, share.denominator)));
+    if let Some(totals) =
+        exact.in_64_bits().and_then(|common| small::totals(count, (ballots, &shares), common))
+    {
+        return totals;
+    }
     let mut sums = vec![None; count];
     for (ballot, share) in ballots.iter().zip(&shares) {
         let factor = exact.factor(share.denominator);

@@ -38,7 +38,7 @@ pub fn put_prefix(len: usize, out: &mut Vec<u8>) -> Result<(), BackendFailure> {
     Ok(())
 }
 
-/// Sends a message, in pieces that begin with its prefix, and returns the message that is answered.
+/// Sends a message, in pieces that begin with its prefix and of which empty ones are left out, and returns the message that is answered.
 ///
 /// # Errors
 /// Everything that can go wrong; [`FailureKind::Late`] when the time is over. Giving up, and dropping the
@@ -83,7 +83,7 @@ async fn exchange(
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
     let (response, mut stream) =
         connection.send_request(timed(path, limits.within), false).map_err(|error| broken(&error))?;
-    let mut pieces = pieces.into_iter().peekable();
+    let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
         // A refusal may come before everything is sent; the answer says what happened.

@@ -64,6 +64,9 @@ pub enum Scores {
     Unwanted,
 }
 
+/// Nodes of at most so many bytes go with what stands before them: copying them takes less than a write.
+const WORTH_A_COPY: usize = 16 << 10;
+
 /// Bytes of a bool that is set, its key included.
 const FLAG: usize = 2;
 
@@ -85,19 +88,26 @@ impl Head {
         Self { constant }
     }
 
-    /// The pieces of a request, the first of them beginning with the gRPC prefix.
+    /// The pieces of a request, the first of them beginning with the gRPC prefix. Nodes of little size are copied
+    /// into it: each piece is a write and a packet, and may wake the backend. The second is empty then.
     ///
     /// # Errors
     /// [`FailureKind::Oversize`] when the message has more than `most` bytes, what the backend accepts.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, purpose, pod, nodes, scores } = question;
         let wanted = if scores == Scores::Wanted { FLAG } else { 0 };
-        let mut head = self.begin((call, purpose), [pod.len() + wanted, nodes.field.len()], most)?;
+        let (joined, apart) = match nodes.field.len() {
+            ..=WORTH_A_COPY => (&nodes.field, Bytes::new()),
+            _ => (&Bytes::new(), nodes.field.clone()),
+        };
+        let written = pod.len() + wanted + joined.len();
+        let mut head = self.begin((call, purpose), [written, apart.len()], most)?;
         head.put_slice(pod);
         if scores == Scores::Wanted {
             put_number(WANT_SCORES, 1, &mut head);
         }
-        Ok([head.into(), nodes.field.clone()])
+        head.put_slice(joined);
+        Ok([head.into(), apart])
     }
 
     /// The pieces of a request of a verb without nodes, whose `fields` are encoded; as [`Self::pieces`].

@@ -23,7 +23,7 @@ use tokio::{
 
 pub use self::{
     change::{Change, Changes},
-    front::{Line, Row, TableRead},
+    front::{Found, Line, Row, TableRead},
     stock::Relist,
 };
 use self::{
@@ -176,24 +176,24 @@ impl NodeTable {
     }
 
     /// The lines of these nodes in this view, for one call; waits until the instant for those that are not there.
-    pub async fn lines(&self, names: &[&str], view: ViewId, until: Instant) -> Vec<Option<Line>> {
-        let found = self.look_up(names, view);
-        if found.iter().all(Option::is_some) {
+    pub async fn lines<'n>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'n str> + Clone,
+        view: ViewId,
+        until: Instant,
+    ) -> Found {
+        let found = self.read().lines(names.clone(), view);
+        if found.unknown.is_empty() {
             return found;
         }
         // Taken before the next look, so that a change between that and the wait is not missed.
         let mut changes = self.changes();
         loop {
-            let found = self.look_up(names, view);
-            if found.iter().all(Option::is_some) || timeout_at(until, changes.next()).await.is_err() {
+            let found = self.read().lines(names.clone(), view);
+            if found.unknown.is_empty() || timeout_at(until, changes.next()).await.is_err() {
                 return found;
             }
         }
-    }
-
-    fn look_up(&self, names: &[&str], view: ViewId) -> Vec<Option<Line>> {
-        let read = self.read();
-        names.iter().map(|name| read.line(name, view)).collect()
     }
 
     /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never

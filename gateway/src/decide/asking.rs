@@ -67,7 +67,7 @@ impl<'a> Asking<'a> {
     /// Which of these lines an answer is certainly about. One may be about a later row of a node than was meant, where
     /// the backend has that from its table; what is still as it was cannot have been another in between.
     pub(super) fn certain(&self, lines: &[&Line]) -> Vec<bool> {
-        self.case.are_current(lines, self.view, self.told().source)
+        self.case.are_current(lines, self.view, self.told())
     }
 }
 

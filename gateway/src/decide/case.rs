@@ -19,7 +19,7 @@ use crate::{
         row::{self, RowView},
         tables::Source,
     },
-    cluster::table::Line,
+    cluster::table::{Found, Line},
     wire::Offer,
 };
 
@@ -52,6 +52,8 @@ pub(super) struct Told {
     lines: Vec<Line>,
     /// Where they are from.
     pub(super) source: Source,
+    /// The version of the table there when they were looked up.
+    version: u64,
     /// Which these are, ascending; `None` for all.
     known: Option<Vec<u32>>,
     /// The others, ascending.
@@ -61,25 +63,13 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Nodes of a source, `None` for those that are not known.
-    fn of(found: impl ExactSizeIterator<Item = Option<Line>>, source: Source) -> Self {
-        let mut told = Self {
-            lines: Vec::with_capacity(found.len()),
-            source,
-            known: None,
-            unknown: Vec::new(),
-            all: OnceLock::new(),
-        };
-        let count = number(found.len());
-        for (node, line) in (0..).zip(found) {
-            match line {
-                Some(line) => told.lines.push(line),
-                None => told.unknown.push(node),
-            }
-        }
-        told.known = (!told.unknown.is_empty())
-            .then(|| (0..count).filter(|node| told.unknown.binary_search(node).is_err()).collect());
-        told
+    /// What was found of nodes in the table of a source.
+    fn of(found: Found, source: Source) -> Self {
+        let Found { lines, unknown, version } = found;
+        let count = number(lines.len() + unknown.len());
+        let known = (!unknown.is_empty())
+            .then(|| (0..count).filter(|node| unknown.binary_search(node).is_err()).collect());
+        Self { lines, source, version, known, unknown, all: OnceLock::new() }
     }
 
     /// The lines of these nodes, in their order.
@@ -203,14 +193,17 @@ impl<'c> Case<'c> {
     }
 
     /// Which of these lines are still their nodes' in that view.
-    pub(super) fn are_current(&self, lines: &[&Line], view: &NodesView, source: Source) -> Vec<bool> {
-        let (table, column) = match source {
+    pub(super) fn are_current(&self, lines: &[&Line], view: &NodesView, told: &Told) -> Vec<bool> {
+        let (table, column) = match told.source {
             Source::Cluster => (self.known.table.as_ref(), view.column),
             Source::Calls => (Some(&self.known.offered), Some(view.offered)),
         };
         let Some((table, column)) = table.zip(column) else { return vec![false; lines.len()] };
         let read = table.read();
-        lines.iter().map(|line| read.is_current(line, column)).collect()
+        let unchanged = read.version() == told.version;
+        let current =
+            |line: &&Line| if unchanged { line.row.is_kept() } else { read.is_current(line, column) };
+        lines.iter().map(current).collect()
     }
 
     fn tell_pod(&mut self, view: &PodView) -> usize {
@@ -225,24 +218,21 @@ impl<'c> Case<'c> {
     async fn tell_nodes(&mut self, view: &NodesView) -> Result<Result<Told, BackendFailure>, CallError> {
         let names_alone = view.rows == RowView::Name;
         let request = self.call.request;
-        let names: Vec<&str> = (0..request.names.count()).map(|node| request.names.name(node)).collect();
+        let names = (0..request.names.count()).map(|node| request.names.name(node));
         match (&request.offer, &self.known.table, view.column) {
             (Offer::Names, Some(table), Some(column)) if names_alone => {
-                let stranger = |name: &&str| Line::outside(row::name_alone(name));
-                let found = table.lines(&names, column, Instant::now()).await.into_iter().zip(&names);
-                let lines = found.map(|(line, name)| line.or_else(|| Some(stranger(name))));
-                Ok(Ok(Told::of(lines, Source::Cluster)))
+                let found = table.lines(names.clone(), column, Instant::now()).await;
+                Ok(Ok(Told::of(with_strangers(found, names), Source::Cluster)))
             }
             (Offer::Names, Some(table), Some(column)) => {
-                let lines = table.lines(&names, column, self.patience).await;
-                Ok(Ok(Told::of(lines.into_iter(), Source::Cluster)))
+                Ok(Ok(Told::of(table.lines(names, column, self.patience).await, Source::Cluster)))
             }
             (Offer::Names, _, _) if !names_alone => Ok(Err(no_facts())),
             _ => {
                 self.take_offer()?;
                 // All are there, and may still lack what pods have requested.
-                let lines = self.known.offered.lines(&names, view.offered, self.patience).await;
-                Ok(Ok(Told::of(lines.into_iter(), Source::Calls)))
+                let found = self.known.offered.lines(names, view.offered, self.patience).await;
+                Ok(Ok(Told::of(found, Source::Calls)))
             }
         }
     }
@@ -269,6 +259,21 @@ impl<'c> Case<'c> {
         }
         Ok(())
     }
+}
+
+/// What was found, and lines of their own for the other nodes: a name is all that is wanted of them.
+fn with_strangers<'n>(mut found: Found, names: impl Iterator<Item = &'n str>) -> Found {
+    if found.unknown.is_empty() {
+        return found;
+    }
+    let (mut known, mut unknown) = (found.lines.into_iter(), found.unknown.into_iter().peekable());
+    let line = |(place, name)| match unknown.next_if_eq(&place) {
+        Some(_) => Some(Line::outside(row::name_alone(name))),
+        None => known.next(),
+    };
+    found.lines = (0..).zip(names).filter_map(line).collect();
+    found.unknown = Vec::new();
+    found
 }
 
 fn no_facts() -> BackendFailure {

@@ -30,8 +30,23 @@ pub(super) struct Foreseen {
 pub(super) struct Scores {
     link: Arc<Link>,
     pod: Bytes,
-    /// By slot: the row's version, and the score.
-    given: Vec<(u32, u64, i32)>,
+    /// In the order of the filter call.
+    given: Vec<Given>,
+}
+
+/// The score of a node whose row was as it was.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    slot: u32,
+    version: u64,
+    score: i32,
+}
+
+impl Given {
+    /// The score, if this is still the node's row.
+    fn to(&self, line: &Line) -> Option<i32> {
+        (self.version == line.row.version).then_some(self.score)
+    }
 }
 
 impl Scores {
@@ -41,16 +56,27 @@ impl Scores {
         pod: &Bytes,
         scores: impl Iterator<Item = (&'l Line, i32)>,
     ) -> Self {
-        let mut given: Vec<_> = scores.map(|(line, score)| (line.slot, line.row.version, score)).collect();
-        given.sort_unstable();
-        Self { link: Arc::clone(link), pod: pod.clone(), given }
+        let given = |(line, score): (&Line, i32)| Given { slot: line.slot, version: line.row.version, score };
+        Self { link: Arc::clone(link), pod: pod.clone(), given: scores.map(given).collect() }
     }
 
-    /// The score for a node that is as it was.
-    pub(super) fn get(&self, line: &Line) -> Option<i32> {
-        let place = self.given.binary_search_by_key(&line.slot, |(slot, ..)| *slot).ok()?;
-        let (_, version, score) = self.given[place];
-        (version == line.row.version).then_some(score)
+    /// The scores for nodes that are as they were.
+    pub(super) fn recall(&self, lines: &[&Line]) -> Vec<Option<i32>> {
+        let mut recalled = Vec::with_capacity(lines.len());
+        let mut ahead = self.given.iter();
+        for line in lines {
+            // The nodes that are left come in the order in which all came before, nearly always.
+            match ahead.find(|given| given.slot == line.slot) {
+                Some(given) => recalled.push(given.to(line)),
+                None => return self.recall_in_any_order(lines),
+            }
+        }
+        recalled
+    }
+
+    fn recall_in_any_order(&self, lines: &[&Line]) -> Vec<Option<i32>> {
+        let by_slot: HashMap<u32, &Given> = self.given.iter().map(|given| (given.slot, given)).collect();
+        lines.iter().map(|line| by_slot.get(&line.slot)?.to(line)).collect()
     }
 
     /// Whether they are an answer of this backend, under this handshake, to what it would be told now.

@@ -180,6 +180,5 @@ fn recalled(asking: Asking<'_>, lines: &[&Line], foreseen: &[Scores]) -> (Vec<Op
         return (recalled, check);
     }
     let waiting = foreseen.iter().find(|scores| scores.are_of(link, pod));
-    let known = |line: &&Line| waiting.and_then(|scores| scores.get(line));
-    (lines.iter().map(known).collect(), false)
+    (waiting.map_or_else(|| vec![None; lines.len()], |scores| scores.recall(lines)), false)
 }

@@ -1,9 +1,10 @@
 //! The node names of a request, as places in its body.
 
-use std::{borrow::Cow, collections::hash_map::Entry, ops::Range, str};
+use std::{hash::BuildHasher, ops::Range, str};
 
 use bytes::Bytes;
-use foldhash::{HashMap, HashMapExt};
+use foldhash::fast::RandomState;
+use hashbrown::{HashTable, hash_table::Entry};
 
 use super::{
     WireError,
@@ -19,9 +20,16 @@ pub struct Names {
     body: Bytes,
     /// The string at each entry.
     strings: Vec<RawString>,
+    texts: Texts,
     repetitions: Option<Repetitions>,
-    /// The few names that stand with escapes in the body, by entry.
-    unescaped: HashMap<u32, Box<str>>,
+}
+
+/// The names at all entries, without quotes and escapes, one after the other: so they are checked at once, and each
+/// is there as text without being checked again.
+#[derive(Debug)]
+struct Texts {
+    all: String,
+    ends: Vec<u32>,
 }
 
 /// Which entries are the same node.
@@ -37,25 +45,9 @@ impl Names {
     /// # Errors
     /// A name is not UTF-8, or its escapes are malformed.
     pub(super) fn new(body: Bytes, strings: Vec<RawString>) -> Result<Self, WireError> {
-        let mut unescaped = HashMap::new();
-        let mut repetitions: Option<Repetitions> = None;
-        let mut nodes = HashMap::with_capacity(strings.len());
-        for (entry, &string) in (0_u32..).zip(&strings) {
-            let name = Cursor::new(&body).text(string, "a node name")?;
-            if let Cow::Owned(name) = &name {
-                unescaped.insert(entry, name.as_str().into());
-            }
-            let node = number(nodes.len());
-            match (nodes.entry(name), &mut repetitions) {
-                (Entry::Vacant(new), None) => drop(new.insert(node)),
-                (Entry::Vacant(new), Some(repetitions)) => repetitions.push(*new.insert(node), Some(entry)),
-                (Entry::Occupied(known), repetitions) => {
-                    repetitions.get_or_insert_with(|| Repetitions::none_of(entry)).push(*known.get(), None);
-                }
-            }
-        }
-        drop(nodes);
-        Ok(Self { body, strings, repetitions, unescaped })
+        let texts = Texts::read(&body, &strings)?;
+        let repetitions = Repetitions::among(&texts);
+        Ok(Self { body, strings, texts, repetitions })
     }
 
     /// How many different nodes there are.
@@ -89,14 +81,7 @@ impl Names {
 
     /// The name of a node.
     pub fn name(&self, node: u32) -> &str {
-        let entry = self.first_entry(node);
-        if !self.unescaped.is_empty()
-            && let Some(name) = u32::try_from(entry).ok().and_then(|entry| self.unescaped.get(&entry))
-        {
-            return name;
-        }
-        let raw = &self.body[self.strings[entry].inner()];
-        str::from_utf8(raw).expect("names were checked when they were read")
+        self.texts.at(self.first_entry(node))
     }
 
     /// The name at an entry as JSON, quotes and escapes included, as it stands in the request.
@@ -109,17 +94,85 @@ impl Names {
     }
 }
 
+impl Texts {
+    fn read(body: &[u8], strings: &[RawString]) -> Result<Self, WireError> {
+        let cursor = Cursor::new(body);
+        let bytes = strings.iter().map(|string| string.inner().len()).sum();
+        let (mut all, mut ends) = (Vec::with_capacity(bytes), Vec::with_capacity(strings.len()));
+        for string in strings {
+            all.extend_from_slice(&cursor.unescaped(*string)?);
+            ends.push(number(all.len()));
+        }
+        checked(all, &ends)
+            .map(|all| Self { all, ends })
+            .map_err(|entry| WireError::at(strings[entry].inner().start, "a node name that is not UTF-8"))
+    }
+
+    fn at(&self, entry: usize) -> &str {
+        &self.all[range(&self.ends, entry)]
+    }
+}
+
+/// The text, if what ends at each of these places is one by itself; else which is not.
+fn checked(all: Vec<u8>, ends: &[u32]) -> Result<String, usize> {
+    let apart = |all: &str| ends.iter().all(|end| all.is_char_boundary(*end as usize));
+    match String::from_utf8(all) {
+        Ok(all) if apart(&all) => Ok(all),
+        Ok(all) => Err(malformed(all.as_bytes(), ends)),
+        Err(error) => Err(malformed(error.as_bytes(), ends)),
+    }
+}
+
+fn malformed(all: &[u8], ends: &[u32]) -> usize {
+    let malformed = |entry: &usize| str::from_utf8(&all[range(ends, *entry)]).is_err();
+    (0..ends.len()).find(malformed).expect("not all of them are texts")
+}
+
+/// Where the name at an entry stands in the text of all.
+fn range(ends: &[u32], entry: usize) -> Range<usize> {
+    let start = if entry == 0 { 0 } else { ends[entry - 1] as usize };
+    start..ends[entry] as usize
+}
+
 impl Repetitions {
+    /// Those among these names, if there are any.
+    fn among(texts: &Texts) -> Option<Self> {
+        let state = RandomState::default();
+        let hash = |entry: &u32| state.hash_one(texts.at(*entry as usize).as_bytes());
+        let mut first_entries: HashTable<u32> = HashTable::with_capacity(texts.ends.len());
+        let mut repetitions: Option<Self> = None;
+        for entry in 0..number(texts.ends.len()) {
+            let same = |known: &u32| texts.at(*known as usize) == texts.at(entry as usize);
+            match first_entries.entry(hash(&entry), same, hash) {
+                Entry::Vacant(new) => {
+                    new.insert(entry);
+                    if let Some(repetitions) = &mut repetitions {
+                        repetitions.push_new(entry);
+                    }
+                }
+                Entry::Occupied(first) => {
+                    repetitions.get_or_insert_with(|| Self::none_of(entry)).push_again(*first.get());
+                }
+            }
+        }
+        repetitions
+    }
+
     /// The first `entries` entries are different nodes.
     fn none_of(entries: u32) -> Self {
         let all: Vec<u32> = (0..entries).collect();
         Self { node_of_entry: all.clone(), first_entry_of_node: all }
     }
 
-    /// The next entry is this node; `first` is the entry if it is new.
-    fn push(&mut self, node: u32, first: Option<u32>) {
-        self.node_of_entry.push(node);
-        self.first_entry_of_node.extend(first);
+    /// The next entry, which is this one, is a new node.
+    fn push_new(&mut self, entry: u32) {
+        self.node_of_entry.push(number(self.first_entry_of_node.len()));
+        self.first_entry_of_node.push(entry);
+    }
+
+    /// The next entry is the node at this one.
+    fn push_again(&mut self, first: u32) {
+        self.node_of_entry.push(self.node_of_entry[first as usize]);
     }
 }
 

@@ -6,7 +6,8 @@ use extender_policy_api::v1alpha1::{NodeRow, NodeUsage};
 use prost::{DecodeError, Message};
 
 use super::{
-    facts::{self, Facts, Whole},
+    facts::{self, Facts, Map, Whole},
+    labels::Labels,
     shape,
     wire::{Field, Fields, Value},
 };
@@ -18,6 +19,8 @@ pub(crate) struct Row<'a> {
     /// Of the usual shape.
     facts: Option<Cow<'a, [u8]>>,
     raw_json: Cow<'a, [u8]>,
+    /// Those of the facts, of a row that is kept.
+    labels: Option<Labels>,
     /// Of the usual shape.
     usage: Option<Cow<'a, [u8]>>,
     /// Decoded at the first question about taints or amounts.
@@ -60,10 +63,12 @@ impl<'a> Row<'a> {
 
     /// The same row in memory of its own, so that it keeps no message.
     pub(crate) fn into_owned(self) -> Row<'static> {
-        let Self { name, facts, raw_json, usage, whole, used } = self;
+        let labels = self.facts().map(|facts| Labels::of(facts.entries(Map::Labels)));
+        let Self { name, facts, raw_json, usage, whole, used, .. } = self;
         Row {
             name: name.into_owned().into(),
             facts: facts.map(|facts| facts.into_owned().into()),
+            labels,
             raw_json: raw_json.into_owned().into(),
             usage: usage.map(|usage| usage.into_owned().into()),
             whole,
@@ -86,6 +91,13 @@ impl<'a> Row<'a> {
 
     pub(super) fn facts(&self) -> Option<Facts<'_>> {
         self.facts.as_deref().map(Facts::new)
+    }
+
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        match &self.labels {
+            Some(labels) => labels.at(key),
+            None => self.facts()?.at(Map::Labels, key),
+        }
     }
 
     pub(super) fn whole(&self) -> Option<&Whole> {

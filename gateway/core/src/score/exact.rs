@@ -35,6 +35,14 @@ impl Exact {
         }
     }
 
+    /// The common denominator, where it and its double fit into 64 bits.
+    pub(super) fn in_64_bits(&self) -> Option<i64> {
+        match self {
+            Self::Narrow { denominator } => i64::try_from(2 * denominator).ok().map(|double| double / 2),
+            Self::Wide { .. } => None,
+        }
+    }
+
     /// The factor for numerators over `denominator`, one of those given to [`Exact::over`].
     pub(super) fn factor(&self, denominator: u64) -> Factor {
         match self {

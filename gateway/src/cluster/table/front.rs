@@ -41,6 +41,17 @@ impl Line {
     }
 }
 
+/// What a look at the table found of some nodes.
+#[derive(Debug)]
+pub struct Found {
+    /// Of those that are there, in order.
+    pub lines: Vec<Line>,
+    /// The places of the others among all, ascending.
+    pub unknown: Vec<u32>,
+    /// The table's version then: while it has that, all lines are current.
+    pub version: u64,
+}
+
 /// A node's place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slot {
@@ -96,6 +107,19 @@ impl TableRead<'_> {
         let slot = *self.front.slot_of.get(name)?;
         let row = self.row(slot, view)?.clone();
         Some(Line { slot, id: self.front.slots[slot as usize].id, row })
+    }
+
+    /// The lines of these nodes in this view, as far as they are there.
+    pub fn lines<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
+        let lines = Vec::with_capacity(names.len());
+        let mut found = Found { lines, unknown: Vec::new(), version: self.version() };
+        for (place, name) in (0..).zip(names) {
+            match self.line(name, view) {
+                Some(line) => found.lines.push(line),
+                None => found.unknown.push(place),
+            }
+        }
+        found
     }
 
     /// Whether the line is still the node's in this view.

@@ -14,6 +14,7 @@ use crate::{
         question::{Nodes, Rows, pod_message},
         row::{self, RowView},
     },
+    cluster::table::Found,
     object,
 };
 
@@ -31,7 +32,7 @@ pub(super) struct Told {
 }
 
 /// The rows of nodes, one after the other; `None` for a node that is not known.
-type Found = Vec<Option<Bytes>>;
+type Encoded = Vec<Option<Bytes>>;
 
 impl Decider {
     /// What a backend is told of the candidates that are left. Waits until the instant for nodes that are not
@@ -67,15 +68,18 @@ impl Decider {
         (call, until): (PreemptCall<'_>, Instant),
         view: &NodesView,
         left: &[Candidate],
-    ) -> Found {
-        let names: Vec<&str> = left.iter().map(|candidate| call.request.name(candidate.node)).collect();
+    ) -> Encoded {
+        let names = left.iter().map(|candidate| call.request.name(candidate.node));
         match (&self.known.table, view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
-                let lines = table.lines(&names, column, until).await;
-                lines.into_iter().map(|line| Some(line?.row.bytes)).collect()
+                let Found { lines, unknown, .. } = table.lines(names, column, until).await;
+                let (mut rows, mut unknown) = (lines.into_iter(), unknown.into_iter().peekable());
+                let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
+                let row = |place| if unknown.next_if_eq(&place).is_some() { None } else { rows.next() };
+                places.map(row).map(|line| Some(line?.row.bytes)).collect()
             }
             // A plan without a column wants names alone.
-            _ => names.into_iter().map(row::name_alone).map(Some).collect(),
+            _ => names.map(row::name_alone).map(Some).collect(),
         }
     }
 
