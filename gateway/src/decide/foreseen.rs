@@ -62,27 +62,31 @@ impl Scores {
 
     /// The scores for nodes that are as they were.
     pub(super) fn recall(&self, lines: &[&Line]) -> Vec<Option<i32>> {
-        let mut recalled = Vec::with_capacity(lines.len());
-        let mut ahead = self.given.iter();
-        for line in lines {
-            // The nodes that are left come in the order in which all came before, nearly always.
-            match ahead.find(|given| given.slot == line.slot) {
-                Some(given) => recalled.push(given.to(line)),
-                None => return self.recall_in_any_order(lines),
-            }
-        }
-        recalled
-    }
-
-    fn recall_in_any_order(&self, lines: &[&Line]) -> Vec<Option<i32>> {
-        let by_slot: HashMap<u32, &Given> = self.given.iter().map(|given| (given.slot, given)).collect();
-        lines.iter().map(|line| by_slot.get(&line.slot)?.to(line)).collect()
+        recall(&self.given, lines)
     }
 
     /// Whether they are an answer of this backend, under this handshake, to what it would be told now.
     pub(super) fn are_of(&self, link: &Arc<Link>, pod: &Bytes) -> bool {
         Arc::ptr_eq(&self.link, link) && self.pod == *pod
     }
+}
+
+fn recall(given: &[Given], lines: &[&Line]) -> Vec<Option<i32>> {
+    let mut recalled = Vec::with_capacity(lines.len());
+    let mut ahead = given.iter();
+    for line in lines {
+        // The nodes that are left come in the order in which all came before, nearly always.
+        match ahead.find(|given| given.slot == line.slot) {
+            Some(given) => recalled.push(given.to(line)),
+            None => return recall_in_any_order(given, lines),
+        }
+    }
+    recalled
+}
+
+fn recall_in_any_order(given: &[Given], lines: &[&Line]) -> Vec<Option<i32>> {
+    let by_slot: HashMap<u32, &Given> = given.iter().map(|given| (given.slot, given)).collect();
+    lines.iter().map(|line| by_slot.get(&line.slot)?.to(line)).collect()
 }
 
 impl Foreseen {
@@ -114,5 +118,46 @@ impl Foreseen {
         let waiting = self.pods.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         let fresh = waiting.filter(|(since, _)| since.elapsed() < FRESH);
         fresh.map_or_else(Vec::new, |(_, scores)| scores)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cluster::table::Row;
+
+    fn line(slot: u32, version: u64) -> Line {
+        Line { slot, id: slot + 1, row: Row { bytes: Bytes::new(), version } }
+    }
+
+    proptest! {
+        /// Whatever is asked about in whatever order, a score is the one for this row of this node.
+        #[test]
+        fn a_score_is_recalled_for_the_row_that_it_was_given_for(
+            slots in Just((0..20_u32).collect::<Vec<_>>()).prop_shuffle(),
+            given in 0..20_usize,
+            changed in 0..20_u32,
+            in_order in any::<bool>(),
+            asked in prop::sample::subsequence((0..20_usize).collect::<Vec<_>>(), 0..20),
+        ) {
+            let given: Vec<Given> =
+                (0..).zip(&slots[..given]).map(|(score, slot)| Given { slot: *slot, version: 7, score }).collect();
+            let mut asked: Vec<Line> = asked
+                .into_iter()
+                .map(|place| slots[place])
+                .map(|slot| line(slot, if slot == changed { 8 } else { 7 }))
+                .collect();
+            if !in_order {
+                asked.reverse();
+            }
+            let score = |line: &Line| {
+                let given = given.iter().find(|given| given.slot == line.slot)?;
+                (line.slot != changed).then_some(given.score)
+            };
+            let expected: Vec<_> = asked.iter().map(score).collect();
+            prop_assert_eq!(recall(&given, &asked.iter().collect::<Vec<_>>()), expected);
+        }
     }
 }

@@ -76,6 +76,19 @@ fn bad_requests_are_refused_with_the_place() {
     }
     let many = format!(r#"{{"Pod":{{}},"NodeNames":[{}"a"]}}"#, r#""a","#.repeat(100_000));
     assert_eq!(read(&many).err().as_deref(), Some("more than 100000 nodes at byte 400026"));
-    let broken = Request::read(Bytes::from_static(b"{\"Pod\":{},\"NodeNames\":[\"\xff\"]}"));
-    assert_eq!(broken.err().map(|error| error.what), Some("a node name that is not UTF-8".to_owned()));
+}
+
+#[test]
+fn each_name_is_utf_8_by_itself() {
+    // The last one has a character of which half is in either name.
+    for (names, place) in [
+        (&b"\"\xff\""[..], 24),
+        (b"\"ab\",\"c\xff\"", 29),
+        (b"\"\xc3\",\"\xa9\"", 24),
+        (b"\"a\",\"\xc3\",\"\xa9\"", 28),
+    ] {
+        let body = [br#"{"Pod":{},"NodeNames":["#, names, b"]}"].concat();
+        let error = Request::read(body.into()).unwrap_err();
+        assert_eq!(error.to_string(), format!("a node name that is not UTF-8 at byte {place}"), "{names:?}");
+    }
 }
