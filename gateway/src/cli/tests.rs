@@ -52,13 +52,14 @@ fn the_definition_is_consistent() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&[&str], ErrorKind); 7] = [
+    let cases: [(&[&str], ErrorKind); 8] = [
         (&[], ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
         (&["serve"], ErrorKind::MissingRequiredArgument),
         (&["serve", "gateway.yaml"], ErrorKind::UnknownArgument),
         (&["check-config", "--config"], ErrorKind::InvalidValue),
         (&["check"], ErrorKind::InvalidSubcommand),
         (&["scheduler-config", "--config", "a", "--kubernetes", "2.0"], ErrorKind::ValueValidation),
+        (&["scheduler-config", "--config", "a", "--kubernetes", "1.2"], ErrorKind::ValueValidation),
         (&["scheduler-config", "--config", "a", "--cert-file", "b"], ErrorKind::MissingRequiredArgument),
     ];
     for (line, kind) in cases {
@@ -174,8 +175,16 @@ fn scheduler_config_prints_what_the_version_reads() {
     let (outcome, [out, notes], _) =
         run_with(&["scheduler-config", "--kubernetes", "v1.18.3", "--minimal"], RIGHT);
     assert!(outcome.is_ok() && out.starts_with("{\n  \"kind\": \"Policy\",\n"), "{out}");
-    assert_eq!(notes, "urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way\n");
+    let expected = "\
+urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way
+kube-scheduler up to 1.20 leaves nodes out as it is told, but does not show why unless preemption may help
+";
+    assert_eq!(notes, expected);
     assert!(!out.contains("preemptVerb"), "{out}");
+    let line = ["scheduler-config", "--kubernetes", "1.20", "--url", "http://gateway:1"];
+    let (outcome, [out, notes], _) = run_with(&line, RIGHT);
+    assert!(outcome.is_ok() && out.starts_with("extenders:\n"), "{out}");
+    assert!(notes.starts_with("kube-scheduler up to 1.20 ") && notes.lines().count() == 1, "{notes}");
 }
 
 #[test]
