@@ -6,15 +6,17 @@ mod support;
 
 use std::{
     io::{self, Write},
+    net::SocketAddr,
     sync::{Arc, Mutex},
 };
 
+use h2::Reason;
 use support::{
     Gateway,
     backend::{Scripted, configured, info},
     by_name,
 };
-use tokio::time::Instant;
+use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// What was written so far.
@@ -46,6 +48,41 @@ impl<'w> MakeWriter<'w> for Written {
     fn make_writer(&'w self) -> Self {
         self.clone()
     }
+}
+
+/// A peer that ends every connection, in two ways in turn. Counts them.
+async fn fickle() -> (SocketAddr, watch::Receiver<u32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            count.send_modify(|count| *count += 1);
+            if *count.borrow() % 2 == 0 {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+                respond.send_reset(Reason::REFUSED_STREAM);
+                while connection.accept().await.is_some() {}
+            }
+        }
+    });
+    (address, counted)
+}
+
+#[tokio::test]
+async fn an_outage_is_one_line_though_each_attempt_fails_in_another_way() {
+    let written = Written::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
+    let _written_here = tracing::subscriber::set_default(subscriber);
+    let (address, mut attempts) = fickle().await;
+    let rest = format!(
+        "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'http://{address}', filter: {{}}}}\n"
+    );
+    let _gateway = Gateway::start(&rest).await;
+    attempts.wait_for(|attempts| *attempts >= 5).await.unwrap();
+    let lines = written.with(&["backend is"]);
+    assert!(lines.len() == 1 && lines[0].contains("backend is down: "), "{lines:#?}");
 }
 
 #[tokio::test]
