@@ -163,7 +163,8 @@ async fn settings_that_a_backend_refuses_are_not_used() {
         write(&[&right]);
         let program = Program::start(&file).await;
         let mut client = Client::connect(program.extender).await;
-        for (count, backends) in [(1, vec![with("only", "r9")]), (2, vec![right.clone(), with("new", "r9")])] {
+        for (count, backends) in [(1, vec![with("only", "r9")]), (2, vec![right.clone(), with("new", "r9")])]
+        {
             write(&backends.iter().map(String::as_str).collect::<Vec<_>>());
             program.signal("HUP").await;
             program.counted(&reloaded("refused", count)).await;

@@ -89,7 +89,9 @@ mod tests {
 
     #[test]
     fn versions_of_which_nothing_is_known_are_refused() {
-        for (text, named) in [("1.2", "1.2"), ("v1.3", "1.3"), ("1.17.17", "1.17"), ("1.0", "1.0"), ("1.08", "1.8")] {
+        for (text, named) in
+            [("1.2", "1.2"), ("v1.3", "1.3"), ("1.17.17", "1.17"), ("1.0", "1.0"), ("1.08", "1.8")]
+        {
             let expected = format!("{named} is too old: 1.18 and later are known");
             assert_eq!(text.parse::<Version>().unwrap_err(), expected);
         }
@@ -97,7 +99,9 @@ mod tests {
 
     #[test]
     fn all_reasons_are_shown_from_1_21_on() {
-        for (text, all) in [("1.18", false), ("1.19", false), ("1.20.15", false), ("1.21", true), ("1.36", true)] {
+        for (text, all) in
+            [("1.18", false), ("1.19", false), ("1.20.15", false), ("1.21", true), ("1.36", true)]
+        {
             assert_eq!(text.parse::<Version>().unwrap().shows_all_reasons(), all, "{text}");
         }
     }
