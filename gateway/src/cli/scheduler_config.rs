@@ -30,7 +30,7 @@ Examples:
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The gateway's configuration, a YAML file
+    /// The gateway's configuration, a YAML file; `-`: standard input
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 

@@ -70,7 +70,7 @@ fn wrong_command_lines() {
 
 #[test]
 fn check_config_prints_what_the_file_means() {
-    let (outcome, [out, notes], served) = run_with(&["check-config"], RIGHT);
+    let (outcome, [out, notes], served) = run_with(&["check-config", "--no-files"], RIGHT);
     let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";
     assert!(notes.starts_with(warning) && notes.lines().count() == 1, "{notes}");
     let expected = "\
@@ -142,6 +142,25 @@ fn mistakes_end_every_command_and_are_counted() {
         assert!(told.contains("gateway.yaml line 6: backends[1].filter.timeout: 1 has no unit; "), "{told}");
         assert!(told.ends_with("\n4 mistakes\n"), "{told}");
     }
+}
+
+#[test]
+fn check_config_reads_the_files_that_are_named() {
+    let (outcome, [out, _], _) = run_with(&["check-config"], RIGHT);
+    let failure = outcome.unwrap_err();
+    let mut told = Vec::new();
+    failure.report(&mut told);
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("/gateway.yaml line 3: nodes.file: /") && told.lines().count() == 1, "{told}");
+    assert_eq!((failure.exit_code(), out.as_str()), (3, ""));
+}
+
+#[test]
+fn a_directory_is_no_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Config::read(folder.path()).unwrap_err().to_string();
+    let expected = ": is a directory; the path of a file in it such as gateway.yaml";
+    assert_eq!(error, format!("{}{expected}", folder.path().display()));
 }
 
 #[test]

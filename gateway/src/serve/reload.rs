@@ -18,7 +18,7 @@ use tokio::{
 use super::assembly::Assembly;
 use crate::{
     backend::trial::{Refusal, refusals},
-    config::{Config, ConfigErrors, Content},
+    config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
     observe::Metrics,
     scheduler_config::{Entries, entries},
@@ -100,15 +100,19 @@ impl Reload {
         loop {
             tokio::select! {
                 panicked = self.assembly.panicked() => return panicked,
-                _ = self.looks.tick() => match self.read().await {
+                _ = self.looks.tick(), if !is_standard_input(&self.path) => match self.read().await {
                     Ok(now) => if self.seen.look(now.as_ref().ok().cloned()) {
                         self.reload(now, Cause::Look).await;
                     },
                     Err(panicked) => return panicked,
                 },
-                _ = self.hangups.recv() => match self.read().await {
-                    Ok(now) => self.reload(now, Cause::Hangup).await,
-                    Err(panicked) => return panicked,
+                _ = self.hangups.recv() => if is_standard_input(&self.path) {
+                    tracing::warn!("the configuration came from standard input, which is not read again");
+                } else {
+                    match self.read().await {
+                        Ok(now) => self.reload(now, Cause::Hangup).await,
+                        Err(panicked) => return panicked,
+                    }
                 },
             }
         }
