@@ -21,7 +21,8 @@ const READABLE: &str = "a PEM file that the gateway may read";
 const CERTIFICATE: &str = "it has to begin with -----BEGIN CERTIFICATE-----";
 const KEY: &str = "it has to begin with -----BEGIN PRIVATE KEY-----, without a passphrase";
 const AUTHORITY: &str = "certificates of authorities, of version 3";
-const PAIR: &str = "the key of that certificate, which has to be of version 3 and the first of its file";
+const PAIR: &str = "the key of the first certificate there";
+const USABLE: &str = "a certificate of version 3, which `openssl x509` makes with -extfile";
 
 /// Why a file of the configuration cannot be used for TLS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -121,8 +122,11 @@ impl IdentityFiles {
         build: impl FnOnce(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) -> Result<T, rustls::Error>,
     ) -> Result<T, PemError> {
         let made = build(self.chain.certificates()?, self.key.key()?);
-        made.map_err(|error| {
-            self.key.wrong(format!("does not go with {}: {error}", self.chain.path.display()), PAIR)
+        made.map_err(|error| match error {
+            rustls::Error::InvalidCertificate(error) => {
+                self.chain.wrong(format!("cannot be used: {error:?}"), USABLE)
+            }
+            error => self.key.wrong(format!("does not go with {}: {error}", self.chain.path.display()), PAIR),
         })
     }
 

@@ -55,11 +55,14 @@ fn of_kubeconfig(path: &Path) -> Option<Finding> {
 
 fn of_nodes(source: &NodeSource) -> Option<Finding> {
     let NodeSource::File { path } = source else { return None };
+    let right = "a file such as `kubectl get nodes -o yaml` writes";
     let problem = match NodeFile::open(PathBuf::clone(path), &NodeTable::new()).err()? {
         FileError::Unreadable { source, .. } => format!("cannot be read: {source}"),
         FileError::Content { problem, .. } => problem.to_string(),
     };
-    Some(finding("nodes.file", path, &problem, "a file such as `kubectl get nodes -o yaml` writes"))
+    // Some of them say themselves what would be right.
+    let (problem, right) = problem.rsplit_once("; ").unwrap_or((&problem, right));
+    Some(finding("nodes.file", path, problem, right))
 }
 
 fn finding(field: &str, file: &Path, problem: &str, right: &str) -> Finding {
