@@ -1,6 +1,14 @@
 //! The program itself, as a process.
 
-use std::{fs, net::SocketAddr, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs,
+    io::{self, Write},
+    net::SocketAddr,
+    path::Path,
+    process::Stdio,
+    thread,
+    time::Duration,
+};
 
 use tempfile::NamedTempFile;
 use tokio::{
@@ -26,7 +34,7 @@ pub(crate) struct Starting {
     log: Log,
 }
 
-/// What a program writes to standard error; shown at the end, for whoever looks at a test that failed.
+/// What a program writes to standard error; shown when a test fails.
 struct Log(NamedTempFile);
 
 impl Log {
@@ -37,7 +45,9 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        eprint!("{}", self.text());
+        if thread::panicking() {
+            let _ = io::stderr().write_all(self.text().as_bytes());
+        }
     }
 }
 

@@ -57,9 +57,18 @@ fn files_that_can_be_used_are_passed_over() {
     assert_eq!(found(folder.path(), lines, tls), [""; 0]);
 }
 
-#[test]
-fn each_file_that_cannot_be_used_is_said_with_its_field_its_cause_and_its_remedy() {
+/// Checks what is said of one file that cannot be used: its field, the file, what is wrong, what would be right.
+fn check(cases: &[(String, &str, &str)]) {
     let folder = folder();
+    for (lines, tls, expected) in cases {
+        let found = found(folder.path(), lines, tls);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{expected}\n{found:#?}");
+        assert_eq!(found[0].matches("; ").count(), 1, "{found:?}");
+    }
+}
+
+#[test]
+fn certificates_keys_and_authorities() {
     let server = |fields: &str| format!("extender: {{tls: {{{fields}}}}}");
     let right = "caFile: tls.crt";
     let cases = [
@@ -95,6 +104,14 @@ fn each_file_that_cannot_be_used_is_said_with_its_field_its_cause_and_its_remedy
             "caFile: tls.crt, certFile: tls.crt, keyFile: other.key",
             "backends[0].tls.keyFile: other.key: does not go with tls.crt: ",
         ),
+    ];
+    check(&cases);
+}
+
+#[test]
+fn kubeconfigs_and_files_of_nodes() {
+    let right = "caFile: tls.crt";
+    let cases = [
         (
             "cluster: {kubeconfig: gone}".to_owned(),
             right,
@@ -114,13 +131,7 @@ fn each_file_that_cannot_be_used_is_said_with_its_field_its_cause_and_its_remedy
             "nodes.file: pods.json: object 1 is of kind Pod, not Node; keep nodes alone in this file",
         ),
     ];
-    for (lines, tls, expected) in cases {
-        let found = found(folder.path(), &lines, tls);
-        assert!(
-            found.len() == 1 && found[0].starts_with(expected) && found[0].matches("; ").count() == 1,
-            "{expected}\n{found:#?}"
-        );
-    }
+    check(&cases);
 }
 
 #[test]
