@@ -14,11 +14,13 @@ pub mod held;
 pub mod info;
 pub mod link;
 pub mod memory;
+mod outage;
 pub mod preempt;
 pub mod question;
 pub mod row;
 pub mod sync;
 pub mod tables;
+pub mod trial;
 
 use std::{sync::Arc, time::Duration};
 

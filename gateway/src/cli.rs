@@ -45,24 +45,14 @@ Exit codes:
 enum Command {
     /// Serve kube-scheduler's extender calls until SIGTERM or SIGINT
     #[command(after_help = "\
-Example:
-  extender-gateway serve --config /etc/extender-gateway/gateway.yaml")]
+Examples:
+  extender-gateway serve --config /etc/extender-gateway/gateway.yaml
+  sed s/9000/9001/ gateway.yaml | extender-gateway serve --config -")]
     Serve(ConfigFile),
 
     /// Print all mistakes of a configuration, or what it means
-    #[command(
-        long_about = "Print all mistakes of a configuration, or what it means.\n\n\
-            Every mistake is printed to standard error with its line, its path, what is wrong and what would be \
-            right; the exit code is then 3. A configuration without mistakes is printed to standard output with \
-            every default written out and the backends in the order in which their answers count. A line that \
-            begins with `warning:` on standard error is about what works and is hardly meant. No backend \
-            is asked and nothing is opened but the file.",
-        after_help = "\
-Examples:
-  extender-gateway check-config --config gateway.yaml
-  extender-gateway check-config --config gateway.yaml > effective.yaml"
-    )]
-    CheckConfig(ConfigFile),
+    #[command(long_about = check_config::ABOUT, after_help = check_config::EXAMPLES)]
+    CheckConfig(check_config::Options),
 
     /// Print the extenders of kube-scheduler's configuration
     #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
@@ -71,7 +61,8 @@ Examples:
 
 #[derive(Debug, Args)]
 struct ConfigFile {
-    /// The configuration, a YAML file; relative paths in it are relative to its folder
+    /// The configuration, a YAML file, which is followed; relative paths in it are relative to its folder. `-`:
+    /// standard input, read once, with paths relative to the working directory
     #[arg(long = "config", value_name = "FILE")]
     path: PathBuf,
 }
@@ -101,7 +92,7 @@ impl Arguments {
         match self.command {
             Command::Serve(file) => serve(&file.path, Config::read(&file.path)?)
                 .map_err(|error| Failure::Serve(error.to_string())),
-            Command::CheckConfig(file) => check_config::run(&file.path, console),
+            Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
         }
     }

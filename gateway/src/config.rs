@@ -10,6 +10,7 @@ mod cursor;
 mod duration;
 mod effective;
 mod file;
+mod finding;
 mod kubernetes;
 pub mod mistake;
 mod name;
@@ -37,7 +38,8 @@ pub use backend::{
 pub use duration::DurationText;
 pub use effective::Effective;
 pub(crate) use effective::scalar;
-pub use file::Content;
+pub use file::{Content, is_standard_input, spoken};
+pub use finding::Finding;
 pub use mistake::{ConfigErrors, Mistake};
 pub use name::BackendName;
 pub use quantity::SizeText;
@@ -239,7 +241,8 @@ pub enum ReasonPrefix {
 }
 
 impl Config {
-    /// Reads and checks a file. Relative paths in it are relative to its folder.
+    /// Reads and checks a file, or standard input where the path is `-`. Relative paths in it are relative to its
+    /// folder, or to the working directory.
     ///
     /// # Errors
     /// The file cannot be read, is no YAML, or has mistakes: all of them, sorted by place.

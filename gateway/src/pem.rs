@@ -7,24 +7,35 @@ use std::{fmt, fs, path::Path, path::PathBuf};
 
 use rustls::{
     RootCertStore,
+    crypto::ring,
     pki_types::{
         CertificateDer, PrivateKeyDer,
         pem::{self, PemObject},
     },
+    sign::CertifiedKey,
 };
 
 use crate::config::KeyPair;
 
+const READABLE: &str = "a PEM file that the gateway may read";
+const CERTIFICATE: &str = "it has to begin with -----BEGIN CERTIFICATE-----";
+const KEY: &str = "it has to begin with -----BEGIN PRIVATE KEY-----, without a passphrase";
+const AUTHORITY: &str = "certificates of authorities, of version 3";
+const PAIR: &str = "the key of the first certificate there";
+const USABLE: &str = "a certificate of version 3, which `openssl x509` makes with -extfile";
+
 /// Why a file of the configuration cannot be used for TLS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {}: {problem}", path.display())]
+#[error("{field}: {}: {problem}; {remedy}", path.display())]
 pub struct PemError {
     /// The field that names the file.
     pub field: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong with it.
     pub problem: String,
+    /// What would be right.
+    pub remedy: &'static str,
 }
 
 /// A file that was read.
@@ -51,7 +62,9 @@ impl PemFile {
         let path = path.to_owned();
         match fs::read(&path) {
             Ok(content) => Ok(Self { field, path, content }),
-            Err(error) => Err(PemError { field, path, problem: format!("cannot be read: {error}") }),
+            Err(error) => {
+                Err(PemError { field, path, problem: format!("cannot be read: {error}"), remedy: READABLE })
+            }
         }
     }
 
@@ -62,7 +75,9 @@ impl PemFile {
     pub fn authorities(&self) -> Result<RootCertStore, PemError> {
         let mut store = RootCertStore::empty();
         for certificate in self.certificates()? {
-            store.add(certificate).map_err(|error| self.wrong(format!("not an authority: {error}")))?;
+            store
+                .add(certificate)
+                .map_err(|error| self.wrong(format!("not an authority: {error}"), AUTHORITY))?;
         }
         Ok(store)
     }
@@ -70,25 +85,21 @@ impl PemFile {
     fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, PemError> {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.content).collect();
         match certificates {
-            Ok(none) if none.is_empty() => {
-                Err(self.wrong("has no certificate; it has to begin with -----BEGIN CERTIFICATE-----"))
-            }
+            Ok(none) if none.is_empty() => Err(self.wrong("has no certificate", CERTIFICATE)),
             Ok(certificates) => Ok(certificates),
-            Err(error) => Err(self.wrong(format!("is not PEM: {error}"))),
+            Err(error) => Err(self.wrong(format!("is not PEM: {error}"), CERTIFICATE)),
         }
     }
 
     fn key(&self) -> Result<PrivateKeyDer<'static>, PemError> {
         PrivateKeyDer::from_pem_slice(&self.content).map_err(|error| match error {
-            pem::Error::NoItemsFound => {
-                self.wrong("has no key; it has to begin with -----BEGIN PRIVATE KEY-----")
-            }
-            error => self.wrong(format!("is not PEM: {error}")),
+            pem::Error::NoItemsFound => self.wrong("has no key", KEY),
+            error => self.wrong(format!("is not PEM: {error}"), KEY),
         })
     }
 
-    fn wrong(&self, problem: impl Into<String>) -> PemError {
-        PemError { field: self.field, path: self.path.clone(), problem: problem.into() }
+    fn wrong(&self, problem: impl Into<String>, remedy: &'static str) -> PemError {
+        PemError { field: self.field, path: self.path.clone(), problem: problem.into(), remedy }
     }
 }
 
@@ -111,9 +122,27 @@ impl IdentityFiles {
         build: impl FnOnce(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) -> Result<T, rustls::Error>,
     ) -> Result<T, PemError> {
         let made = build(self.chain.certificates()?, self.key.key()?);
-        made.map_err(|error| {
-            self.key.wrong(format!("does not go with {}: {error}", self.chain.path.display()))
+        made.map_err(|error| match error {
+            rustls::Error::InvalidCertificate(error) => {
+                self.chain.wrong(format!("cannot be used: {error:?}"), USABLE)
+            }
+            error => self.key.wrong(format!("does not go with {}: {error}", self.chain.path.display()), PAIR),
         })
+    }
+
+    /// Everything that is wrong with the two files; blocks while they are read.
+    pub fn mistakes(pair: &KeyPair) -> Vec<PemError> {
+        let chain = PemFile::read("certFile", &pair.cert_file);
+        let chain = chain.and_then(|chain| chain.certificates().map(|_| chain));
+        let key = PemFile::read("keyFile", &pair.key_file).and_then(|key| key.key().map(|_| key));
+        match (chain, key) {
+            (Ok(chain), Ok(key)) => {
+                let provider = ring::default_provider();
+                let fit = |chain, key| CertifiedKey::from_der(chain, key, &provider);
+                Self { chain, key }.build(fit).err().into_iter().collect()
+            }
+            (chain, key) => chain.err().into_iter().chain(key.err()).collect(),
+        }
     }
 }
 
@@ -148,7 +177,9 @@ mod tests {
             assert!(said.starts_with(&format!("caFile: ca.crt: {problem}")), "{said}");
         }
         let said = PemFile::read("keyFile", Path::new("/nowhere/tls.key")).unwrap_err().to_string();
-        assert_eq!(said, "keyFile: /nowhere/tls.key: cannot be read: No such file or directory (os error 2)");
+        let expected = "keyFile: /nowhere/tls.key: cannot be read: No such file or directory (os error 2); \
+                        a PEM file that the gateway may read";
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -103,3 +103,26 @@ async fn a_backend_that_refuses_the_gateways_certificate_is_unreachable() {
         assert!(error.contains(": TLS: ") && error.contains(text), "{error}");
     }
 }
+
+#[tokio::test]
+async fn the_files_are_read_for_each_connection() {
+    let trust = Trust::new();
+    let server = Authority::server(&trust.backends.issue("b", &["localhost"]), None, &["h2"]);
+    let script = |_: &str, message| Act::Message(filtered(&message, &["a"], "no").encode_to_vec());
+    let backend = Scripted::start_as(info(NodeView::Name), script, Some(server)).await;
+    trust.folder.authority("used", &Authority::new("former"));
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'https://localhost:{}', \
+         tls: {{caFile: {}}}, filter: {{timeout: 800ms}}}}\n",
+        backend.address.port(),
+        trust.folder.path("used.crt").display()
+    ))
+    .await;
+    let error = gateway.post("/filter", by_name(&["a", "b"])).await.error();
+    assert!(error.contains("UnknownIssuer"), "{error}");
+    trust.folder.authority("used", &trust.backends);
+    let answered = async {
+        while gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"] != json!(["b"]) {}
+    };
+    tokio::time::timeout(std::time::Duration::from_mins(1), answered).await.unwrap();
+}

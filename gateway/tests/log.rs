@@ -6,15 +6,19 @@ mod support;
 
 use std::{
     io::{self, Write},
+    net::SocketAddr,
     sync::{Arc, Mutex},
 };
 
+use h2::Reason;
 use support::{
     Gateway,
     backend::{Scripted, configured, info},
     by_name,
+    certificates::Authority,
+    secured::{HTTP_1, Secured, open},
 };
-use tokio::time::Instant;
+use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// What was written so far.
@@ -45,6 +49,70 @@ impl<'w> MakeWriter<'w> for Written {
 
     fn make_writer(&'w self) -> Self {
         self.clone()
+    }
+}
+
+/// A peer that ends every connection, in two ways in turn. Counts them.
+async fn fickle() -> (SocketAddr, watch::Receiver<u32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            count.send_modify(|count| *count += 1);
+            if *count.borrow() % 2 == 0 {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+                respond.send_reset(Reason::REFUSED_STREAM);
+                while connection.accept().await.is_some() {}
+            }
+        }
+    });
+    (address, counted)
+}
+
+#[tokio::test]
+async fn an_outage_is_one_line_though_each_attempt_fails_in_another_way() {
+    let written = Written::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
+    let _written_here = tracing::subscriber::set_default(subscriber);
+    let (address, mut attempts) = fickle().await;
+    let rest = format!(
+        "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'http://{address}', filter: {{}}}}\n"
+    );
+    let _gateway = Gateway::start(&rest).await;
+    attempts.wait_for(|attempts| *attempts >= 5).await.unwrap();
+    let lines = written.with(&["backend is"]);
+    assert!(lines.len() == 1 && lines[0].contains("backend is down: "), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
+    let written = Written::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
+    let _written_here = tracing::subscriber::set_default(subscriber);
+    let secured = Secured::start(", clientCAFile: CALLERS, allowedNames: [scheduler]").await;
+    let began = Instant::now();
+    let strangers = Authority::new("strangers");
+    let (stranger, other) = (strangers.issue("scheduler", &[]), secured.callers.issue("other", &["x.test"]));
+    for _ in 0..10 {
+        for identity in [None, Some(&stranger), Some(&other)] {
+            secured.filter(&secured.client(identity, HTTP_1)).await.unwrap_err();
+        }
+        open(secured.gateway.address, &strangers.client(None, HTTP_1)).await.unwrap_err();
+        assert_eq!(secured.gateway.post("/filter", "{}").await.status, 400);
+    }
+    let most = 1 + began.elapsed().as_secs();
+    for text in [
+        "the caller shows no certificate (peer sent no certificates); certFile and keyFile in the tlsConfig",
+        "the caller's certificate is of no authority in extender.tls.clientCAFile (invalid peer certificate: ",
+        "no name of extender.tls.allowedNames (it has the names [other, x.test]); another certificate, or its name in",
+        "the caller does not accept the gateway's certificate (UnknownCA); the authority of extender.tls.certFile",
+        "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix",
+    ] {
+        let lines = written.with(&["TLS handshake failed: ", text]);
+        assert!((1..=most).contains(&(lines.len() as u64)), "{text}: {lines:#?}");
     }
 }
 

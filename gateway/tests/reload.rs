@@ -20,9 +20,11 @@ use std::{
 
 use axum::{Router, body::Body, http::Uri, response::Response};
 use bytes::Bytes;
+use extender_policy_api::v1alpha1::{GetInfoRequest, NodeView};
 use futures_util::stream;
+use prost::Message;
 use support::{
-    backend::Scripted,
+    backend::{Act, Scripted, filtered, info},
     by_name,
     http::Client,
     program::{Program, Starting, signal},
@@ -126,6 +128,89 @@ async fn a_file_with_mistakes_changes_nothing_and_is_counted() {
         assert_eq!(reason(&mut Client::connect(program.extender).await).await, "first");
         fs::write(&file, right.replace("prefix: None", "prefix: Backend")).unwrap();
         until(&mut Client::connect(program.extender).await, "only: first").await;
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+/// One that takes no args but these, and refuses node `a`.
+async fn particular(right: &'static str) -> Scripted {
+    let script = move |verb: &str, message: Bytes| match verb {
+        "GetInfo" if GetInfoRequest::decode(message.clone()).unwrap().args != right.as_bytes() => {
+            Act::Status(3, "args.rack: no such rack")
+        }
+        "GetInfo" => Act::Message(info(NodeView::Name).encode_to_vec()),
+        _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
+    };
+    Scripted::start_bare(script, None).await
+}
+
+#[tokio::test]
+async fn settings_that_a_backend_refuses_are_not_used() {
+    let test = async {
+        let backend = particular(r#"{"rack":"r1"}"#).await;
+        let with = |name: &str, rack: &str| {
+            format!(
+                "name: {name}, url: 'http://{}', filter: {{timeout: 1s}}, args: {{rack: {rack}}}",
+                backend.address
+            )
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        let write = |backends: &[&str]| {
+            fs::write(&file, configured("nodes: {source: NamesOnly}", backends)).unwrap();
+        };
+        let right = with("only", "r1");
+        write(&[&right]);
+        let program = Program::start(&file).await;
+        let mut client = Client::connect(program.extender).await;
+        for (count, backends) in [(1, vec![with("only", "r9")]), (2, vec![right.clone(), with("new", "r9")])]
+        {
+            write(&backends.iter().map(String::as_str).collect::<Vec<_>>());
+            program.signal("HUP").await;
+            program.counted(&reloaded("refused", count)).await;
+            assert_eq!(reason(&mut client).await, "no");
+        }
+        let said = "the configuration stays as it was: backend only does not take its new settings: \
+                    the handshake failed: INVALID_ARGUMENT: args.rack: no such rack";
+        assert_eq!(program.said(said).len(), 1);
+        assert_eq!(program.said("is down"), [""; 0], "the connection in use is not touched");
+        write(&[&right, &with("new", "r1")]);
+        program.counted(&reloaded("ok", 1)).await;
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backend_that_refuses_what_it_has_holds_up_no_other_change() {
+    let test = async {
+        let backend = particular("{}").await;
+        let wrong = format!("name: only, url: 'http://{}', filter: {{}}, args: {{a: 1}}", backend.address);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        fs::write(&file, configured("nodes: {source: NamesOnly}", &[&wrong])).unwrap();
+        let program = Program::start(&file).await;
+        assert_eq!(program.said("backend is down: the handshake failed").len(), 1);
+        let away = "name: away, url: 'http://127.0.0.1:1', score: {}";
+        fs::write(&file, configured("nodes: {source: NamesOnly}", &[&wrong, away])).unwrap();
+        program.counted(&reloaded("ok", 1)).await;
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hangup_has_an_answer_when_nothing_has_changed() {
+    let test = async {
+        let backend = Scripted::refusing(&["a"], "first", 0).await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.yaml");
+        fs::write(&file, configuration(&backend)).unwrap();
+        let program = Program::start(&file).await;
+        for (count, remark) in [(1, ""), (2, "# a remark\n")] {
+            fs::write(&file, configuration(&backend) + remark).unwrap();
+            program.signal("HUP").await;
+            program.wrote("configuration unchanged", count).await;
+        }
+        assert!(program.said("configuration unchanged")[0].contains("INFO"));
     };
     timeout(PATIENCE, test).await.unwrap();
 }

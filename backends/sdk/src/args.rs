@@ -36,10 +36,13 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// [`ArgsError`] with what serde found wrong.
+    /// [`ArgsError`] with the path to what is wrong, such as `args.rules[2].weight`, and what serde says of it.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ArgsError> {
         let json: &[u8] = if self.json.is_empty() { b"{}" } else { &self.json };
-        serde_json::from_slice(json).map_err(|error| ArgsError::new(format!("args: {error}")))
+        let mut json = serde_json::Deserializer::from_slice(json);
+        let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| wrong(&error))?;
+        json.end().map_err(|error| ArgsError::new(format!("args: {error}")))?;
+        Ok(parsed)
     }
 
     /// For policies that take no arguments.
@@ -48,6 +51,18 @@ impl Args {
             return Ok(());
         }
         Err(ArgsError::new("this policy takes no args; remove `args` from its entry in the configuration"))
+    }
+}
+
+/// What is wrong, and where. A place in the JSON means nothing to operators, who have written YAML.
+fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ArgsError {
+    let inner = error.inner();
+    let (said, at) = (inner.to_string(), format!(" at line {} column {}", inner.line(), inner.column()));
+    let said = if inner.is_data() { said.strip_suffix(&at).unwrap_or(&said) } else { &said };
+    match error.path().to_string().as_str() {
+        "." => ArgsError::new(format!("args: {said}")),
+        path if path.starts_with('[') => ArgsError::new(format!("args{path}: {said}")),
+        path => ArgsError::new(format!("args.{path}: {said}")),
     }
 }
 
@@ -71,6 +86,14 @@ mod tests {
     #[serde(deny_unknown_fields)]
     struct Drain {
         label: String,
+        #[serde(default)]
+        rules: Vec<Rule>,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Rule {
+        weight: u8,
     }
 
     #[test]
@@ -88,8 +111,7 @@ mod tests {
             ("7", "args is not a JSON object"),
             ("{", "EOF"),
             ("", "missing field `label`"),
-            (r#"{"lable":"rack"}"#, "unknown field `lable`, expected `label`"),
-            (r#"{"label":7}"#, "invalid type: integer `7`, expected a string"),
+            (r#"{"label":"a"} {}"#, "args: trailing characters"),
         ] {
             let error = Args::new(json.as_bytes()).and_then(|args| args.parse::<Drain>()).unwrap_err();
             assert!(error.to_string().contains(expected), "{json}: {error}");
@@ -97,8 +119,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_is_said_with_its_path() {
+        for (json, expected) in [
+            ("{}", "args: missing field `label`"),
+            (r#"{"lable":"rack"}"#, "args.lable: unknown field `lable`, expected `label` or `rules`"),
+            (r#"{"label":7}"#, "args.label: invalid type: integer `7`, expected a string"),
+            (
+                r#"{"label":"a","rules":[{"weight":1},{"weight":300}]}"#,
+                "args.rules[1].weight: invalid value: integer `300`, expected u8",
+            ),
+            (
+                r#"{"label":"a","rules":[{"wieght":1}]}"#,
+                "args.rules[0].wieght: unknown field `wieght`, expected `weight`",
+            ),
+            (r#"{"label":"a","rules":[{}]}"#, "args.rules[0]: missing field `weight`"),
+        ] {
+            let error = Args::new(json.as_bytes()).unwrap().parse::<Drain>().unwrap_err();
+            assert_eq!(error.to_string(), expected, "{json}");
+        }
+    }
+
+    #[test]
     fn arguments_are_read_into_the_type() {
         let args = Args::new(br#"{"label":"rack"}"#).unwrap();
-        assert_eq!(args.parse::<Drain>().unwrap(), Drain { label: "rack".into() });
+        assert_eq!(args.parse::<Drain>().unwrap(), Drain { label: "rack".into(), rules: Vec::new() });
     }
 }

@@ -24,6 +24,7 @@ use super::{
     grpc::{self, Limits},
     info::{API_VERSION, Info, Known},
     memory::{Memory, Remembered},
+    outage::Outage,
     question::Head,
     sync,
     tables::{Streams, Tables},
@@ -79,7 +80,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    fn new(url: &config::BackendUrl) -> Self {
+    pub(super) fn new(url: &config::BackendUrl) -> Self {
         let path = |service: &str, method: &str| {
             Uri::builder()
                 .scheme(url.scheme().as_str())
@@ -187,6 +188,7 @@ pub async fn keep(task: Task, publisher: Publisher) {
 
 async fn reconnect(task: &Task, publisher: &Publisher) -> Infallible {
     let mut pause = FIRST_PAUSE;
+    let mut outage = Outage::default();
     loop {
         let began = Instant::now();
         let mut session = Session { task, publisher, greeted: false };
@@ -196,29 +198,22 @@ async fn reconnect(task: &Task, publisher: &Publisher) -> Infallible {
         };
         if session.greeted {
             pause = FIRST_PAUSE;
+            outage = Outage::default();
         }
         if session.greeted && began.elapsed() >= REFRESH {
             // A replica that is being replaced says good-bye; the next one may be there already.
             tracing::info!(backend = %task.settings.name, "connecting again: {failure}");
             continue;
         }
-        publisher.down(task, failure);
+        outage.say(&task.settings, &failure);
+        publisher.down(failure);
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
 impl Publisher {
-    fn down(&self, task: &Task, failure: BackendFailure) {
-        let news = !matches!(&self.state.borrow().0, Err((known, Attempts::Some)) if *known == failure);
-        if news {
-            tracing::warn!(
-                backend = %task.settings.name,
-                url = %task.settings.url,
-                kind = failure.kind.as_str(),
-                "backend is down: {failure}; its failure policies decide until it is back"
-            );
-        }
+    fn down(&self, failure: BackendFailure) {
         self.state.send_replace(State(Err((failure, Attempts::Some))));
     }
 
@@ -290,7 +285,7 @@ impl Session<'_> {
         let mut latest = None;
         let mut streams = Streams::new(&self.task.known, settings);
         loop {
-            match self.shake_hands(&connection, &paths).await {
+            match shake_hands(settings, &connection, &paths).await {
                 Err(failure) => {
                     missed += 1;
                     // While the connection lives, a handshake that fails is no reason to cut calls off.
@@ -341,31 +336,35 @@ impl Session<'_> {
         let rows = info.columns().map(|column| table.complete(column));
         let _ = timeout(PATIENCE, join_all(rows)).await;
     }
+}
 
-    async fn shake_hands(
-        &self,
-        connection: &SendRequest<Bytes>,
-        paths: &Paths,
-    ) -> Result<GetInfoResponse, BackendFailure> {
-        let request = GetInfoRequest {
-            gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
-            api_versions: vec![API_VERSION.to_owned()],
-            backend: self.task.settings.name.to_string(),
-            args: self.task.settings.args.clone().unwrap_or_default(),
-        };
-        let mut framed = Vec::new();
-        grpc::put_prefix(request.encoded_len(), &mut framed)?;
-        request.encode_raw(&mut framed);
-        let answer = grpc::unary(connection, &paths.info, [framed.into()], HANDSHAKE)
-            .await
-            .map_err(|failure| handshake(&failure))?;
-        GetInfoResponse::decode(answer).map_err(|error| {
-            handshake(&BackendFailure::new(
-                FailureKind::Malformed,
-                format!("the answer cannot be decoded ({error})"),
-            ))
-        })
-    }
+/// Asks the backend what it is, under these settings.
+///
+/// # Errors
+/// There is no answer, or it is none: `the handshake failed: …`.
+pub(super) async fn shake_hands(
+    settings: &config::Backend,
+    connection: &SendRequest<Bytes>,
+    paths: &Paths,
+) -> Result<GetInfoResponse, BackendFailure> {
+    let request = GetInfoRequest {
+        gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
+        api_versions: vec![API_VERSION.to_owned()],
+        backend: settings.name.to_string(),
+        args: settings.args.clone().unwrap_or_default(),
+    };
+    let mut framed = Vec::new();
+    grpc::put_prefix(request.encoded_len(), &mut framed)?;
+    request.encode_raw(&mut framed);
+    let answer = grpc::unary(connection, &paths.info, [framed.into()], HANDSHAKE)
+        .await
+        .map_err(|failure| handshake(&failure))?;
+    GetInfoResponse::decode(answer).map_err(|error| {
+        handshake(&BackendFailure::new(
+            FailureKind::Malformed,
+            format!("the answer cannot be decoded ({error})"),
+        ))
+    })
 }
 
 fn handshake(failure: &BackendFailure) -> BackendFailure {

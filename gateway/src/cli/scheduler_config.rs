@@ -30,7 +30,7 @@ Examples:
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The gateway's configuration, a YAML file
+    /// The gateway's configuration, a YAML file; `-`: standard input
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
@@ -38,7 +38,7 @@ pub(super) struct Options {
     #[arg(long)]
     url: Option<String>,
 
-    /// The version of kube-scheduler; up to 1.18 the file of --policy-config-file is printed
+    /// The version of kube-scheduler, 1.18 or later; for 1.18 the file of --policy-config-file is printed
     #[arg(long, value_name = "VERSION", default_value = "1.36")]
     kubernetes: Version,
 
@@ -76,7 +76,19 @@ pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Fa
         Form::Policy => &Policy { entries, reach: &reach },
     };
     write!(console.out, "{text}")?;
-    note(&reach, form, console)
+    note(&reach, form, console)?;
+    note_version(options.kubernetes, console)
+}
+
+/// What an old kube-scheduler does not do.
+fn note_version(version: Version, console: &mut Console<'_>) -> Result<(), Failure> {
+    if !version.shows_all_reasons() {
+        writeln!(
+            console.notes,
+            "kube-scheduler up to 1.20 leaves nodes out as it is told, but does not show why unless preemption may help"
+        )?;
+    }
+    Ok(())
 }
 
 /// What JSON has no place for, and what must not be overlooked.

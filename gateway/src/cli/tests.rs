@@ -52,13 +52,14 @@ fn the_definition_is_consistent() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&[&str], ErrorKind); 7] = [
+    let cases: [(&[&str], ErrorKind); 8] = [
         (&[], ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
         (&["serve"], ErrorKind::MissingRequiredArgument),
         (&["serve", "gateway.yaml"], ErrorKind::UnknownArgument),
         (&["check-config", "--config"], ErrorKind::InvalidValue),
         (&["check"], ErrorKind::InvalidSubcommand),
         (&["scheduler-config", "--config", "a", "--kubernetes", "2.0"], ErrorKind::ValueValidation),
+        (&["scheduler-config", "--config", "a", "--kubernetes", "1.2"], ErrorKind::ValueValidation),
         (&["scheduler-config", "--config", "a", "--cert-file", "b"], ErrorKind::MissingRequiredArgument),
     ];
     for (line, kind) in cases {
@@ -69,7 +70,7 @@ fn wrong_command_lines() {
 
 #[test]
 fn check_config_prints_what_the_file_means() {
-    let (outcome, [out, notes], served) = run_with(&["check-config"], RIGHT);
+    let (outcome, [out, notes], served) = run_with(&["check-config", "--no-files"], RIGHT);
     let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";
     assert!(notes.starts_with(warning) && notes.lines().count() == 1, "{notes}");
     let expected = "\
@@ -144,6 +145,25 @@ fn mistakes_end_every_command_and_are_counted() {
 }
 
 #[test]
+fn check_config_reads_the_files_that_are_named() {
+    let (outcome, [out, _], _) = run_with(&["check-config"], RIGHT);
+    let failure = outcome.unwrap_err();
+    let mut told = Vec::new();
+    failure.report(&mut told);
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("/gateway.yaml line 3: nodes.file: /") && told.lines().count() == 1, "{told}");
+    assert_eq!((failure.exit_code(), out.as_str()), (3, ""));
+}
+
+#[test]
+fn a_directory_is_no_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Config::read(folder.path()).unwrap_err().to_string();
+    let expected = ": is a directory; the path of a file in it such as gateway.yaml";
+    assert_eq!(error, format!("{}{expected}", folder.path().display()));
+}
+
+#[test]
 fn serve_gets_the_configuration_and_its_error_is_told() {
     let (outcome, out, served) = run("serve", RIGHT);
     assert_eq!(served.unwrap().backends.len(), 2);
@@ -174,8 +194,16 @@ fn scheduler_config_prints_what_the_version_reads() {
     let (outcome, [out, notes], _) =
         run_with(&["scheduler-config", "--kubernetes", "v1.18.3", "--minimal"], RIGHT);
     assert!(outcome.is_ok() && out.starts_with("{\n  \"kind\": \"Policy\",\n"), "{out}");
-    assert_eq!(notes, "urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way\n");
+    let expected = "\
+urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way
+kube-scheduler up to 1.20 leaves nodes out as it is told, but does not show why unless preemption may help
+";
+    assert_eq!(notes, expected);
     assert!(!out.contains("preemptVerb"), "{out}");
+    let line = ["scheduler-config", "--kubernetes", "1.20", "--url", "http://gateway:1"];
+    let (outcome, [out, notes], _) = run_with(&line, RIGHT);
+    assert!(outcome.is_ok() && out.starts_with("extenders:\n"), "{out}");
+    assert!(notes.starts_with("kube-scheduler up to 1.20 ") && notes.lines().count() == 1, "{notes}");
 }
 
 #[test]

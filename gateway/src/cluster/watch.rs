@@ -18,7 +18,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 
-pub use self::connect::{ConnectError, connect};
+pub use self::connect::{ConnectError, check, connect};
 use self::{raw_object::RawObject, sink::feed, standing::Standing};
 use super::{pods::PodTable, table::NodeTable};
 

@@ -1,7 +1,8 @@
 //! A configuration file's text.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use super::mistake::{ConfigErrors, Mistake};
@@ -9,20 +10,27 @@ use super::mistake::{ConfigErrors, Mistake};
 /// The largest file in bytes: what a `ConfigMap` can hold.
 const LARGEST: u64 = 1 << 20;
 
+/// Whether this path stands for standard input, which can be read once. A file of that name is `./-`.
+pub fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// What people call this path.
+pub fn spoken(path: &Path) -> Cow<'_, str> {
+    if is_standard_input(path) { "standard input".into() } else { path.to_string_lossy() }
+}
+
 /// What a configuration file holds. Of one that is too large only the beginning, which is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content(Vec<u8>);
 
 impl Content {
-    /// Reads a file; blocks while it does.
+    /// Reads a file, or standard input where the path is `-`; blocks while it does.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn read(path: &Path) -> Result<Self, ConfigErrors> {
-        bytes_of(path).map(Self).map_err(|error| {
-            let mistake = mistake(format!("cannot be read: {error}"), "the path of a readable file");
-            ConfigErrors::one(mistake).in_file(path)
-        })
+        bytes_of(path).map(Self).map_err(|error| ConfigErrors::one(unreadable(&error)).in_file(path))
     }
 
     /// The text, if it is one that may be read.
@@ -35,13 +43,26 @@ impl Content {
     }
 }
 
+fn unreadable(error: &io::Error) -> Mistake {
+    match error.kind() {
+        ErrorKind::IsADirectory => {
+            mistake("is a directory".to_owned(), "the path of a file in it such as gateway.yaml")
+        }
+        _ => mistake(format!("cannot be read: {error}"), "the path of a readable file"),
+    }
+}
+
 fn mistake(wrong: String, right: &str) -> Mistake {
     Mistake::of_file(None, wrong, right)
 }
 
 /// The bytes of a file, at most one more than it may have.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+    if is_standard_input(path) { at_most(io::stdin().lock()) } else { at_most(File::open(path)?) }
+}
+
+fn at_most(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    source.take(LARGEST + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::file::spoken;
+
 /// The longest text that a message repeats, in characters.
 const LONGEST_ECHO: usize = 80;
 
@@ -28,6 +30,11 @@ impl Mistake {
     /// A mistake of one value. `wrong` continues the path as a sentence would, `right` says what would do.
     pub(super) fn at(place: Place, path: &str, wrong: String, right: &str) -> Self {
         Self { place: Some(place), path: path.to_owned(), wrong, right: right.to_owned() }
+    }
+
+    /// A mistake of one value, whose place is not known unless it is given.
+    pub(super) fn of_value(place: Option<Place>, path: String, wrong: String, right: String) -> Self {
+        Self { place, path, wrong, right }
     }
 
     /// A mistake of the file as a whole.
@@ -87,8 +94,8 @@ impl ConfigErrors {
     fn write_line(&self, out: &mut fmt::Formatter<'_>, mistake: &Mistake) -> fmt::Result {
         match (&self.file, mistake.line()) {
             (None, _) => write!(out, "{mistake}"),
-            (Some(file), Some(_)) => write!(out, "{} {mistake}", file.display()),
-            (Some(file), None) => write!(out, "{}: {mistake}", file.display()),
+            (Some(file), Some(_)) => write!(out, "{} {mistake}", spoken(file)),
+            (Some(file), None) => write!(out, "{}: {mistake}", spoken(file)),
         }
     }
 }

@@ -29,9 +29,9 @@ use super::{
     Door,
     answer::Reply,
     patience::patient,
-    tls::{self, HandshakeError, Tls},
+    tls::{self, Cause, HandshakeError, Tls},
 };
-use crate::observe::Seldom;
+use crate::observe::SeldomEach;
 
 /// How long a connection may go without a complete request head. More than the 90 seconds for which
 /// kube-scheduler keeps idle connections: a connection that closes while a request is on its way fails that
@@ -57,8 +57,8 @@ pub(super) struct Host {
     pub(super) tls: Option<Arc<Tls>>,
     /// Whether callers are asked to go elsewhere.
     pub(super) leaving: AtomicBool,
-    /// Whether a failed handshake is said.
-    pub(super) refused: Seldom,
+    /// Whether a handshake that failed for this cause is said.
+    pub(super) refused: SeldomEach<Cause>,
 }
 
 impl Host {
@@ -83,7 +83,7 @@ impl Host {
         if matches!(error, HandshakeError::Gone) {
             return tracing::debug!(%caller, "TLS handshake: {error}");
         }
-        if let Some(similar) = self.refused.turn() {
+        if let Some(similar) = self.refused.turn(error.cause()) {
             tracing::warn!(%caller, similar, "TLS handshake failed: {error}");
         }
     }

@@ -18,7 +18,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{net::TcpListener, time::sleep};
 
 use super::{Door, connection::Host, tls::Tls};
-use crate::observe::Seldom;
+use crate::observe::SeldomEach;
 
 /// The pause after a failed accept, which is most often a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ impl From<TcpListener> for Entrance {
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
     let Entrance { listener, tls } = entrance.into();
     let followed = tls.clone();
-    let host = Host { door, tls, leaving: AtomicBool::new(false), refused: Seldom::default() };
+    let host = Host { door, tls, leaving: AtomicBool::new(false), refused: SeldomEach::default() };
     tokio::select! {
         () = serve_until(listener, Arc::new(host), stop) => {}
         () = follow(followed) => {}

@@ -6,6 +6,7 @@
 
 mod clients;
 mod handshake;
+mod refusal;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -16,7 +17,10 @@ use rustls::{
 use tokio::{task::spawn_blocking, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
-pub(super) use self::handshake::{HandshakeError, handshake};
+pub(super) use self::{
+    handshake::{HandshakeError, handshake},
+    refusal::Cause,
+};
 use crate::{
     config::ServerTls,
     pem::{IdentityFiles, PemError, PemFile},

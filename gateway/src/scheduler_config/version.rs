@@ -2,10 +2,15 @@
 
 use std::str::FromStr;
 
+/// The oldest minor version whose calls and configuration are known.
+const OLDEST: u32 = 18;
+/// The first minor version that knows `FailedAndUnresolvableNodes`.
+const FIRST_WITH_ALL_REASONS: u32 = 21;
 /// The first minor version whose `KubeSchedulerConfiguration` has `extenders` in the form of today.
 const FIRST_OF_TODAY: u32 = 19;
 
-/// A version of Kubernetes: `1.36`, `v1.18.20`, `1.36-rc.1`, `1.18+`. What follows the minor version does not matter.
+/// A version of Kubernetes from 1.18 on: `1.36`, `v1.18.20`, `1.36-rc.1`, `1.18+`. What follows the minor version does
+/// not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     minor: u32,
@@ -25,6 +30,12 @@ impl Version {
     pub fn form(self) -> Form {
         if self.minor < FIRST_OF_TODAY { Form::Policy } else { Form::Extenders }
     }
+
+    /// Whether a kube-scheduler of this version shows the reasons of all refused nodes: older ones pass over
+    /// `FailedAndUnresolvableNodes` (`ExtenderFilterResult` of `k8s.io/kube-scheduler/extender/v1`, version 0.21).
+    pub fn shows_all_reasons(self) -> bool {
+        self.minor >= FIRST_WITH_ALL_REASONS
+    }
 }
 
 impl FromStr for Version {
@@ -32,9 +43,11 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let minor = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.").and_then(minor);
-        minor
-            .map(|minor| Self { minor })
-            .ok_or_else(|| "not a version of Kubernetes such as 1.36 or v1.18.20".to_owned())
+        match minor {
+            Some(minor) if minor >= OLDEST => Ok(Self { minor }),
+            Some(minor) => Err(format!("1.{minor} is too old: 1.{OLDEST} and later are known")),
+            None => Err(format!("not a version of Kubernetes such as 1.36 or v1.{OLDEST}.20")),
+        }
     }
 }
 
@@ -53,7 +66,7 @@ mod tests {
     #[test]
     fn the_form_changed_with_1_19() {
         let cases = [
-            ("1.3", Form::Policy),
+            ("1.18", Form::Policy),
             ("v1.18.20", Form::Policy),
             ("1.18+", Form::Policy),
             ("1.19", Form::Extenders),
@@ -69,7 +82,27 @@ mod tests {
     #[test]
     fn other_texts_are_no_version() {
         for text in ["", "1", "1.", "2.0", "1.x", "1.+18", "1.18x", "1.-1", "11.18", "latest", "vv1.18"] {
-            assert!(text.parse::<Version>().is_err(), "{text}");
+            let error = text.parse::<Version>().unwrap_err();
+            assert_eq!(error, "not a version of Kubernetes such as 1.36 or v1.18.20", "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_of_which_nothing_is_known_are_refused() {
+        for (text, named) in
+            [("1.2", "1.2"), ("v1.3", "1.3"), ("1.17.17", "1.17"), ("1.0", "1.0"), ("1.08", "1.8")]
+        {
+            let expected = format!("{named} is too old: 1.18 and later are known");
+            assert_eq!(text.parse::<Version>().unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn all_reasons_are_shown_from_1_21_on() {
+        for (text, all) in
+            [("1.18", false), ("1.19", false), ("1.20.15", false), ("1.21", true), ("1.36", true)]
+        {
+            assert_eq!(text.parse::<Version>().unwrap().shows_all_reasons(), all, "{text}");
         }
     }
 }

@@ -3,20 +3,22 @@
 //!
 //! A change is used when it has rested from one look to the next, so that a file is not caught half written: the
 //! beginning of a right file can be right, too. SIGHUP says that the file is whole. Calls that are under way finish
-//! with the configuration that they began with. A file with mistakes, and one that changes what only a start can
-//! change, leave everything as it was.
+//! with the configuration that they began with. A file with mistakes, one that changes what only a start can
+//! change, and one with settings that a backend refuses, leave everything as it was. The last is tried again: the
+//! backend may be replaced by one that takes them.
 
 use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     signal::unix::Signal,
     task::{JoinError, spawn_blocking},
-    time::{Interval, MissedTickBehavior, interval},
+    time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
 use super::assembly::Assembly;
 use crate::{
-    config::{Config, ConfigErrors, Content},
+    backend::trial::{Refusal, refusals},
+    config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
     observe::Metrics,
     scheduler_config::{Entries, entries},
@@ -24,6 +26,8 @@ use crate::{
 
 /// How often the file is read. It is small, and nothing but its content tells for certain that it changed.
 const LOOK: Duration = Duration::from_secs(1);
+/// After how long settings that a backend has refused are tried again.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Follows the configuration file.
 pub(super) struct Reload {
@@ -40,6 +44,17 @@ pub(super) struct Reload {
     metrics: Arc<Metrics>,
     looks: Interval,
     hangups: Signal,
+    /// What was said last of settings that backends refuse, while they are tried again.
+    refused: Option<String>,
+}
+
+/// Why the file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// It has changed, or is tried again.
+    Look,
+    /// Somebody wants it, and waits for a word.
+    Hangup,
 }
 
 /// What was seen of the file. Nothing at first: it may have changed since the start.
@@ -49,13 +64,16 @@ struct Seen {
     last: Option<Content>,
     /// What was tried last, used or not.
     tried: Option<Content>,
+    /// When that is tried again.
+    again: Option<Instant>,
 }
 
 impl Seen {
     /// Takes what a look saw. Returns whether it is to be tried: it has rested, and is new.
     fn look(&mut self, now: Option<Content>) -> bool {
         // A file that is gone for a moment, between two writes, is not news.
-        let due = now.is_some() && now == self.last && now != self.tried;
+        let again = self.again.is_some_and(|again| again <= Instant::now());
+        let due = now.is_some() && now == self.last && (now != self.tried || again);
         self.last = now;
         due
     }
@@ -73,7 +91,8 @@ impl Reload {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (told, metrics) = (entries(&config), Arc::clone(&door.metrics));
         let (start, seen) = (config.clone(), Seen::default());
-        Self { path, seen, start, config, told, assembly, door, metrics, looks, hangups }
+        let refused = None;
+        Self { path, seen, start, config, told, assembly, door, metrics, looks, hangups, refused }
     }
 
     /// Follows the file for ever; what comes back is a task that panicked, a reason to stop the process.
@@ -81,15 +100,19 @@ impl Reload {
         loop {
             tokio::select! {
                 panicked = self.assembly.panicked() => return panicked,
-                _ = self.looks.tick() => match self.read().await {
+                _ = self.looks.tick(), if !is_standard_input(&self.path) => match self.read().await {
                     Ok(now) => if self.seen.look(now.as_ref().ok().cloned()) {
-                        self.reload(now).await;
+                        self.reload(now, Cause::Look).await;
                     },
                     Err(panicked) => return panicked,
                 },
-                _ = self.hangups.recv() => match self.read().await {
-                    Ok(now) => self.reload(now).await,
-                    Err(panicked) => return panicked,
+                _ = self.hangups.recv() => if is_standard_input(&self.path) {
+                    tracing::warn!("the configuration came from standard input, which is not read again");
+                } else {
+                    match self.read().await {
+                        Ok(now) => self.reload(now, Cause::Hangup).await,
+                        Err(panicked) => return panicked,
+                    }
                 },
             }
         }
@@ -101,18 +124,44 @@ impl Reload {
         spawn_blocking(move || Content::read(&path)).await
     }
 
-    async fn reload(&mut self, content: Result<Content, ConfigErrors>) {
+    async fn reload(&mut self, content: Result<Content, ConfigErrors>, cause: Cause) {
         let config = self.checked(content.as_ref());
         self.seen.tried = content.ok();
+        self.seen.again = None;
         match config {
-            Ok(config) if config == self.config => {
-                tracing::debug!(file = %self.path.display(), "the configuration means what it meant");
-            }
-            Ok(config) => match self.assembly.serve(&config).await {
-                Ok(served) => self.take(config, served),
-                Err(why) => self.refuse(&why),
-            },
+            Ok(config) if config == self.config => self.unchanged(cause),
+            Ok(config) => self.replace(config, cause).await,
             Err(why) => self.refuse(&why),
+        }
+    }
+
+    /// Who sends a signal waits for an answer; a file that was touched is no news.
+    fn unchanged(&mut self, cause: Cause) {
+        self.refused = None;
+        match cause {
+            Cause::Hangup => tracing::info!(file = %self.path.display(), "configuration unchanged"),
+            Cause::Look => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
+        }
+    }
+
+    async fn replace(&mut self, config: Config, cause: Cause) {
+        let refusals = refusals(&config.backends, &self.config.backends).await;
+        if !refusals.is_empty() {
+            return self.postpone(&refusals, cause);
+        }
+        match self.assembly.serve(&config).await {
+            Ok(served) => self.take(config, served),
+            Err(why) => self.refuse(&why),
+        }
+    }
+
+    /// Tries the settings again later. Backends that go on to refuse them in the same words are not news.
+    fn postpone(&mut self, refusals: &[Refusal], cause: Cause) {
+        self.seen.again = Some(Instant::now() + AGAIN);
+        let why = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        if cause == Cause::Hangup || self.refused.as_ref() != Some(&why) {
+            self.refuse(&why);
+            self.refused = Some(why);
         }
     }
 
@@ -127,11 +176,13 @@ impl Reload {
         }
         self.door.served.store(Arc::new(served));
         self.config = config;
+        self.refused = None;
         self.metrics.reloaded("ok");
         tracing::info!(file = %self.path.display(), "the configuration was read again and is in use");
     }
 
-    fn refuse(&self, why: &dyn Display) {
+    fn refuse(&mut self, why: &dyn Display) {
+        self.refused = None;
         self.metrics.reloaded("refused");
         tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
     }

@@ -1,7 +1,16 @@
 //! The program itself, as a process.
 
-use std::{net::SocketAddr, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs,
+    io::{self, Write},
+    net::SocketAddr,
+    path::Path,
+    process::Stdio,
+    thread,
+    time::Duration,
+};
 
+use tempfile::NamedTempFile;
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
@@ -12,6 +21,7 @@ use super::http::Client;
 /// One that serves.
 pub(crate) struct Program {
     child: Child,
+    log: Log,
     pub(crate) extender: SocketAddr,
     metrics: SocketAddr,
 }
@@ -21,21 +31,41 @@ pub(crate) struct Starting {
     pub(crate) child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     metrics: SocketAddr,
+    log: Log,
+}
+
+/// What a program writes to standard error; shown when a test fails.
+struct Log(NamedTempFile);
+
+impl Log {
+    fn text(&self) -> String {
+        fs::read_to_string(self.0.path()).unwrap()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = io::stderr().write_all(self.text().as_bytes());
+        }
+    }
 }
 
 impl Starting {
     pub(crate) async fn new(file: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
-        command.args(["serve", "--config"]).arg(file).stdout(Stdio::piped()).kill_on_drop(true);
+        let log = Log(NamedTempFile::new().unwrap());
+        command.args(["serve", "--config"]).arg(file).kill_on_drop(true);
+        command.stdout(Stdio::piped()).stderr(log.0.reopen().unwrap());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let metrics = address(&mut lines, "metrics listening on ").await;
-        Self { child, lines, metrics }
+        Self { child, lines, metrics, log }
     }
 
     pub(crate) async fn serving(mut self) -> Program {
         let extender = address(&mut self.lines, "extender listening on ").await;
-        Program { child: self.child, extender, metrics: self.metrics }
+        Program { child: self.child, extender, metrics: self.metrics, log: self.log }
     }
 }
 
@@ -46,6 +76,18 @@ impl Program {
 
     pub(crate) async fn signal(&self, name: &str) {
         signal(&self.child, name).await;
+    }
+
+    /// The lines of the log that hold this.
+    pub(crate) fn said(&self, part: &str) -> Vec<String> {
+        self.log.text().lines().filter(|line| line.contains(part)).map(str::to_owned).collect()
+    }
+
+    /// Waits until so many lines of the log hold this.
+    pub(crate) async fn wrote(&self, part: &str, count: usize) {
+        while self.said(part).len() < count {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until the metrics have this line.

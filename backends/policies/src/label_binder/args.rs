@@ -35,10 +35,12 @@ impl Annotations {
             return Err(ArgsError::new(format!("args.prefix {prefix:?} {wrong}")));
         }
         let mut key_of_label = BTreeMap::new();
-        for label in labels {
-            let key = key(&label, prefix.as_deref())?;
+        for (at, label) in labels.into_iter().enumerate() {
+            let key = key(&label, prefix.as_deref())
+                .map_err(|wrong| ArgsError::new(format!("args.labels[{at}] {wrong}")))?;
             if let Some((other, _)) = key_of_label.iter().find(|(_, taken)| **taken == key) {
-                let both = format!("args.labels: {other} and {label} both become the annotation {key}");
+                let both =
+                    format!("args.labels[{at}] {label:?} becomes the annotation {key}, as {other:?} does");
                 return Err(ArgsError::new(format!("{both}; leave one of them out")));
             }
             key_of_label.insert(label, key);
@@ -53,10 +55,9 @@ impl Annotations {
     }
 }
 
-fn key(label: &str, prefix: Option<&str>) -> Result<String, ArgsError> {
+fn key(label: &str, prefix: Option<&str>) -> Result<String, String> {
     if !label::is_key(label) {
-        let wrong = format!("args.labels: {label:?} is not a label's key");
-        return Err(ArgsError::new(format!("{wrong}; topology.kubernetes.io/zone would be one")));
+        return Err(format!("{label:?} is not a label's key; topology.kubernetes.io/zone would be one"));
     }
     let name = label.split_once('/').map_or(label, |(_, name)| name);
     Ok(prefix.map_or_else(|| label.to_owned(), |prefix| format!("{prefix}/{name}")))
@@ -94,15 +95,20 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (args, expected) in [
-            ("", "missing field `labels`"),
+            ("", "args: missing field `labels`"),
             (r#"{"labels":[]}"#, "args.labels is empty; [topology.kubernetes.io/zone]"),
-            (r#"{"lables":["a"]}"#, "unknown field `lables`"),
-            (r#"{"labels":["a b"]}"#, "\"a b\" is not a label's key"),
-            (r#"{"labels":["/zone"]}"#, "\"/zone\" is not a label's key"),
+            (r#"{"labels":["a",7]}"#, "args.labels[1]: invalid type: integer `7`, expected a string"),
+            (r#"{"lables":["a"]}"#, "args.lables: unknown field `lables`, expected `labels` or `prefix`"),
+            (r#"{"labels":["a","a b"]}"#, "args.labels[1] \"a b\" is not a label's key; topology"),
+            (r#"{"labels":["/zone"]}"#, "args.labels[0] \"/zone\" is not a label's key"),
+            (
+                r#"{"labels":["a","a"]}"#,
+                "args.labels[1] \"a\" becomes the annotation a, as \"a\" does; leave one of them out",
+            ),
             (r#"{"labels":["a"],"prefix":"A/"}"#, "args.prefix \"A/\" is not a DNS name"),
             (
                 r#"{"labels":["a.io/zone","b.io/zone"],"prefix":"c.io"}"#,
-                "a.io/zone and b.io/zone both become the annotation c.io/zone",
+                "args.labels[1] \"b.io/zone\" becomes the annotation c.io/zone, as \"a.io/zone\" does; leave",
             ),
         ] {
             let error = annotations(args).unwrap_err().to_string();

@@ -133,9 +133,22 @@ mod tests {
         };
         let wrong = r#"{"matchExpressions": [{"key": "k", "operator": "Is"}]}"#;
         for (args, expected) in [
-            (r#"{"affinity": {}}"#.to_owned(), "unknown field `affinity`, expected `addedAffinity`"),
-            (r#"{"addedAffinity": {"required": {}}}"#.to_owned(), "unknown field `required`"),
-            (required(r#"{"matchLabels": {}}"#), "unknown field `matchLabels`"),
+            (
+                r#"{"affinity": {}}"#.to_owned(),
+                "args.affinity: unknown field `affinity`, expected `addedAffinity`",
+            ),
+            (
+                r#"{"addedAffinity": {"required": {}}}"#.to_owned(),
+                "args.addedAffinity.required: unknown field `required`",
+            ),
+            (
+                required(r#"{}, {"matchLabels": {}}"#),
+                "IgnoredDuringExecution.nodeSelectorTerms[1].matchLabels: unknown field `matchLabels`, expected",
+            ),
+            (
+                preferred(r#"{"weight": "1", "preference": {}}"#),
+                "IgnoredDuringExecution[0].weight: invalid type: string \"1\", expected i32",
+            ),
             (
                 required(&format!("{{}}, {wrong}")),
                 "nodeSelectorTerms[1].matchExpressions[0].operator is \"Is\"",

@@ -95,8 +95,9 @@ fn label(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, Strin
         return Err(format!(".key {key:?} is not a label's key; topology.kubernetes.io/zone would be one"));
     }
     let test = test(operator, values)?;
-    if let Some(value) = values.iter().find(|value| !label::is_value(value)) {
-        return Err(format!(".values: no label can have the value {value:?}"));
+    if let Some((at, value)) = values.iter().enumerate().find(|(_, value)| !label::is_value(value)) {
+        let right = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends";
+        return Err(format!(".values[{at}] is {value:?}, which no label can have; {right}"));
     }
     Ok(Requirement::Label { key, test })
 }
@@ -119,7 +120,7 @@ fn test<'a>(operator: &str, values: &'a [String]) -> Result<Test<'a>, String> {
 }
 
 fn number(limit: &str) -> Result<i64, String> {
-    limit.parse().map_err(|_| format!(".values[0] is {limit:?}, which is not a whole number of 64 bits"))
+    limit.parse().map_err(|_| format!(".values[0] is {limit:?}; a whole number of 64 bits is right"))
 }
 
 /// Mirrors `nodeSelectorRequirementsAsFieldSelector`: other fields than the name are empty.
@@ -171,11 +172,11 @@ mod tests {
             (true, "", "Exists", &[][..], "matchExpressions[0].key \"\" is not a label's key"),
             (true, "k", "in", &["v"], "matchExpressions[0].operator is \"in\"; In, NotIn,"),
             (true, "k", "In", &[], "matchExpressions[0].values is empty; In needs"),
-            (true, "k", "In", &["v", &long], "no label can have the value \"vvv"),
+            (true, "k", "In", &["v", &long], "values[1] is \"vvv"),
             (true, "k", "Exists", &["v"], "values is not empty; Exists knows none"),
             (true, "k", "Gt", &["1", "2"], "values has 2 values; Gt needs exactly one"),
-            (true, "k", "Lt", &["1.5"], "values[0] is \"1.5\", which is not a whole number"),
-            (true, "k", "Gt", &["-5"], "no label can have the value \"-5\""),
+            (true, "k", "Lt", &["1.5"], "values[0] is \"1.5\"; a whole number"),
+            (true, "k", "Gt", &["-5"], "values[0] is \"-5\", which no label can have; at most 63"),
             (false, NAME, "Exists", &[], "matchFields[0].operator is \"Exists\"; In or NotIn"),
             (false, NAME, "In", &["a", "b"], "matchFields[0].values has 2 values"),
         ] {

@@ -160,11 +160,21 @@ fn shape(points: &[PointFields], mistakes: &mut Vec<String>) -> Option<Shape> {
         utilization: point.utilization,
         score: point.score.saturating_mul(MAX_POINT),
     };
-    let shape = Shape::through(points.iter().map(scaled).collect());
-    if shape.is_none() {
-        mistakes.push(format!("{place} must have at least one point, and utilization must rise"));
+    if points.is_empty() {
+        mistakes.push(format!("{place} is empty; at least one point is right"));
     }
-    shape
+    for (at, pair) in points.windows(2).enumerate().filter(|(_, pair)| !rises(pair)) {
+        let [before, point] = [&pair[0], &pair[1]].map(|point| point.utilization);
+        mistakes.push(format!(
+            "{place}[{}].utilization is {point}; more than {before}, that of the point before, is right",
+            at + 1
+        ));
+    }
+    Shape::through(points.iter().map(scaled).collect())
+}
+
+fn rises(pair: &[PointFields]) -> bool {
+    pair[0].utilization < pair[1].utilization
 }
 
 #[cfg(test)]
@@ -214,14 +224,24 @@ mod tests {
             strategy(&format!("{inner}{shape}}}"))
         };
         for (args, expected) in [
-            (r#"{"ignoredResource": []}"#.to_owned(), "unknown field `ignoredResource`"),
+            (
+                r#"{"ignoredResource": []}"#.to_owned(),
+                "args.ignoredResource: unknown field `ignoredResource`",
+            ),
             (
                 r#"{"ignoredResources": ["a b"]}"#.to_owned(),
                 "args.ignoredResources[0] \"a b\" is no resource's",
             ),
             (r#"{"ignoredResourceGroups": ["a.com/x"]}"#.to_owned(), "Groups[0] \"a.com/x\" is no group"),
-            (strategy(""), "missing field `type`"),
-            (strategy(r#""type": "Least""#), "unknown variant `Least`, expected one of `LeastAllocated`"),
+            (strategy(""), "args.scoringStrategy: missing field `type`"),
+            (
+                strategy(r#""type": "Least""#),
+                "args.scoringStrategy.type: unknown variant `Least`, expected one of `LeastAllocated`",
+            ),
+            (
+                resources(r#"[{"name": "cpu", "wieght": 2}]"#),
+                "args.scoringStrategy.resources[0].wieght: unknown field `wieght`, expected `name` or `weight`",
+            ),
             (strategy(r#""type": "RequestedToCapacityRatio""#), "requestedToCapacityRatio is missing"),
             (
                 strategy(r#""type": "MostAllocated", "requestedToCapacityRatio": {"shape": []}"#),
@@ -235,8 +255,15 @@ mod tests {
             (resources(r#"[{"name": "cpu"}, {"name": "cpu"}]"#), "resources[1].name \"cpu\" is there twice"),
             (resources(r#"[{"name": "cpu", "weight": 101}]"#), "resources[0].weight is 101; 1 to 100"),
             (resources(r#"[{"name": "cpu", "weight": -1}]"#), "resources[0].weight is -1; 1 to 100"),
-            (ratio("[]"), "shape must have at least one point"),
-            (ratio(r#"[{"utilization": 9, "score": 1}, {"utilization": 9, "score": 2}]"#), "must rise"),
+            (ratio("[]"), "args.scoringStrategy.requestedToCapacityRatio.shape is empty; at least one point"),
+            (
+                ratio(r#"[{"utilization": 9, "score": 1}, {"utilization": 8, "score": 2}]"#),
+                "shape[1].utilization is 8; more than 9, that of the point before, is right",
+            ),
+            (
+                ratio(r#"[{"utilization": 1.5, "score": 1}]"#),
+                "shape[0].utilization: invalid type: floating point `1.5`",
+            ),
             (ratio(r#"[{"utilization": 101, "score": 1}]"#), "shape[0].utilization is 101; 0 to 100"),
             (ratio(r#"[{"utilization": 1, "score": 11}]"#), "shape[0].score is 11; 0 to 10"),
         ] {

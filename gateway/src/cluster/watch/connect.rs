@@ -10,6 +10,8 @@ use kube::{
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
+use crate::cluster::causes::whole_text;
+
 /// How long the apiserver may be silent on a connection that something is expected on: longer than a list may
 /// take it (60 s unless it is told otherwise), and longer than it holds a watch open without a word.
 const SILENCE: Duration = Duration::from_secs(75);
@@ -46,6 +48,31 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
         None => Config::infer().await.map_err(ConnectError::Nowhere)?,
     };
     client(config, SILENCE).map_err(ConnectError::Credentials)
+}
+
+/// Reads this kubeconfig and the files that it names. Does not connect, and runs no program that the kubeconfig
+/// names for its credentials.
+///
+/// # Errors
+/// It could not be used.
+pub async fn check(kubeconfig: &Path) -> Result<(), ConnectError> {
+    let config = read(kubeconfig).await;
+    let config = config.map_err(|source| ConnectError::Kubeconfig { path: kubeconfig.to_owned(), source })?;
+    if config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some() {
+        return Ok(());
+    }
+    client(config, SILENCE).map(drop).map_err(ConnectError::Credentials)
+}
+
+impl ConnectError {
+    /// What is wrong, without the file's name.
+    pub fn cause(&self) -> String {
+        match self {
+            Self::Kubeconfig { source, .. } => whole_text(source),
+            Self::Nowhere(source) => whole_text(source),
+            Self::Credentials(source) => whole_text(source),
+        }
+    }
 }
 
 /// A client that takes an apiserver for gone which accepts requests and says nothing for so long. Of itself it

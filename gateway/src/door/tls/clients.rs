@@ -44,8 +44,8 @@ struct Named {
 
 /// A certificate that has none of the allowed names.
 #[derive(Debug, thiserror::Error)]
-#[error("the client's certificate has the names [{}], none of which is in extender.tls.allowedNames", .0.join(", "))]
-struct NotAllowed(Vec<String>);
+#[error("it has the names [{}]", .0.join(", "))]
+pub(super) struct NotAllowed(pub(super) Vec<String>);
 
 /// The names of a certificate.
 #[derive(Debug, Default)]

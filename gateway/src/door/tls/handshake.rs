@@ -1,8 +1,7 @@
 //! The beginning of a connection with TLS, bounded in time.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use rustls::{CertificateError, Error};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
     net::TcpStream,
@@ -10,7 +9,10 @@ use tokio::{
 };
 use tokio_rustls::server::TlsStream;
 
-use super::Tls;
+use super::{
+    Tls,
+    refusal::{Cause, Refusal},
+};
 use crate::door::patience::{Patient, patient};
 
 /// How long a handshake may take.
@@ -34,8 +36,20 @@ pub(in crate::door) enum HandshakeError {
     #[error("it was not complete within {PATIENCE:?}")]
     Late,
     /// The caller's TLS and ours do not go together, one of the certificates included.
-    #[error("{}", said(.0))]
-    Failed(io::Error),
+    #[error("{0}")]
+    Failed(Refusal),
+}
+
+impl HandshakeError {
+    /// What lines of the log are counted by.
+    pub(in crate::door) fn cause(&self) -> Cause {
+        match self {
+            Self::Gone => Cause::Gone,
+            Self::WithoutTls => Cause::WithoutTls,
+            Self::Late => Cause::Late,
+            Self::Failed(refusal) => refusal.cause,
+        }
+    }
 }
 
 /// Makes a connection with TLS of one without.
@@ -58,7 +72,7 @@ async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Hands
         Ok(_) => tls.acceptor().accept(patient(stream)).into_fallible().await.map_err(|(error, stream)| {
             // The alert is under way already.
             tokio::spawn(farewell(stream, b""));
-            HandshakeError::Failed(error)
+            HandshakeError::Failed(Refusal::from(&error))
         }),
     }
 }
@@ -76,14 +90,4 @@ async fn farewell(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &[u8]) 
         copy(&mut stream.take(MOST_UNREAD), &mut sink()).await
     };
     let _ = timeout(FAREWELL, said).await;
-}
-
-/// The text of the cause, without the frames that it came in.
-fn said(error: &io::Error) -> String {
-    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        Some(Error::InvalidCertificate(CertificateError::Other(other))) => other.to_string(),
-        Some(Error::AlertReceived(alert)) => format!("the caller does not accept the gateway: {alert:?}"),
-        Some(error) => error.to_string(),
-        None => error.to_string(),
-    }
 }

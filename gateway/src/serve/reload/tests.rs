@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::{Content, Seen};
+use tokio::time::{Instant, advance};
+
+use super::{AGAIN, Content, Seen};
 
 /// Which of these looks, each of what the file then holds, find something to be tried. It then is.
 fn tried(looks: &[Option<&str>]) -> Vec<bool> {
@@ -32,4 +34,17 @@ fn a_file_is_tried_once_it_has_rested() {
         tried(&[Some("a"), Some("a"), Some("b"), Some("a"), Some("a")]),
         [false, true, false, false, false]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_postponed_is_tried_again_once_its_time_has_come() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let content = || Some(Content::read(file.path()).unwrap());
+    let mut seen = Seen { last: content(), tried: content(), again: Some(Instant::now() + AGAIN) };
+    assert!(!seen.look(content()));
+    advance(AGAIN).await;
+    assert!(!seen.look(None), "a file that is gone is not tried");
+    assert_eq!([seen.look(content()), seen.look(content())], [false, true]);
+    seen.again = None;
+    assert!(!seen.look(content()));
 }

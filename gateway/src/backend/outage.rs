@@ -1,0 +1,65 @@
+//! When the log says that a backend is down: as it goes, and then once a minute, whatever becomes of the attempts to
+//! connect.
+
+use std::time::Duration;
+
+use extender_gateway_core::BackendFailure;
+use tokio::time::Instant;
+
+use crate::config;
+
+/// The time between two lines.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// The time for which a backend is down.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    /// When it began, and when it was last said.
+    said: Option<(Instant, Instant)>,
+}
+
+impl Outage {
+    /// Another attempt has failed: says so if it is time.
+    pub(super) fn say(&mut self, backend: &config::Backend, failure: &BackendFailure) {
+        let Some(lasted) = self.turn() else { return };
+        let (down, minutes) = match lasted.as_secs() / 60 {
+            0 => ("down", String::new()),
+            minutes => ("still down", format!(" after {minutes} min")),
+        };
+        tracing::warn!(
+            backend = %backend.name,
+            url = %backend.url,
+            kind = failure.kind.as_str(),
+            "backend is {down}{minutes}: {failure}; its failure policies decide until it is back"
+        );
+    }
+
+    /// How long the backend has been down; `None` when it is too early to say it again.
+    fn turn(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let (began, last) = *self.said.get_or_insert((now, now));
+        let due = began == now || now.duration_since(last) >= PAUSE;
+        due.then(|| {
+            self.said = Some((began, now));
+            now.duration_since(began)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_failure_is_said_and_then_one_a_minute() {
+        let mut outage = Outage::default();
+        let mut said = Vec::new();
+        for attempt in 0..=100_u64 {
+            if let Some(lasted) = outage.turn() {
+                said.push((attempt * 2, lasted.as_secs()));
+            }
+            tokio::time::advance(Duration::from_secs(2)).await;
+        }
+        assert_eq!(said, [(0, 0), (60, 60), (120, 120), (180, 180)]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Asks backends, before a running gateway uses new settings of them, whether they take these.
+//!
+//! What may be in `args` only the backend knows, and it says so in the handshake. Settings that it refuses would
+//! take it down, while those in use are right.
+
+use std::{pin::pin, time::Duration};
+
+use extender_gateway_core::{BackendFailure, FailureKind};
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use super::{
+    connect::connect,
+    link::{self, Paths, shake_hands},
+};
+use crate::config::{self, BackendName, Mode};
+
+/// How long a backend may take. One that says nothing has refused nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How a handshake fails whose args are wrong, as the contract has it.
+const REFUSED: &str = "the handshake failed: INVALID_ARGUMENT";
+
+/// A backend that does not take its settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("backend {backend} does not take its new settings: {failure}")]
+pub struct Refusal {
+    /// Which one.
+    pub backend: BackendName,
+    /// What it said.
+    pub failure: BackendFailure,
+}
+
+/// The backends that refuse their new settings, in the order of the file. Those that stay as they are in
+/// `used`, and those that are not to be asked, are left alone.
+pub async fn refusals(new: &[config::Backend], used: &[config::Backend]) -> Vec<Refusal> {
+    let changed = new.iter().filter(|backend| {
+        backend.mode != Mode::Disabled && !used.iter().any(|known| is_in_use(known, backend))
+    });
+    join_all(changed.map(refusal)).await.into_iter().flatten().collect()
+}
+
+/// Whether the connection of one serves for the other.
+fn is_in_use(used: &config::Backend, new: &config::Backend) -> bool {
+    used.mode != Mode::Disabled && link::same(used, new)
+}
+
+async fn refusal(settings: &config::Backend) -> Option<Refusal> {
+    let failure = timeout(PATIENCE, greet(settings)).await.ok()?.err()?;
+    let refused = failure.kind == FailureKind::Status && failure.detail.starts_with(REFUSED);
+    refused.then(|| Refusal { backend: settings.name.clone(), failure })
+}
+
+/// One handshake, on a connection of its own.
+async fn greet(settings: &config::Backend) -> Result<(), BackendFailure> {
+    let (requests, connection) = connect(settings).await?;
+    let paths = Paths::new(&settings.url);
+    let mut asked = pin!(shake_hands(settings, &requests, &paths));
+    let answer = tokio::select! {
+        answer = &mut asked => answer,
+        // The answer may have come with the end.
+        _ = connection => asked.await,
+    };
+    answer.map(drop)
+}

@@ -1,0 +1,77 @@
+//! The files that a configuration names: whether the gateway could use them.
+
+use std::path::{Path, PathBuf};
+
+use tokio::runtime;
+
+use crate::cluster::file::{FileError, NodeFile};
+use crate::cluster::table::NodeTable;
+use crate::cluster::watch;
+use crate::config::{BackendTls, Config, Finding, NodeSource, ServerTls};
+use crate::pem::{IdentityFiles, PemError, PemFile};
+
+/// What is wrong with all of them; blocks while they are read.
+pub(super) fn findings(config: &Config) -> Vec<Finding> {
+    let server = config.extender.tls.iter().flat_map(of_server).map(|error| of_pem("extender.tls", error));
+    let backends = config.backends.iter().enumerate().flat_map(|(at, backend)| {
+        let errors = backend.tls.iter().flat_map(of_backend);
+        errors.map(move |error| of_pem(&format!("backends[{at}].tls"), error)).collect::<Vec<_>>()
+    });
+    let kubeconfig = config.kubeconfig.as_deref().and_then(of_kubeconfig);
+    server.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).collect()
+}
+
+fn of_server(tls: &ServerTls) -> Vec<PemError> {
+    let authorities = tls.clients.as_ref().and_then(|clients| authorities("clientCAFile", &clients.ca_file));
+    IdentityFiles::mistakes(&tls.identity).into_iter().chain(authorities).collect()
+}
+
+fn of_backend(tls: &BackendTls) -> Vec<PemError> {
+    let identity = tls.identity.as_ref().map(IdentityFiles::mistakes).unwrap_or_default();
+    authorities("caFile", &tls.ca_file).into_iter().chain(identity).collect()
+}
+
+fn authorities(field: &'static str, path: &Path) -> Option<PemError> {
+    PemFile::read(field, path).and_then(|file| file.authorities()).err()
+}
+
+fn of_pem(section: &str, error: PemError) -> Finding {
+    let PemError { field, path, problem, remedy } = error;
+    finding(&format!("{section}.{field}"), &path, &problem, remedy)
+}
+
+fn of_kubeconfig(path: &Path) -> Option<Finding> {
+    // A second installation finds the first one in place.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // Neither the network nor a second thread is needed for reading.
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let checked = match runtime {
+        Ok(runtime) => runtime.block_on(watch::check(path)).map_err(|error| error.cause()),
+        Err(error) => Err(error.to_string()),
+    };
+    let right = "a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works";
+    checked.err().map(|problem| finding("cluster.kubeconfig", path, &problem, right))
+}
+
+fn of_nodes(source: &NodeSource) -> Option<Finding> {
+    let NodeSource::File { path } = source else { return None };
+    let right = "a file such as `kubectl get nodes -o yaml` writes";
+    let problem = match NodeFile::open(PathBuf::clone(path), &NodeTable::new()).err()? {
+        FileError::Unreadable { source, .. } => format!("cannot be read: {source}"),
+        FileError::Content { problem, .. } => problem.to_string(),
+    };
+    // Some of them say themselves what would be right.
+    let (problem, right) = problem.rsplit_once("; ").unwrap_or((&problem, right));
+    Some(finding("nodes.file", path, problem, right))
+}
+
+fn finding(field: &str, file: &Path, problem: &str, right: &str) -> Finding {
+    Finding {
+        path: field.to_owned(),
+        wrong: format!("{}: {problem}", file.display()),
+        right: right.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Files that are right, and what is said of those that are not.
+
+use std::fs;
+
+use rcgen::{CertifiedKey, KeyPair};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A folder with a certificate `tls.crt`, which is its own authority, and its key `tls.key`; a key `other.key`, a
+/// node file, a kubeconfig, and files that are none of these.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["gateway.test".to_owned()]).unwrap();
+    let node = r#"{"kind": "Node", "metadata": {"name": "a"}}"#;
+    let kubeconfig = |rest: &str| {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:1'{rest}}}}}]\n\
+             contexts: [{{name: c, context: {{cluster: c, user: c}}}}]\nusers: [{{name: c, user: {{}}}}]\n"
+        )
+    };
+    for (name, content) in [
+        ("tls.crt", cert.pem()),
+        ("tls.key", signing_key.serialize_pem()),
+        ("other.key", KeyPair::generate().unwrap().serialize_pem()),
+        ("nodes.json", node.to_owned()),
+        ("pods.json", node.replace("Node", "Pod")),
+        ("kubeconfig", kubeconfig("")),
+        ("without-ca", kubeconfig(", certificate-authority: gone.crt")),
+        ("empty", String::new()),
+    ] {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+/// What is found with these lines and this `tls` of a backend, as `PATH: FILE: …`, the folder left out.
+fn found(folder: &Path, lines: &str, tls: &str) -> Vec<String> {
+    let yaml = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n{lines}\n\
+         backends: [{{name: a, url: 'https://a:1', tls: {{{tls}}}, filter: {{}}}}]\n"
+    );
+    let config = Config::parse(&yaml, folder).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"));
+    let said = |Finding { path, wrong, right }| format!("{path}: {wrong}; {right}");
+    let without = format!("{}/", folder.display());
+    findings(&config).into_iter().map(|finding| said(finding).replace(&without, "")).collect()
+}
+
+#[test]
+fn files_that_can_be_used_are_passed_over() {
+    let folder = folder();
+    let lines = "extender: {tls: {certFile: tls.crt, keyFile: tls.key, clientCAFile: tls.crt}}\n\
+                 cluster: {kubeconfig: kubeconfig}\nnodes: {source: File, file: nodes.json}";
+    let tls = "caFile: tls.crt, certFile: tls.crt, keyFile: tls.key";
+    assert_eq!(found(folder.path(), lines, tls), [""; 0]);
+}
+
+/// Checks what is said of one file that cannot be used: its field, the file, what is wrong, what would be right.
+fn check(cases: &[(String, &str, &str)]) {
+    let folder = folder();
+    for (lines, tls, expected) in cases {
+        let found = found(folder.path(), lines, tls);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{expected}\n{found:#?}");
+        assert_eq!(found[0].matches("; ").count(), 1, "{found:?}");
+    }
+}
+
+#[test]
+fn certificates_keys_and_authorities() {
+    let server = |fields: &str| format!("extender: {{tls: {{{fields}}}}}");
+    let right = "caFile: tls.crt";
+    let cases = [
+        (
+            server("certFile: gone, keyFile: tls.key"),
+            right,
+            "extender.tls.certFile: gone: cannot be read: No such file or directory (os error 2); a PEM file that",
+        ),
+        (
+            server("certFile: empty, keyFile: tls.key"),
+            right,
+            "extender.tls.certFile: empty: has no certificate; it has to begin with -----BEGIN CERTIFICATE-----",
+        ),
+        (
+            server("certFile: tls.crt, keyFile: tls.crt"),
+            right,
+            "extender.tls.keyFile: tls.crt: has no key; it has to begin with -----BEGIN PRIVATE KEY-----",
+        ),
+        (
+            server("certFile: tls.crt, keyFile: other.key"),
+            right,
+            "extender.tls.keyFile: other.key: does not go with tls.crt: keys may not be consistent: KeyMismatch; \
+             the key of the first certificate there",
+        ),
+        (
+            server("certFile: tls.crt, keyFile: tls.key, clientCAFile: ''").replace("''", "."),
+            right,
+            "extender.tls.clientCAFile: .: cannot be read: Is a directory",
+        ),
+        (String::new(), "caFile: gone", "backends[0].tls.caFile: gone: cannot be read: No such file"),
+        (
+            String::new(),
+            "caFile: tls.crt, certFile: tls.crt, keyFile: other.key",
+            "backends[0].tls.keyFile: other.key: does not go with tls.crt: ",
+        ),
+    ];
+    check(&cases);
+}
+
+#[test]
+fn kubeconfigs_and_files_of_nodes() {
+    let right = "caFile: tls.crt";
+    let cases = [
+        (
+            "cluster: {kubeconfig: gone}".to_owned(),
+            right,
+            "cluster.kubeconfig: gone: failed to read kubeconfig from '\"gone\"': No such file or directory \
+             (os error 2); a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works",
+        ),
+        ("cluster: {kubeconfig: nodes.json}".to_owned(), right, "cluster.kubeconfig: nodes.json: "),
+        ("cluster: {kubeconfig: without-ca}".to_owned(), right, "cluster.kubeconfig: without-ca: "),
+        (
+            "nodes: {source: File, file: gone}".to_owned(),
+            right,
+            "nodes.file: gone: cannot be read: No such file or directory (os error 2); a file such as `kubectl get",
+        ),
+        (
+            "nodes: {source: File, file: pods.json}".to_owned(),
+            right,
+            "nodes.file: pods.json: object 1 is of kind Pod, not Node; keep nodes alone in this file",
+        ),
+    ];
+    check(&cases);
+}
+
+#[test]
+fn all_files_are_said_at_once() {
+    let folder = folder();
+    let lines = "extender: {tls: {certFile: a, keyFile: b, clientCAFile: c}}\n\
+                 cluster: {kubeconfig: d}\nnodes: {source: File, file: e}";
+    let found = found(folder.path(), lines, "caFile: f, certFile: g, keyFile: h");
+    let fields: Vec<&str> = found.iter().filter_map(|said| said.split(':').next()).collect();
+    let expected = [
+        "extender.tls.certFile",
+        "extender.tls.keyFile",
+        "extender.tls.clientCAFile",
+        "cluster.kubeconfig",
+        "nodes.file",
+        "backends[0].tls.caFile",
+        "backends[0].tls.certFile",
+        "backends[0].tls.keyFile",
+    ];
+    assert_eq!(fields, expected);
+}

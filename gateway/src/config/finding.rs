@@ -1,0 +1,70 @@
+//! Mistakes that a configuration's text does not show: they are found where its values lead to.
+
+use std::path::Path;
+
+use super::file::Content;
+use super::mistake::{ConfigErrors, Mistake, Place};
+use super::yaml::{self, Node, Value};
+
+/// What is wrong with what a value leads to, such as a file that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The value, such as `backends[1].tls.caFile`.
+    pub path: String,
+    /// What is wrong, as a continuation of the path.
+    pub wrong: String,
+    /// What would do.
+    pub right: String,
+}
+
+impl ConfigErrors {
+    /// The findings of a configuration that was read from this file, each with its line. `None` without any.
+    pub fn of_findings(file: &Path, content: &Content, findings: Vec<Finding>) -> Option<Self> {
+        // Findings are about a text that was read before.
+        let document = content.text().ok().and_then(|text| yaml::parse(text).ok());
+        let mistake = |Finding { path, wrong, right }| {
+            let place = document.as_ref().and_then(|document| place(document, &path));
+            Mistake::of_value(place, path, wrong, right)
+        };
+        let mistakes: Vec<Mistake> = findings.into_iter().map(mistake).collect();
+        (!mistakes.is_empty()).then(|| Self::sorted(mistakes).in_file(file))
+    }
+}
+
+/// Where the value of a path stands, if there is one.
+fn place(document: &Node, path: &str) -> Option<Place> {
+    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']'));
+    steps.into_iter().try_fold(document, step).map(|node| node.place)
+}
+
+fn step<'a>(node: &'a Node, step: &str) -> Option<&'a Node> {
+    match &node.value {
+        Value::List(items) => items.get(step.parse::<usize>().ok()?),
+        Value::Mapping(pairs) => {
+            let named = |(key, _): &&(Node, Node)| matches!(&key.value, Value::Text(name) if name == step);
+            pairs.iter().find(named).map(|(_, value)| value)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_are_told_with_their_lines_and_in_their_order() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "a:\n  b: 1\nc:\n- d: {e: 2}\n-\n  d:\n    e: 3\n").unwrap();
+        let content = Content::read(file.path()).unwrap();
+        let finding =
+            |path: &str| Finding { path: path.to_owned(), wrong: "no".to_owned(), right: "yes".to_owned() };
+        let found = ["c[1].d.e", "a.b", "a.x", "c[2]"].map(finding).into();
+        let errors = ConfigErrors::of_findings(Path::new("f"), &content, found).unwrap().to_string();
+        assert_eq!(
+            errors,
+            "f: a.x: no; yes\nf: c[2]: no; yes\nf line 2: a.b: no; yes\nf line 7: c[1].d.e: no; yes"
+        );
+        assert_eq!(ConfigErrors::of_findings(Path::new("f"), &content, Vec::new()), None);
+    }
+}
