@@ -7,8 +7,11 @@ mod support;
 
 use std::time::Duration;
 
+use extender_gateway::backend::sync::SERVICE;
+use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
 use support::{
+    backend::info,
     function::{about, sibling},
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, pure},
@@ -210,6 +213,49 @@ async fn a_service_that_is_announced_and_not_served_costs_one_attempt() {
     tokio::time::resume();
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
     assert_eq!((seen.relay.opened(), seen.said().rows.len(), seen.misses()), (1, 2, 0));
+}
+
+/// What the backend could say of itself, which keeps tables or not.
+fn introduced(prefix: &str, services: &[&str]) -> GetInfoResponse {
+    GetInfoResponse {
+        annotation_prefixes: vec![prefix.to_owned()],
+        services: services.iter().map(|&service| service.to_owned()).collect(),
+        ..info(NodeView::Facts)
+    }
+}
+
+/// Waits until so many streams were opened, of which so many are still open.
+async fn streams(seen: &Seen, opened: usize, open: usize) {
+    let counted = async {
+        while (seen.relay.opened(), seen.relay.open()) != (opened, open) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(PATIENCE, counted).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_handshake_that_does_not_ask_for_it() {
+    let backend = Running::start(facts).await;
+    let seen = holding(&backend).await;
+    let first = seen.said().table;
+    streams(&seen, 1, 1).await;
+    // Another view: the stream of the one before is of no use.
+    seen.relay.introduce(Some(introduced("example.com/", &[SERVICE])));
+    streams(&seen, 2, 1).await;
+    let second = seen.until_held(&all()).await.table;
+    // No tables at all.
+    seen.relay.introduce(Some(introduced("example.com/", &[])));
+    streams(&seen, 2, 0).await;
+    assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
+    assert_eq!((seen.said().table, seen.said().rows.len()), (0, 2));
+    // And back.
+    seen.relay.introduce(None);
+    streams(&seen, 3, 1).await;
+    let third = seen.until_held(&all()).await.table;
+    assert!(first != second && second != third && third != first);
+    assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
+    assert_eq!(seen.misses(), 0);
 }
 
 #[tokio::test]
