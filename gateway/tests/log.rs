@@ -4,55 +4,17 @@
 
 mod support;
 
-use std::{
-    io::{self, Write},
-    sync::{Arc, Mutex},
-};
-
 use support::{
     Gateway,
     backend::{Scripted, configured, info},
     by_name,
+    written::Written,
 };
 use tokio::time::Instant;
-use tracing_subscriber::fmt::MakeWriter;
-
-/// What was written so far.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Written {
-    /// The lines that hold all of these.
-    fn with(&self, parts: &[&str]) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let lines = text.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
-        lines.map(str::to_owned).collect()
-    }
-}
-
-impl Write for Written {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(line)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Written {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
 
 #[tokio::test]
 async fn refused_calls_bring_a_line_a_second_for_each_kind() {
-    let written = Written::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
-    let _written_here = tracing::subscriber::set_default(subscriber);
+    let (written, _written_here) = Written::here();
     let facts = Scripted::start(info(extender_policy_api::v1alpha1::NodeView::Facts), |_, _| {
         panic!("no node is known")
     })

@@ -15,6 +15,7 @@ use support::{
     function::{about, sibling},
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, pure},
+    written::Written,
 };
 use tokio::time::timeout;
 
@@ -136,6 +137,38 @@ async fn a_replica_without_the_table_is_told_inline() {
     assert_eq!((said[1].table, &said[1].rows[..]), (0, &["a".to_owned(), "b".to_owned()][..]));
     assert_eq!(seen.misses(), missed + 1);
     assert!(!seen.gateway.metrics.text().contains("backend_failures_total{"), "a miss is none");
+}
+
+#[tokio::test]
+async fn calls_that_keep_missing_bring_rows_for_half_a_minute() {
+    let (written, _written_here) = Written::here();
+    let (holding, asked) = (Running::start(facts).await, Running::start(facts).await);
+    let seen = Seen::watching(Relay::between(holding.address, asked.address).await, NODES).await;
+    let ask = async || assert_eq!(seen.filter(&["a", "b", "c"]).await, json!({"a": "draining"}));
+    let until_missed = async |misses| {
+        let missed = async {
+            while seen.misses() < misses {
+                ask().await;
+            }
+        };
+        timeout(PATIENCE, missed).await.unwrap();
+    };
+    until_missed(8).await;
+    for misses in 8..12 {
+        let calls = seen.relay.said("Filter").len();
+        for _ in 0..20 {
+            ask().await;
+        }
+        let said = &seen.relay.said("Filter")[calls..];
+        assert!(said.len() == 20 && said.iter().all(|said| said.table == 0), "{said:?}");
+        assert_eq!(seen.misses(), misses);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(30)).await;
+        tokio::time::resume();
+        until_missed(misses + 1).await;
+    }
+    let lines = written.with(&["calls do not find the nodes", "backend=\"only\""]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 
 /// Nodes of more bytes than a connection's window, and their names.

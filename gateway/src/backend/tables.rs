@@ -7,7 +7,7 @@ use h2::client::SendRequest;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
-    held::{Held, Holding},
+    held::{Held, Misses, Named},
     info::{Info, Known, NodesView},
     link::Paths,
     sync::Sync,
@@ -31,10 +31,11 @@ pub enum Source {
 pub struct Tables(Vec<(Source, NodesView, Arc<Held>)>);
 
 impl Tables {
-    /// What it holds of the nodes of a source in a view now; `None` for nothing.
-    pub fn latest(&self, source: Source, view: &NodesView) -> Option<Arc<Holding>> {
+    /// What it holds of the nodes of a source in a view now, for one question; `None` when the question has to bring
+    /// rows.
+    pub fn named(&self, source: Source, view: &NodesView) -> Option<Named> {
         let (.., held) = self.0.iter().find(|(from, known, _)| *from == source && known == view)?;
-        held.latest()
+        held.named()
     }
 }
 
@@ -44,6 +45,7 @@ pub(super) struct Streams<'k> {
     known: &'k Known,
     settings: &'k config::Backend,
     open: Vec<Open>,
+    misses: Arc<Misses>,
     running: JoinSet<()>,
 }
 
@@ -66,7 +68,7 @@ impl Drop for Open {
 
 impl<'k> Streams<'k> {
     pub(super) fn new(known: &'k Known, settings: &'k config::Backend) -> Self {
-        Self { known, settings, open: Vec::new(), running: JoinSet::new() }
+        Self { known, settings, open: Vec::new(), misses: Arc::default(), running: JoinSet::new() }
     }
 
     /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
@@ -95,7 +97,7 @@ impl<'k> Streams<'k> {
         if self.open.iter().any(|open| open.source == source && open.view == *view) {
             return;
         }
-        let held = Arc::new(Held::default());
+        let held = Arc::new(Held::new(Arc::clone(&self.misses)));
         let sync = Sync {
             backend: self.settings.name.to_string(),
             table: Arc::clone(table),
