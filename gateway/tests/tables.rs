@@ -34,6 +34,13 @@ async fn holding(backend: &Running) -> Seen {
     seen
 }
 
+/// As if so much time had passed.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
 #[tokio::test]
 async fn nodes_that_are_held_are_named_by_ids() {
     let backend = Running::start(facts).await;
@@ -162,9 +169,7 @@ async fn calls_that_keep_missing_bring_rows_for_half_a_minute() {
         let said = &seen.relay.said("Filter")[calls..];
         assert!(said.len() == 20 && said.iter().all(|said| said.table == 0), "{said:?}");
         assert_eq!(seen.misses(), misses);
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(30)).await;
-        tokio::time::resume();
+        pass(Duration::from_secs(30)).await;
         until_missed(misses + 1).await;
     }
     let lines = written.with(&["calls do not find the nodes", "backend=\"only\""]);
@@ -216,6 +221,30 @@ async fn a_stream_that_nobody_reads_holds_up_no_call_and_one_message() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_not_read_any_more_is_given_up_and_opened_again() {
+    let backend = Running::start(facts).await;
+    let seen = holding(&backend).await;
+    let table = seen.said().table;
+    seen.relay.set(Stream::Waits);
+    seen.apply("b", "full");
+    let refused = json!({"a": "draining", "b": "full"});
+    let given_up = async {
+        while {
+            pass(Duration::from_secs(10)).await;
+            assert_eq!(seen.filter(&["a", "b", "c"]).await, refused);
+            seen.said().table != 0
+        } {}
+    };
+    timeout(PATIENCE, given_up).await.unwrap();
+    assert_eq!(seen.said().rows, ["a", "b", "c"]);
+    seen.relay.set(Stream::Passes);
+    pass(Duration::from_secs(2)).await;
+    assert_ne!(seen.until_held(&all()).await.table, table);
+    assert_eq!(seen.filter(&["a", "b", "c"]).await, refused);
+    assert_eq!(seen.misses(), 0);
+}
+
+#[tokio::test]
 async fn a_large_table_arrives_whole() {
     let backend = Running::start(facts).await;
     let seen = Seen::watching(Relay::to(backend.address).await, NODES).await;
@@ -241,9 +270,7 @@ async fn a_service_that_is_announced_and_not_served_costs_one_attempt() {
         {}
     };
     timeout(PATIENCE, opened).await.unwrap();
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(2)).await;
-    tokio::time::resume();
+    pass(Duration::from_secs(2)).await;
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
     assert_eq!((seen.relay.opened(), seen.said().rows.len(), seen.misses()), (1, 2, 0));
 }
