@@ -210,13 +210,10 @@ async fn relay(
         return introduce(respond, &info);
     }
     let _open = is_stream(&request).then(|| Counted::new(&shared));
-    if is_stream(&request) {
-        if *shared.stream.borrow() == Stream::IsRefused {
-            let head =
-                Response::builder().header("content-type", "application/grpc").header("grpc-status", 12);
-            respond.send_response(head.body(()).unwrap(), true)?;
-            return Ok(());
-        }
+    if is_stream(&request) && *shared.stream.borrow() == Stream::IsRefused {
+        let head = Response::builder().header("content-type", "application/grpc").header("grpc-status", 12);
+        respond.send_response(head.body(()).unwrap(), true)?;
+        return Ok(());
     }
     let (head, body) = request.into_parts();
     let mut upstream = upstream.ready().await?;
