@@ -56,9 +56,9 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    /// Where streams of nodes go, and handshakes.
+    /// Where streams of nodes go.
     streams: SocketAddr,
-    /// Where calls go.
+    /// Where calls go, and handshakes.
     calls: SocketAddr,
     stream: watch::Sender<Stream>,
     said: Mutex<Vec<(String, Said)>>,
