@@ -43,9 +43,14 @@ impl Held {
         Self { latest: ArcSwapOption::empty(), misses }
     }
 
-    /// The latest state, for one question; `None` when it holds nothing, or has not found it too often.
+    /// The latest state; `None` when it holds nothing.
+    pub fn latest(&self) -> Option<Arc<Holding>> {
+        self.latest.load_full()
+    }
+
+    /// The latest state for one question; `None` also when too many of the latest questions were missed.
     pub fn named(self: &Arc<Self>) -> Option<Named> {
-        let holding = self.latest.load_full()?;
+        let holding = self.latest()?;
         self.misses.allow().then(|| Named { held: Arc::clone(self), holding })
     }
 

@@ -7,7 +7,7 @@ use h2::client::SendRequest;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
-    held::{Held, Misses, Named},
+    held::{Held, Holding, Misses, Named},
     info::{Info, Known, NodesView},
     link::Paths,
     sync::Sync,
@@ -31,11 +31,19 @@ pub enum Source {
 pub struct Tables(Vec<(Source, NodesView, Arc<Held>)>);
 
 impl Tables {
-    /// What it holds of the nodes of a source in a view now, for one question; `None` when the question has to bring
-    /// rows.
+    /// What it holds of the nodes of a source in a view now; `None` for nothing.
+    pub fn latest(&self, source: Source, view: &NodesView) -> Option<Arc<Holding>> {
+        self.held(source, view)?.latest()
+    }
+
+    /// The same for one question; `None` when the question has to bring rows.
     pub fn named(&self, source: Source, view: &NodesView) -> Option<Named> {
+        self.held(source, view)?.named()
+    }
+
+    fn held(&self, source: Source, view: &NodesView) -> Option<&Arc<Held>> {
         let (.., held) = self.0.iter().find(|(from, known, _)| *from == source && known == view)?;
-        held.named()
+        Some(held)
     }
 }
 
