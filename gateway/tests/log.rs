@@ -4,11 +4,7 @@
 
 mod support;
 
-use std::{
-    io::{self, Write},
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
 use h2::Reason;
 use support::{
@@ -17,40 +13,9 @@ use support::{
     by_name,
     certificates::Authority,
     secured::{HTTP_1, Secured, open},
+    written::Written,
 };
 use tokio::{net::TcpListener, sync::watch, time::Instant};
-use tracing_subscriber::fmt::MakeWriter;
-
-/// What was written so far.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Written {
-    /// The lines that hold all of these.
-    fn with(&self, parts: &[&str]) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let lines = text.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
-        lines.map(str::to_owned).collect()
-    }
-}
-
-impl Write for Written {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(line)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Written {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
 
 /// A peer that ends every connection, in two ways in turn. Counts them.
 async fn fickle() -> (SocketAddr, watch::Receiver<u32>) {
@@ -74,9 +39,7 @@ async fn fickle() -> (SocketAddr, watch::Receiver<u32>) {
 
 #[tokio::test]
 async fn an_outage_is_one_line_though_each_attempt_fails_in_another_way() {
-    let written = Written::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
-    let _written_here = tracing::subscriber::set_default(subscriber);
+    let (written, _guard) = Written::here();
     let (address, mut attempts) = fickle().await;
     let rest = format!(
         "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'http://{address}', filter: {{}}}}\n"
@@ -89,9 +52,7 @@ async fn an_outage_is_one_line_though_each_attempt_fails_in_another_way() {
 
 #[tokio::test]
 async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
-    let written = Written::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
-    let _written_here = tracing::subscriber::set_default(subscriber);
+    let (written, _guard) = Written::here();
     let secured = Secured::start(", clientCAFile: CALLERS, allowedNames: [scheduler]").await;
     let began = Instant::now();
     let strangers = Authority::new("strangers");
@@ -118,9 +79,7 @@ async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
 
 #[tokio::test]
 async fn refused_calls_bring_a_line_a_second_for_each_kind() {
-    let written = Written::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
-    let _written_here = tracing::subscriber::set_default(subscriber);
+    let (written, _written_here) = Written::here();
     let facts = Scripted::start(info(extender_policy_api::v1alpha1::NodeView::Facts), |_, _| {
         panic!("no node is known")
     })

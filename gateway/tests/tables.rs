@@ -7,11 +7,15 @@ mod support;
 
 use std::time::Duration;
 
+use extender_gateway::backend::sync::SERVICE;
+use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
 use support::{
+    backend::info,
     function::{about, sibling},
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, pure},
+    written::Written,
 };
 use tokio::time::timeout;
 
@@ -28,6 +32,13 @@ async fn holding(backend: &Running) -> Seen {
     let seen = Seen::watching(Relay::to(backend.address).await, NODES).await;
     seen.until_held(&all()).await;
     seen
+}
+
+/// As if so much time had passed.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }
 
 #[tokio::test]
@@ -135,6 +146,36 @@ async fn a_replica_without_the_table_is_told_inline() {
     assert!(!seen.gateway.metrics.text().contains("backend_failures_total{"), "a miss is none");
 }
 
+#[tokio::test]
+async fn calls_that_keep_missing_bring_rows_for_half_a_minute() {
+    let (written, _written_here) = Written::here();
+    let (holding, asked) = (Running::start(facts).await, Running::start(facts).await);
+    let seen = Seen::watching(Relay::between(holding.address, asked.address).await, NODES).await;
+    let ask = async || assert_eq!(seen.filter(&["a", "b", "c"]).await, json!({"a": "draining"}));
+    let until_missed = async |misses| {
+        let missed = async {
+            while seen.misses() < misses {
+                ask().await;
+            }
+        };
+        timeout(PATIENCE, missed).await.unwrap();
+    };
+    until_missed(8).await;
+    for misses in 8..12 {
+        let calls = seen.relay.said("Filter").len();
+        for _ in 0..20 {
+            ask().await;
+        }
+        let said = &seen.relay.said("Filter")[calls..];
+        assert!(said.len() == 20 && said.iter().all(|said| said.table == 0), "{said:?}");
+        assert_eq!(seen.misses(), misses);
+        pass(Duration::from_secs(30)).await;
+        until_missed(misses + 1).await;
+    }
+    let lines = written.with(&["calls do not find the nodes", "backend=\"only\""]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+}
+
 /// Nodes of more bytes than a connection's window, and their names.
 fn many() -> (Vec<String>, Vec<String>) {
     let label = "x".repeat(1000);
@@ -180,6 +221,30 @@ async fn a_stream_that_nobody_reads_holds_up_no_call_and_one_message() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_not_read_any_more_is_given_up_and_opened_again() {
+    let backend = Running::start(facts).await;
+    let seen = holding(&backend).await;
+    let table = seen.said().table;
+    seen.relay.set(Stream::Waits);
+    seen.apply("b", "full");
+    let refused = json!({"a": "draining", "b": "full"});
+    let given_up = async {
+        while {
+            pass(Duration::from_secs(10)).await;
+            assert_eq!(seen.filter(&["a", "b", "c"]).await, refused);
+            seen.said().table != 0
+        } {}
+    };
+    timeout(PATIENCE, given_up).await.unwrap();
+    assert_eq!(seen.said().rows, ["a", "b", "c"]);
+    seen.relay.set(Stream::Passes);
+    pass(Duration::from_secs(2)).await;
+    assert_ne!(seen.until_held(&all()).await.table, table);
+    assert_eq!(seen.filter(&["a", "b", "c"]).await, refused);
+    assert_eq!(seen.misses(), 0);
+}
+
+#[tokio::test]
 async fn a_large_table_arrives_whole() {
     let backend = Running::start(facts).await;
     let seen = Seen::watching(Relay::to(backend.address).await, NODES).await;
@@ -205,11 +270,52 @@ async fn a_service_that_is_announced_and_not_served_costs_one_attempt() {
         {}
     };
     timeout(PATIENCE, opened).await.unwrap();
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(2)).await;
-    tokio::time::resume();
+    pass(Duration::from_secs(2)).await;
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
     assert_eq!((seen.relay.opened(), seen.said().rows.len(), seen.misses()), (1, 2, 0));
+}
+
+/// What the backend could say of itself, which keeps tables or not.
+fn introduced(prefix: &str, services: &[&str]) -> GetInfoResponse {
+    GetInfoResponse {
+        annotation_prefixes: vec![prefix.to_owned()],
+        services: services.iter().map(|&service| service.to_owned()).collect(),
+        ..info(NodeView::Facts)
+    }
+}
+
+/// Waits until so many streams were opened, of which so many are still open.
+async fn streams(seen: &Seen, opened: usize, open: usize) {
+    let counted = async {
+        while (seen.relay.opened(), seen.relay.open()) != (opened, open) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(PATIENCE, counted).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_handshake_that_does_not_ask_for_it() {
+    let backend = Running::start(facts).await;
+    let seen = holding(&backend).await;
+    let first = seen.said().table;
+    streams(&seen, 1, 1).await;
+    // Another view: the stream of the one before is of no use.
+    seen.relay.introduce(Some(introduced("example.com/", &[SERVICE])));
+    streams(&seen, 2, 1).await;
+    let second = seen.until_held(&all()).await.table;
+    // No tables at all.
+    seen.relay.introduce(Some(introduced("example.com/", &[])));
+    streams(&seen, 2, 0).await;
+    assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
+    assert_eq!((seen.said().table, seen.said().rows.len()), (0, 2));
+    // And back.
+    seen.relay.introduce(None);
+    streams(&seen, 3, 1).await;
+    let third = seen.until_held(&all()).await.table;
+    assert!(first != second && second != third && third != first);
+    assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
+    assert_eq!(seen.misses(), 0);
 }
 
 #[tokio::test]

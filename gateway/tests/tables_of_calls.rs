@@ -4,12 +4,17 @@
 
 mod support;
 
+use std::{collections::BTreeSet, fs, time::Duration};
+
 use serde_json::{Value, json};
 use support::{
     function::{about, about_objects, sibling},
+    http::Client,
+    program::Program,
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, node, raw},
 };
+use tokio::time::{sleep, timeout};
 
 /// A gateway that knows no nodes but those of calls.
 async fn start(backend: &Running) -> Seen {
@@ -87,6 +92,50 @@ async fn nodes_of_calls_do_not_enter_the_table_of_the_watch() {
         assert_eq!(seen.refused(brought.clone()).await, json!({"a": "by the call"}));
         assert_eq!(seen.refused(named.clone()).await, json!({"b": "draining"}));
     }
+}
+
+/// Asks until all nodes are named by ids; returns the table.
+async fn held(program: &Program, relay: &Relay) -> u64 {
+    let mut client = Client::connect(program.extender).await;
+    loop {
+        let answer = client.post("/filter", body(&nodes()).as_bytes()).await.json();
+        assert_eq!(answer["FailedAndUnresolvableNodes"], json!({"a": "draining"}), "{answer}");
+        let said = relay.said("Filter").pop().unwrap();
+        if said.table != 0 && said.rows.is_empty() {
+            return said.table;
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_again_has_another_table_and_leaves_none_behind() {
+    let backend = Running::start(facts).await;
+    let relay = Relay::to(backend.address).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let text = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
+         timeouts: {{decision: 60s}}\nreasons: {{prefix: None, repeated: AsGiven}}\n\
+         backends:\n- {{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}\n",
+        relay.address
+    );
+    fs::write(&file, text).unwrap();
+    let restarted = async {
+        let mut tables = BTreeSet::new();
+        for round in 1..=3 {
+            let program = Program::start(&file).await;
+            tables.insert(held(&program, &relay).await);
+            assert_eq!((relay.opened(), relay.open(), tables.len()), (round, 1, round));
+            // Killed, in the midst of everything.
+            drop(program);
+            while relay.open() > 0 {
+                sleep(Duration::from_millis(2)).await;
+            }
+        }
+    };
+    timeout(Duration::from_mins(1), restarted).await.unwrap();
 }
 
 fn with_status(name: &str, message: &str) -> String {

@@ -6,16 +6,16 @@
 //! (`grpc/grpc` doc/PROTOCOL-HTTP2.md) for calls with one message each way and no compression.
 
 mod duplex;
+mod status;
 
 use std::{fmt::Write, time::Duration};
 
+use self::status::ok;
+pub use self::{duplex::Duplex, status::Ended};
 use bytes::{Buf, Bytes, BytesMut};
-use extender_gateway_core::{BackendFailure, FailureKind, reason};
+use extender_gateway_core::{BackendFailure, FailureKind};
 use h2::{RecvStream, client::SendRequest};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
-use tonic::{Code, Status};
-
-pub use self::duplex::Duplex;
+use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 
 /// Bytes before each message: whether it is compressed, and its length.
 pub const PREFIX: usize = 5;
@@ -137,10 +137,10 @@ async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, Ba
 }
 
 /// The body of a response whose head promises messages.
-fn begun(response: Response<RecvStream>) -> Result<RecvStream, BackendFailure> {
+fn begun(response: Response<RecvStream>) -> Result<RecvStream, Ended> {
     let (head, body) = response.into_parts();
     if head.status != StatusCode::OK {
-        return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())));
+        return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())).into());
     }
     // An error without a message comes with the status among the headers.
     if head.headers.contains_key("grpc-status") {
@@ -148,7 +148,7 @@ fn begun(response: Response<RecvStream>) -> Result<RecvStream, BackendFailure> {
     }
     let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
     if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
-        return Err(not_grpc("another content type"));
+        return Err(not_grpc("another content type").into());
     }
     Ok(body)
 }
@@ -187,58 +187,6 @@ fn message(mut framed: Bytes) -> Result<Bytes, BackendFailure> {
         (0, here) if here > len => Err(malformed("the answer holds more than one message")),
         (0, _) => Err(malformed("the answer's message is cut off")),
         _ => Err(malformed("the answer is compressed, which was not offered")),
-    }
-}
-
-fn ok(headers: &HeaderMap) -> Result<(), BackendFailure> {
-    let Some(status) = Status::from_header_map(headers) else {
-        return Err(reset("the answer ended without a gRPC status"));
-    };
-    match status.code() {
-        Code::Ok => Ok(()),
-        Code::DeadlineExceeded => Err(BackendFailure::new(FailureKind::Late, said(&status))),
-        Code::ResourceExhausted if says_too_large(status.message()) => {
-            Err(BackendFailure::new(FailureKind::Oversize, said(&status)))
-        }
-        _ => Err(BackendFailure::new(FailureKind::Status, said(&status))),
-    }
-}
-
-/// How gRPC libraries word that a message is over their limit.
-fn says_too_large(message: &str) -> bool {
-    ["too large", "larger than max"].iter().any(|words| message.contains(words))
-}
-
-/// A status as `CODE: message`, on one line and not endless: it may reach a pod's condition.
-fn said(status: &Status) -> String {
-    let message = reason::one_line(status.message(), reason::LONGEST);
-    if message.is_empty() {
-        code(status.code()).to_owned()
-    } else {
-        format!("{}: {message}", code(status.code()))
-    }
-}
-
-/// The name of a code as the gRPC specification writes it.
-fn code(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
 
@@ -291,18 +239,5 @@ mod tests {
             let read = message(Bytes::copy_from_slice(framed));
             assert_eq!(read.as_deref().map_err(|failure| failure.detail.as_str()), expected);
         }
-    }
-
-    #[test]
-    fn a_status_becomes_a_failure_of_its_kind() {
-        for (status, kind, detail) in [
-            (Status::unavailable("not\nnow, 5%"), FailureKind::Status, "UNAVAILABLE: not now, 5 percent"),
-            (Status::deadline_exceeded(""), FailureKind::Late, "DEADLINE_EXCEEDED"),
-        ] {
-            let mut headers = HeaderMap::new();
-            status.add_header(&mut headers).unwrap();
-            assert_eq!(ok(&headers), Err(BackendFailure::new(kind, detail)));
-        }
-        assert_eq!(ok(&HeaderMap::new()).unwrap_err().kind, FailureKind::Reset);
     }
 }

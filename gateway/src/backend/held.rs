@@ -1,17 +1,22 @@
 //! Which nodes a backend holds, and how calls name them.
 
+mod misses;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
+pub(super) use self::misses::Misses;
+use self::misses::{Meaning, REST};
 use super::question::{Nodes, References};
 use crate::cluster::table::Line;
 
 /// What a backend holds of one table in one view, as far as it has said so.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Held {
     latest: ArcSwapOption<Holding>,
+    misses: Arc<Misses>,
 }
 
 /// A state that the backend has.
@@ -25,10 +30,28 @@ pub struct Holding {
     pub rows: u64,
 }
 
+/// What a question relies on when it names nodes by ids.
+#[derive(Debug)]
+pub struct Named {
+    held: Arc<Held>,
+    holding: Arc<Holding>,
+}
+
 impl Held {
+    /// Nothing yet. `misses` are shared by what the backend holds of other tables.
+    pub(super) fn new(misses: Arc<Misses>) -> Self {
+        Self { latest: ArcSwapOption::empty(), misses }
+    }
+
     /// The latest state; `None` when it holds nothing.
     pub fn latest(&self) -> Option<Arc<Holding>> {
         self.latest.load_full()
+    }
+
+    /// The latest state for one question; `None` also when too many of the latest questions were missed.
+    pub fn named(self: &Arc<Self>) -> Option<Named> {
+        let holding = self.latest()?;
+        self.misses.allow().then(|| Named { held: Arc::clone(self), holding })
     }
 
     pub(super) fn set(&self, holding: Option<Holding>) {
@@ -36,9 +59,34 @@ impl Held {
     }
 }
 
+impl Named {
+    /// These nodes as a part of the question.
+    pub fn nodes<'l>(&self, lines: impl ExactSizeIterator<Item = &'l Line>) -> Nodes {
+        self.holding.name(lines)
+    }
+
+    /// The backend did not find them. Where the table is still the one that it acknowledges, too many misses let
+    /// questions bring rows for a while.
+    pub fn missed(&self, backend: &str) {
+        let now = self.held.latest.load();
+        if now.as_ref().is_none_or(|now| now.table != self.holding.table) {
+            return;
+        }
+        if self.held.misses.miss() == Meaning::TooMany {
+            tracing::warn!(
+                backend,
+                "calls do not find the nodes that the backend holds, so that nodes go with them, with a trial every \
+                 {} s: a proxy seems to spread the calls of one connection over several replicas; balance \
+                 connections instead, or let the backend not announce the table of nodes",
+                REST.as_secs()
+            );
+        }
+    }
+}
+
 impl Holding {
     /// These nodes as a part of a question: by their ids where the backend has them, else by their rows.
-    pub fn name<'l>(&self, lines: impl ExactSizeIterator<Item = &'l Line>) -> Nodes {
+    fn name<'l>(&self, lines: impl ExactSizeIterator<Item = &'l Line>) -> Nodes {
         let mut references = References::with_capacity(lines.len());
         for line in lines {
             if line.row.is_kept() && line.row.version <= self.rows {
@@ -55,4 +103,51 @@ impl Holding {
 pub(super) fn in_entry(row: &Bytes) -> (u8, &[u8]) {
     const ROW_KEY: u8 = 2 << 3 | 2;
     (ROW_KEY, &row[1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holding(table: u64) -> Holding {
+        Holding { table, applied: 1, rows: 1 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_misses_of_the_table_that_is_held_count() {
+        let held = Arc::new(Held::new(Arc::default()));
+        assert!(held.named().is_none());
+        held.set(Some(holding(1)));
+        let questions: Vec<_> = (0..20).map(|_| held.named().unwrap()).collect();
+        // The stream has ended since, and another has begun.
+        for now in [None, Some(holding(2))] {
+            held.set(now);
+            for named in &questions {
+                named.missed("racks");
+            }
+        }
+        assert!(held.named().is_some());
+        for _ in 0..8 {
+            held.named().unwrap().missed("racks");
+        }
+        assert!(held.named().is_none());
+        held.set(Some(holding(3)));
+        assert!(held.named().is_none(), "a new stream of the same connection proves nothing");
+        tokio::time::advance(REST).await;
+        assert!(held.named().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_tables_of_a_connection_rest_together() {
+        let misses = Arc::new(Misses::default());
+        let [one, other] = [1, 2].map(|table| {
+            let held = Arc::new(Held::new(Arc::clone(&misses)));
+            held.set(Some(holding(table)));
+            held
+        });
+        for held in [&one, &other].repeat(4) {
+            held.named().unwrap().missed("racks");
+        }
+        assert!(one.named().is_none() && other.named().is_none());
+    }
 }

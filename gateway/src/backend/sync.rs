@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::difference::{Difference, Sent};
 use super::{
-    grpc::Duplex,
+    grpc::{Duplex, Ended},
     held::{Held, Holding},
 };
 use crate::cluster::table::{NodeTable, ViewId};
@@ -56,23 +56,23 @@ impl Sync {
         let mut pause = FIRST_RETRY;
         loop {
             let began = Instant::now();
-            let Err(failure) = self.run(&connection, &path).await;
+            let Err(ended) = self.run(&connection, &path).await;
             self.held.set(None);
             let backend = &self.backend;
-            if failure.detail.starts_with("UNIMPLEMENTED") {
-                tracing::warn!(backend, "backend announces {SERVICE} and does not serve it: {failure}");
+            if ended.is_unimplemented() {
+                tracing::warn!(backend, "backend announces {SERVICE} and does not serve it: {ended}");
                 return;
             }
             if began.elapsed() > LONGEST_RETRY {
                 pause = FIRST_RETRY;
             }
-            tracing::info!(backend, "the stream of nodes ended, they go with the calls for now: {failure}");
+            tracing::info!(backend, "the stream of nodes ended, they go with the calls for now: {ended}");
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_RETRY);
         }
     }
 
-    async fn run(&self, connection: &SendRequest<Bytes>, path: &Uri) -> Result<Infallible, BackendFailure> {
+    async fn run(&self, connection: &SendRequest<Bytes>, path: &Uri) -> Result<Infallible, Ended> {
         // Taken first, so that no change is missed between a look and the wait.
         let mut changes = self.table.changes();
         while self.table.is_empty() {
@@ -89,18 +89,13 @@ impl Sync {
             self.held.set(Some(Holding { table: sent.table(), applied: sent.version(), rows }));
             tokio::select! {
                 () = changes.next() => {}
-                failure = stream.ended() => return Err(failure),
+                ended = stream.ended() => return Err(ended),
             }
             sleep(PAUSE).await;
         }
     }
 
-    async fn send(
-        &self,
-        stream: &mut Duplex,
-        message: difference::Framed,
-        table: u64,
-    ) -> Result<(), BackendFailure> {
+    async fn send(&self, stream: &mut Duplex, message: difference::Framed, table: u64) -> Result<(), Ended> {
         let late = |_| BackendFailure::new(FailureKind::Late, "the backend does not take nodes");
         let answer = timeout(PATIENCE, stream.exchange(message.bytes)).await.map_err(late)??;
         let malformed =
@@ -110,7 +105,7 @@ impl Sync {
         if applied == message.version {
             return Ok(());
         }
-        Err(malformed(format!("version {applied} is acknowledged where {} was sent", message.version)))
+        Err(malformed(format!("version {applied} is acknowledged where {} was sent", message.version)).into())
     }
 }
 

@@ -4,15 +4,18 @@ use std::{convert::Infallible, future::pending, panic::resume_unwind, sync::Arc}
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
-    held::{Held, Holding},
+    held::{Held, Holding, Misses, Named},
     info::{Info, Known, NodesView},
     link::Paths,
     sync::Sync,
 };
-use crate::{cluster::table::NodeTable, config};
+use crate::{
+    cluster::table::{NodeTable, ViewId},
+    config,
+};
 
 /// Where the gateway has nodes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +33,17 @@ pub struct Tables(Vec<(Source, NodesView, Arc<Held>)>);
 impl Tables {
     /// What it holds of the nodes of a source in a view now; `None` for nothing.
     pub fn latest(&self, source: Source, view: &NodesView) -> Option<Arc<Holding>> {
+        self.held(source, view)?.latest()
+    }
+
+    /// The same for one question; `None` when the question has to bring rows.
+    pub fn named(&self, source: Source, view: &NodesView) -> Option<Named> {
+        self.held(source, view)?.named()
+    }
+
+    fn held(&self, source: Source, view: &NodesView) -> Option<&Arc<Held>> {
         let (.., held) = self.0.iter().find(|(from, known, _)| *from == source && known == view)?;
-        held.latest()
+        Some(held)
     }
 }
 
@@ -40,42 +52,60 @@ impl Tables {
 pub(super) struct Streams<'k> {
     known: &'k Known,
     settings: &'k config::Backend,
-    tables: Tables,
+    open: Vec<Open>,
+    misses: Arc<Misses>,
     running: JoinSet<()>,
+}
+
+/// A stream. Its table is not held any more when this is dropped.
+#[derive(Debug)]
+struct Open {
+    source: Source,
+    view: NodesView,
+    held: Arc<Held>,
+    stream: AbortHandle,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.stream.abort();
+        // Calls may still have the link of an earlier handshake.
+        self.held.set(None);
+    }
 }
 
 impl<'k> Streams<'k> {
     pub(super) fn new(known: &'k Known, settings: &'k config::Backend) -> Self {
-        Self { known, settings, tables: Tables::default(), running: JoinSet::new() }
+        Self { known, settings, open: Vec::new(), misses: Arc::default(), running: JoinSet::new() }
     }
 
-    /// Makes sure that there is a stream for each view that a handshake asks for. One that is there goes on.
+    /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
+    /// there goes on.
     pub(super) fn keep(&mut self, info: &Info, connection: &SendRequest<Bytes>, paths: &Paths) -> Tables {
-        if info.keeps_tables {
-            for view in info.views(self.settings) {
-                if let Some(table) = &self.known.table {
-                    self.open((Source::Cluster, table), view, connection, paths);
-                }
-                self.open((Source::Calls, &self.known.offered), view, connection, paths);
+        let views: Vec<_> = info.views(self.settings).filter(|_| info.keeps_tables).collect();
+        self.open.retain(|open| views.contains(&&open.view));
+        for view in views {
+            if let Some((table, column)) = self.known.table.as_ref().zip(view.column) {
+                self.open((Source::Cluster, table, column), view, connection, paths);
             }
+            self.open((Source::Calls, &self.known.offered, view.offered), view, connection, paths);
         }
-        self.tables.clone()
+        Tables(
+            self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.held))).collect(),
+        )
     }
 
     fn open(
         &mut self,
-        (source, table): (Source, &Arc<NodeTable>),
+        (source, table, column): (Source, &Arc<NodeTable>, ViewId),
         view: &NodesView,
         connection: &SendRequest<Bytes>,
         paths: &Paths,
     ) {
-        let column = match source {
-            Source::Cluster => view.column,
-            Source::Calls => Some(view.offered),
-        };
-        let there = self.tables.0.iter().any(|(from, known, _)| *from == source && known == view);
-        let Some(column) = column.filter(|_| !there) else { return };
-        let held = Arc::new(Held::default());
+        if self.open.iter().any(|open| open.source == source && open.view == *view) {
+            return;
+        }
+        let held = Arc::new(Held::new(Arc::clone(&self.misses)));
         let sync = Sync {
             backend: self.settings.name.to_string(),
             table: Arc::clone(table),
@@ -83,8 +113,8 @@ impl<'k> Streams<'k> {
             described: view.rows.described(),
             held: Arc::clone(&held),
         };
-        self.running.spawn(sync.keep(connection.clone(), paths.sync.clone()));
-        self.tables.0.push((source, view.clone(), held));
+        let stream = self.running.spawn(sync.keep(connection.clone(), paths.sync.clone()));
+        self.open.push(Open { source, view: view.clone(), held, stream });
     }
 }
 
@@ -97,14 +127,6 @@ impl Streams<'_> {
                 Some(_) => {}
                 None => pending().await,
             }
-        }
-    }
-}
-
-impl Drop for Streams<'_> {
-    fn drop(&mut self) {
-        for (.., held) in &self.tables.0 {
-            held.set(None);
         }
     }
 }

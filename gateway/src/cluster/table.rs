@@ -11,6 +11,7 @@
 
 mod change;
 mod front;
+mod log;
 mod stock;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -270,8 +271,9 @@ impl NodeTable {
 
     fn write<T>(&self, stock: &Stock, change: impl FnOnce(&mut Front) -> T) -> T {
         let mut front = self.front.write().unwrap_or_else(PoisonError::into_inner);
-        let told = change(&mut front);
+        debug_assert!(front.version < stock.version(), "who has seen this version would not look again");
         front.version = stock.version();
+        let told = change(&mut front);
         drop(front);
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
         told

@@ -9,11 +9,13 @@ use tokio::time::Instant;
 use super::case::{Case, Told, Views};
 use crate::{
     backend::{
+        held::Named,
         info::NodesView,
         link::Link,
         question::{Nodes, Question, Scores},
     },
     cluster::table::Line,
+    observe::Metrics,
 };
 
 /// A backend, and what it is told in this call.
@@ -46,10 +48,10 @@ impl<'a> Asking<'a> {
         self.case.nodes(self.views)
     }
 
-    /// These nodes by the ids of the table that it holds; `None` when it holds none.
-    pub(super) fn by_reference(&self, lines: &[&Line]) -> Option<Nodes> {
-        let holding = self.link.tables.latest(self.told().source, self.view)?;
-        Some(holding.name(lines.iter().copied()))
+    /// These nodes by the ids of the table that it holds; `None` when they have to come with their rows.
+    pub(super) fn by_reference(&self, lines: &[&Line]) -> Option<(Nodes, Named)> {
+        let named = self.link.tables.named(self.told().source, self.view)?;
+        Some((named.nodes(lines.iter().copied()), named))
     }
 
     /// These nodes with their rows.
@@ -69,6 +71,12 @@ impl<'a> Asking<'a> {
     pub(super) fn certain(&self, lines: &[&Line]) -> Vec<bool> {
         self.case.are_current(lines, self.view, self.told())
     }
+}
+
+/// A backend did not hold the nodes that a question named.
+pub(super) fn missed(named: &Named, backend: &str, metrics: &Metrics) {
+    metrics.spared.missed(backend);
+    named.missed(backend);
 }
 
 /// The answers that are certainly about these lines.

@@ -152,11 +152,11 @@ impl Participant<'_> {
     }
 
     async fn put(&self, mut asking: Asking<'_>, lines: &[&Line]) -> Result<Vec<i32>, BackendFailure> {
-        if let Some(nodes) = asking.by_reference(lines) {
+        if let Some((nodes, named)) = asking.by_reference(lines) {
             let (question, within) = asking.question(&nodes, Wanted::Unwanted);
             match self.backend.score(asking.link, question, within).await? {
                 Reply::Answered(scores) => return Ok(scores),
-                Reply::Missed => self.metrics.spared.missed(self.name()),
+                Reply::Missed => asking::missed(&named, self.name(), self.metrics),
             }
             asking = asking.again();
         }

@@ -13,6 +13,7 @@ pub(crate) mod program;
 pub(crate) mod relay;
 pub(crate) mod sdk;
 pub(crate) mod secured;
+pub(crate) mod written;
 
 use std::{path::Path, sync::Arc};
 

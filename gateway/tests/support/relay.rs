@@ -10,18 +10,20 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use extender_policy_api::v1alpha1::{ScoreRequest, nodes::Form};
+use extender_policy_api::v1alpha1::{GetInfoResponse, ScoreRequest, nodes::Form};
 use h2::{
     RecvStream, SendStream,
     client::SendRequest,
     server::{self, SendResponse},
 };
-use http::{Request, Response};
+use http::{HeaderName, Request, Response};
 use prost::Message;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
 };
+
+use super::backend::framed;
 
 /// What becomes of the stream of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +56,16 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    /// Where streams of nodes go, and handshakes.
+    /// Where streams of nodes go.
     streams: SocketAddr,
-    /// Where calls go.
+    /// Where calls go, and handshakes.
     calls: SocketAddr,
     stream: watch::Sender<Stream>,
     said: Mutex<Vec<(String, Said)>>,
+    /// In place of what the backend says of itself.
+    introduction: Mutex<Option<GetInfoResponse>>,
     opened: AtomicUsize,
+    open: AtomicUsize,
     swallowed: AtomicUsize,
 }
 
@@ -75,8 +80,16 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stream = watch::Sender::new(Stream::Passes);
-        let (opened, swallowed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { streams, calls, stream, said: Mutex::default(), opened, swallowed });
+        let shared = Arc::new(Shared {
+            streams,
+            calls,
+            stream,
+            said: Mutex::default(),
+            introduction: Mutex::default(),
+            opened: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            swallowed: AtomicUsize::new(0),
+        });
         let relay = Self { address, shared: Arc::clone(&shared) };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -90,6 +103,11 @@ impl Relay {
         self.shared.stream.send_replace(stream);
     }
 
+    /// Says this in place of what the backend says of itself, from the next handshake on.
+    pub(crate) fn introduce(&self, info: Option<GetInfoResponse>) {
+        *self.shared.introduction.lock().unwrap() = info;
+    }
+
     /// What calls of a verb said so far.
     pub(crate) fn said(&self, verb: &str) -> Vec<Said> {
         let said = self.shared.said.lock().unwrap();
@@ -99,6 +117,11 @@ impl Relay {
     /// How many streams of nodes were opened.
     pub(crate) fn opened(&self) -> usize {
         self.shared.opened.load(Ordering::Relaxed)
+    }
+
+    /// How many of them have not ended.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.open.load(Ordering::Relaxed)
     }
 
     /// Bytes of streams that were swallowed.
@@ -151,6 +174,30 @@ fn is_stream(request: &Request<RecvStream>) -> bool {
     verb(request) == "SyncNodes"
 }
 
+/// A stream that counts as open until this is dropped.
+struct Counted<'s>(&'s Shared);
+
+impl<'s> Counted<'s> {
+    fn new(shared: &'s Shared) -> Self {
+        shared.opened.fetch_add(1, Ordering::Relaxed);
+        shared.open.fetch_add(1, Ordering::Relaxed);
+        Self(shared)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn introduce(mut respond: SendResponse<Bytes>, info: &GetInfoResponse) -> Result<(), h2::Error> {
+    let head = Response::builder().header("content-type", "application/grpc");
+    let mut sender = respond.send_response(head.body(()).unwrap(), false)?;
+    sender.send_data(framed(&info.encode_to_vec()), false)?;
+    sender.send_trailers([(HeaderName::from_static("grpc-status"), 0.into())].into_iter().collect())
+}
+
 async fn relay(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -158,14 +205,15 @@ async fn relay(
     shared: Arc<Shared>,
 ) -> Result<(), h2::Error> {
     let verb = verb(&request);
-    if is_stream(&request) {
-        shared.opened.fetch_add(1, Ordering::Relaxed);
-        if *shared.stream.borrow() == Stream::IsRefused {
-            let head =
-                Response::builder().header("content-type", "application/grpc").header("grpc-status", 12);
-            respond.send_response(head.body(()).unwrap(), true)?;
-            return Ok(());
-        }
+    let introduction = shared.introduction.lock().unwrap().clone().filter(|_| verb == "GetInfo");
+    if let Some(info) = introduction {
+        return introduce(respond, &info);
+    }
+    let _open = is_stream(&request).then(|| Counted::new(&shared));
+    if is_stream(&request) && *shared.stream.borrow() == Stream::IsRefused {
+        let head = Response::builder().header("content-type", "application/grpc").header("grpc-status", 12);
+        respond.send_response(head.body(()).unwrap(), true)?;
+        return Ok(());
     }
     let (head, body) = request.into_parts();
     let mut upstream = upstream.ready().await?;

@@ -1,11 +1,11 @@
 //! One gRPC call with messages both ways, each answered before the next one is sent.
 
 use bytes::{Buf, Bytes, BytesMut};
-use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_core::BackendFailure;
 use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
 use http::Uri;
 
-use super::{PREFIX, begun, broken, malformed, ok, request, reset};
+use super::{Ended, PREFIX, begun, broken, malformed, ok, request, reset};
 
 /// The largest answer, in bytes: a number.
 const LARGEST_ANSWER: usize = 1024;
@@ -42,7 +42,7 @@ impl Duplex {
     ///
     /// # Errors
     /// The stream has ended, well or not, or the answer is none.
-    pub async fn exchange(&mut self, message: Bytes) -> Result<Bytes, BackendFailure> {
+    pub async fn exchange(&mut self, message: Bytes) -> Result<Bytes, Ended> {
         // An ended stream says why where answers are read.
         let _ = self.requests.send_data(message, false);
         let body = match &mut self.answers {
@@ -70,11 +70,11 @@ impl Duplex {
 impl Duplex {
     /// Waits for the end of the stream, which nobody has asked for, and says what it is. Only after a first
     /// exchange. Safe to drop and to call again.
-    pub async fn ended(&mut self) -> BackendFailure {
+    pub async fn ended(&mut self) -> Ended {
         let Answers::Begun(body) = &mut self.answers else { return std::future::pending().await };
         match body.data().await {
-            Some(Ok(_)) => malformed("the backend sent what nobody had asked for"),
-            Some(Err(error)) => broken(&error),
+            Some(Ok(_)) => malformed("the backend sent what nobody had asked for").into(),
+            Some(Err(error)) => broken(&error).into(),
             None => ended(body).await,
         }
     }
@@ -96,13 +96,13 @@ fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> 
     Ok(Some(received.split_to(len).freeze()))
 }
 
-async fn ended(body: &mut RecvStream) -> BackendFailure {
+async fn ended(body: &mut RecvStream) -> Ended {
     match body.trailers().await {
-        Err(error) => broken(&error),
-        Ok(None) => reset("the stream ended without a gRPC status"),
+        Err(error) => broken(&error).into(),
+        Ok(None) => reset("the stream ended without a gRPC status").into(),
         Ok(Some(trailers)) => match ok(&trailers) {
-            Err(failure) => failure,
-            Ok(()) => BackendFailure::new(FailureKind::Reset, "the backend ended the stream"),
+            Err(ended) => ended,
+            Ok(()) => reset("the backend ended the stream").into(),
         },
     }
 }

@@ -2,11 +2,10 @@
 
 use bytes::{BufMut, Bytes};
 use extender_policy_api::v1alpha1::TableView;
-use foldhash::{HashMap, HashMapExt};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed64, message, uint32};
 
 use super::super::{grpc::PREFIX, held::in_entry};
-use crate::cluster::table::{TableRead, ViewId};
+use crate::cluster::table::{Row, TableRead, ViewId};
 
 /// Fields of `SyncNodesRequest`.
 const TABLE: u32 = 1;
@@ -55,16 +54,30 @@ pub(super) struct Sent {
     version: u64,
     /// Until the first message.
     view: Option<TableView>,
-    /// The version of each row, by the node's id.
-    rows: HashMap<u32, u64>,
+    /// What it was sent of each slot.
+    slots: Vec<SentRow>,
     /// The table's version at the last look.
     looked: Option<u64>,
+}
+
+/// The node of a slot, and which state of its row was sent; id 0 for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct SentRow {
+    id: u32,
+    version: u64,
+}
+
+/// What is missing of some slots.
+#[derive(Debug, Default)]
+struct Missing {
+    upserts: Vec<(u32, Bytes)>,
+    removed: Vec<u32>,
 }
 
 impl Sent {
     /// Nothing yet, for a table of this name.
     pub(super) fn new(table: u64, view: TableView) -> Self {
-        Self { table, version: 0, view: Some(view), rows: HashMap::new(), looked: None }
+        Self { table, version: 0, view: Some(view), slots: Vec::new(), looked: None }
     }
 
     pub(super) fn table(&self) -> u64 {
@@ -81,19 +94,46 @@ impl Sent {
         if self.looked == Some(rows) {
             return Difference { parts: Vec::new(), rows };
         }
-        self.looked = Some(rows);
-        let mut upserts = Vec::new();
-        let mut left = std::mem::take(&mut self.rows);
-        for (id, row) in read.rows(view) {
-            if left.remove(&id) != Some(row.version) {
-                upserts.push((id, row.bytes.clone()));
-            }
-            self.rows.insert(id, row.version);
+        let mut missing = Missing::default();
+        match self.looked.and_then(|looked| read.changed_since(looked)) {
+            Some(changed) => changed.for_each(|slot| self.look(slot, read.at(slot, view), &mut missing)),
+            None => self.look_at_all(read, view, &mut missing),
         }
-        Difference { parts: self.parts(upserts, left.into_keys().collect()), rows }
+        self.looked = Some(rows);
+        Difference { parts: self.parts(missing), rows }
     }
 
-    fn parts(&self, upserts: Vec<(u32, Bytes)>, removed: Vec<u32>) -> Vec<Part> {
+    fn look_at_all(&mut self, read: &TableRead<'_>, view: ViewId, missing: &mut Missing) {
+        let slots = read.slots() as usize;
+        for slot in 0..slots.max(self.slots.len()) {
+            let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
+            self.look(slot, read.at(slot, view), missing);
+        }
+        // All above are nobody's.
+        self.slots.truncate(slots);
+    }
+
+    /// A row that is not known for a while stays as it was sent: no call names it, and an id that is removed must not
+    /// come again.
+    fn look(&mut self, slot: u32, node: Option<(u32, Option<&Row>)>, missing: &mut Missing) {
+        let slot = slot as usize;
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, SentRow::default);
+        }
+        let sent = &mut self.slots[slot];
+        if sent.id > 0 && node.is_none_or(|(id, _)| id != sent.id) {
+            missing.removed.push(sent.id);
+            *sent = SentRow::default();
+        }
+        if let Some((id, Some(row))) = node
+            && *sent != (SentRow { id, version: row.version })
+        {
+            missing.upserts.push((id, row.bytes.clone()));
+            *sent = SentRow { id, version: row.version };
+        }
+    }
+
+    fn parts(&self, Missing { upserts, removed }: Missing) -> Vec<Part> {
         let first = self.view.is_some();
         if !first && upserts.is_empty() && removed.is_empty() {
             return Vec::new();
@@ -149,113 +189,4 @@ fn put_entry(id: u32, row: &Bytes, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use extender_policy_api::v1alpha1::{NodeRow, SyncNodesRequest, TableEntry};
-    use proptest::prelude::*;
-    use prost::Message;
-
-    use super::*;
-    use crate::{backend::row::RowView, cluster::table::NodeTable, object::annotations::AnnotationPrefixes};
-
-    fn sent_to(
-        held: &mut BTreeMap<u32, NodeRow>,
-        sent: &mut Sent,
-        difference: &Difference,
-    ) -> Vec<SyncNodesRequest> {
-        let messages = difference.parts.iter().map(|part| sent.message(part)).collect();
-        applied(held, messages)
-    }
-
-    fn applied(held: &mut BTreeMap<u32, NodeRow>, messages: Vec<Framed>) -> Vec<SyncNodesRequest> {
-        let decode = |framed: Framed| {
-            assert_eq!(
-                framed.bytes[..PREFIX],
-                [&[0][..], &(u32::try_from(framed.bytes.len() - PREFIX).unwrap()).to_be_bytes()].concat()
-            );
-            let message = SyncNodesRequest::decode(&framed.bytes[PREFIX..]).unwrap();
-            assert_eq!(message.version, framed.version);
-            message
-        };
-        let messages: Vec<_> = messages.into_iter().map(decode).collect();
-        for message in &messages {
-            message.removed.iter().for_each(|id| drop(held.remove(id).expect("only what is there goes")));
-            held.extend(message.upserts.iter().map(|TableEntry { id, row }| (*id, row.clone().unwrap())));
-        }
-        messages
-    }
-
-    fn node(name: u8, zone: u8, padding: usize) -> Vec<u8> {
-        let padding = "x".repeat(padding);
-        format!(r#"{{"metadata":{{"name":"n{name}","labels":{{"zone":"z{zone}","padding":"{padding}"}}}}}}"#)
-            .into_bytes()
-    }
-
-    #[test]
-    fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
-        let table = NodeTable::new();
-        let view = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
-        for name in 0..10 {
-            table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
-        }
-        let mut sent = Sent::new(7, TableView::default());
-        let mut held = BTreeMap::new();
-        let difference = sent.difference(&table.read(), view);
-        let messages = sent_to(&mut held, &mut sent, &difference);
-        assert!(messages.len() >= 4 && held.len() == 10);
-        let complete: Vec<_> = messages.iter().map(|message| message.complete).collect();
-        assert_eq!(complete.iter().filter(|complete| **complete).count(), 1);
-        assert!(complete[complete.len() - 1] && messages[0].view.is_some() && messages[1].view.is_none());
-        assert!(messages.iter().all(|message| message.table == 7));
-        assert!(sent.difference(&table.read(), view).parts.is_empty());
-    }
-
-    #[test]
-    fn an_empty_table_is_complete_at_once() {
-        let table = NodeTable::new();
-        let view = table.register(RowView::Name);
-        let mut sent = Sent::new(1, TableView::default());
-        let difference = sent.difference(&table.read(), view);
-        let messages = sent_to(&mut BTreeMap::new(), &mut sent, &difference);
-        assert!(messages.len() == 1 && messages[0].complete);
-    }
-
-    proptest! {
-        /// Whatever happens between two looks, the backend has what the table has.
-        #[test]
-        fn the_backend_has_what_the_table_has(
-            steps in prop::collection::vec((0_u8..5, prop::option::of(0_u8..3), any::<bool>()), 1..40),
-        ) {
-            let table = NodeTable::new();
-            let view = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
-            let mut sent = Sent::new(1, TableView::default());
-            let mut held = BTreeMap::new();
-            let mut ids = BTreeMap::new();
-            for (name, zone, look) in steps {
-                match zone {
-                    Some(zone) => table.apply(&node(name, zone, 0)).unwrap(),
-                    None => table.remove(&format!("n{name}")),
-                };
-                if !look {
-                    continue;
-                }
-                let difference = sent.difference(&table.read(), view);
-                sent_to(&mut held, &mut sent, &difference);
-                let rows = difference.rows;
-                let read = table.read();
-                prop_assert_eq!(read.rows(view).count(), held.len());
-                for name in (0..5).map(|name| format!("n{name}")) {
-                    let Some(line) = read.line(&name, view) else { continue };
-                    prop_assert!(line.row.version <= rows);
-                    prop_assert_eq!(&held[&line.id].name, &name);
-                    let earlier = ids.insert(line.id, name.clone());
-                    prop_assert!(earlier.is_none_or(|earlier| earlier == name), "an id is never another node's");
-                    let mut entry = Vec::new();
-                    message::encode(1, &held[&line.id], &mut entry);
-                    prop_assert_eq!(entry, line.row.bytes.to_vec());
-                }
-            }
-        }
-    }
-}
+mod tests;

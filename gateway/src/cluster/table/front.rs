@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use bytes::Bytes;
 
-use super::{Names, ViewId};
+use super::{Names, ViewId, log::Log};
 
 /// A node's row in one view.
 #[derive(Debug, Clone)]
@@ -68,6 +68,8 @@ pub(super) struct Front {
     pub(super) slots: Vec<Slot>,
     /// No row has a greater one.
     pub(super) version: u64,
+    /// How it came to be at this version.
+    pub(super) log: Log,
 }
 
 impl Front {
@@ -78,13 +80,15 @@ impl Front {
             self.slots.resize_with(place + 1, Slot::default);
         }
         self.slot_of.insert(Arc::clone(name), at);
+        self.log.push(self.version, at, self.slots.len());
         std::mem::replace(&mut self.slots[place], slot)
     }
 
     /// Forgets a node; returns its rows, to be freed after the lock.
     pub(super) fn remove(&mut self, name: &str) -> Slot {
-        let slot = self.slot_of.remove(name).and_then(|slot| self.slots.get_mut(slot as usize));
-        slot.map(std::mem::take).unwrap_or_default()
+        let Some(at) = self.slot_of.remove(name) else { return Slot::default() };
+        self.log.push(self.version, at, self.slots.len());
+        self.slots.get_mut(at as usize).map(std::mem::take).unwrap_or_default()
     }
 }
 
@@ -128,9 +132,22 @@ impl TableRead<'_> {
         same_node && self.row(line.slot, view).is_some_and(|row| row.version == line.row.version)
     }
 
-    /// The id and the row of each node that has one in this view.
-    pub fn rows(&self, view: ViewId) -> impl Iterator<Item = (u32, &Row)> {
-        self.front.slots.iter().filter_map(move |slot| Some((slot.id, slot.rows.get(view.0)?.as_ref()?)))
+    /// The slots that are not as they were when the table had this version, some perhaps several times; `None` when
+    /// that is not known any more, and every slot has to be looked at.
+    pub fn changed_since(&self, version: u64) -> Option<impl Iterator<Item = u32>> {
+        self.front.log.since(version)
+    }
+
+    /// How many slots there are; all above are nobody's.
+    pub fn slots(&self) -> u32 {
+        u32::try_from(self.front.slots.len()).expect("a slot's number has 32 bits")
+    }
+
+    /// The id of the node that has this slot, and its row in this view, if what the view wants is known; `None` while
+    /// the slot is nobody's.
+    pub fn at(&self, slot: u32, view: ViewId) -> Option<(u32, Option<&Row>)> {
+        let node = self.front.slots.get(slot as usize).filter(|node| node.id > 0)?;
+        Some((node.id, self.row(slot, view)))
     }
 
     /// The greatest version that a row may have now.

@@ -13,6 +13,7 @@ use prost::Message;
 use super::{
     Change, Row,
     front::{Front, Slot},
+    log::Log,
 };
 use crate::{
     backend::row::{self, RowView},
@@ -339,6 +340,8 @@ impl Stock {
         for (name, placed) in &self.nodes {
             front.put(name, placed.at, placed.slot.clone());
         }
+        // Slots that are not in it any more would be missing there.
+        front.log = Log::begin(self.version);
         front
     }
 }

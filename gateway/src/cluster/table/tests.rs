@@ -167,6 +167,34 @@ fn json_is_asked_for_once_and_kept_from_then_on() {
     assert_eq!(row(&table, "n1", id), Some(direct(&second, &json("n1", "a", 1))));
 }
 
+#[test]
+fn who_has_looked_before_is_told_what_has_changed_since() {
+    let table = NodeTable::new();
+    table.register(facts());
+    let names: Vec<_> = (0..50).map(|number| format!("n{number}")).collect();
+    replace(&table, &names.iter().map(|name| json(name, "a", 1)).collect::<Vec<_>>());
+    let since = |version| table.read().changed_since(version).map(Iterator::collect::<Vec<_>>);
+    let listed = table.read().version();
+    assert_eq!((since(listed - 1), since(listed)), (None, Some(vec![])));
+
+    table.apply(&json("n7", "b", 1)).unwrap();
+    table.remove("n8");
+    let slots = since(listed).unwrap();
+    assert_eq!(slots.len(), 2);
+    // A node that comes has a slot that was somebody's, and a heartbeat says nothing.
+    table.apply(&json("n50", "a", 1)).unwrap();
+    table.apply(&json("n7", "b", 2)).unwrap();
+    assert_eq!(since(listed), Some(vec![slots[0], slots[1], slots[1]]));
+
+    for zone in 0..48 {
+        table.apply(&json("n7", &format!("z{zone}"), 1)).unwrap();
+    }
+    assert_eq!(since(listed), None, "as many changes as there are slots are remembered");
+    table.bound(0, 0);
+    assert_eq!(since(table.read().version()), Some(vec![]));
+    assert_eq!(since(table.read().version() - 1), None);
+}
+
 #[tokio::test]
 async fn waiting_ends_with_the_list_and_with_the_rows() {
     let table = Arc::new(NodeTable::new());

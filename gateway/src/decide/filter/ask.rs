@@ -111,11 +111,11 @@ impl Participant<'_> {
         (mut asking, plan): (Asking<'_>, &FilterPlan),
         lines: &[&Line],
     ) -> Result<FilterAnswer, BackendFailure> {
-        if let Some(nodes) = asking.by_reference(lines) {
+        if let Some((nodes, named)) = asking.by_reference(lines) {
             let (question, within) = asking.question(&nodes, plan.scores);
             match self.backend.filter(asking.link, question, within).await? {
                 Reply::Answered(answer) => return Ok(answer),
-                Reply::Missed => self.metrics.spared.missed(self.name()),
+                Reply::Missed => asking::missed(&named, self.name(), self.metrics),
             }
             asking = asking.again();
         }

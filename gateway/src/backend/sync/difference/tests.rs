@@ -1,0 +1,231 @@
+//! Whatever happens to a table, the backend comes to have it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use extender_policy_api::v1alpha1::{NodeRow, NodeUsage, Resources, SyncNodesRequest, TableEntry};
+use proptest::prelude::*;
+use prost::Message;
+
+use super::*;
+use crate::{
+    backend::row::{RowView, Usage, Wanted},
+    cluster::table::NodeTable,
+    object::annotations::AnnotationPrefixes,
+};
+
+fn sent_to(
+    held: &mut BTreeMap<u32, NodeRow>,
+    sent: &mut Sent,
+    difference: &Difference,
+) -> Vec<SyncNodesRequest> {
+    let messages = difference.parts.iter().map(|part| sent.message(part)).collect();
+    applied(held, messages)
+}
+
+fn applied(held: &mut BTreeMap<u32, NodeRow>, messages: Vec<Framed>) -> Vec<SyncNodesRequest> {
+    let decode = |framed: Framed| {
+        assert_eq!(
+            framed.bytes[..PREFIX],
+            [&[0][..], &(u32::try_from(framed.bytes.len() - PREFIX).unwrap()).to_be_bytes()].concat()
+        );
+        let message = SyncNodesRequest::decode(&framed.bytes[PREFIX..]).unwrap();
+        assert_eq!(message.version, framed.version);
+        message
+    };
+    let messages: Vec<_> = messages.into_iter().map(decode).collect();
+    for message in &messages {
+        message.removed.iter().for_each(|id| drop(held.remove(id).expect("only what is there goes")));
+        held.extend(message.upserts.iter().map(|TableEntry { id, row }| (*id, row.clone().unwrap())));
+    }
+    messages
+}
+
+fn node(name: u8, zone: u8, padding: usize) -> Vec<u8> {
+    let padding = "x".repeat(padding);
+    format!(r#"{{"metadata":{{"name":"n{name}","labels":{{"zone":"z{zone}","padding":"{padding}"}}}}}}"#)
+        .into_bytes()
+}
+
+#[test]
+fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
+    let table = NodeTable::new();
+    let view = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
+    for name in 0..10 {
+        table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
+    }
+    let mut sent = Sent::new(7, TableView::default());
+    let mut held = BTreeMap::new();
+    let difference = sent.difference(&table.read(), view);
+    let messages = sent_to(&mut held, &mut sent, &difference);
+    assert!(messages.len() >= 4 && held.len() == 10);
+    let complete: Vec<_> = messages.iter().map(|message| message.complete).collect();
+    assert_eq!(complete.iter().filter(|complete| **complete).count(), 1);
+    assert!(complete[complete.len() - 1] && messages[0].view.is_some() && messages[1].view.is_none());
+    assert!(messages.iter().all(|message| message.table == 7));
+    assert!(sent.difference(&table.read(), view).parts.is_empty());
+}
+
+#[test]
+fn an_empty_table_is_complete_at_once() {
+    let table = NodeTable::new();
+    let view = table.register(RowView::Name);
+    let mut sent = Sent::new(1, TableView::default());
+    let difference = sent.difference(&table.read(), view);
+    let messages = sent_to(&mut BTreeMap::new(), &mut sent, &difference);
+    assert!(messages.len() == 1 && messages[0].complete);
+}
+
+/// What can happen to a table, or to one of two streams that keep it at backends.
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(u8, u8),
+    Remove(u8),
+    Replace(Vec<(u8, u8)>),
+    /// What a call brings.
+    Offer(Vec<(u8, u8)>),
+    /// Everything is forgotten.
+    Evict,
+    /// Pods come and go on a node.
+    Use(u8, i64),
+    /// Another backend wants another view.
+    Register(u8),
+    /// A stream looks what there is to send.
+    Look(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let listed = || prop::collection::vec((0_u8..6, 0_u8..3), 0..6);
+    prop_oneof![
+        6 => (0_u8..6, 0_u8..3).prop_map(|(name, zone)| Step::Apply(name, zone)),
+        2 => (0_u8..6).prop_map(Step::Remove),
+        1 => listed().prop_map(Step::Replace),
+        2 => listed().prop_map(Step::Offer),
+        1 => Just(Step::Evict),
+        2 => (0_u8..6, 0_i64..3).prop_map(|(name, cpu)| Step::Use(name, cpu)),
+        1 => (0_u8..3).prop_map(Step::Register),
+        6 => (0_usize..2).prop_map(Step::Look),
+    ]
+}
+
+fn annotated(prefix: &str, usage: Usage) -> RowView {
+    RowView::Facts(Wanted { annotations: AnnotationPrefixes::new([prefix]), usage })
+}
+
+fn happen(table: &NodeTable, step: &Step) {
+    let named = |nodes: &[(u8, u8)]| -> Vec<_> {
+        nodes.iter().map(|(name, zone)| (format!("n{name}"), node(*name, *zone, 0))).collect()
+    };
+    match step {
+        Step::Apply(name, zone) => {
+            table.apply(&node(*name, *zone, 0)).unwrap();
+        }
+        Step::Remove(name) => {
+            table.remove(&format!("n{name}"));
+        }
+        Step::Replace(nodes) => {
+            let mut relist = table.relist();
+            for (_, node) in named(nodes) {
+                relist.add(&node).unwrap();
+            }
+            table.replace(relist);
+        }
+        Step::Offer(nodes) => {
+            let nodes = named(nodes);
+            table.offer(nodes.iter().map(|(name, json)| (name.as_str(), &json[..]))).unwrap();
+        }
+        Step::Evict => table.bound(0, 0),
+        Step::Use(name, milli_cpu) => {
+            let requested = Some(Resources { milli_cpu: *milli_cpu, ..Resources::default() });
+            table.use_up(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
+        }
+        Step::Register(number) => {
+            table.register(annotated(&format!("{number}/"), Usage::Untold));
+        }
+        Step::Look(_) => {}
+    }
+}
+
+/// A backend with the stream that fills its table.
+struct Backend {
+    view: ViewId,
+    sent: Sent,
+    held: BTreeMap<u32, NodeRow>,
+    /// Ids that were removed.
+    gone: BTreeSet<u32>,
+}
+
+impl Backend {
+    fn look(&mut self, table: &NodeTable) -> Difference {
+        let difference = self.sent.difference(&table.read(), self.view);
+        for message in sent_to(&mut self.held, &mut self.sent, &difference) {
+            let again = message.upserts.iter().find(|entry| self.gone.contains(&entry.id));
+            assert!(again.is_none(), "an id that was removed comes again: {again:?}");
+            self.gone.extend(message.removed);
+        }
+        difference
+    }
+}
+
+proptest! {
+    /// Whatever happens between two looks, however much it is, the backend has what the table has.
+    #[test]
+    fn the_backend_has_what_the_table_has(
+        steps in prop::collection::vec(step(), 1..60),
+        of_calls in any::<bool>(),
+    ) {
+        let table = if of_calls { NodeTable::of_calls() } else { NodeTable::new() };
+        let mut backends = [Usage::Untold, Usage::Told].map(|usage| Backend {
+            view: table.register(annotated("none/", usage)),
+            sent: Sent::new(1, TableView::default()),
+            held: BTreeMap::new(),
+            gone: BTreeSet::new(),
+        });
+        let mut ids = BTreeMap::new();
+        for step in steps {
+            happen(&table, &step);
+            let Step::Look(which) = step else { continue };
+            let rows = backends[which].look(&table).rows;
+            let Backend { view, held, .. } = &backends[which];
+            let read = table.read();
+            let lines: Vec<_> = (0..6).filter_map(|name| read.line(&format!("n{name}"), *view)).collect();
+            prop_assert_eq!(lines.len(), held.len());
+            for line in lines {
+                prop_assert!(line.row.version <= rows);
+                let mut entry = Vec::new();
+                message::encode(1, &held[&line.id], &mut entry);
+                prop_assert_eq!(entry, line.row.bytes.to_vec());
+                let name = &held[&line.id].name;
+                let earlier = ids.insert(line.id, name.clone());
+                prop_assert!(earlier.is_none_or(|earlier| earlier == *name), "an id is never another node's");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_not_known_for_a_while_is_neither_removed_nor_named() {
+    let table = NodeTable::new();
+    let early = table.relist();
+    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into()));
+    let mut backend = Backend {
+        view,
+        sent: Sent::new(1, TableView::default()),
+        held: BTreeMap::new(),
+        gone: BTreeSet::new(),
+    };
+    table.apply(&node(1, 1, 0)).unwrap();
+    backend.look(&table);
+    // A list that was begun before anybody wanted JSON, and the one after that.
+    let mut listed = early;
+    listed.add(&node(1, 1, 0)).unwrap();
+    table.replace(listed);
+    assert!(table.read().line("n1", view).is_none());
+    backend.look(&table);
+    assert_eq!((backend.held.len(), backend.gone.len()), (1, 0));
+    let mut listed = table.relist();
+    listed.add(&node(1, 2, 0)).unwrap();
+    table.replace(listed);
+    backend.look(&table);
+    let line = table.read().line("n1", view).unwrap();
+    assert_eq!(backend.held[&line.id].raw_json, node(1, 2, 0));
+}

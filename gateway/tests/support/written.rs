@@ -1,0 +1,47 @@
+//! What a gateway that runs in a test's own thread writes to its log.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+};
+
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What was written so far.
+#[derive(Clone, Default)]
+pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    /// What this thread writes from now on, for as long as the guard lives.
+    pub(crate) fn here() -> (Self, DefaultGuard) {
+        let written = Self::default();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
+        (written, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// The lines that hold all of these.
+    pub(crate) fn with(&self, parts: &[&str]) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let lines = text.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Written {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
