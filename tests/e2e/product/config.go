@@ -18,7 +18,9 @@ type Config struct {
 	Cluster    Cluster  `json:"cluster"`
 	Timeouts   Timeouts `json:"timeouts"`
 	Nodes      Nodes    `json:"nodes"`
-	Reasons    Reasons  `json:"reasons"`
+	// Pods is nil where the gateway chooses.
+	Pods    *Pods   `json:"pods,omitempty"`
+	Reasons Reasons `json:"reasons"`
 	// Binder is who binds: "BuiltIn", the name of a backend that is asked first, or "" for nobody.
 	Binder   string    `json:"binder,omitempty"`
 	Backends []Backend `json:"backends"`
@@ -42,6 +44,11 @@ type TLS struct {
 
 // Nodes is where node facts come from.
 type Nodes struct {
+	Source string `json:"source"`
+}
+
+// Pods is where facts about pods come from that are not in a call.
+type Pods struct {
 	Source string `json:"source"`
 }
 
