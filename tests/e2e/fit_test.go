@@ -38,6 +38,9 @@ func TestPodsAreNeverPutWhereTheyDoNotFit(t *testing.T) {
 	// Of those that wait only the small one fits where the pod of 2500m was.
 	freed := s.boundTo(pods[1])
 	s.deletePod(pods[1])
+	// kube-scheduler may have tried again before the gateway had heard of the deletion.
+	s.untilCounted(asking(gateway))
+	s.stir(freed)
 	if got := s.boundTo(small); got != freed {
 		s.Errorf("the waiting pod is on %s, where there is no room, instead of %s", got, freed)
 	}

@@ -14,14 +14,14 @@ import (
 var replaced = []string{"NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity"}
 
 // startNodePolicies runs node-resources and node-affinity behind a gateway that watches nodes and pods. Reasons have
-// no prefix, so that they are Kubernetes' own.
+// no prefix, so that they are Kubernetes' own, and a pod keeps them however often an event has it tried again.
 func (s *scenario) startNodePolicies() *process.Server {
 	s.Helper()
 	config := product.NewConfig(shared.Cluster, controlplane.Names, []product.Backend{
 		s.nodePolicy(product.NodeResources), s.nodePolicy(product.NodeAffinity),
 	})
 	config.Pods = &product.Pods{Source: "Watch"}
-	config.Reasons = product.Reasons{Prefix: "None"}
+	config.Reasons = product.Reasons{Prefix: "None", Repeated: "AsGiven"}
 	return serveGateway(s, config)
 }
 

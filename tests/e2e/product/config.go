@@ -62,6 +62,8 @@ type Timeouts struct {
 type Reasons struct {
 	// Prefix is "None", or "" for the gateway's default: the backend's name.
 	Prefix string `json:"prefix,omitempty"`
+	// Repeated is "AsGiven", or "" for the gateway's default: back-off for a pod that is refused often.
+	Repeated string `json:"repeated,omitempty"`
 }
 
 // Cluster is how the apiserver is reached.
