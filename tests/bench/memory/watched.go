@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/objects"
 )
@@ -30,27 +32,56 @@ func (s *stage) watched(ctx context.Context) (err error) {
 	}
 	caller := newCaller(gateway.Address)
 	names := namesOf(objects.Nodes(s.nodes))
-	deployment := objects.NewReplicaSet("shop", "checkout", nil)
-	for call := range s.calls {
-		pod := deployment.Pod()
-		if call%2 == 1 {
-			// Nothing is remembered about such a pod.
-			pod.Labels["acme.io/ticket"] = fmt.Sprint(call)
+	for _, w := range []workload{ofDeployments(), allDifferent()} {
+		if err := s.ask(ctx, caller, names, w); err != nil {
+			return err
 		}
-		body, err := withNames(pod, window(names, call))
+		if err := show(fmt.Sprintf("after %d calls, %s", s.calls, w.title), gateway); err != nil {
+			return err
+		}
+		has, err := residentOf(gateway.Process)
 		if err != nil {
 			return err
 		}
-		if err := caller.post(ctx, []string{"filter", "prioritize"}[call/2%2], body); err != nil {
+		budget("at its peak", has.peak, most)
+	}
+	return nil
+}
+
+// ask posts half of the calls to filter and half to prioritize, a pair for each pod.
+func (s *stage) ask(ctx context.Context, caller *caller, names []string, w workload) error {
+	for pair := range s.calls / 2 {
+		body, err := withNames(w.pod(pair), window(names, pair))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(caller.post(ctx, "filter", body), caller.post(ctx, "prioritize", body)); err != nil {
 			return err
 		}
 	}
-	if err := show(fmt.Sprintf("after %d calls with %d names", s.calls, offered), gateway); err != nil {
-		return err
+	return nil
+}
+
+// workload makes the pods of the calls.
+type workload struct {
+	title string
+	pod   func(number int) *corev1.Pod
+}
+
+// ofDeployments are pods of five Deployments in turn: each is like earlier ones but for its name.
+func ofDeployments() workload {
+	var sets []objects.ReplicaSet
+	for _, app := range []string{"checkout", "payments", "search", "catalogue", "storefront"} {
+		sets = append(sets, objects.NewReplicaSet("shop", app, nil))
 	}
-	has, err := residentOf(gateway.Process)
-	budget("at its peak", has.peak, most)
-	return err
+	return workload{"pods of five Deployments", func(number int) *corev1.Pod { return sets[number%len(sets)].Pod() }}
+}
+
+// allDifferent are pods of which nothing is remembered.
+func allDifferent() workload {
+	return workload{"all pods different", func(number int) *corev1.Pod {
+		return objects.NewReplicaSet("shop", "job", map[string]string{"acme.io/ticket": fmt.Sprint(number)}).Pod()
+	}}
 }
 
 // window moves on from call to call, as kube-scheduler's does.
