@@ -21,6 +21,8 @@ import (
 // settings are the command line.
 type settings struct {
 	nodes, images, policies, calls int
+	// declared is what the policies say about their verbs: pure, node or set.
+	declared string
 }
 
 func main() {
@@ -28,7 +30,8 @@ func main() {
 	flag.IntVar(&s.nodes, "nodes", 5000, "nodes of the cluster")
 	flag.IntVar(&s.images, "images", 20, "images that each node reports; 20 make it 14 kB of JSON")
 	flag.IntVar(&s.policies, "policies", 3, "policies behind the gateway")
-	flag.IntVar(&s.calls, "calls", 4000, "calls with names")
+	flag.IntVar(&s.calls, "calls", 4000, "calls with names, of each workload")
+	flag.StringVar(&s.declared, "declare", "pure", "how the policies declare themselves: pure, node or set")
 	flag.Parse()
 	if flag.NArg() > 0 || s.nodes < offered || s.policies < 1 || s.calls < 1 {
 		fmt.Fprintf(os.Stderr, "memory: there are flags only, see --help; --nodes is at least %d\n", offered)
@@ -57,7 +60,8 @@ func run(ctx context.Context, s settings) (err error) {
 	if err := objects.CreateNodes(ctx, cluster.Client, nodes); err != nil {
 		return err
 	}
-	fmt.Printf("%d nodes with %d images each, %d pure policies that hold the table of nodes; MB are 10⁶ bytes\n", s.nodes, s.images, s.policies)
+	fmt.Printf("nodes: %d, images of each: %d, policies: %d, declared %s, which hold the table of nodes; MB are 10⁶ bytes\n",
+		s.nodes, s.images, s.policies, s.declared)
 	stage := &stage{settings: s, cluster: cluster}
 	return errors.Join(stage.watched(ctx), stage.whole(ctx))
 }

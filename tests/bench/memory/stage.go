@@ -57,7 +57,7 @@ func (s *stage) policy(ctx context.Context, number int) (*process.Server, error)
 	}
 	name := "policy-" + strconv.Itoa(number)
 	rack := objects.RackLabel + "=rack-" + strconv.Itoa(number%7)
-	args := []string{"--name", name, "--declare", "pure", "--table", "on", "--refuse", rack,
+	args := []string{"--name", name, "--declare", s.declared, "--table", "on", "--refuse", rack,
 		"--prefer", objects.ZoneLabel + "=eu-west-1a:3", "--address", "127.0.0.1:0"}
 	return process.Serve(ctx, process.Program{Name: name, Dir: s.cluster.Dir, Path: path, Args: args}, "listening on")
 }
