@@ -80,7 +80,13 @@ func (s *scenario) pods(pods ...*corev1.Pod) {
 // scheduler starts kube-scheduler for the rest of the scenario.
 func (s *scenario) scheduler(extenders []configv1.Extender, scores controlplane.InTreeScores) {
 	s.Helper()
-	scheduler, err := shared.StartScheduler(s.ctx, controlplane.SchedulerOptions{Extenders: extenders, Scores: scores})
+	s.startScheduler(controlplane.SchedulerOptions{Extenders: extenders, Scores: scores})
+}
+
+// startScheduler starts a kube-scheduler with these options for the rest of the scenario.
+func (s *scenario) startScheduler(options controlplane.SchedulerOptions) {
+	s.Helper()
+	scheduler, err := shared.StartScheduler(s.ctx, options)
 	s.must(err)
 	s.Cleanup(func() {
 		s.showLog(scheduler)

@@ -15,10 +15,12 @@ const BinDirEnv = "EXTENDER_GATEWAY_BIN_DIR"
 
 // Names of the binaries.
 const (
-	Gateway      = "extender-gateway"
-	LabelRules   = "label-rules"
-	LabelBinder  = "label-binder"
-	EchoExtender = "echo-extender"
+	Gateway       = "extender-gateway"
+	LabelRules    = "label-rules"
+	LabelBinder   = "label-binder"
+	NodeResources = "node-resources"
+	NodeAffinity  = "node-affinity"
+	EchoExtender  = "echo-extender"
 )
 
 // Binary finds a binary where cargo puts it, a release build first, or in the folder of BinDirEnv.

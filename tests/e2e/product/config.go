@@ -18,7 +18,9 @@ type Config struct {
 	Cluster    Cluster  `json:"cluster"`
 	Timeouts   Timeouts `json:"timeouts"`
 	Nodes      Nodes    `json:"nodes"`
-	Reasons    Reasons  `json:"reasons"`
+	// Pods is nil where the gateway chooses.
+	Pods    *Pods   `json:"pods,omitempty"`
+	Reasons Reasons `json:"reasons"`
 	// Binder is who binds: "BuiltIn", the name of a backend that is asked first, or "" for nobody.
 	Binder   string    `json:"binder,omitempty"`
 	Backends []Backend `json:"backends"`
@@ -45,6 +47,11 @@ type Nodes struct {
 	Source string `json:"source"`
 }
 
+// Pods is where facts about pods come from that are not in a call.
+type Pods struct {
+	Source string `json:"source"`
+}
+
 // Timeouts are what calls may take in all; empty ones are the gateway's defaults.
 type Timeouts struct {
 	Decision string `json:"decision,omitempty"`
@@ -55,6 +62,8 @@ type Timeouts struct {
 type Reasons struct {
 	// Prefix is "None", or "" for the gateway's default: the backend's name.
 	Prefix string `json:"prefix,omitempty"`
+	// Repeated is "AsGiven", or "" for the gateway's default: back-off for a pod that is refused often.
+	Repeated string `json:"repeated,omitempty"`
 }
 
 // Cluster is how the apiserver is reached.

@@ -25,6 +25,11 @@ func StartLabelBinder(ctx context.Context, dir, kubeconfig string) (*process.Ser
 	return serve(ctx, dir, LabelBinder, LabelBinder, "listening on", "--kubeconfig", kubeconfig, "--address", "127.0.0.1:0")
 }
 
+// StartNodePolicy runs node-resources or node-affinity.
+func StartNodePolicy(ctx context.Context, dir, binary string) (*process.Server, error) {
+	return serve(ctx, dir, binary, binary, "listening on", "--address", "127.0.0.1:0")
+}
+
 // StartEcho runs the extender that keeps every node and gives each a score without looking at anything.
 func StartEcho(ctx context.Context, dir string) (*process.Server, error) {
 	return serve(ctx, dir, EchoExtender, EchoExtender, "listening on", "--address", "127.0.0.1:0")

@@ -18,6 +18,8 @@ type SchedulerOptions struct {
 	Extenders []configv1.Extender
 	// Scores says which plugins of kube-scheduler score nodes beside the extenders.
 	Scores InTreeScores
+	// Without are plugins of kube-scheduler's own that are off, by name.
+	Without []string
 	// APICalls says how fast kube-scheduler may call the apiserver.
 	APICalls APICalls
 	// FeatureGates changes kube-scheduler's own defaults.
@@ -66,7 +68,7 @@ func (o SchedulerOptions) configuration(kubeconfig string) *configv1.KubeSchedul
 	config := &configv1.KubeSchedulerConfiguration{
 		TypeMeta:                 metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
 		PodInitialBackoffSeconds: new(int64(1)),
-		Profiles:                 []configv1.KubeSchedulerProfile{{Plugins: o.Scores.plugins()}},
+		Profiles:                 []configv1.KubeSchedulerProfile{{Plugins: o.plugins()}},
 		Extenders:                o.Extenders,
 	}
 	config.LeaderElection.LeaderElect = new(false)
@@ -77,9 +79,13 @@ func (o SchedulerOptions) configuration(kubeconfig string) *configv1.KubeSchedul
 	return config
 }
 
-func (s InTreeScores) plugins() *configv1.Plugins {
-	if s == DefaultScores {
-		return nil
+func (o SchedulerOptions) plugins() *configv1.Plugins {
+	plugins := &configv1.Plugins{}
+	for _, name := range o.Without {
+		plugins.MultiPoint.Disabled = append(plugins.MultiPoint.Disabled, configv1.Plugin{Name: name})
 	}
-	return &configv1.Plugins{Score: configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "*"}}}}
+	if o.Scores == ExtenderScoresOnly {
+		plugins.Score.Disabled = []configv1.Plugin{{Name: "*"}}
+	}
+	return plugins
 }

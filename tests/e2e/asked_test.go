@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"extender-gateway.io/tests/kube/process"
+)
+
+// asked is an extender that a test asks beside kube-scheduler.
+type asked struct{ address string }
+
+func asking(server *process.Server) asked { return asked{server.Address} }
+
+// refusals are the reasons of the nodes that the pod may not go to.
+func (a asked) refusals(s *scenario, pod *corev1.Pod, nodes ...string) extenderv1.FailedNodesMap {
+	s.Helper()
+	body, err := json.Marshal(extenderv1.ExtenderArgs{Pod: pod, NodeNames: &nodes})
+	s.must(err)
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+a.address+"/filter", bytes.NewReader(body))
+	s.must(err)
+	response, err := http.DefaultClient.Do(request)
+	s.must(err)
+	defer func() { _ = response.Body.Close() }()
+	var result extenderv1.ExtenderFilterResult
+	s.must(json.NewDecoder(response.Body).Decode(&result))
+	if result.Error != "" {
+		s.Fatalf("the gateway answers %s", result.Error)
+	}
+	refused := extenderv1.FailedNodesMap{}
+	maps.Copy(refused, result.FailedNodes)
+	maps.Copy(refused, result.FailedAndUnresolvableNodes)
+	return refused
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"extender-gateway.io/tests/kube/controlplane"
+	"extender-gateway.io/tests/kube/objects"
+)
+
+// kube-scheduler decides about the next pod while the last one is being bound. Its own plugin counts that one already,
+// the gateway does not: what comes of it is noted, and that the plugin prevents it is shown.
+func TestABurstNeedsKubeSchedulersOwnFit(t *testing.T) {
+	for _, c := range []struct {
+		title   string
+		without []string
+		exact   bool
+	}{
+		{"a burst of pods fits with kube-scheduler's own NodeResourcesFit on", replaced[1:], true},
+		{"a burst of pods is placed with node-resources alone", replaced, false},
+	} {
+		t.Run(c.title, func(t *testing.T) {
+			s := newScenario(t, c.title, gatewayFront{}, controlplane.Names)
+			s.nodes(objects.Nodes(10, cpus(4)))
+			var pods []*corev1.Pod
+			for range 40 {
+				pods = append(pods, requesting("burst", 1000))
+			}
+			s.pods(pods...)
+			s.schedulerWithout(c.without, s.startNodePolicies())
+			s.bound(pods...)
+			if c.exact {
+				s.expectNoNodeOverfull()
+				return
+			}
+			results.note(fmt.Sprintf("of a burst of %d pods that just fit, node-resources alone let %d onto full nodes\n", len(pods), s.tooMany()))
+		})
+	}
+}
+
+// tooMany is how many pods of one CPU each are more than their nodes have room for.
+func (s *scenario) tooMany() (pods int64) {
+	s.Helper()
+	for _, room := range s.rooms(s.ctx) {
+		pods += max(0, -room.left/1000)
+	}
+	return pods
+}
+
+// kube-scheduler tries a waiting pod again when another is deleted, and may ask before the gateway has heard of that,
+// with its own plugin on as well. Nothing is lost but time: the pod waits for the next event in the cluster.
+func TestAFreedPlaceIsFoundAtTheNextEventAtTheLatest(t *testing.T) {
+	const tries = 20
+	for title, without := range map[string][]string{
+		"NodeResourcesFit on": replaced[1:], "NodeResourcesFit off": replaced,
+	} {
+		t.Run(title, func(t *testing.T) {
+			s := newScenario(t, "a freed place is found at the next event at the latest, "+title, gatewayFront{}, controlplane.Names)
+			s.nodes(objects.Nodes(1, cpus(4)))
+			server := s.startNodePolicies()
+			s.schedulerWithout(without, server)
+			missed := s.replaceInTurn(asking(server), tries)
+			results.note(fmt.Sprintf("of %d places that became free, kube-scheduler asked about %d before the gateway had heard of it; %s\n", tries, missed, title))
+		})
+	}
+}
+
+// replaceInTurn deletes the only pod that runs and has one that waits take its place, again and again. It says how
+// often that needed another event.
+func (s *scenario) replaceInTurn(gateway asked, tries int) (missed int) {
+	s.Helper()
+	running := s.placedInTurn(gateway, []int64{4000})[0]
+	for range tries {
+		waiting := requesting("waiting", 4000)
+		s.pods(waiting)
+		s.refused(waiting, corev1.PodReasonUnschedulable)
+		s.deletePod(running)
+		if !s.isBoundWithin(time.Second, waiting) {
+			missed++
+			s.untilCounted(gateway)
+			s.stir(s.rooms(s.ctx)[0].node)
+		}
+		s.boundTo(waiting)
+		s.untilCounted(gateway)
+		running = waiting
+	}
+	return missed
+}
+
+func (s *scenario) isBoundWithin(limit time.Duration, pod *corev1.Pod) bool {
+	s.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if s.get(s.ctx, pod).Spec.NodeName != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// stir changes a node, an event at which kube-scheduler tries waiting pods again.
+func (s *scenario) stir(node string) {
+	s.Helper()
+	current := s.node(node)
+	current.Labels["stirred"] = fmt.Sprint(time.Now().UnixNano())
+	_, err := shared.Client.CoreV1().Nodes().Update(s.ctx, current, metav1.UpdateOptions{})
+	s.must(err)
+}
