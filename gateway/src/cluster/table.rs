@@ -11,6 +11,7 @@
 
 mod change;
 mod front;
+mod latest;
 mod log;
 mod stock;
 
@@ -25,10 +26,12 @@ use tokio::{
 pub use self::{
     change::{Change, Changes},
     front::{Found, Line, Row, TableRead},
+    latest::Lines,
     stock::Relist,
 };
 use self::{
     front::Front,
+    latest::Latest,
     stock::{Known, Names, Stock},
 };
 use crate::{
@@ -51,12 +54,14 @@ pub struct NodeTable {
     changes: watch::Sender<u64>,
     synced: watch::Sender<bool>,
     raw_wanted: watch::Sender<bool>,
+    /// `None` where the rows of a call are too much to be kept beside those of the next.
+    latest: Option<Latest>,
 }
 
 impl NodeTable {
     /// An empty table, not synced.
     pub fn new() -> Self {
-        Self::default()
+        Self { latest: Some(Latest::default()), ..Self::default() }
     }
 
     /// An empty table for nodes that calls bring, which keeps what they brought: a node that comes again byte for
@@ -183,18 +188,31 @@ impl NodeTable {
         view: ViewId,
         until: Instant,
     ) -> Found {
-        let found = self.read().lines(names.clone(), view);
+        let found = self.look_up(names.clone(), view);
         if found.unknown.is_empty() {
             return found;
         }
         // Taken before the next look, so that a change between that and the wait is not missed.
         let mut changes = self.changes();
         loop {
-            let found = self.read().lines(names.clone(), view);
+            let found = self.look_up(names.clone(), view);
             if found.unknown.is_empty() || timeout_at(until, changes.next()).await.is_err() {
                 return found;
             }
         }
+    }
+
+    fn look_up<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone, view: ViewId) -> Found {
+        let Some(latest) = &self.latest else { return self.read().lines(names, view) };
+        let version = self.read().version();
+        if let Some(lines) = latest.find(names.clone(), (view, version)) {
+            return Found { lines, unknown: Vec::new(), version };
+        }
+        let found = self.read().lines(names.clone(), view);
+        if found.unknown.is_empty() {
+            latest.keep(names, (view, found.version), &found.lines);
+        }
+        found
     }
 
     /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never

@@ -19,7 +19,7 @@ use crate::{
         row::{self, RowView},
         tables::Source,
     },
-    cluster::table::{Found, Line},
+    cluster::table::{Found, Line, Lines},
     wire::Offer,
 };
 
@@ -49,7 +49,7 @@ pub(super) struct Case<'c> {
 #[derive(Debug)]
 pub(super) struct Told {
     /// Those that could be told, in the order of the call.
-    lines: Vec<Line>,
+    lines: Lines,
     /// Where they are from.
     pub(super) source: Source,
     /// The version of the table there when they were looked up.
@@ -75,10 +75,10 @@ impl Told {
     /// The lines of these nodes, in their order.
     pub(super) fn lines(&self, asked: &Asked) -> Vec<&Line> {
         let line = |node: &u32| match &self.known {
-            None => &self.lines[*node as usize],
+            None => self.lines.at(*node as usize),
             Some(known) => {
                 let rank = known.binary_search(node);
-                &self.lines[rank.expect("nobody is asked about nodes that cannot be told")]
+                self.lines.at(rank.expect("nobody is asked about nodes that cannot be told"))
             }
         };
         match asked {
@@ -262,18 +262,18 @@ impl<'c> Case<'c> {
 }
 
 /// What was found, and lines of their own for the other nodes: a name is all that is wanted of them.
-fn with_strangers<'n>(mut found: Found, names: impl Iterator<Item = &'n str>) -> Found {
+fn with_strangers<'n>(found: Found, names: impl Iterator<Item = &'n str>) -> Found {
     if found.unknown.is_empty() {
         return found;
     }
-    let (mut known, mut unknown) = (found.lines.into_iter(), found.unknown.into_iter().peekable());
+    let Found { lines: known, unknown, version } = found;
+    let (mut known, mut unknown) = (known.iter().cloned(), unknown.into_iter().peekable());
     let line = |(place, name)| match unknown.next_if_eq(&place) {
         Some(_) => Some(Line::outside(row::name_alone(name))),
         None => known.next(),
     };
-    found.lines = (0..).zip(names).filter_map(line).collect();
-    found.unknown = Vec::new();
-    found
+    let lines: Vec<Line> = (0..).zip(names).filter_map(line).collect();
+    Found { lines: lines.into(), unknown: Vec::new(), version }
 }
 
 fn no_facts() -> BackendFailure {

@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use bytes::Bytes;
 
-use super::{Names, ViewId, log::Log};
+use super::{Lines, Names, ViewId, log::Log};
 
 /// A node's row in one view.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ impl Line {
 #[derive(Debug)]
 pub struct Found {
     /// Of those that are there, in order.
-    pub lines: Vec<Line>,
+    pub lines: Lines,
     /// The places of the others among all, ascending.
     pub unknown: Vec<u32>,
     /// The table's version then: while it has that, all lines are current.
@@ -115,15 +115,14 @@ impl TableRead<'_> {
 
     /// The lines of these nodes in this view, as far as they are there.
     pub fn lines<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
-        let lines = Vec::with_capacity(names.len());
-        let mut found = Found { lines, unknown: Vec::new(), version: self.version() };
+        let (mut lines, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
         for (place, name) in (0..).zip(names) {
             match self.line(name, view) {
-                Some(line) => found.lines.push(line),
-                None => found.unknown.push(place),
+                Some(line) => lines.push(line),
+                None => unknown.push(place),
             }
         }
-        found
+        Found { lines: lines.into(), unknown, version: self.version() }
     }
 
     /// Whether the line is still the node's in this view.

@@ -283,3 +283,41 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// What the latest look has left is used only while it is true, for nodes and views that it was about.
+    #[test]
+    fn a_look_finds_what_is_there(
+        steps in proptest::collection::vec(
+            prop_oneof![
+                1 => (0_u8..6, 0_u8..3).prop_map(|(node, zone)| (vec![node], Some(zone))),
+                4 => proptest::sample::subsequence((0_u8..6).collect::<Vec<_>>(), 0..6)
+                    .prop_map(|nodes| (nodes, None)),
+                1 => Just(vec![5, 3, 1]).prop_map(|nodes| (nodes, None)),
+            ],
+            1..40,
+        ),
+        removed in 0_u8..6,
+        views in proptest::collection::vec(0_usize..2, 40),
+    ) {
+        let table = NodeTable::new();
+        let registered = [table.register(facts()), table.register(RowView::Name)];
+        for node in 0..6 {
+            table.apply(&json(&format!("n{node}"), "z", 0)).unwrap();
+        }
+        for ((nodes, zone), view) in steps.into_iter().zip(views) {
+            match zone {
+                Some(0) if nodes == [removed] => drop(table.remove(&format!("n{removed}"))),
+                Some(zone) => drop(table.apply(&json(&format!("n{}", nodes[0]), &format!("z{zone}"), 0)).unwrap()),
+                None => {}
+            }
+            let names: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
+            let found = table.look_up(names.iter().map(String::as_str), registered[view]);
+            let read = table.read();
+            let there: Vec<_> = names.iter().filter_map(|name| read.line(name, registered[view])).collect();
+            let lines: Vec<_> = found.lines.iter().map(|line| (line.slot, line.id, line.row.version)).collect();
+            prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.id, line.row.version)).collect::<Vec<_>>());
+            prop_assert_eq!(found.unknown.len() + there.len(), names.len());
+        }
+    }
+}

@@ -73,10 +73,10 @@ impl Decider {
         match (&self.known.table, view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
                 let Found { lines, unknown, .. } = table.lines(names, column, until).await;
-                let (mut rows, mut unknown) = (lines.into_iter(), unknown.into_iter().peekable());
+                let (mut rows, mut unknown) = (lines.iter(), unknown.into_iter().peekable());
                 let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
                 let row = |place| if unknown.next_if_eq(&place).is_some() { None } else { rows.next() };
-                places.map(row).map(|line| Some(line?.row.bytes)).collect()
+                places.map(row).map(|line| Some(line?.row.bytes.clone())).collect()
             }
             // A plan without a column wants names alone.
             _ => names.map(row::name_alone).map(Some).collect(),
