@@ -7,9 +7,12 @@
 
 mod sheet;
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU8, AtomicU32, Ordering},
+use std::{
+    cmp::Reverse,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU32, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -20,8 +23,8 @@ use self::sheet::Sheet;
 use crate::cluster::table::Line;
 
 /// The most that answers of one verb of one backend may take, in bytes. The pods that were not asked about for
-/// longest go first.
-const MOST_BYTES: usize = 32 << 20;
+/// longest go first. Three backends with two verbs each, all of it taken, leave two thirds of 150 MB to the rest.
+const MOST_BYTES: usize = 8 << 20;
 /// The most different reasons that are remembered. A backend with more has reasons that are not constant.
 const MOST_REASONS: usize = 4096;
 /// Longer reasons are not remembered, in bytes: more than kube-scheduler ever sees of one.
@@ -102,6 +105,7 @@ struct Classes<A> {
     by_pod: HashMap<Bytes, Class<A>>,
     /// Counts uses.
     clock: u64,
+    /// What all classes take.
     bytes: usize,
 }
 
@@ -109,7 +113,17 @@ struct Classes<A> {
 #[derive(Debug)]
 struct Class<A> {
     sheet: Sheet<A>,
+    /// When it was used last, by the clock. No two are the same.
     used: u64,
+}
+
+impl<A: Copy + Default> Class<A> {
+    /// What it takes, with the bytes that were told about the pod and its place in the map. Seven in eight places
+    /// are taken before a map doubles, so that one can cost 16/7 of a place; each has a byte beside it.
+    fn bytes(&self, pod: &Bytes) -> usize {
+        let place = (size_of::<(Bytes, Self)>() + 1) * 16 / 7;
+        place + pod.len() + self.sheet.bytes()
+    }
 }
 
 impl<A> Default for Answers<A> {
@@ -156,35 +170,39 @@ impl<A: Copy + Default> Answers<A> {
         classes.clock += 1;
         let Classes { by_pod, clock, bytes } = &mut *classes;
         let class = by_pod.entry(pod.clone()).or_insert_with(|| {
-            *bytes += pod.len();
-            Class { sheet: Sheet::default(), used: 0 }
+            let class = Class { sheet: Sheet::default(), used: 0 };
+            *bytes += class.bytes(pod);
+            class
         });
         class.used = *clock;
         *bytes -= class.sheet.bytes();
-        for (line, answer) in answers {
-            class.sheet.put(line, answer);
-        }
+        class.sheet.put(answers);
         *bytes += class.sheet.bytes();
         classes.shrink_to(self.most);
     }
 }
 
 impl<A: Copy + Default> Classes<A> {
-    /// Forgets what was not used for longest until no more than `most` bytes are taken.
+    /// Makes sure that no more than `most` bytes are taken. What was used last is kept, up to half of `most`: more is
+    /// forgotten than must be, so that this is not done for every new pod.
     fn shrink_to(&mut self, most: usize) {
         if self.bytes <= most {
             return;
         }
-        // More than needed at once, so that this is not done for every new pod.
-        let mut ages: Vec<u64> = self.by_pod.values().map(|class| class.used).collect();
-        ages.sort_unstable();
-        let keep_from = ages[ages.len() / 2];
-        self.by_pod.retain(|_, class| class.used >= keep_from);
-        if self.by_pod.len() == ages.len() {
-            // A single one that is larger than everything may be.
-            self.by_pod.clear();
+        let mut uses: Vec<_> =
+            self.by_pod.iter().map(|(pod, class)| (class.used, class.bytes(pod))).collect();
+        uses.sort_unstable_by_key(|(used, _)| Reverse(*used));
+        self.bytes = 0;
+        let mut keep_from = u64::MAX;
+        for (used, bytes) in uses {
+            if self.bytes + bytes > most / 2 {
+                break;
+            }
+            self.bytes += bytes;
+            keep_from = used;
         }
-        self.bytes = self.by_pod.iter().map(|(pod, class)| pod.len() + class.sheet.bytes()).sum();
+        self.by_pod.retain(|_, class| class.used >= keep_from);
+        self.by_pod.shrink_to_fit();
     }
 }
 

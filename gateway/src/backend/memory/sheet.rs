@@ -2,78 +2,199 @@
 
 use crate::cluster::table::Line;
 
+/// A sheet becomes dense when it has answers for more than one in so many of the slots up to its highest.
+///
+/// To look up 420 nodes of 5,000 takes 5 to 8 µs in a sparse sheet and 0.6 µs in a dense one. 500 answers take 8 kB
+/// in the one and 60 kB in the other. kube-scheduler names at most half of the nodes in a call, from 200 nodes on,
+/// so the sheet of a pod that is like no other stays sparse, and one that siblings use becomes dense.
+const DENSE_FROM: usize = 2;
+
 /// Answers by node.
 #[derive(Debug)]
-pub(super) struct Sheet<A> {
-    /// By slot.
-    entries: Vec<Entry<A>>,
+pub(super) enum Sheet<A> {
+    /// A few, in the order of their slots.
+    Sparse(Vec<Placed<A>>),
+    /// Many, by slot.
+    Dense(Vec<Entry<A>>),
 }
 
+/// The answer for one node.
 #[derive(Debug, Clone, Copy)]
-struct Entry<A> {
-    /// Of the row that was answered about; 0 for none.
-    version: u64,
+pub(super) struct Placed<A> {
+    slot: u32,
+    entry: Entry<A>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<A> {
+    /// Of the row that was answered about; 0 for none. As bytes, because a number would add four of padding to each
+    /// of thousands.
+    version: [u8; 8],
     answer: A,
 }
 
 impl<A> Default for Sheet<A> {
     /// No answers yet.
     fn default() -> Self {
-        Self { entries: Vec::new() }
+        Self::Sparse(Vec::new())
     }
 }
 
 impl<A: Copy + Default> Sheet<A> {
     /// The answer for exactly this state of the node's row.
     pub(super) fn get(&self, line: &Line) -> Option<A> {
-        let entry = self.entries.get(line.slot as usize)?;
-        (entry.version == line.row.version && line.row.is_kept()).then_some(entry.answer)
+        let entry = match self {
+            Self::Sparse(known) => {
+                let place = known.binary_search_by_key(&line.slot, |placed| placed.slot).ok()?;
+                &known[place].entry
+            }
+            Self::Dense(entries) => entries.get(line.slot as usize)?,
+        };
+        (entry.version == line.row.version.to_ne_bytes() && line.row.is_kept()).then_some(entry.answer)
     }
 
-    /// Keeps an answer in place of the one for an earlier state.
-    pub(super) fn put(&mut self, line: &Line, answer: A) {
-        if !line.row.is_kept() {
-            return;
+    /// Keeps answers in place of those for earlier states.
+    pub(super) fn put<'l>(&mut self, answers: impl Iterator<Item = (&'l Line, A)>) {
+        let kept = answers.filter(|(line, _)| line.row.is_kept());
+        let fresh: Vec<_> = kept.map(|(line, answer)| Placed::new(line, answer)).collect();
+        match self {
+            Self::Sparse(known) => {
+                merge(known, fresh);
+                if known.len() * DENSE_FROM > slots(known) {
+                    let mut entries = Vec::new();
+                    fill(&mut entries, known);
+                    *self = Self::Dense(entries);
+                }
+            }
+            Self::Dense(entries) => fill(entries, &fresh),
         }
-        let place = line.slot as usize;
-        if self.entries.len() <= place {
-            self.entries.resize(place + 1, Entry { version: 0, answer: A::default() });
-        }
-        self.entries[place] = Entry { version: line.row.version, answer };
     }
 
     /// What it takes in memory.
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry<A>>()
+        match self {
+            Self::Sparse(known) => known.capacity() * size_of::<Placed<A>>(),
+            Self::Dense(entries) => entries.capacity() * size_of::<Entry<A>>(),
+        }
     }
+}
+
+impl<A> Placed<A> {
+    fn new(line: &Line, answer: A) -> Self {
+        Self { slot: line.slot, entry: Entry { version: line.row.version.to_ne_bytes(), answer } }
+    }
+}
+
+/// Adds answers to those that are known, each in place of an earlier one for the same slot. Takes no room that is
+/// not needed.
+fn merge<A: Copy>(known: &mut Vec<Placed<A>>, mut fresh: Vec<Placed<A>>) {
+    known.reserve_exact(fresh.len());
+    known.append(&mut fresh);
+    // Two runs that are in order already, more often than not. What came last for a slot stays last.
+    known.sort_by_key(|placed| placed.slot);
+    known.dedup_by(|later, earlier| {
+        let replaces = later.slot == earlier.slot;
+        if replaces {
+            earlier.entry = later.entry;
+        }
+        replaces
+    });
+    known.shrink_to_fit();
+}
+
+/// Puts answers into the places of their slots, in the order in which they are given.
+fn fill<A: Copy + Default>(entries: &mut Vec<Entry<A>>, answers: &[Placed<A>]) {
+    let needed = slots(answers);
+    if entries.len() < needed {
+        entries.reserve_exact(needed - entries.len());
+        entries.resize(needed, Entry { version: [0; 8], answer: A::default() });
+    }
+    for placed in answers {
+        entries[placed.slot as usize] = placed.entry;
+    }
+}
+
+/// How many slots there are up to the highest of these.
+fn slots<A>(answers: &[Placed<A>]) -> usize {
+    answers.iter().map(|placed| placed.slot as usize + 1).max().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Sheet;
+    use super::{Entry, Placed, Sheet};
     use crate::cluster::table::{Line, Row};
 
     fn line(slot: u32, version: u64) -> Line {
         Line { slot, id: slot + 1, row: Row { bytes: bytes::Bytes::new(), version } }
     }
 
+    fn put(sheet: &mut Sheet<u32>, slots: impl IntoIterator<Item = u32>, (version, answer): (u64, u32)) {
+        let lines: Vec<_> = slots.into_iter().map(|slot| line(slot, version)).collect();
+        sheet.put(lines.iter().map(|line| (line, answer)));
+    }
+
     #[test]
     fn an_answer_is_for_one_state_of_one_row() {
-        let mut sheet = Sheet::default();
-        sheet.put(&line(3, 7), 1);
-        assert_eq!(sheet.get(&line(3, 7)), Some(1));
-        for other in [line(3, 8), line(3, 6), line(2, 7), line(4, 7), line(0, 0)] {
-            assert_eq!(sheet.get(&other), None, "{other:?}");
+        for others in [0..0, 10..40] {
+            let mut sheet = Sheet::default();
+            put(&mut sheet, others.chain([3]), (7, 1));
+            assert_eq!(sheet.get(&line(3, 7)), Some(1));
+            for other in [line(3, 8), line(3, 6), line(2, 7), line(4, 7), line(0, 0), line(50, 7)] {
+                assert_eq!(sheet.get(&other), None, "{other:?}");
+            }
+            put(&mut sheet, [3], (8, 2));
+            assert_eq!((sheet.get(&line(3, 7)), sheet.get(&line(3, 8))), (None, Some(2)));
         }
-        sheet.put(&line(3, 8), 2);
-        assert_eq!((sheet.get(&line(3, 7)), sheet.get(&line(3, 8))), (None, Some(2)));
     }
 
     #[test]
     fn rows_that_are_in_no_table_are_not_kept() {
         let mut sheet = Sheet::default();
-        sheet.put(&Line::outside(bytes::Bytes::new()), 1);
-        assert_eq!(sheet.bytes(), 0);
-        assert_eq!(sheet.get(&Line::outside(bytes::Bytes::new())), None);
+        let outside = Line::outside(bytes::Bytes::new());
+        for filed in [0, 10] {
+            put(&mut sheet, 0..filed, (1, 1));
+            let before = sheet.bytes();
+            sheet.put([(&outside, 1)].into_iter());
+            assert_eq!(sheet.bytes(), before);
+            assert_eq!(sheet.get(&outside), None);
+        }
+    }
+
+    #[test]
+    fn of_two_answers_for_a_node_the_last_counts() {
+        for highest in [9, 10_000] {
+            let mut sheet = Sheet::default();
+            let lines = [line(highest, 2), line(5, 1), line(5, 3), line(highest, 1)];
+            sheet.put(lines.iter().zip(1..));
+            assert_eq!(lines.each_ref().map(|line| sheet.get(line)), [None, None, Some(3), Some(4)]);
+        }
+    }
+
+    #[test]
+    fn takes_what_the_answers_need_while_they_are_few() {
+        assert_eq!((size_of::<Placed<u32>>(), size_of::<Entry<u32>>()), (16, 12));
+        let mut sheet = Sheet::default();
+        for (filed, bytes) in
+            [(1..=500, 500 * 16), (400..=600, 600 * 16), (601..=2500, 2500 * 16), (0..=9, 5000 * 12)]
+        {
+            put(&mut sheet, filed.map(|place| 2 * place - place / 2500).collect::<Vec<_>>(), (1, 1));
+            assert_eq!(sheet.bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn what_was_known_is_known_when_it_becomes_dense() {
+        let mut sheet = Sheet::default();
+        put(&mut sheet, (0..100).map(|place| place * 10), (1, 1));
+        assert!(matches!(sheet, Sheet::Sparse(_)));
+        put(&mut sheet, (0..1000).filter(|slot| slot % 10 > 0), (2, 2));
+        assert!(matches!(sheet, Sheet::Dense(_)));
+        put(&mut sheet, [2000], (3, 3));
+        for slot in 0..1000 {
+            let (version, answer) = if slot % 10 > 0 { (2, 2) } else { (1, 1) };
+            assert_eq!(sheet.get(&line(slot, version)), Some(answer), "slot {slot}");
+        }
+        assert_eq!((sheet.get(&line(2000, 3)), sheet.get(&line(1500, 0))), (Some(3), None));
     }
 }

@@ -52,12 +52,45 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
     for number in 0..1000 {
         answers.file(&pod(number), lines.iter().map(|line| (line, 1)));
         let inner = answers.lock();
-        let taken: usize = inner.by_pod.iter().map(|(pod, class)| pod.len() + class.sheet.bytes()).sum();
+        let taken: usize = inner.by_pod.iter().map(|(pod, class)| class.bytes(pod)).sum();
         assert_eq!(inner.bytes, taken, "the count is right");
         assert!(taken <= 100_000, "{taken} bytes after {number} pods");
     }
     assert_eq!(answers.recall(&pod(999), lines.iter())[99], Some(1));
     assert_eq!(answers.recall(&pod(0), lines.iter())[0], None);
+}
+
+#[test]
+fn pods_that_come_once_leave_those_that_come_again() {
+    let answers = Answers::bounded(1 << 20);
+    let lines = lines(1000);
+    let pod = |name: &str, number: u32| Bytes::from(format!("{name}-{number}"));
+    let file = |pod: &Bytes, lines: &[Line]| answers.file(pod, lines.iter().map(|line| (line, 1)));
+    for number in 0..10 {
+        file(&pod("deployment", number), &lines);
+    }
+    // 40 of these take some 270 kB, and the ten above 120 kB: less than half of what may be taken.
+    for number in 0..4000 {
+        file(&pod("job", number), &lines[580..]);
+        if number % 4 == 0 {
+            let recalled = answers.recall(&pod("deployment", number / 4 % 10), lines.iter());
+            assert!(recalled.iter().all(Option::is_some), "after {number} others");
+        }
+    }
+    assert_eq!(answers.recall(&pod("job", 0), lines[580..].iter())[0], None, "room was short");
+}
+
+#[test]
+fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
+    let answers = Answers::bounded(20_000);
+    let lines = lines(1000);
+    for pod in ["large", "small", "large"] {
+        let count = if pod == "large" { 1000 } else { 100 };
+        answers.file(&Bytes::from(pod), lines[..count].iter().map(|line| (line, 1)));
+        assert!(answers.lock().bytes <= 20_000);
+    }
+    answers.file(&Bytes::from("small"), lines[..100].iter().map(|line| (line, 1)));
+    assert_eq!(answers.recall(b"small", lines[..1].iter()), [Some(1)]);
 }
 
 #[test]
@@ -78,7 +111,51 @@ fn a_mix_of_revisions_passes_and_a_refutation_does_not() {
     assert!(!memory.is_trusted() && !memory.is_mixed());
 }
 
+/// Files answers for a pod about nodes from this slot on, or recalls one.
+#[derive(Debug, Clone)]
+enum Use {
+    File(u8, u32, u32),
+    Recall(u8),
+}
+
+fn uses() -> impl Strategy<Value = Vec<Use>> {
+    let file = (0..20_u8, 0..100_u32, 1..100_u32).prop_map(|(pod, from, count)| Use::File(pod, from, count));
+    prop::collection::vec(prop_oneof![file, (0..20_u8).prop_map(Use::Recall)], 0..60)
+}
+
 proptest! {
+    /// What was used last is there, up to half of what may be taken, whatever else there was and is.
+    #[test]
+    fn the_classes_used_last_stay(uses in uses()) {
+        const MOST: usize = 10_000;
+        let answers = Answers::<i32>::bounded(MOST);
+        // Each pod that is remembered, with what its class takes; the one that was used last is last.
+        let mut known: Vec<(u8, usize)> = Vec::new();
+        for step in uses {
+            let (Use::File(pod, ..) | Use::Recall(pod)) = step;
+            match step {
+                Use::File(_, from, count) => {
+                    let lines: Vec<_> = (from..from + count).map(|slot| line(slot, 1)).collect();
+                    answers.file(&Bytes::from(vec![pod]), lines.iter().map(|line| (line, 1)));
+                }
+                Use::Recall(_) => drop(answers.recall(&[pod], [].iter())),
+            }
+            let inner = answers.lock();
+            let bytes_of = |pod: u8| inner.by_pod.get_key_value(&[pod][..]).map(|(pod, class)| class.bytes(pod));
+            known.retain(|(other, _)| *other != pod);
+            known.extend(bytes_of(pod).map(|bytes| (pod, bytes)));
+            let mut taken = 0;
+            for (pod, bytes) in known.iter().rev() {
+                taken += bytes;
+                prop_assert!(taken > MOST / 2 || bytes_of(*pod).is_some(), "pod {} is forgotten", pod);
+            }
+            known.retain(|(pod, _)| bytes_of(*pod).is_some());
+            let taken: usize = known.iter().map(|(_, bytes)| bytes).sum();
+            prop_assert_eq!((inner.bytes, inner.by_pod.len()), (taken, known.len()));
+            prop_assert!(taken <= MOST);
+        }
+    }
+
     /// Against a plain map from pod, slot and version to the answer.
     #[test]
     fn is_what_was_filed_last(
@@ -87,11 +164,13 @@ proptest! {
         let answers = Answers::<i32>::default();
         let mut model: BTreeMap<(u8, u32), (u64, i32)> = BTreeMap::new();
         for (pod, filed) in steps {
+            // Far from one another, so that there are sparse sheets and dense ones.
+            let filed: Vec<_> = filed.iter().map(|(slot, version, answer)| (slot.pow(3), *version, *answer)).collect();
             let lines: Vec<_> = filed.iter().map(|(slot, version, answer)| (line(*slot, *version), *answer)).collect();
             answers.file(&Bytes::from(vec![pod]), lines.iter().map(|(line, answer)| (line, *answer)));
             model.extend(filed.iter().map(|(slot, version, answer)| ((pod, *slot), (*version, *answer))));
             for pod in 0..3 {
-                for (slot, version) in (0..6).flat_map(|slot| (1..4).map(move |version| (slot, version))) {
+                for (slot, version) in (0..6).flat_map(|slot| (1..4).map(move |version| (u32::pow(slot, 3), version))) {
                     let expected = model.get(&(pod, slot)).filter(|known| known.0 == version).map(|known| known.1);
                     prop_assert_eq!(answers.recall(&[pod], [line(slot, version)].iter()), [expected]);
                 }
