@@ -33,8 +33,8 @@ impl Unit {
     }
 
     /// What is allowed on top of a recorded number, in percent. Chunks of a large body come in different
-    /// sizes, and hash tables grow at different times: among some hundred allocations a few more are much, among a
-    /// million instructions they are little.
+    /// sizes, and hash tables grow at different times: a few allocations more are much among some hundred, and
+    /// their instructions are little among a million.
     pub fn slack(self) -> u64 {
         match self {
             Self::Allocations | Self::Bytes | Self::Wakeups => 5,

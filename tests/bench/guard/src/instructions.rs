@@ -1,8 +1,8 @@
 //! How many instructions a call takes the built gateway, as its users run it: callgrind counts them.
 //!
-//! callgrind counts everything from start to end, the start alone being as much as two hundred calls. So the gateway
-//! runs twice, and the difference is what the second run's additional calls took. Handshakes and timers, which
-//! come with time, are a thousandth of that.
+//! callgrind counts everything from start to end, and reading a file of nodes at the start is as much as two
+//! hundred calls. So the gateway runs twice, and the difference is what the second run's additional calls took.
+//! Handshakes and timers, which come with time, are some thousandths of that.
 
 use std::{
     fs, io,
@@ -65,8 +65,8 @@ pub enum CountError {
     System(#[from] io::Error),
 }
 
-/// How many instructions such a call takes. What callgrind writes about both runs stays in the folder, in files named
-/// after the call.
+/// How many instructions such a call takes. What callgrind writes about both runs stays in the folder, in
+/// files named after the call and how often it was made.
 pub fn of(call: &Call, folder: &Path) -> Result<u64, CountError> {
     let few = total(call, WARM_UP, folder)?;
     let many = total(call, WARM_UP + COUNTED, folder)?;

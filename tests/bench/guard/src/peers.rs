@@ -77,8 +77,8 @@ struct Meeting {
 }
 
 impl Peers {
-    /// Starts the thread. The backends answer about calls with so many nodes. A gateway in this process says when
-    /// it sleeps, and is waited for.
+    /// Starts the thread. The backends answer about calls with so many nodes. A gateway in this process says
+    /// when it sleeps, and is waited for.
     pub fn start(nodes: usize, gateway: Option<Arc<Sleep>>) -> Self {
         let (commands, received) = commands::unbounded_channel();
         let (send, addresses) = mpsc::channel();
