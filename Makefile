@@ -1,11 +1,11 @@
 # The commands of the project. Each says what it needs and fails when that is missing; nothing is
-# skipped. Rust is needed for all of them, Go for those with a real kube-scheduler.
+# skipped. Rust is needed for all of them, Go for those with a real kube-scheduler, valgrind for counting instructions.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e bench bench-docs guard-record equivalence fuzz deny fmt clean
-.PHONY: rust go format lint docs unit rust-tests go-checks go-tests binaries
+.PHONY: help demo check test e2e bench bench-docs guard guard-record equivalence fuzz deny fmt clean
+.PHONY: rust go valgrind format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
@@ -24,7 +24,7 @@ demo: binaries ## The gateway and three policies answer kube-scheduler's calls (
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-test: format lint docs rust-tests go-checks binaries demo go-tests ## Everything, the real kube-scheduler included
+test: format lint docs rust-tests go-checks binaries demo guard go-tests ## Everything, the real kube-scheduler included
 
 e2e: binaries go ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -47,10 +47,16 @@ bench-docs: go ## The last benchmark's chart and tables go into docs/
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \
 	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md
 
-# What `make test` compares with: allocations, bytes and wake-ups of three calls.
+# Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
+guard: binaries valgrind ## What three calls cost the gateway, against recorded ceilings: a minute and a half
+	$(GUARD)
+
+# What `make guard` compares with.
 guard-record: export EXTENDER_GUARD_RECORD := yes
-guard-record: rust ## Records what a call costs now as the ceiling of the guard's test
-	cargo test --locked -p extender-guard --test ceilings
+guard-record: binaries valgrind ## Records what the three calls cost now as their ceilings
+	$(GUARD)
+
+GUARD := cargo test --locked -p extender-guard --test ceilings --test instructions -- --include-ignored
 
 # CASES and EQUIVALENCE_SEED choose what is searched. `make test` has the same search with 300 cases.
 equivalence: export EQUIVALENCE_CASES := $(or $(CASES),10000)
@@ -86,6 +92,10 @@ rust:
 go:
 	@command -v go >/dev/null || { \
 	  echo "Go is missing: install Go $(GO_VERSION) or newer, for the real kube-scheduler in tests/" >&2; exit 1; }
+
+valgrind:
+	@command -v valgrind >/dev/null || { \
+	  echo "valgrind is missing: install valgrind, whose callgrind counts a call's instructions" >&2; exit 1; }
 
 format: rust
 	cargo fmt --all --check

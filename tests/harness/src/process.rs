@@ -114,6 +114,14 @@ impl Process {
         self.stderr.text()
     }
 
+    /// Asks the program to end (SIGTERM) and waits until it has; after `within` it is killed. The status is
+    /// its own in the first case, the signal's in the second.
+    pub fn finish(mut self, within: Duration) -> io::Result<ExitStatus> {
+        Command::new("sh").args(["-c", r#"kill -TERM "$1""#, "finish", &self.id().to_string()]).status()?;
+        self.stderr.wait_for_end(within);
+        self.stop()
+    }
+
     fn announced(
         &mut self,
         announcements: &mut Announcements,

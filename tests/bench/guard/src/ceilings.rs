@@ -1,45 +1,49 @@
 //! The ceilings: what each call may cost, in a file of the repository.
 
-use std::{collections::BTreeMap, env, fs, io, path::Path};
+use std::{collections::BTreeMap, env, fs, io};
 
-use crate::cost::Cost;
+use crate::cost::{Costs, Unit};
 
-/// Set to anything, it makes the test write down what it measures instead of comparing.
+/// Set to anything, it makes the tests write down what they measure instead of comparing.
 pub const RECORD: &str = "EXTENDER_GUARD_RECORD";
 
 /// Where the ceilings are.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ceilings.json");
 
-/// What is allowed on top of a recorded number, in percent: chunks of a large body come in different sizes,
-/// and hash tables grow at different times.
-const SLACK: u64 = 5;
+/// What each call costs or may cost, by the call's name.
+pub type Ceilings = BTreeMap<String, Costs>;
 
-/// What each call may cost, by the call's name.
-pub type Ceilings = BTreeMap<String, Cost>;
+/// Compares with the recorded costs, and says what is above them. Records instead, and has nothing to say,
+/// if the environment asks for that.
+pub fn judge(measured: &Ceilings) -> io::Result<String> {
+    let recorded = read()?;
+    if env::var_os(RECORD).is_none() {
+        return Ok(complaints(measured, &recorded));
+    }
+    let text = serde_json::to_string_pretty(&merged(recorded, measured))?;
+    fs::write(FILE, text + "\n")?;
+    Ok(String::new())
+}
 
-/// The recorded costs.
-pub fn read() -> io::Result<Ceilings> {
+fn read() -> io::Result<Ceilings> {
     Ok(serde_json::from_str(&fs::read_to_string(FILE)?)?)
 }
 
-/// Writes the measured costs down, if the environment asks for that.
-pub fn record(measured: &Ceilings) -> io::Result<bool> {
-    if env::var_os(RECORD).is_none() {
-        return Ok(false);
+/// What was not measured stays as recorded, since each test measures a part. Calls that are made no more go.
+fn merged(mut recorded: Ceilings, measured: &Ceilings) -> Ceilings {
+    recorded.retain(|call, _| measured.contains_key(call));
+    for (call, costs) in measured {
+        recorded.entry(call.clone()).or_default().extend(costs);
     }
-    let text = serde_json::to_string_pretty(measured)?;
-    fs::write(Path::new(FILE), text + "\n")?;
-    Ok(true)
+    recorded
 }
 
 /// What is above its ceiling, in words; empty when nothing is.
-pub fn complaints(measured: &Ceilings, ceilings: &Ceilings) -> String {
+fn complaints(measured: &Ceilings, ceilings: &Ceilings) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for (call, cost) in measured {
-        match ceilings.get(call) {
-            Some(ceiling) => lines.extend(above(call, cost, ceiling)),
-            None => lines.push(format!("{call}: no ceiling is recorded")),
-        }
+    for (call, costs) in measured {
+        let ceiling = |unit| ceilings.get(call).and_then(|costs| costs.get(unit)).copied();
+        lines.extend(costs.iter().filter_map(|(unit, cost)| complaint((call, *unit), *cost, ceiling(unit))));
     }
     if !lines.is_empty() {
         lines.push(
@@ -49,38 +53,55 @@ pub fn complaints(measured: &Ceilings, ceilings: &Ceilings) -> String {
     lines.join("\n")
 }
 
-fn above(call: &str, cost: &Cost, ceiling: &Cost) -> impl Iterator<Item = String> {
-    let parts = [
-        ("allocations", cost.allocations, ceiling.allocations),
-        ("bytes allocated", cost.bytes, ceiling.bytes),
-        ("wake-ups", cost.wakeups, ceiling.wakeups),
-    ];
-    parts.into_iter().filter_map(move |(what, measured, recorded)| {
-        let most = recorded + recorded * SLACK / 100;
-        let line = || format!("{call}: {measured} {what} a call, recorded are {recorded}, at most {most}");
-        (measured > most).then(line)
-    })
+fn complaint((call, unit): (&str, Unit), measured: u64, recorded: Option<u64>) -> Option<String> {
+    let what = unit.words();
+    let Some(recorded) = recorded else {
+        return Some(format!("{call}: no ceiling of {what} is recorded"));
+    };
+    let most = recorded + recorded * unit.slack() / 100;
+    let line = || format!("{call}: {measured} {what} a call, recorded are {recorded}, at most {most}");
+    (measured > most).then(line)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Unit::{Allocations, Instructions, Wakeups};
 
-    fn one(allocations: u64, wakeups: u64) -> Ceilings {
-        [("filter".to_owned(), Cost { allocations, bytes: 1_000, wakeups })].into()
+    fn one<const N: usize>(costs: [(Unit, u64); N]) -> Ceilings {
+        [("filter".to_owned(), costs.into())].into()
     }
 
     #[test]
     fn what_is_above_its_ceiling_is_named() {
-        assert_eq!(complaints(&one(105, 3), &one(100, 3)), "");
-        let text = complaints(&one(106, 4), &one(100, 3));
+        let ceilings = one([(Allocations, 100), (Instructions, 1_000), (Wakeups, 3)]);
+        let measured = one([(Allocations, 105), (Instructions, 1_020), (Wakeups, 3)]);
+        assert_eq!(complaints(&measured, &ceilings), "");
+        let measured = one([(Allocations, 106), (Instructions, 1_021), (Wakeups, 4)]);
+        let text = complaints(&measured, &ceilings);
         assert!(text.contains("filter: 106 allocations a call, recorded are 100, at most 105\n"), "{text}");
+        assert!(
+            text.contains("filter: 1021 instructions a call, recorded are 1000, at most 1020\n"),
+            "{text}"
+        );
         assert!(text.contains("filter: 4 wake-ups a call, recorded are 3, at most 3\n"), "{text}");
         assert!(text.contains("make guard-record"), "{text}");
     }
 
     #[test]
-    fn a_call_without_a_ceiling_is_a_complaint() {
-        assert!(complaints(&one(1, 1), &Ceilings::new()).starts_with("filter: no ceiling is recorded\n"));
+    fn a_cost_without_a_ceiling_is_a_complaint() {
+        let measured = one([(Instructions, 1)]);
+        for ceilings in [Ceilings::new(), one([(Allocations, 100)])] {
+            let text = complaints(&measured, &ceilings);
+            assert!(text.starts_with("filter: no ceiling of instructions is recorded\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_one_test_records_leaves_what_the_other_has_recorded() {
+        let mut recorded = one([(Allocations, 100), (Instructions, 1_000)]);
+        recorded.insert("a call of old".to_owned(), Costs::new());
+        let now = merged(recorded, &one([(Instructions, 900)]));
+        assert_eq!(now, one([(Allocations, 100), (Instructions, 900)]));
     }
 }

@@ -1,9 +1,50 @@
 //! What a call costs.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+/// What is counted, and what the ceilings' file calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// How often memory was allocated.
+    Allocations,
+    /// How many bytes that were.
+    Bytes,
+    /// How many instructions the processor was given.
+    Instructions,
+    /// How often the thread went to sleep because nothing was left to do.
+    Wakeups,
+}
+
+/// What one call costs, as far as it was counted.
+pub type Costs = BTreeMap<Unit, u64>;
+
+impl Unit {
+    /// Its name in a sentence.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Allocations => "allocations",
+            Self::Bytes => "bytes allocated",
+            Self::Instructions => "instructions",
+            Self::Wakeups => "wake-ups",
+        }
+    }
+
+    /// What is allowed on top of a recorded number, in percent. Chunks of a large body come in different
+    /// sizes, and hash tables grow at different times: a few allocations more are much among some hundred, and
+    /// their instructions are little among a million.
+    pub fn slack(self) -> u64 {
+        match self {
+            Self::Allocations | Self::Bytes | Self::Wakeups => 5,
+            Self::Instructions => 2,
+        }
+    }
+}
+
 /// What one call costs the gateway's thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// How often memory was allocated.
     pub allocations: u64,
@@ -24,6 +65,12 @@ impl Cost {
             bytes: median(costs, |cost| cost.bytes),
             wakeups: costs.iter().map(|cost| cost.wakeups).min().unwrap_or_default(),
         }
+    }
+
+    /// The same, by unit.
+    pub fn by_unit(self) -> Costs {
+        let Self { allocations, bytes, wakeups } = self;
+        [(Unit::Allocations, allocations), (Unit::Bytes, bytes), (Unit::Wakeups, wakeups)].into()
     }
 }
 

@@ -7,7 +7,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
-    time::Duration,
 };
 
 use extender_gateway::{
@@ -17,7 +16,7 @@ use extender_gateway::{
     observe::Metrics,
     serve::assembly::Assembly,
 };
-use extender_harness::gateway::{Backend, Configuration, NodeSource};
+use extender_harness::gateway::{Configuration, NodeSource};
 use tempfile::TempDir;
 use tokio::{
     net::TcpListener,
@@ -26,12 +25,10 @@ use tokio::{
 
 use crate::{
     calls::Call,
+    configuration::{TIMEOUT, configuration},
     cost::Cost,
     peers::{BACKENDS, Peers},
 };
-
-/// Nobody takes as long in a test that works.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Calls before the counted ones: connections, tables and memories fill.
 const WARM_UP: usize = 8;
@@ -43,7 +40,7 @@ const COUNTED: usize = 31;
 pub fn cost_of(call: &'static Call) -> Cost {
     let folder = TempDir::new().expect("a temporary folder can be made");
     let sleep = Arc::new(Sleep::default());
-    let peers = Peers::start(call.nodes, Arc::clone(&sleep));
+    let peers = Peers::start(call.nodes, Some(Arc::clone(&sleep)));
     let subject = Subject::start(call.source(&folder), peers.backends(), sleep);
     peers.connect(subject.address);
     let mut costs = Vec::new();
@@ -100,7 +97,7 @@ impl Subject {
             .on_thread_unpark(move || ends.end())
             .build()
             .expect("a runtime can be made");
-        let config = configuration(nodes, backends);
+        let config = parsed(&configuration(nodes, backends));
         let (address, assembly) = runtime.block_on(serve(&config));
         Self { runtime, sleep, address, _assembly: assembly }
     }
@@ -133,12 +130,8 @@ impl Subject {
     }
 }
 
-fn configuration(nodes: NodeSource, backends: [SocketAddr; BACKENDS]) -> Config {
-    let name = ["rack", "quota", "zone"];
-    let backend = |at: usize| Backend { name: name[at].to_owned(), address: backends[at], weight: 1 };
-    let backends = (0..BACKENDS).map(backend).collect();
-    let text = Configuration { address: ([127, 0, 0, 1], 0).into(), nodes, backends, timeout: TIMEOUT };
-    let text = text.to_string();
+fn parsed(configuration: &Configuration) -> Config {
+    let text = configuration.to_string();
     Config::parse(&text, Path::new(".")).unwrap_or_else(|mistakes| unreachable!("{mistakes}\n{text}"))
 }
 

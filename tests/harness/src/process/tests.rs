@@ -69,6 +69,16 @@ fn a_dropped_process_is_gone() {
     assert!(!Path::new(&format!("/proc/{id}")).exists());
 }
 
+#[test]
+fn a_finished_process_ends_in_its_own_way_or_is_killed() {
+    let polite = "trap 'exit 7' TERM; echo on 127.0.0.1:1; while :; do :; done";
+    let (process, _) = Process::start("it", shell(polite), ["on "]).unwrap();
+    assert_eq!(process.finish(Duration::from_secs(10)).unwrap().code(), Some(7));
+    let deaf = "trap '' TERM; echo on 127.0.0.1:1; exec sleep 60";
+    let (process, _) = Process::start("it", shell(deaf), ["on "]).unwrap();
+    assert_eq!(process.finish(Duration::ZERO).unwrap().code(), None);
+}
+
 /// Set for the test binary that plays the parent of the test below.
 const PARENT: &str = "EXTENDER_HARNESS_TEST_PARENT";
 

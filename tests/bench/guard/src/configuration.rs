@@ -1,0 +1,18 @@
+//! What the gateway is told.
+
+use std::{net::SocketAddr, time::Duration};
+
+use extender_harness::gateway::{Backend, Configuration, NodeSource};
+
+use crate::peers::BACKENDS;
+
+/// Nobody takes as long in a test that works.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The backends in their order; ports from the kernel.
+pub(crate) fn configuration(nodes: NodeSource, backends: [SocketAddr; BACKENDS]) -> Configuration {
+    let name = ["rack", "quota", "zone"];
+    let backend = |at: usize| Backend { name: name[at].to_owned(), address: backends[at], weight: 1 };
+    let backends = (0..BACKENDS).map(backend).collect();
+    Configuration { address: ([127, 0, 0, 1], 0).into(), nodes, backends, timeout: TIMEOUT }
+}

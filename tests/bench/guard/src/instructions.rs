@@ -1,0 +1,123 @@
+//! How many instructions a call takes the built gateway, as its users run it: callgrind counts them.
+//!
+//! callgrind counts everything from start to end, and reading a file of nodes at the start is as much as two
+//! hundred calls. So the gateway runs twice, and the difference is what the second run's additional calls took.
+//! Handshakes and timers, which come with time, are some thousandths of that.
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+};
+
+use extender_harness::{
+    binaries::{BinaryError, Program},
+    process::{Process, StartError},
+};
+use tempfile::TempDir;
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::oneshot,
+    time::timeout,
+};
+
+use crate::{
+    calls::Call,
+    configuration::{TIMEOUT, configuration},
+    peers::Peers,
+};
+
+/// Calls of the first run: connections, tables and memories fill.
+const WARM_UP: u32 = 20;
+
+/// Calls that the second run has in addition.
+const COUNTED: u32 = 120;
+
+/// Why there is no count.
+#[derive(Debug, thiserror::Error)]
+pub enum CountError {
+    /// Nothing else counts instructions.
+    #[error("valgrind is missing: install valgrind, whose callgrind counts the instructions")]
+    NoValgrind,
+    /// The gateway has not been built.
+    #[error(transparent)]
+    NoGateway(#[from] BinaryError),
+    /// The gateway did not become ready.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The gateway did not do its part of a call.
+    #[error("after {} s the gateway has not {missing}; it said:\n{stderr}", TIMEOUT.as_secs())]
+    Unanswered {
+        /// What it owes.
+        missing: &'static str,
+        /// The end of its standard error.
+        stderr: String,
+    },
+    /// The gateway did not end as it should, so its count is not complete.
+    #[error("the gateway ended with {0}")]
+    Ended(ExitStatus),
+    /// What callgrind wrote holds no count.
+    #[error("{} has no line of totals", .0.display())]
+    NoTotals(PathBuf),
+    /// The system refused a file or a process.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// How many instructions such a call takes. What callgrind writes about both runs stays in the folder, in
+/// files named after the call and how often it was made.
+pub fn of(call: &Call, folder: &Path) -> Result<u64, CountError> {
+    let few = total(call, WARM_UP, folder)?;
+    let many = total(call, WARM_UP + COUNTED, folder)?;
+    Ok((many - few) / u64::from(COUNTED))
+}
+
+/// Everything from the gateway's start to its end, with so many calls in between.
+fn total(call: &Call, calls: u32, folder: &Path) -> Result<u64, CountError> {
+    let counts = folder.join(format!("callgrind.out.{}.{calls}", call.name.replace(' ', "-")));
+    let files = TempDir::new()?;
+    let peers = Peers::start(call.nodes, None);
+    let config = files.path().join("gateway.yaml");
+    fs::write(&config, configuration(call.source(&files), peers.backends()).to_string())?;
+    let (gateway, address) = start(&config, &counts)?;
+    peers.connect(address);
+    let runtime = Builder::new_current_thread().enable_time().build()?;
+    for body in call.bodies(calls as usize) {
+        make(call, body, &peers, &runtime)
+            .map_err(|missing| CountError::Unanswered { missing, stderr: gateway.last_words() })?;
+    }
+    let status = gateway.finish(TIMEOUT)?;
+    if status.success() { totals(counts) } else { Err(CountError::Ended(status)) }
+}
+
+fn start(config: &Path, counts: &Path) -> Result<(Process, SocketAddr), CountError> {
+    let mut command = Command::new("valgrind");
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", counts.display()));
+    command.arg(Program::Gateway.path()?).arg("serve").arg("--config").arg(config);
+    match Process::start("extender-gateway under valgrind", command, ["extender listening on "]) {
+        Ok((process, [address])) => Ok((process, address)),
+        Err(StartError::Spawn { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
+            Err(CountError::NoValgrind)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes a call, in turns with the peers. The error is what the gateway did not do.
+fn make(call: &Call, body: Vec<u8>, peers: &Peers, runtime: &Runtime) -> Result<(), &'static str> {
+    let in_time = |until: oneshot::Receiver<()>| {
+        let until = runtime.block_on(async { timeout(TIMEOUT, until).await });
+        matches!(until, Ok(Ok(()))).then_some(())
+    };
+    let turn = peers.ask(call.verb.path(), body);
+    in_time(turn.asked).ok_or("asked its backends")?;
+    turn.answer.release();
+    in_time(turn.answered).ok_or("answered")
+}
+
+fn totals(counts: PathBuf) -> Result<u64, CountError> {
+    let text = fs::read_to_string(&counts)?;
+    let totals = text.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok());
+    totals.ok_or(CountError::NoTotals(counts))
+}
