@@ -75,13 +75,13 @@ mod tests {
     #[test]
     fn what_is_above_its_ceiling_is_named() {
         let ceilings = one([(Allocations, 100), (Instructions, 1_000), (Wakeups, 3)]);
-        let measured = one([(Allocations, 105), (Instructions, 1_020), (Wakeups, 3)]);
+        let measured = one([(Allocations, 105), (Instructions, 1_030), (Wakeups, 3)]);
         assert_eq!(complaints(&measured, &ceilings), "");
-        let measured = one([(Allocations, 106), (Instructions, 1_021), (Wakeups, 4)]);
+        let measured = one([(Allocations, 106), (Instructions, 1_031), (Wakeups, 4)]);
         let text = complaints(&measured, &ceilings);
         assert!(text.contains("filter: 106 allocations a call, recorded are 100, at most 105\n"), "{text}");
         assert!(
-            text.contains("filter: 1021 instructions a call, recorded are 1000, at most 1020\n"),
+            text.contains("filter: 1031 instructions a call, recorded are 1000, at most 1030\n"),
             "{text}"
         );
         assert!(text.contains("filter: 4 wake-ups a call, recorded are 3, at most 3\n"), "{text}");
