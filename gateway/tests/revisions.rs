@@ -137,6 +137,25 @@ async fn a_backend_that_is_not_remembered_still_has_one_round() {
 }
 
 #[tokio::test]
+async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revision() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, BOTH).await;
+    function.state().info = None;
+    function.state().revision = "r2".into();
+    function.state().bonus = 7;
+    // Raises the doubt; the next one brings scores of r2.
+    filter(&gateway, &["a", "b"]).await;
+    filter(&gateway, &["a", "b"]).await;
+    function.state().revision = "r1".into();
+    function.state().bonus = 0;
+    gateway.table.apply(labelled("b", &json!({"zone": "z"})).as_bytes()).unwrap();
+    let scores = gateway.post("/prioritize", about(&sibling(1), &["a", "b"])).await.json();
+    let [a, b] = [&scores[0]["Score"], &scores[1]["Score"]];
+    assert_eq!(a, b, "one revision scores both");
+    assert_eq!(function.scored(), [&["b"][..], &["a", "b"]]);
+}
+
+#[tokio::test]
 async fn what_is_not_declared_or_not_wanted_is_asked_each_time() {
     let without_revision = GetInfoResponse { revision: String::new(), ..pure(NodeView::Facts) };
     let mut not_pure = pure(NodeView::Facts);

@@ -1,9 +1,9 @@
-//! When the log says that a backend is down: as it goes, and then once a minute, whatever becomes of the attempts to
-//! connect.
+//! When the log says that a backend is down: as it goes, at the first failure of another kind, and then once a minute,
+//! whatever becomes of the attempts to connect.
 
 use std::time::Duration;
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, FailureKind};
 use tokio::time::Instant;
 
 use crate::config;
@@ -16,12 +16,14 @@ const PAUSE: Duration = Duration::from_mins(1);
 pub(super) struct Outage {
     /// When it began, and when it was last said.
     said: Option<(Instant, Instant)>,
+    /// The kinds of failures that were said: an operator who mends one cause has to hear of the next.
+    kinds: Vec<FailureKind>,
 }
 
 impl Outage {
     /// Another attempt has failed: says so if it is time.
     pub(super) fn say(&mut self, backend: &config::Backend, failure: &BackendFailure) {
-        let Some(lasted) = self.turn() else { return };
+        let Some(lasted) = self.turn(failure.kind) else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {
             0 => ("down", String::new()),
             minutes => ("still down", format!(" after {minutes} min")),
@@ -35,12 +37,16 @@ impl Outage {
     }
 
     /// How long the backend has been down; `None` when it is too early to say it again.
-    fn turn(&mut self) -> Option<Duration> {
+    fn turn(&mut self, kind: FailureKind) -> Option<Duration> {
         let now = Instant::now();
         let (began, last) = *self.said.get_or_insert((now, now));
-        let due = began == now || now.duration_since(last) >= PAUSE;
+        let is_new = !self.kinds.contains(&kind);
+        let due = is_new || now.duration_since(last) >= PAUSE;
         due.then(|| {
             self.said = Some((began, now));
+            if is_new {
+                self.kinds.push(kind);
+            }
             now.duration_since(began)
         })
     }
@@ -55,11 +61,24 @@ mod tests {
         let mut outage = Outage::default();
         let mut said = Vec::new();
         for attempt in 0..=100_u64 {
-            if let Some(lasted) = outage.turn() {
+            if let Some(lasted) = outage.turn(FailureKind::Unreachable) {
                 said.push((attempt * 2, lasted.as_secs()));
             }
             tokio::time::advance(Duration::from_secs(2)).await;
         }
         assert_eq!(said, [(0, 0), (60, 60), (120, 120), (180, 180)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_kind_of_failure_is_said_once() {
+        let mut outage = Outage::default();
+        let kinds =
+            [FailureKind::Unreachable, FailureKind::Status, FailureKind::Unreachable, FailureKind::Status];
+        let mut said = Vec::new();
+        for kind in kinds {
+            said.push(outage.turn(kind).is_some());
+            tokio::time::advance(Duration::from_secs(2)).await;
+        }
+        assert_eq!(said, [true, true, false, false]);
     }
 }

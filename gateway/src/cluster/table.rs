@@ -54,7 +54,7 @@ pub struct NodeTable {
     changes: watch::Sender<u64>,
     synced: watch::Sender<bool>,
     raw_wanted: watch::Sender<bool>,
-    /// `None` where the rows of a call are too much to be kept beside those of the next.
+    /// `None` where calls bring the nodes: their rows are too much to be kept beside those of the next call.
     latest: Option<Latest>,
 }
 
@@ -203,7 +203,10 @@ impl NodeTable {
     }
 
     fn look_up<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone, view: ViewId) -> Found {
-        let Some(latest) = &self.latest else { return self.read().lines(names, view) };
+        // With JSON the version moves with every heartbeat, and rows are large.
+        let Some(latest) = self.latest.as_ref().filter(|_| !*self.raw_wanted.borrow()) else {
+            return self.read().lines(names, view);
+        };
         let version = self.read().version();
         if let Some(lines) = latest.find(names.clone(), (view, version)) {
             return Found { lines, unknown: Vec::new(), version };

@@ -122,8 +122,8 @@ impl Participant<'_> {
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
         let fresh = self.put(asking, &asked).await?;
-        if trusted && !memory.is_trusted() && known > 0 {
-            // The answer is of another revision than what is known.
+        if known > 0 && (memory.is_mixed() || trusted && !memory.is_trusted()) {
+            // The answer is of another revision than what is known, or may be.
             return self.put(asking.again(), lines).await;
         }
         self.remember(asking, (&recalled, &missing, check), &asked, &fresh);

@@ -126,6 +126,10 @@ impl Reload {
 
     async fn reload(&mut self, content: Result<Content, ConfigErrors>, cause: Cause) {
         let config = self.checked(content.as_ref());
+        if content.as_ref().ok() != self.seen.tried.as_ref() {
+            // Another file that is refused in the same words is news.
+            self.refused = None;
+        }
         self.seen.tried = content.ok();
         self.seen.again = None;
         match config {

@@ -21,6 +21,9 @@ const ID: u32 = 1;
 /// when it has not said otherwise: a backend that does not read its stream can still be called.
 const MESSAGE_BYTES: usize = 16 << 10;
 
+/// The most that an id takes, in bytes.
+const ID_BYTES: usize = 5;
+
 /// A message with its prefix.
 #[derive(Debug)]
 pub(super) struct Framed {
@@ -138,8 +141,12 @@ impl Sent {
         if !first && upserts.is_empty() && removed.is_empty() {
             return Vec::new();
         }
-        let mut parts = vec![Part { removed, ..Part::default() }];
-        let mut bytes = 0;
+        let part = |removed: &[u32]| Part { removed: removed.to_vec(), ..Part::default() };
+        let mut parts: Vec<Part> = removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
+        if parts.is_empty() {
+            parts.push(Part::default());
+        }
+        let mut bytes = parts.last().map_or(0, |part| part.removed.len() * ID_BYTES);
         for upsert in upserts {
             if bytes > 0 && bytes + upsert.1.len() > MESSAGE_BYTES {
                 parts.push(Part::default());
