@@ -1,5 +1,6 @@
 //! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node
-//! of it, [`shape`] the check when it comes in, [`facts`] finds things in it, [`wire`] walks protobuf.
+//! of it, [`shape`] the check when it comes in, [`facts`] finds things in it, [`labels`] those of a row that is kept,
+//! [`wire`] walks protobuf.
 
 mod facts;
 mod labels;
@@ -52,7 +53,9 @@ impl fmt::Debug for Nodes<'_> {
 /// One node. What it knows besides its name depends on the [`View`](crate::View) that the policy asked
 /// for: with [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
 ///
-/// A question is answered from the encoded request, or from the table of nodes: no memory is allocated for a label. Only taints, amounts and usage are decoded, once, at the first question about one.
+/// A question is answered from the encoded request, or from the table of nodes, where labels are laid out for being
+/// looked up: no memory is allocated for a label. Only taints, amounts and usage are decoded, once, at the first
+/// question about one.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     row: &'a Row<'a>,

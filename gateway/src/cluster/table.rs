@@ -192,17 +192,17 @@ impl NodeTable {
         if found.unknown.is_empty() {
             return found;
         }
+        let is_missing = |place: &u32| found.unknown.binary_search(place).is_ok();
+        let missing = (0..).zip(names.clone()).filter(|(place, _)| is_missing(place));
+        let missing: Vec<&str> = missing.map(|(_, name)| name).collect();
         // Taken before the next look, so that a change between that and the wait is not missed.
         let mut changes = self.changes();
-        loop {
-            let found = self.look_up(names.clone(), view);
-            if found.unknown.is_empty() || timeout_at(until, changes.next()).await.is_err() {
-                return found;
-            }
-        }
+        while !self.read().has(&missing, view) && timeout_at(until, changes.next()).await.is_ok() {}
+        self.look_up(names, view)
     }
 
-    fn look_up<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone, view: ViewId) -> Found {
+    /// The same, without waiting.
+    pub fn look_up<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone, view: ViewId) -> Found {
         // With JSON the version moves with every heartbeat, and rows are large.
         let Some(latest) = self.latest.as_ref().filter(|_| !*self.raw_wanted.borrow()) else {
             return self.read().lines(names, view);

@@ -35,10 +35,10 @@ impl Exact {
         }
     }
 
-    /// The common denominator, where it and its double fit into 64 bits.
+    /// The common denominator, where it fits into 64 bits.
     pub(super) fn in_64_bits(&self) -> Option<i64> {
         match self {
-            Self::Narrow { denominator } => i64::try_from(2 * denominator).ok().map(|double| double / 2),
+            Self::Narrow { denominator } => i64::try_from(*denominator).ok(),
             Self::Wide { .. } => None,
         }
     }

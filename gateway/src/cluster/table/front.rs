@@ -113,6 +113,11 @@ impl TableRead<'_> {
         Some(Line { slot, id: self.front.slots[slot as usize].id, row })
     }
 
+    /// Whether all of these nodes have their row in this view.
+    pub(super) fn has(&self, names: &[&str], view: ViewId) -> bool {
+        names.iter().all(|name| self.entry(name, view).is_some())
+    }
+
     /// The lines of these nodes in this view, as far as they are there.
     pub fn lines<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
         let (mut lines, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
