@@ -147,7 +147,7 @@ impl Backend {
         pieces: impl IntoIterator<Item = Bytes>,
         limits: Limits,
     ) -> Result<Bytes, BackendFailure> {
-        let answer = grpc::unary(&link.connection, path, pieces, limits).await;
+        let answer = grpc::unary(&link.connection, path, pieces, limits).await.map_err(BackendFailure::from);
         if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.
             self.connection.look_again.notify_one();

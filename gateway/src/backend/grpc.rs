@@ -48,16 +48,16 @@ pub async fn unary(
     path: &Uri,
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
-) -> Result<Bytes, BackendFailure> {
+) -> Result<Bytes, Ended> {
     let Limits { within, .. } = limits;
     if within < WORTH_ASKING {
         let detail = "it was not asked: the call had used up its time before";
-        return Err(BackendFailure::new(FailureKind::Late, detail));
+        return Err(BackendFailure::new(FailureKind::Late, detail).into());
     }
     let call = exchange(connection, path, pieces, limits);
     let late =
-        |_| Err(BackendFailure::new(FailureKind::Late, format!("no answer within {}ms", within.as_millis())));
-    tokio::time::timeout(within, call).await.unwrap_or_else(late)
+        || BackendFailure::new(FailureKind::Late, format!("no answer within {}ms", within.as_millis()));
+    tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(late().into()))
 }
 
 /// What a call may take.
@@ -77,7 +77,7 @@ async fn exchange(
     path: &Uri,
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
-) -> Result<Bytes, BackendFailure> {
+) -> Result<Bytes, Ended> {
     // Only its check of the connection has an effect: a handle that was cloned just now has no stream that would
     // still wait to be opened.
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
@@ -128,12 +128,12 @@ fn timeout(within: Duration) -> HeaderValue {
     HeaderValue::from_str(&text).expect("digits and a letter are a header value")
 }
 
-async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, BackendFailure> {
+async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, Ended> {
     let mut body = begun(response)?;
     let framed = read(&mut body, most).await?;
     let trailers = body.trailers().await.map_err(|error| broken(&error))?;
     ok(&trailers.ok_or_else(|| reset("the answer ended without a gRPC status"))?)?;
-    message(framed)
+    Ok(message(framed)?)
 }
 
 /// The body of a response whose head promises messages.

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     connect::{self, closed, connect, unreachable},
-    grpc::{self, Limits},
+    grpc::{self, Ended, Limits},
     info::{API_VERSION, Info, Known},
     memory::{Memory, Remembered},
     outage::Outage,
@@ -286,7 +286,8 @@ impl Session<'_> {
         let mut streams = Streams::new(&self.task.known, settings);
         loop {
             match shake_hands(settings, &connection, &paths).await {
-                Err(failure) => {
+                Err(ended) => {
+                    let failure = BackendFailure::from(ended);
                     missed += 1;
                     // While the connection lives, a handshake that fails is no reason to cut calls off.
                     if !self.greeted || failure.kind == FailureKind::Reset || missed == MISSED {
@@ -346,7 +347,7 @@ pub(super) async fn shake_hands(
     settings: &config::Backend,
     connection: &SendRequest<Bytes>,
     paths: &Paths,
-) -> Result<GetInfoResponse, BackendFailure> {
+) -> Result<GetInfoResponse, Ended> {
     let request = GetInfoRequest {
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
         api_versions: vec![API_VERSION.to_owned()],
@@ -356,17 +357,10 @@ pub(super) async fn shake_hands(
     let mut framed = Vec::new();
     grpc::put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
-    let answer = grpc::unary(connection, &paths.info, [framed.into()], HANDSHAKE)
-        .await
-        .map_err(|failure| handshake(&failure))?;
+    let failed = |ended: Ended| ended.about("the handshake failed");
+    let answer = grpc::unary(connection, &paths.info, [framed.into()], HANDSHAKE).await.map_err(failed)?;
     GetInfoResponse::decode(answer).map_err(|error| {
-        handshake(&BackendFailure::new(
-            FailureKind::Malformed,
-            format!("the answer cannot be decoded ({error})"),
-        ))
+        let detail = format!("the answer cannot be decoded ({error})");
+        failed(BackendFailure::new(FailureKind::Malformed, detail).into())
     })
-}
-
-fn handshake(failure: &BackendFailure) -> BackendFailure {
-    BackendFailure::new(failure.kind, format!("the handshake failed: {}", failure.detail))
 }

@@ -5,20 +5,19 @@
 
 use std::{pin::pin, time::Duration};
 
-use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_core::BackendFailure;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{
     connect::connect,
+    grpc::Ended,
     link::{self, Paths, shake_hands},
 };
 use crate::config::{self, BackendName, Mode};
 
 /// How long a backend may take. One that says nothing has refused nothing.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How a handshake fails whose args are wrong, as the contract has it.
-const REFUSED: &str = "the handshake failed: INVALID_ARGUMENT";
 
 /// A backend that does not take its settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,13 +44,14 @@ fn is_in_use(used: &config::Backend, new: &config::Backend) -> bool {
 }
 
 async fn refusal(settings: &config::Backend) -> Option<Refusal> {
-    let failure = timeout(PATIENCE, greet(settings)).await.ok()?.err()?;
-    let refused = failure.kind == FailureKind::Status && failure.detail.starts_with(REFUSED);
-    refused.then(|| Refusal { backend: settings.name.clone(), failure })
+    let ended = timeout(PATIENCE, greet(settings)).await.ok()?.err()?;
+    // How a handshake ends whose args are wrong, as the contract has it.
+    let refused = ended.is_invalid_argument();
+    refused.then(|| Refusal { backend: settings.name.clone(), failure: ended.into() })
 }
 
 /// One handshake, on a connection of its own.
-async fn greet(settings: &config::Backend) -> Result<(), BackendFailure> {
+async fn greet(settings: &config::Backend) -> Result<(), Ended> {
     let (requests, connection) = connect(settings).await?;
     let paths = Paths::new(&settings.url);
     let mut asked = pin!(shake_hands(settings, &requests, &paths));

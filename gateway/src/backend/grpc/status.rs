@@ -22,6 +22,23 @@ impl Ended {
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Status(Code::Unimplemented, _))
     }
+
+    /// Whether the backend does not take what it was told.
+    pub fn is_invalid_argument(&self) -> bool {
+        matches!(self, Self::Status(Code::InvalidArgument, _))
+    }
+
+    /// The same, said of what it was about.
+    #[must_use]
+    pub fn about(self, what: &str) -> Self {
+        let about = |failure: BackendFailure| {
+            BackendFailure::new(failure.kind, format!("{what}: {}", failure.detail))
+        };
+        match self {
+            Self::Status(code, failure) => Self::Status(code, about(failure)),
+            Self::Otherwise(failure) => Self::Otherwise(about(failure)),
+        }
+    }
 }
 
 impl fmt::Display for Ended {
