@@ -1,5 +1,6 @@
 //! What can be seen of the gateway from outside: logs, metrics, health.
 
+pub mod api;
 pub mod health;
 pub mod log;
 mod metrics;
