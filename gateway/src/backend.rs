@@ -32,9 +32,10 @@ use answer::{Answered, FilterAnswer, Reply};
 use bind::{BindQuestion, Bound};
 use grpc::Limits;
 use link::Link;
-use question::Question;
+use question::{Form, Question};
+use tokio::time::Instant;
 
-use crate::config;
+use crate::{account::Exchange, config};
 
 /// One configured backend, connected or not.
 #[derive(Debug)]
@@ -59,53 +60,56 @@ impl Backend {
         let _ = self.connection.state.clone().wait_for(|state| !state.is_untried()).await;
     }
 
-    /// Asks which of these nodes the pod may not run on.
+    /// Asks which of these nodes the pod may not run on. What is asked goes on `record`.
     pub async fn filter(
         &self,
         link: &Link,
         question: Question<'_>,
-        within: Duration,
+        (within, record): (Duration, &mut Vec<Exchange>),
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        let answer = self.ask(link, &link.paths.filter, question, within).await?;
+        let answer = self.ask(link, &link.paths.filter, question, (within, record)).await?;
         Ok(self.replied(link, answer::filter(answer, question.nodes.count, question.scores)?))
     }
 
-    /// Asks how good these nodes are: raw scores, one a node.
+    /// Asks how good these nodes are: raw scores, one a node. What is asked goes on `record`.
     pub async fn score(
         &self,
         link: &Link,
         question: Question<'_>,
-        within: Duration,
+        (within, record): (Duration, &mut Vec<Exchange>),
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
-        let answer = self.ask(link, &link.paths.score, question, within).await?;
+        let answer = self.ask(link, &link.paths.score, question, (within, record)).await?;
         Ok(self.replied(link, answer::score(answer, question.nodes.count)?))
     }
 
-    /// Asks which of these candidates and victims stay. Positions are not checked yet.
+    /// Asks which of these candidates and victims stay. Positions are not checked yet. What is asked goes on
+    /// `record`.
     pub async fn preempt(
         &self,
         link: &Link,
         question: preempt::Question<'_>,
-        within: Duration,
+        (within, record): (Duration, &mut Vec<Exchange>),
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let pieces = question.pieces(&link.head, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(count) };
-        let answer = self.exchange(link, &link.paths.preempt, pieces, limits).await?;
+        let about = (count, Form::Rows);
+        let answer = self.exchange(link, &link.paths.preempt, pieces, (limits, about, record)).await?;
         Ok(self.current(link, preempt::answer(answer, count)?))
     }
 
-    /// Asks to bind the pod.
+    /// Asks to bind the pod. What is asked goes on `record`.
     pub async fn bind(
         &self,
         link: &Link,
         question: BindQuestion<'_>,
-        within: Duration,
+        (within, record): (Duration, &mut Vec<Exchange>),
     ) -> Result<Bound, BackendFailure> {
         let fields = bind::fields(question, &link.info.pod);
         let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: bind::LARGEST_ANSWER };
-        bind::answer(self.exchange(link, &link.paths.bind, pieces, limits).await?)
+        let about = (1, Form::Name);
+        bind::answer(self.exchange(link, &link.paths.bind, pieces, (limits, about, record)).await?)
     }
 
     fn replied<T>(&self, link: &Link, reply: Reply<Answered<T>>) -> Reply<T> {
@@ -133,25 +137,30 @@ impl Backend {
         link: &Link,
         path: &Uri,
         question: Question<'_>,
-        within: Duration,
+        (within, record): (Duration, &mut Vec<Exchange>),
     ) -> Result<Bytes, BackendFailure> {
         let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
-        self.exchange(link, path, pieces, limits).await
+        let about = (question.nodes.count, question.nodes.form);
+        self.exchange(link, path, pieces, (limits, about, record)).await
     }
 
-    async fn exchange(
+    async fn exchange<const N: usize>(
         &self,
         link: &Link,
         path: &Uri,
-        pieces: impl IntoIterator<Item = Bytes>,
-        limits: Limits,
+        pieces: [Bytes; N],
+        (limits, (nodes, form), record): (Limits, (u32, Form), &mut Vec<Exchange>),
     ) -> Result<Bytes, BackendFailure> {
+        let (began, sent) = (Instant::now(), pieces.iter().map(Bytes::len).sum());
         let answer = grpc::unary(&link.connection, path, pieces, limits).await.map_err(BackendFailure::from);
-        if answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::Reset) {
+        let failure = answer.as_ref().err().map(|failure| failure.kind);
+        if failure == Some(FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.
             self.connection.look_again.notify_one();
         }
+        let received = answer.as_ref().map_or(0, Bytes::len);
+        record.push(Exchange { began, took: began.elapsed(), nodes, form, sent, received, failure });
         answer
     }
 }

@@ -39,10 +39,11 @@ pub use self::{
 };
 use self::{failures::Failures, foreseen::Foreseen};
 use crate::{
+    account::{Account, Nodes, Subject},
     backend::{Backend, info::Known, link::Link},
     config::{self, Mode, Reasons, Timeouts},
     object::pod::ObjectPod,
-    observe::Metrics,
+    observe::{Metrics, Observer},
     wire::Request,
 };
 
@@ -69,6 +70,7 @@ pub struct Decider {
     attempts: Arc<Attempts>,
     binders: Option<Binders>,
     failures: Failures,
+    observer: Arc<Observer>,
     metrics: Arc<Metrics>,
     foreseen: Foreseen,
     ids: Ids,
@@ -89,14 +91,15 @@ pub struct Terms {
     pub attempts: Arc<Attempts>,
     /// Who binds; `None` when the gateway does not.
     pub binders: Option<Binders>,
-    /// Where failures are counted.
-    pub metrics: Arc<Metrics>,
+    /// Who is told what became of calls.
+    pub observer: Arc<Observer>,
 }
 
 impl Decider {
     /// For backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
-        let Terms { known, timeouts, reasons, exempt, attempts, binders, metrics } = terms;
+        let Terms { known, timeouts, reasons, exempt, attempts, binders, observer } = terms;
+        let metrics = Arc::clone(&observer.metrics);
         let failures = Failures::new(Arc::clone(&metrics));
         Self {
             backends,
@@ -107,10 +110,16 @@ impl Decider {
             attempts,
             binders,
             failures,
+            observer,
             metrics,
             foreseen: Foreseen::new(),
             ids: Ids::new(),
         }
+    }
+
+    /// The account of a call about a pod that came at `began`, to be kept while it is decided.
+    pub fn account(&self, pod: Subject, nodes: Nodes, began: Instant) -> Account {
+        Account::new(self.ids.next(), began, pod, nodes)
     }
 
     /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.

@@ -10,6 +10,7 @@ mod bind;
 mod body;
 mod connection;
 mod filter;
+mod guest;
 mod patience;
 mod preempt;
 mod prioritize;
@@ -23,20 +24,21 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
-use tokio::time::Instant;
 
 use self::{
     answer::{Log, Refusal, Refused, Reply},
     body::BodyError,
+    guest::Guest,
 };
 pub use self::{
     server::{Entrance, serve},
     tls::Tls,
 };
 use crate::{
-    config::VerbPaths,
+    account::Visit,
+    config::{Config, VerbPaths},
     decide::Decider,
-    observe::{Metrics, SeldomEach},
+    observe::{Metrics, Observer, SeldomEach},
 };
 
 /// What every connection at the door shares.
@@ -45,8 +47,8 @@ pub struct Door {
     /// What calls are answered with: replaced when the configuration is. A call sees one from its beginning
     /// to its end.
     pub served: ArcSwap<Served>,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
+    /// Who is told what became of calls.
+    pub observer: Arc<Observer>,
     /// Refused calls that the log has, by verb and outcome.
     refused: SeldomEach<(&'static str, &'static str)>,
 }
@@ -60,6 +62,10 @@ pub struct Served {
     pub most: usize,
     /// How the paths of the verbs end.
     pub verbs: VerbPaths,
+    /// What it was made from.
+    pub config: Config,
+    /// Counted from 1 at the start.
+    pub generation: u64,
 }
 
 /// What kube-scheduler asks of an extender.
@@ -98,41 +104,41 @@ impl Verb {
 
 impl Door {
     /// One that answers by this configuration to begin with.
-    pub fn new(served: Served, metrics: Arc<Metrics>) -> Self {
-        Self { served: ArcSwap::from_pointee(served), metrics, refused: SeldomEach::default() }
+    pub fn new(served: Served, observer: Arc<Observer>) -> Self {
+        Self { served: ArcSwap::from_pointee(served), observer, refused: SeldomEach::default() }
     }
 
     /// Answers one request. Never fails: whatever goes wrong has an answer.
     async fn call(&self, request: Request<Incoming>, caller: SocketAddr) -> Response<Reply> {
-        let began = Instant::now();
         let (head, body) = request.into_parts();
         let served = self.served.load_full();
+        let mut guest = Guest::new(&self.observer, caller, served.generation);
         let verb = match verb(&head, &served.verbs) {
             Ok(verb) => verb,
             Err((verb, refusal)) => {
+                guest.verb = verb;
                 body::drain(body);
-                return self.refuse(verb, refusal.status(), caller);
+                return self.refuse(guest, refusal.status());
             }
         };
-        match survive(&self.metrics, served.answer(verb, &head, body, began)).await {
-            Ok(reply) => {
-                self.metrics.called(verb.as_str(), "ok");
-                answer::reply(reply)
-            }
-            Err(refusal) => self.refuse(verb.as_str(), refusal.of(verb), caller),
+        guest.verb = verb.as_str();
+        match survive(&self.observer.metrics, served.answer(verb, (&head, body), &mut guest)).await {
+            Ok(reply) => guest.answered(answer::reply(reply)),
+            Err(refusal) => self.refuse(guest, refusal.of(verb)),
         }
     }
 
-    fn refuse(&self, verb: &'static str, refused: Refused, caller: SocketAddr) -> Response<Reply> {
-        self.metrics.called(verb, refused.outcome);
+    fn refuse(&self, mut guest: Guest<'_>, refused: Refused) -> Response<Reply> {
         let Refused { response, outcome, text, log } = refused;
+        let (verb, caller) = (guest.verb, guest.caller);
         let turn = if log == Log::Here { self.refused.turn((verb, outcome)) } else { None };
         if let Some(similar) = turn {
             tracing::warn!(verb, %caller, outcome, similar, "call refused: {text}");
         } else {
             tracing::debug!(verb, %caller, outcome, "{text}");
         }
-        response
+        (guest.outcome, guest.message) = (outcome, text);
+        guest.answered(response)
     }
 }
 
@@ -140,16 +146,17 @@ impl Served {
     async fn answer(
         &self,
         verb: Verb,
-        head: &Parts,
-        body: Incoming,
-        began: Instant,
+        (head, body): (&Parts, Incoming),
+        visit: &mut Visit,
     ) -> Result<Vec<Bytes>, Refusal> {
         let body = body::read(head, body, self.most).await.map_err(BodyError::refusal)?;
+        visit.request_bytes = body.len();
+        let (began, account) = (visit.began, &mut visit.account);
         let decided = match verb {
-            Verb::Filter => filter::answer(&self.decider, body, began).await,
-            Verb::Prioritize => prioritize::answer(&self.decider, body, began).await,
-            Verb::Preempt => preempt::answer(&self.decider, body, began).await,
-            Verb::Bind => bind::answer(&self.decider, &body, began).await,
+            Verb::Filter => filter::answer(&self.decider, (body, began), account).await,
+            Verb::Prioritize => prioritize::answer(&self.decider, (body, began), account).await,
+            Verb::Preempt => preempt::answer(&self.decider, (body, began), account).await,
+            Verb::Bind => bind::answer(&self.decider, (&body, began), account).await,
         };
         decided.map_err(Refusal::from)
     }

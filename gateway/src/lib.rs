@@ -5,6 +5,7 @@
 //! the nodes, [`config`] what the operator said, [`observe`] what can be seen from outside. [`pem`] reads the
 //! files that TLS needs on either side.
 
+pub mod account;
 pub mod backend;
 pub mod cli;
 pub mod cluster;

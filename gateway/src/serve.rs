@@ -33,7 +33,7 @@ use crate::{
     cluster::watch::ConnectError,
     config::Config,
     door::{self, Door, Entrance, Tls},
-    observe::{Health, Metrics},
+    observe::{Health, Metrics, Observer},
     pem::PemError,
 };
 
@@ -73,6 +73,7 @@ pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
     let extender = listen("extender.address", config.extender.address)?;
     let observed = listen("metrics.address", config.metrics.address)?;
     let metrics = Arc::new(Metrics::new());
+    let observer = Arc::new(Observer::new(Arc::clone(&metrics), 64 << 20));
     let health = Arc::new(Health::default());
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     // From here on: unheard, the signal would end the process.
@@ -81,7 +82,7 @@ pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
         signal(SignalKind::hangup())?
     };
     println!("metrics listening on {}", observed.local_addr()?);
-    let assembly = Assembly::new(&config, host_name(), Arc::clone(&metrics));
+    let assembly = Assembly::new(&config, host_name(), Arc::clone(&observer));
     let background = Background {
         source: config.nodes.clone(),
         kubeconfig: config.kubeconfig.clone(),
@@ -93,7 +94,7 @@ pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
     };
     let failed = background.start()?;
     let file = file.to_owned();
-    let parts = Parts { file, extender, tls, assembly, metrics, health, failed, hangups };
+    let parts = Parts { file, extender, tls, assembly, observer, health, failed, hangups };
     runtime.block_on(calls(config, parts))
 }
 
@@ -102,14 +103,14 @@ struct Parts {
     extender: Bound,
     tls: Option<Arc<Tls>>,
     assembly: Assembly,
-    metrics: Arc<Metrics>,
+    observer: Arc<Observer>,
     health: Arc<Health>,
     failed: oneshot::Receiver<String>,
     hangups: Signal,
 }
 
 async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { file, extender, tls, mut assembly, metrics, health, mut failed, hangups } = parts;
+    let Parts { file, extender, tls, mut assembly, observer, health, mut failed, hangups } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, &config) => served?,
         failure = &mut failed => return Err(ended(failure)),
@@ -117,7 +118,7 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     let listener = TcpListener::from_std(extender)?;
     println!("extender listening on {}", listener.local_addr()?);
     health.ready();
-    let door = Arc::new(Door::new(served, metrics));
+    let door = Arc::new(Door::new(served, observer));
     let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)));
     let stop = stopped(&health)?;
     tokio::select! {

@@ -10,7 +10,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use extender_gateway::{config::Config, observe::Metrics, serve::assembly::Assembly};
+use extender_gateway::{
+    config::Config,
+    observe::{Metrics, Observer},
+    serve::assembly::Assembly,
+};
 use extender_policy_api::v1alpha1::{BindOutcome, BindRequest};
 use prost::Message;
 use serde_json::json;
@@ -209,7 +213,8 @@ async fn a_kubeconfig_that_cannot_be_used_fails_the_start() {
                 nodes: {source: Request}\ncluster: {kubeconfig: /no/such/file}\nbinder: BuiltIn\n\
                 backends: [{name: only, url: 'http://127.0.0.1:1', filter: {}}]\n";
     let config = Config::parse(yaml, Path::new(".")).unwrap();
-    let mut assembly = Assembly::new(&config, "test".into(), Arc::new(Metrics::new()));
+    let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 0));
+    let mut assembly = Assembly::new(&config, "test".into(), observer);
     let error = assembly.serve(&config).await.unwrap_err().to_string();
     assert!(error.starts_with("the kubeconfig /no/such/file cannot be used: "), "{error}");
 }

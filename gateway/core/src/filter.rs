@@ -139,9 +139,30 @@ enum Progress {
     /// Asked; no answer yet.
     Asked { nodes: Asked },
     /// Answered, and not yet counted.
-    Answered { nodes: Asked, refusals: Vec<Refusal> },
+    Answered(Heard),
     /// Failed, and not yet counted.
     Failed { nodes: Asked, again: Again, failure: BackendFailure },
+    /// Answered, and counted.
+    Counted(Heard),
+}
+
+/// What a backend answered, whether it counted or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// The nodes that it was asked about.
+    pub nodes: Asked,
+    /// Those of them that it refuses.
+    pub refusals: Vec<Refusal>,
+}
+
+impl Heard {
+    /// The positions in the call of what a refusal is about.
+    pub fn in_call<'h>(&'h self, refusal: &'h Refusal) -> impl Iterator<Item = u32> + 'h {
+        refusal.positions.iter().map(|at| match &self.nodes {
+            Asked::All => *at,
+            Asked::Some(positions) => positions[*at as usize],
+        })
+    }
 }
 
 /// The state of one filter call. See the module's text.
@@ -181,7 +202,7 @@ impl FilterFold {
         let Progress::Asked { nodes } = &mut self.progress[seat] else { return Vec::new() };
         let nodes = mem::replace(nodes, Asked::All);
         self.progress[seat] = match answer {
-            Ok(refusals) => Progress::Answered { nodes, refusals },
+            Ok(refusals) => Progress::Answered(Heard { nodes, refusals }),
             Err(failure) => Progress::Failed { nodes, again, failure },
         };
         let mut asks = Vec::new();
@@ -194,9 +215,13 @@ impl FilterFold {
         self.verdict.as_ref()
     }
 
-    /// The verdict, taken out; `None` while it is not certain.
-    pub fn into_verdict(self) -> Option<Verdict> {
-        self.verdict
+    /// The verdict, `None` while it is not certain, and what was heard from each seat, `None` where nothing was.
+    pub fn end(self) -> (Option<Verdict>, Vec<Option<Heard>>) {
+        let heard = |progress| match progress {
+            Progress::Answered(heard) | Progress::Counted(heard) => Some(heard),
+            Progress::Waiting | Progress::Asked { .. } | Progress::Failed { .. } => None,
+        };
+        (self.verdict, self.progress.into_iter().map(heard).collect())
     }
 
     /// The seats whose answer is still waited for, in order.
@@ -213,7 +238,7 @@ impl FilterFold {
     fn ask(&mut self, seat: usize) -> Option<Ask> {
         let nodes = self.survivors_for(seat);
         if self.len(&nodes) == 0 {
-            self.progress[seat] = Progress::Answered { nodes, refusals: Vec::new() };
+            self.progress[seat] = Progress::Answered(Heard { nodes, refusals: Vec::new() });
             return None;
         }
         self.progress[seat] = Progress::Asked { nodes: nodes.clone() };
@@ -264,7 +289,10 @@ impl FilterFold {
     /// Counts the answer of one seat. False when it is not there yet.
     fn count_seat(&mut self, seat: usize, asks: &mut Vec<Ask>) -> bool {
         match mem::replace(&mut self.progress[seat], Progress::Waiting) {
-            Progress::Answered { nodes, refusals } => self.reject(seat, &nodes, refusals),
+            Progress::Answered(heard) => {
+                self.reject(seat, &heard);
+                self.progress[seat] = Progress::Counted(heard);
+            }
             Progress::Failed { nodes, again, failure } => {
                 let left = self.survivors_for(seat);
                 // Once at most: a repetition is about exactly those that are left.
@@ -276,7 +304,7 @@ impl FilterFold {
                 self.fail(seat, failure);
             }
             Progress::Waiting => return self.ask_in_turn(seat, asks),
-            asked @ Progress::Asked { .. } => {
+            asked @ (Progress::Asked { .. } | Progress::Counted(_)) => {
                 self.progress[seat] = asked;
                 return false;
             }
@@ -304,29 +332,27 @@ impl FilterFold {
     fn reject_unknown(&mut self, seat: usize) {
         let unknown = mem::take(&mut self.seats[seat].unknown);
         if !unknown.is_empty() {
-            let group = Group { by: By::Unknown(seat), reason: String::new(), preemption_may_help: false };
+            let group = || Group { by: By::Unknown(seat), reason: String::new(), preemption_may_help: false };
             self.unknown += self.reject_group(group, unknown.into_iter());
         }
     }
 
     /// Takes an answer: rejects what it refuses, and what the backend would have had to know more about.
-    fn reject(&mut self, seat: usize, nodes: &Asked, refusals: Vec<Refusal>) {
+    fn reject(&mut self, seat: usize, heard: &Heard) {
         self.reject_unknown(seat);
         let honored = self.seats[seat].preemption == Preemption::Honored;
-        for refusal in refusals {
-            let Refusal { reason, preemption_may_help, positions } = refusal;
-            let group =
-                Group { by: By::Seat(seat), reason, preemption_may_help: honored && preemption_may_help };
-            let position_in_call = |at: u32| match nodes {
-                Asked::All => at,
-                Asked::Some(positions) => positions[at as usize],
+        for refusal in &heard.refusals {
+            let group = || Group {
+                by: By::Seat(seat),
+                reason: refusal.reason.clone(),
+                preemption_may_help: honored && refusal.preemption_may_help,
             };
-            self.reject_group(group, positions.into_iter().map(position_in_call));
+            self.reject_group(group, heard.in_call(refusal));
         }
     }
 
     /// Rejects those of `positions` that are still alive; returns how many.
-    fn reject_group(&mut self, group: Group, positions: impl Iterator<Item = u32>) -> u32 {
+    fn reject_group(&mut self, group: impl FnOnce() -> Group, positions: impl Iterator<Item = u32>) -> u32 {
         let before = self.alive;
         let index = u32::try_from(self.rejected.groups.len()).unwrap_or(u32::MAX);
         for at in positions {
@@ -339,7 +365,7 @@ impl FilterFold {
             }
         }
         if self.alive < before {
-            self.rejected.groups.push(group);
+            self.rejected.groups.push(group());
         }
         before - self.alive
     }

@@ -105,6 +105,13 @@ pub fn totals(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
     sums.into_iter().map(|sum| sum.map(|sum| exact.round(sum))).collect()
 }
 
+/// What a ballot makes of a raw score before it is weighed, for people: the decision itself adds exact fractions.
+pub fn normalized(ballot: &Ballot) -> impl Fn(i32) -> f64 {
+    let share = Share::of(&Ballot { weight: 1, nodes: None, ..ballot.clone() });
+    #[allow(clippy::cast_precision_loss, reason = "a number to be looked at")]
+    move |score| share.numerator(score) as f64 / share.denominator as f64
+}
+
 /// A weighed, normalised score as a fraction: (offset + slope · s) / denominator.
 struct Share {
     offset: i128,

@@ -166,6 +166,30 @@ pub struct Nodes {
     field: Bytes,
     /// How many there are.
     pub count: u32,
+    /// How they are named.
+    pub form: Form,
+}
+
+/// How a question names what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Nodes by their rows.
+    Rows,
+    /// Nodes by ids of the table that the backend holds.
+    Ids,
+    /// A node by its name.
+    Name,
+}
+
+impl Form {
+    /// In one word, as traces have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Ids => "ids",
+            Self::Name => "name",
+        }
+    }
 }
 
 impl Nodes {
@@ -210,7 +234,7 @@ impl Rows {
         put_head(ROWS, rows, &mut head);
         let start = HEADROOM - head.len();
         self.bytes[start..HEADROOM].copy_from_slice(&head);
-        Nodes { field: Bytes::from(self.bytes).slice(start..), count: self.count }
+        Nodes { field: Bytes::from(self.bytes).slice(start..), count: self.count, form: Form::Rows }
     }
 }
 
@@ -257,7 +281,7 @@ impl References {
         put_number(REF_AT_LEAST, at_least, &mut field);
         put_bytes(REF_IDS, &ids, &mut field);
         field.extend_from_slice(&rows);
-        Nodes { field: field.into(), count }
+        Nodes { field: field.into(), count, form: Form::Ids }
     }
 }
 

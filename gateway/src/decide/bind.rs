@@ -7,15 +7,16 @@
 
 mod error;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
 use tokio::time::{Instant, sleep};
 
 pub use self::error::BindError;
-use super::{CallError, Decider, failures::Consequence};
+use super::{CallError, Decider};
 use crate::{
+    account::{Account, Inquiry, Part, Policy, Said},
     backend::{
         Backend,
         bind::{BindQuestion, Bound},
@@ -69,13 +70,17 @@ impl Decider {
     ///
     /// # Errors
     /// See [`CallError`]. After some of them the pod may be bound a moment later; kube-scheduler sees that.
-    pub async fn bind(&self, assignment: &Assignment, began: Instant) -> Result<(), CallError> {
+    pub async fn bind(
+        &self,
+        (assignment, began): (&Assignment, Instant),
+        account: &mut Account,
+    ) -> Result<(), CallError> {
         let binders = self.binders.as_ref().ok_or(BindError::NoBinder)?;
         let deadline = began + self.timeouts.bind;
         let ask_until = began + self.timeouts.asking_to_bind();
-        let id = self.ids.next();
+        let id = account.id.clone();
         let attempt = Attempt { decider: self, binders, assignment, id, deadline, ask_until };
-        if self.some_may_bind(&assignment.namespace) && attempt.backends().await? == Outcome::Bound {
+        if self.some_may_bind(&assignment.namespace) && attempt.backends(account).await? == Outcome::Bound {
             return Ok(());
         }
         attempt.built_in().await
@@ -90,7 +95,7 @@ impl Decider {
 
 impl<'c> Attempt<'c> {
     /// Asks the interested backends until one has bound the pod.
-    async fn backends(&self) -> Result<Outcome, CallError> {
+    async fn backends(&self, account: &mut Account) -> Result<Outcome, CallError> {
         let json = self.pod().await?;
         match Truth::read(&json, self.assignment) {
             Truth::Bound => return Ok(Outcome::Bound),
@@ -100,7 +105,10 @@ impl<'c> Attempt<'c> {
         let pod = object::pod::parse(&json).map_err(|error| BindError::Apiserver(error.into()))?;
         let known = Known { pod, json: &json };
         for (backend, settings) in self.order(&known.pod) {
-            if self.ask((backend, settings), &known).await? == Outcome::Bound {
+            let mut part = Part::new(backend, policy(settings.failure_policy));
+            let outcome = self.ask((backend, settings), &known, &mut part).await;
+            account.parts.push(part);
+            if outcome? == Outcome::Bound {
                 return Ok(Outcome::Bound);
             }
         }
@@ -128,9 +136,8 @@ impl<'c> Attempt<'c> {
     }
 
     /// The interested backends: the configured binder first, then the others in effective order.
-    fn order(&self, pod: &ObjectPod<'_>) -> Vec<(&'c Backend, &'c BindSettings)> {
-        let asked = self.decider.asked(pod, |backend| backend.bind.as_ref());
-        let mut asked: Vec<_> = asked.map(|(backend, settings)| (&**backend, settings)).collect();
+    fn order(&self, pod: &ObjectPod<'_>) -> Vec<(&'c Arc<Backend>, &'c BindSettings)> {
+        let mut asked: Vec<_> = self.decider.asked(pod, |backend| backend.bind.as_ref()).collect();
         // False comes before true, and equals stay in order.
         asked.sort_by_key(|(backend, _)| Some(&backend.settings.name) != self.binders.first.as_ref());
         asked
@@ -140,16 +147,24 @@ impl<'c> Attempt<'c> {
         &self,
         (backend, settings): (&Backend, &BindSettings),
         known: &Known<'_>,
+        part: &mut Part,
     ) -> Result<Outcome, CallError> {
-        match self.answer((backend, settings), known).await {
-            Ok(Bound::Yes) => self.confirm(backend, known).await,
+        let mut inquiry = Inquiry::begin();
+        let answer = self.answer((backend, settings), known, &mut inquiry).await;
+        part.inquiries.push(inquiry.ended());
+        match answer {
+            Ok(Bound::Yes) => {
+                part.said = Said::Words("bound".to_owned());
+                self.confirm(backend, known, part).await
+            }
             Ok(Bound::Declined(why)) => {
+                part.said = Said::Words(format!("declined: {why}"));
                 tracing::debug!(backend = %backend.settings.name, pod = known.pod.name(), "declined to bind: {why}");
                 Ok(Outcome::NotBound)
             }
             Err(failure) => {
-                let consequence = consequence(settings.failure_policy);
-                self.decider.failures.record(backend, "bind", &failure, (&known.pod, consequence));
+                self.decider.failures.record(backend, "bind", &failure, (&known.pod, part.policy));
+                part.said = Said::Failed(failure.clone());
                 self.failed((backend, settings), failure).await
             }
         }
@@ -159,17 +174,24 @@ impl<'c> Attempt<'c> {
         &self,
         (backend, settings): (&Backend, &BindSettings),
         known: &Known<'_>,
+        inquiry: &mut Inquiry,
     ) -> Result<Bound, BackendFailure> {
         let link = backend.link()?;
         link.info.bind.clone()?;
         let Known { pod, json } = known;
         let question = BindQuestion { call: &self.id, assignment: self.assignment, pod, json };
         let within = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
-        backend.bind(&link, question, within).await
+        inquiry.asks_about(1);
+        backend.bind(&link, question, (within, &mut inquiry.exchanges)).await
     }
 
     /// Looks for the Binding that a backend says it made.
-    async fn confirm(&self, backend: &Backend, known: &Known<'_>) -> Result<Outcome, CallError> {
+    async fn confirm(
+        &self,
+        backend: &Backend,
+        known: &Known<'_>,
+        part: &mut Part,
+    ) -> Result<Outcome, CallError> {
         let mut pause = FIRST_PAUSE;
         loop {
             let truth = self.truth().await;
@@ -184,8 +206,9 @@ impl<'c> Attempt<'c> {
                 truth @ (Truth::Free | Truth::Elsewhere(_)) => {
                     let detail = format!("it says that it has bound the pod; {truth}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
-                    let fails = (&known.pod, Consequence::FailsTheCall);
-                    self.decider.failures.record(backend, "bind", &failure, fails);
+                    part.policy = Policy::Fail;
+                    self.decider.failures.record(backend, "bind", &failure, (&known.pod, part.policy));
+                    part.said = Said::Failed(failure.clone());
                     return Err(failed(backend, failure));
                 }
             }
@@ -246,9 +269,9 @@ fn failed(backend: &Backend, failure: BackendFailure) -> CallError {
     CallError::Backend { name: backend.settings.name.to_string(), verb: "bind", failure }
 }
 
-fn consequence(policy: BindFailurePolicy) -> Consequence {
+fn policy(policy: BindFailurePolicy) -> Policy {
     match policy {
-        BindFailurePolicy::Fail => Consequence::FailsTheCall,
-        BindFailurePolicy::Next => Consequence::NextIsAsked,
+        BindFailurePolicy::Fail => Policy::Fail,
+        BindFailurePolicy::Next => Policy::Next,
     }
 }

@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-use self::ask::Said;
+use self::ask::Told;
 use super::{
     Call, CallError, Decider,
     attempts::{About, Pace},
@@ -20,6 +20,7 @@ use super::{
     foreseen::Scores,
 };
 use crate::{
+    account::{Account, Part, Said},
     backend::{Backend, info::FilterPlan, link::Link},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
     observe::Metrics,
@@ -51,38 +52,43 @@ struct Participant<'d> {
 }
 
 impl Decider {
-    /// Decides which nodes the pod may not run on.
+    /// Decides which nodes the pod may not run on. How, goes into the account.
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn filter(&self, call: Call<'_>) -> Result<Filtered, CallError> {
+    pub async fn filter(&self, call: Call<'_>, account: &mut Account) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, self.ids.next(), (&self.known, self.timeouts.decision));
+        let mut case = Case::new(call, account.id.clone(), (&self.known, self.timeouts.decision));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
                 let (participant, seat) = self.seat(&mut case, backend, settings).await?;
+                let part = Part::new(backend, settings.failure_policy.into());
+                account.parts.push(Part { unknown: seat.unknown.clone(), ..part });
                 participants.push(participant);
                 seats.push(seat);
             }
         }
         let deadline = call.began + self.timeouts.decision;
         let begun = FilterFold::begin(count, seats);
-        let (verdict, scores) = self.fold(&case, (call, deadline), &participants, begun).await;
+        let parts = &mut account.parts;
+        let (verdict, scores) = self.fold((&case, parts), (call, deadline), &participants, begun).await;
         // A single node that is left is not scored.
         let choice = verdict_leaves_a_choice(&verdict, count);
         self.foreseen.put(call.pod.uid(), if choice { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
             let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
-            self.shadow_filter(call, &mut case, (0..count).filter(left)).await;
+            self.shadow_filter((call, account), &mut case, (0..count).filter(left)).await;
         }
-        self.conclude(call, &participants, verdict)
+        let filtered = self.conclude(call, &participants, verdict)?;
+        account.left = Some(count - number_of_rejected(&filtered.rejected));
+        Ok(filtered)
     }
 
     async fn fold(
         &self,
-        case: &Case<'_>,
+        (case, parts): (&Case<'_>, &mut [Part]),
         (call, deadline): (Call<'_>, Instant),
         participants: &[Participant<'_>],
         (mut fold, mut asks): (FilterFold, Vec<Ask>),
@@ -95,20 +101,26 @@ impl Decider {
                 under_way.push(async move { (ask.seat, participant.ask(case, &ask.nodes, deadline).await) });
             }
             let answered = under_way.next().await;
-            let (seat, answer) = answered.expect("while there is no verdict somebody is being asked");
+            let (seat, (answer, inquiry)) =
+                answered.expect("while there is no verdict somebody is being asked");
+            parts[seat].inquiries.push(inquiry);
             if let Err(failure) = &answer {
-                let participant = &participants[seat];
-                let outcome = (call.pod, participant.settings.failure_policy.into());
-                self.failures.record(participant.backend, "filter", failure, outcome);
+                let outcome = (call.pod, parts[seat].policy);
+                self.failures.record(participants[seat].backend, "filter", failure, outcome);
+                parts[seat].said = Said::Failed(failure.clone());
             }
             let again = participants[seat].again(deadline);
-            let refusals = answer.map(|Said { refusals, scores: foreseen }| {
+            let refusals = answer.map(|Told { refusals, scores: foreseen }| {
                 scores.extend(foreseen);
                 refusals
             });
             asks = fold.answer(seat, refusals, again);
         }
-        (fold.into_verdict().expect("the loop ended because there is one"), scores)
+        let (verdict, heard) = fold.end();
+        for (part, heard) in parts.iter_mut().zip(heard) {
+            part.said = heard.map_or_else(|| std::mem::replace(&mut part.said, Said::Nothing), Said::Refused);
+        }
+        (verdict.expect("the loop ended because there is one"), scores)
     }
 
     fn conclude(
@@ -197,8 +209,12 @@ impl Decider {
 }
 
 fn verdict_leaves_a_choice(verdict: &Verdict, count: u32) -> bool {
-    let Verdict::Decided(Rejected { nodes, .. }) = verdict else { return false };
-    count as usize - nodes.iter().flatten().count() > 1
+    let Verdict::Decided(rejected) = verdict else { return false };
+    count - number_of_rejected(rejected) > 1
+}
+
+fn number_of_rejected(Rejected { nodes, .. }: &Rejected) -> u32 {
+    u32::try_from(nodes.iter().flatten().count()).unwrap_or(u32::MAX)
 }
 
 fn about(call: Call<'_>) -> About {

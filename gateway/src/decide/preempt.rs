@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use self::told::Told;
 use super::{CallError, Decider, case::patience};
 use crate::{
+    account::{Account, Inquiry, Part, Said},
     backend::{Backend, link::Link, preempt::Question, question::pod_field},
     cluster::pods::PodTable,
     config::{AddedVictims, PreemptSettings},
@@ -49,8 +50,11 @@ impl Decider {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn preempt(&self, call: PreemptCall<'_>) -> Result<Vec<Candidate>, CallError> {
-        let id = self.ids.next();
+    pub async fn preempt(
+        &self,
+        call: PreemptCall<'_>,
+        account: &mut Account,
+    ) -> Result<Vec<Candidate>, CallError> {
         let mut chain = Chain::begin(call.request.candidates());
         let until = patience(Instant::now(), call.began, self.timeouts.decision);
         let mut unknown = 0;
@@ -58,12 +62,13 @@ impl Decider {
             if chain.left().is_empty() {
                 break;
             }
-            unknown += self.step((call, &id, until), (backend, settings), &mut chain).await?;
+            unknown += self.step((call, account, until), (backend, settings), &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown { nodes: unknown });
         }
-        self.shadow_preempt((call, &id), chain.left()).await;
+        self.shadow_preempt((call, account), chain.left()).await;
+        account.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
         Ok(chain.into_left())
     }
 
@@ -71,12 +76,16 @@ impl Decider {
     /// known.
     async fn step(
         &self,
-        (call, id, until): (PreemptCall<'_>, &str, Instant),
+        (call, account, until): (PreemptCall<'_>, &mut Account, Instant),
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
+        let mut inquiry = Inquiry::begin();
         let asked = match backend.link() {
-            Ok(link) => self.ask((call, id, until), (backend, settings, &link), chain.left()).await,
+            Ok(link) => {
+                let about = (call, &*account.id, until);
+                self.ask(about, (backend, settings, &link), (chain.left(), &mut inquiry)).await
+            }
             Err(failure) => Err(failure),
         };
         let asked = asked.unwrap_or_else(|failure| Asked { told: Told::default(), kept: Err(failure) });
@@ -88,9 +97,15 @@ impl Decider {
         let terms = Terms { policy: settings.failure_policy, added };
         let Asked { told, kept } = asked;
         let taken = chain.take(&told.candidates, kept, terms);
+        let mut part = Part::new(backend, settings.failure_policy.into());
+        part.inquiries.push(inquiry.ended());
         if let Taken::Skipped(failure) | Taken::Failed(failure) = &taken {
-            self.failures.record(backend, "preempt", failure, (call.pod, settings.failure_policy.into()));
+            self.failures.record(backend, "preempt", failure, (call.pod, part.policy));
+            part.said = Said::Failed(failure.clone());
+        } else {
+            part.said = Said::Kept(victims(chain.left()));
         }
+        account.parts.push(part);
         match taken {
             Taken::Counted => {
                 self.metrics.unknown_nodes(u64::from(told.unknown));
@@ -110,20 +125,27 @@ impl Decider {
         &self,
         (call, id, until): (PreemptCall<'_>, &str, Instant),
         (backend, settings, link): (&Backend, &PreemptSettings, &Link),
-        left: &[Candidate],
+        (left, inquiry): (&[Candidate], &mut Inquiry),
     ) -> Result<Asked, BackendFailure> {
         let told = self.tell((call, until), link, left).await?;
         let Some(nodes) = &told.nodes else {
             return Ok(Asked { told, kept: Ok(Vec::new()) });
         };
         let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
+        inquiry.asks_about(told.candidates.len());
         let purpose = Purpose::Decide;
         let question = Question { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
         let deadline = call.began + self.timeouts.decision;
         let within = settings.timeout.min(deadline.duration_since(Instant::now()));
-        let kept = backend.preempt(link, question, within).await;
+        let kept = backend.preempt(link, question, (within, &mut inquiry.exchanges)).await;
         Ok(Asked { told, kept })
     }
+}
+
+/// How many victims there are on each node that is left.
+fn victims(left: &[Candidate]) -> Vec<(u32, u32)> {
+    let count = |candidate: &Candidate| u32::try_from(candidate.victims.len()).unwrap_or(u32::MAX);
+    left.iter().map(|candidate| (candidate.node, count(candidate))).collect()
 }
 
 /// What is wrong with a victim that a backend adds. Kube-scheduler checks no more than that the pod is on the

@@ -15,11 +15,11 @@ use super::{
     asking::{self, Asking, only},
     case::Case,
     case::Views,
-    failures::Consequence,
     foreseen::Scores,
     recall,
 };
 use crate::{
+    account::{Account, Inquiry, Part, Policy, Said},
     backend::{Backend, answer::Reply, info::ScorePlan, link::Link, question::Scores as Wanted},
     cluster::table::Line,
     config::ScoreSettings,
@@ -40,55 +40,79 @@ impl Decider {
     ///
     /// # Errors
     /// The request holds a node that cannot be read.
-    pub async fn prioritize(&self, call: Call<'_>) -> Result<Vec<Option<i64>>, CallError> {
+    pub async fn prioritize(
+        &self,
+        call: Call<'_>,
+        account: &mut Account,
+    ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, self.ids.next(), (&self.known, self.timeouts.decision));
+        let mut case = Case::new(call, account.id.clone(), (&self.known, self.timeouts.decision));
         let foreseen = self.foreseen.take(call.pod.uid());
         let mut participants = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.score.as_ref()) {
                 let ready = case.ready::<ScorePlan>(backend).await?;
+                account.parts.push(Part::new(backend, Policy::Ignore));
                 participants.push(Participant { backend, settings, metrics: &self.metrics, ready });
             }
         }
         let deadline = call.began + self.timeouts.decision;
         let asked = participants.iter().map(|participant| participant.ask(&case, &foreseen, deadline));
         let answers = join_all(asked).await;
-        let mut ballots = Vec::with_capacity(answers.len());
-        for (participant, answer) in participants.iter().zip(answers) {
-            match answer {
-                Ok(ballot) => ballots.extend(ballot.map(|ballot| self.clamp(participant, ballot))),
-                Err(failure) => {
-                    self.failures.record(
-                        participant.backend,
-                        "score",
-                        &failure,
-                        (call.pod, Consequence::LeftOut),
-                    );
-                }
-            }
-        }
+        let ballots = self.ballots(call, answers, &mut account.parts);
         let totals = score::totals(count as usize, &ballots);
-        self.shadow_score(call, &mut case, &totals).await;
+        self.shadow_score((call, account), &mut case, &totals).await;
+        put_down(ballots, &mut account.parts);
         Ok(totals)
     }
 
-    fn clamp(&self, participant: &Participant<'_>, mut ballot: Ballot) -> Ballot {
-        let outside = ballot.range.clamp(&mut ballot.scores);
-        if outside > 0 {
-            self.metrics.clamped(participant.backend.settings.name.as_str(), outside as u64);
+    /// The ballots that count: of those backends of which something was scored, each with its place.
+    fn ballots(&self, call: Call<'_>, answers: Vec<Answer>, parts: &mut [Part]) -> Vec<Ballot> {
+        let mut ballots = Vec::with_capacity(answers.len());
+        for (part, (answer, inquiry)) in parts.iter_mut().zip(answers) {
+            part.inquiries.push(inquiry);
+            match answer {
+                Ok(None) => {}
+                Ok(Some(mut ballot)) => {
+                    let outside = ballot.range.clamp(&mut ballot.scores);
+                    part.said = Said::Scored(Ballot { scores: Vec::new(), nodes: None, ..ballot }, outside);
+                    ballots.push(ballot);
+                }
+                Err(failure) => {
+                    self.failures.record(&part.backend, "score", &failure, (call.pod, part.policy));
+                    part.said = Said::Failed(failure);
+                }
+            }
         }
-        ballot
+        ballots
     }
 }
 
+/// Moves the ballots to where their places were kept.
+fn put_down(ballots: Vec<Ballot>, parts: &mut [Part]) {
+    let scored = parts.iter_mut().filter_map(|part| match &mut part.said {
+        Said::Scored(ballot, _) => Some(ballot),
+        _ => None,
+    });
+    scored.zip(ballots).for_each(|(place, ballot)| *place = ballot);
+}
+
+/// A ballot, if something was scored, and how it was found out.
+type Answer = (Result<Option<Ballot>, BackendFailure>, Inquiry);
+
 impl Participant<'_> {
+    async fn ask(&self, case: &Case<'_>, foreseen: &[Scores], deadline: Instant) -> Answer {
+        let mut inquiry = Inquiry::begin();
+        let ballot = self.find_out((case, deadline), foreseen, &mut inquiry).await;
+        (ballot, inquiry.ended())
+    }
+
     /// Its scores; `None` when it knows none of the nodes.
-    async fn ask(
+    async fn find_out(
         &self,
-        case: &Case<'_>,
+        (case, deadline): (&Case<'_>, Instant),
         foreseen: &[Scores],
-        deadline: Instant,
+        inquiry: &mut Inquiry,
     ) -> Result<Option<Ballot>, BackendFailure> {
         let (link, views) = self.ready.as_ref().map_err(Clone::clone)?;
         let ScorePlan { range, normalization, nodes: view, .. } =
@@ -99,7 +123,7 @@ impl Participant<'_> {
         }
         let (timeout, until) = asking::patience(self.settings.timeout, deadline);
         let asking = Asking { link, view, case, views: *views, timeout, until };
-        let scores = self.scores(asking, &told.lines(&Asked::All), foreseen).await?;
+        let scores = self.scores((asking, inquiry), &told.lines(&Asked::All), foreseen).await?;
         let weight = self.settings.weight.value();
         Ok(Some(Ballot { weight, normalization: *normalization, range: *range, nodes: told.known(), scores }))
     }
@@ -107,7 +131,7 @@ impl Participant<'_> {
     /// Raw scores: those that are known, and of the other nodes those that it gives now.
     async fn scores(
         &self,
-        asking: Asking<'_>,
+        (asking, inquiry): (Asking<'_>, &mut Inquiry),
         lines: &[&Line],
         foreseen: &[Scores],
     ) -> Result<Vec<i32>, BackendFailure> {
@@ -116,15 +140,16 @@ impl Participant<'_> {
         let (recalled, check) = recalled(asking, lines, foreseen);
         let missing = recall::missing(&recalled, check);
         let known = lines.len() - missing.len();
-        self.metrics.spared.remembered(self.name(), "score", known);
+        inquiry.knows(known);
         if missing.is_empty() {
             return Ok(recalled.into_iter().flatten().collect());
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
-        let fresh = self.put(asking, &asked).await?;
+        let fresh = self.put((asking, inquiry), &asked).await?;
         if known > 0 && (memory.is_mixed() || trusted && !memory.is_trusted()) {
             // The answer is of another revision than what is known, or may be.
-            return self.put(asking.again(), lines).await;
+            inquiry.knows(0);
+            return self.put((asking.again(), inquiry), lines).await;
         }
         self.remember(asking, (&recalled, &missing, check), &asked, &fresh);
         let mut scores: Vec<i32> = recalled.into_iter().map(Option::unwrap_or_default).collect();
@@ -151,10 +176,16 @@ impl Participant<'_> {
         }
     }
 
-    async fn put(&self, mut asking: Asking<'_>, lines: &[&Line]) -> Result<Vec<i32>, BackendFailure> {
+    async fn put(
+        &self,
+        (mut asking, inquiry): (Asking<'_>, &mut Inquiry),
+        lines: &[&Line],
+    ) -> Result<Vec<i32>, BackendFailure> {
+        inquiry.asks_about(lines.len());
         if let Some((nodes, named)) = asking.by_reference(lines) {
             let (question, within) = asking.question(&nodes, Wanted::Unwanted);
-            match self.backend.score(asking.link, question, within).await? {
+            let terms = (within, &mut inquiry.exchanges);
+            match self.backend.score(asking.link, question, terms).await? {
                 Reply::Answered(scores) => return Ok(scores),
                 Reply::Missed => asking::missed(&named, self.name(), self.metrics),
             }
@@ -162,7 +193,7 @@ impl Participant<'_> {
         }
         let nodes = asking.inline(lines);
         let (question, within) = asking.question(&nodes, Wanted::Unwanted);
-        self.backend.score(asking.link, question, within).await?.inline()
+        self.backend.score(asking.link, question, (within, &mut inquiry.exchanges)).await?.inline()
     }
 
     fn name(&self) -> &str {

@@ -5,13 +5,15 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use bytes::Bytes;
 use extender_gateway_core::{
     BackendFailure,
-    filter::{Asked, Refusal},
+    filter::{Asked, Heard, Refusal},
+    score::Ballot,
 };
 use extender_policy_api::v1alpha1::Purpose;
 use futures_util::FutureExt;
 
 use super::{Call, Decider, case::Case};
 use crate::{
+    account::{Account, Inquiry, Opinion, Part, Policy, Said},
     backend::{
         Backend,
         answer::Reply,
@@ -21,15 +23,14 @@ use crate::{
     },
     config::Mode,
     object::pod::ObjectPod,
-    observe::Metrics,
+    observe::Observer,
 };
 
 /// A question that is put beside the decision.
 struct Aside {
     backend: Arc<Backend>,
     link: Arc<Link>,
-    /// The decision's.
-    call: String,
+    account: Account,
     pod: Bytes,
     nodes: Nodes,
     /// The nodes of the call that are asked about, ascending.
@@ -37,60 +38,71 @@ struct Aside {
     within: Duration,
 }
 
-/// Whether a shadow would have changed something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opinion {
-    Agrees,
-    Disagrees,
-}
-
 impl Decider {
     /// Asks the shadows that filter about the nodes that are left, as if they came last: to refuse one of them is to
     /// disagree.
     pub(super) async fn shadow_filter(
         &self,
-        call: Call<'_>,
+        (call, account): (Call<'_>, &Account),
         case: &mut Case<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.filter else { continue };
-            let aside = aside::<FilterPlan>(case, backend, left.clone(), settings.timeout).await;
-            let Some(aside) = aside else { continue };
-            self.beside(|metrics| async move {
-                let answer = aside.backend.filter(&aside.link, aside.question(), aside.within).await;
-                let opinion = answer.and_then(Reply::inline).map(|answer| opinion_on_nodes(&answer.refusals));
-                record(&metrics, &aside.backend, "filter", opinion);
+            let about = (left.clone(), settings.timeout);
+            let Some(mut aside) = aside::<FilterPlan>((case, account), backend, about).await else {
+                continue;
+            };
+            self.beside(|observer| async move {
+                let mut inquiry = Inquiry::begin();
+                inquiry.asks_about(aside.asked.len());
+                let terms = (aside.within, &mut inquiry.exchanges);
+                let answer = aside.backend.filter(&aside.link, aside.question(), terms).await;
+                let said = answer.and_then(Reply::inline).map(|answer| {
+                    let opinion = opinion_on_nodes(&answer.refusals);
+                    let nodes = Asked::Some(std::mem::take(&mut aside.asked));
+                    (opinion, Said::Refused(Heard { nodes, refusals: answer.refusals }))
+                });
+                observer.settle_beside("filter", aside.account.with(said, inquiry));
             });
         }
     }
 
     /// Asks the shadows that score: not to have one of the best nodes among their own best is to disagree.
-    pub(super) async fn shadow_score(&self, call: Call<'_>, case: &mut Case<'_>, totals: &[Option<i64>]) {
+    pub(super) async fn shadow_score(
+        &self,
+        (call, account): (Call<'_>, &Account),
+        case: &mut Case<'_>,
+        totals: &[Option<i64>],
+    ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
-            let Some(aside) = aside::<ScorePlan>(case, backend, all, settings.timeout).await else {
-                continue;
-            };
+            let about = (all, settings.timeout);
+            let Some(aside) = aside::<ScorePlan>((case, account), backend, about).await else { continue };
             let best = totals.iter().flatten().max();
             let best: Vec<bool> =
                 totals.iter().map(|total| best.is_none() || total.as_ref() == best).collect();
-            self.beside(|metrics| async move {
-                let answer = aside.backend.score(&aside.link, aside.question(), aside.within).await;
-                let opinion = answer.and_then(Reply::inline);
-                let opinion = opinion.map(|scores| opinion_on_scores(&scores, &aside, &best));
-                record(&metrics, &aside.backend, "score", opinion);
+            self.beside(|observer| async move {
+                let mut inquiry = Inquiry::begin();
+                inquiry.asks_about(aside.asked.len());
+                let terms = (aside.within, &mut inquiry.exchanges);
+                let answer = aside.backend.score(&aside.link, aside.question(), terms).await;
+                let said = answer.and_then(Reply::inline).and_then(|scores| {
+                    let opinion = opinion_on_scores(&scores, &aside, &best);
+                    Ok((opinion, aside.scored(scores)?))
+                });
+                observer.settle_beside("score", aside.account.with(said, inquiry));
             });
         }
     }
 
     /// Lets this happen beside the call, which does not wait for it. A panic is counted.
-    pub(super) fn beside<F>(&self, work: impl FnOnce(Arc<Metrics>) -> F)
+    pub(super) fn beside<F>(&self, work: impl FnOnce(Arc<Observer>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (metrics, work) = (Arc::clone(&self.metrics), work(Arc::clone(&self.metrics)));
+        let (metrics, work) = (Arc::clone(&self.metrics), work(Arc::clone(&self.observer)));
         tokio::spawn(async move {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
                 metrics.panicked();
@@ -106,10 +118,9 @@ impl Decider {
 
 /// The question about those of these nodes that can be told, unless there is none. Waits for no node.
 async fn aside<P: Plan>(
-    case: &mut Case<'_>,
+    (case, account): (&mut Case<'_>, &Account),
     backend: &Arc<Backend>,
-    nodes: impl Iterator<Item = u32>,
-    within: Duration,
+    (nodes, within): (impl Iterator<Item = u32>, Duration),
 ) -> Option<Aside> {
     case.hurry();
     let (link, views) = case.ready::<P>(backend).await.ok()?.ok()?;
@@ -122,7 +133,7 @@ async fn aside<P: Plan>(
     (!asked.is_empty()).then(|| Aside {
         backend: Arc::clone(backend),
         link,
-        call: case.id.clone(),
+        account: account.beside(Part::new(backend, Policy::Ignore)),
         pod: case.pod(views).clone(),
         nodes: told.part(&lines),
         asked,
@@ -132,28 +143,20 @@ async fn aside<P: Plan>(
 
 impl Aside {
     fn question(&self) -> Question<'_> {
-        let (call, pod, nodes) = (&self.call, &self.pod, &self.nodes);
+        let (call, pod, nodes) = (&self.account.id, &self.pod, &self.nodes);
         Question { call, purpose: Purpose::Shadow, pod, nodes, scores: Scores::Unwanted }
     }
-}
 
-/// Counts what a shadow thinks. Nothing else comes of it.
-pub(super) fn record(
-    metrics: &Metrics,
-    backend: &Backend,
-    verb: &'static str,
-    opinion: Result<Opinion, BackendFailure>,
-) {
-    let name = backend.settings.name.as_str();
-    let outcome = match opinion {
-        Ok(Opinion::Agrees) => "agrees",
-        Ok(Opinion::Disagrees) => "disagrees",
-        Err(failure) => {
-            metrics.backend_failed(name, verb, failure.kind);
-            "failed"
-        }
-    };
-    metrics.shadowed(name, verb, outcome);
+    /// These scores as a ballot that would have counted.
+    fn scored(&self, scores: Vec<i32>) -> Result<Said, BackendFailure> {
+        let ScorePlan { range, normalization, .. } = self.link.info.score.as_ref().map_err(Clone::clone)?;
+        let (range, normalization) = (*range, *normalization);
+        let weight = self.backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
+        let nodes = Some(self.asked.clone());
+        let mut ballot = Ballot { weight, normalization, range, nodes, scores };
+        let outside = range.clamp(&mut ballot.scores);
+        Ok(Said::Scored(ballot, outside))
+    }
 }
 
 fn opinion_on_nodes(refusals: &[Refusal]) -> Opinion {

@@ -4,13 +4,26 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
+    account::{Account, Nodes, Subject},
+    cluster::binder::Assignment,
     decide::{CallError, Decider},
     wire::{bind, reply},
 };
 
 /// Answers a body of `ExtenderBindingArgs` with the pieces of an `ExtenderBindingResult`.
-pub(super) async fn answer(decider: &Decider, body: &[u8], began: Instant) -> Result<Vec<Bytes>, CallError> {
+pub(super) async fn answer(
+    decider: &Decider,
+    (body, began): (&[u8], Instant),
+    account: &mut Option<Account>,
+) -> Result<Vec<Bytes>, CallError> {
     let assignment = bind::read(body)?;
-    decider.bind(&assignment, began).await?;
+    let nodes = Nodes::Target(assignment.node.clone());
+    let account = account.insert(decider.account(subject(&assignment), nodes, began));
+    decider.bind((&assignment, began), account).await?;
     Ok(reply::bound().into_pieces())
+}
+
+fn subject(assignment: &Assignment) -> Subject {
+    let Assignment { namespace, name, uid, .. } = assignment.clone();
+    Subject { namespace, name, uid, nominated: String::new() }
 }

@@ -88,7 +88,7 @@ proptest! {
         prop_assert!(answered.value.scores.is_none_or(|scores| scores.len() == COUNT as usize));
         let (mut fold, _) = FilterFold::begin(COUNT, vec![Seat { policy, turn, preemption, unknown: Vec::new() }]);
         fold.answer(0, Ok(answered.value.refusals), Again::TooLate);
-        let Some(Verdict::Decided(rejected)) = fold.into_verdict() else { panic!("it counts") };
+        let Some(Verdict::Decided(rejected)) = fold.end().0 else { panic!("it counts") };
         prop_assert_eq!(rejected.nodes.iter().flatten().count(), refused);
         prop_assert!(rejected.nodes.iter().flatten().all(|group| (*group as usize) < rejected.groups.len()));
     }

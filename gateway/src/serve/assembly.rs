@@ -11,7 +11,7 @@ use crate::{
     config::{Binder, Config, Mode, NodeSource, PodSource},
     decide::{Attempts, Binders, Decider, Terms},
     door::Served,
-    observe::Metrics,
+    observe::Observer,
 };
 
 /// How long first attempts to connect to backends, and first lists of nodes and pods, may hold up a start or a
@@ -30,12 +30,14 @@ pub struct Assembly {
     attempts: Arc<Attempts>,
     /// Where Bindings go, once a configuration has a binder, and the kubeconfig that says so.
     apiserver: Option<(Option<PathBuf>, Apiserver)>,
-    metrics: Arc<Metrics>,
+    observer: Arc<Observer>,
+    /// How many configurations were served so far.
+    generation: u64,
 }
 
 impl Assembly {
     /// For this configuration and later ones with its source of nodes. `gateway` is the name of this replica.
-    pub fn new(config: &Config, gateway: Arc<str>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(config: &Config, gateway: Arc<str>, observer: Arc<Observer>) -> Self {
         let table = match config.nodes {
             NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
             NodeSource::Request | NodeSource::NamesOnly => None,
@@ -55,7 +57,8 @@ impl Assembly {
             exempt,
             attempts: Arc::default(),
             apiserver: None,
-            metrics,
+            observer,
+            generation: 0,
         }
     }
 
@@ -97,13 +100,20 @@ impl Assembly {
             exempt: config.exempt_namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
             attempts: Arc::clone(&self.attempts),
             binders,
-            metrics: Arc::clone(&self.metrics),
+            observer: Arc::clone(&self.observer),
         };
         let decider = Decider::new(backends, terms);
         if timeout(START, decider.tried_all()).await.is_err() {
             tracing::warn!("some backends did not answer within {START:?}; serving without them");
         }
-        Ok(Served { decider, most: config.extender.max_request_bytes, verbs: config.extender.verbs.clone() })
+        self.generation += 1;
+        Ok(Served {
+            decider,
+            most: config.extender.max_request_bytes,
+            verbs: config.extender.verbs.clone(),
+            config: config.clone(),
+            generation: self.generation,
+        })
     }
 
     async fn binders(&mut self, config: &Config) -> Result<Option<Binders>, ConnectError> {

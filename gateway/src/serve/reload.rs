@@ -89,7 +89,7 @@ impl Reload {
     ) -> Self {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (told, metrics) = (entries(&config), Arc::clone(&door.metrics));
+        let (told, metrics) = (entries(&config), Arc::clone(&door.observer.metrics));
         let (start, seen) = (config.clone(), Seen::default());
         let refused = None;
         Self { path, seen, start, config, told, assembly, door, metrics, looks, hangups, refused }

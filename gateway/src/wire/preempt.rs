@@ -73,6 +73,11 @@ impl PreemptRequest {
         (0..).zip(&self.nodes).map(|(node, offered)| offered.candidate(node)).collect()
     }
 
+    /// How many nodes are offered.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
     /// The name of the node at a position.
     pub fn name(&self, node: u32) -> &str {
         &self.nodes[node as usize].name

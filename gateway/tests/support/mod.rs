@@ -21,7 +21,7 @@ use extender_gateway::{
     cluster::{pods::PodTable, table::NodeTable},
     config::Config,
     door::{self, Door, Entrance, Tls},
-    observe::Metrics,
+    observe::{Metrics, Observer},
     serve::assembly::Assembly,
 };
 use tokio::net::TcpListener;
@@ -30,6 +30,7 @@ use tokio::net::TcpListener;
 pub(crate) struct Gateway {
     pub(crate) address: std::net::SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) table: Arc<NodeTable>,
     pub(crate) pods: Option<Arc<PodTable>>,
     /// Ends when the door is closed and the last call answered.
@@ -54,18 +55,19 @@ impl Gateway {
     /// Starts one with this configuration, whatever its addresses are.
     pub(crate) async fn start_with(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         let metrics = Arc::new(Metrics::new());
-        let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&metrics));
+        let observer = Arc::new(Observer::new(Arc::clone(&metrics), 16 << 20));
+        let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&observer));
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
         let pods = assembly.pods();
         let served = assembly.serve(&config).await.unwrap_or_else(|error| panic!("{error}"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let door = Arc::new(Door::new(served, Arc::clone(&metrics)));
+        let door = Arc::new(Door::new(served, Arc::clone(&observer)));
         tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
         let tls = config.extender.tls.map(|tls| Arc::new(Tls::open(tls).unwrap()));
         let served = tokio::spawn(door::serve(Entrance { listener, tls }, door, stop));
-        Self { address, metrics, table, pods, served }
+        Self { address, metrics, observer, table, pods, served }
     }
 
     /// Posts a body and returns the answer.

@@ -117,7 +117,7 @@ fn unknown_nodes_fall_at_the_place_of_the_backend_that_needed_them() {
     assert_eq!(asks[1].nodes, Asked::Some(vec![1]));
     fold.answer(1, Ok(vec![]), Again::InTime);
     fold.answer(0, Ok(refuse("first", &[0])), Again::InTime);
-    let Some(Verdict::Decided(rejected)) = fold.into_verdict() else { panic!("not decided") };
+    let Some(Verdict::Decided(rejected)) = fold.end().0 else { panic!("not decided") };
     assert_eq!(rejected.nodes, [Some(0), None, Some(1)]);
     assert_eq!(rejected.groups[1].by, By::Unknown(1));
 
@@ -152,7 +152,7 @@ fn preemption_helps_only_where_the_operator_lets_it() {
         let mut refusals = refuse("full", &[0]);
         refusals[0].preemption_may_help = true;
         fold.answer(0, Ok(refusals), Again::InTime);
-        let Some(Verdict::Decided(rejected)) = fold.into_verdict() else { panic!("not decided") };
+        let Some(Verdict::Decided(rejected)) = fold.end().0 else { panic!("not decided") };
         assert_eq!(rejected.groups[0].preemption_may_help, helps);
     }
 }
@@ -228,7 +228,7 @@ fn folded(
         assert!(!asked.is_empty(), "asked about no node");
         asks.extend(fold.answer(seat, backends[seat].answer(&asked), Again::InTime));
     }
-    match fold.into_verdict().unwrap() {
+    match fold.end().0.unwrap() {
         Verdict::Failed { seat, .. } => Err(By::Seat(seat)),
         Verdict::NotYetKnown { nodes } => Err(By::Unknown(nodes as usize)),
         Verdict::Decided(rejected) => Ok((0..count as usize)

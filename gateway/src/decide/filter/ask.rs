@@ -16,6 +16,7 @@ use super::{
     Participant,
 };
 use crate::{
+    account::Inquiry,
     backend::{
         answer::{FilterAnswer, Reply},
         info::FilterPlan,
@@ -26,7 +27,7 @@ use crate::{
 
 /// What a backend says, remembered or asked.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct Told {
     /// Positions are those in the question of the fold.
     pub(super) refusals: Vec<Refusal>,
     /// Scores that came with the answer and are not remembered.
@@ -34,58 +35,71 @@ pub(super) struct Said {
 }
 
 impl Participant<'_> {
+    /// What it says, and how that was found out.
     pub(super) async fn ask(
         &self,
         case: &Case<'_>,
         nodes: &Asked,
         deadline: Instant,
-    ) -> Result<Said, BackendFailure> {
+    ) -> (Result<Told, BackendFailure>, Inquiry) {
+        let mut inquiry = Inquiry::begin();
+        let told = self.find_out(case, (nodes, deadline), &mut inquiry).await;
+        (told, inquiry.ended())
+    }
+
+    async fn find_out(
+        &self,
+        case: &Case<'_>,
+        (nodes, deadline): (&Asked, Instant),
+        inquiry: &mut Inquiry,
+    ) -> Result<Told, BackendFailure> {
         let (link, views) = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = link.info.filter.as_ref().map_err(Clone::clone)?;
         let (timeout, until) = asking::patience(self.settings.timeout, deadline);
         let asking = Asking { link, view: &plan.nodes, case, views: *views, timeout, until };
         let lines = asking.told().lines(nodes);
         match link.memory.verdicts.as_ref().filter(|_| link.memory.is_trusted()) {
-            Some(verdicts) => self.remember((asking, plan), verdicts, &lines).await,
-            None => self.ask_about_all((asking, plan), &lines).await,
+            Some(verdicts) => self.remember((asking, plan, inquiry), verdicts, &lines).await,
+            None => self.ask_about_all((asking, plan, inquiry), &lines).await,
         }
     }
 
     async fn ask_about_all(
         &self,
-        (asking, plan): (Asking<'_>, &FilterPlan),
+        (asking, plan, inquiry): (Asking<'_>, &FilterPlan, &mut Inquiry),
         lines: &[&Line],
-    ) -> Result<Said, BackendFailure> {
-        let FilterAnswer { refusals, scores } = self.put((asking, plan), lines).await?;
+    ) -> Result<Told, BackendFailure> {
+        let FilterAnswer { refusals, scores } = self.put((asking, plan, inquiry), lines).await?;
         let scored = |scores: Vec<i32>| {
             Scores::new(asking.link, asking.pod(), only(&asking.certain(lines), lines, scores))
         };
-        Ok(Said { refusals, scores: scores.map(scored) })
+        Ok(Told { refusals, scores: scores.map(scored) })
     }
 
     /// Asks about the nodes of which nothing is remembered, and remembers the answers.
     async fn remember(
         &self,
-        (asking, plan): (Asking<'_>, &FilterPlan),
+        (asking, plan, inquiry): (Asking<'_>, &FilterPlan, &mut Inquiry),
         verdicts: &Verdicts,
         lines: &[&Line],
-    ) -> Result<Said, BackendFailure> {
+    ) -> Result<Told, BackendFailure> {
         let (memory, pod) = (&asking.link.memory, asking.pod());
         let mut recalled = verdicts.recall(pod, lines.iter().copied());
         let check = recalled.iter().any(Option::is_some) && verdicts.is_check_due();
         let missing = recall::missing(&recalled, check);
-        self.metrics.spared.remembered(self.name(), "filter", lines.len() - missing.len());
+        inquiry.knows(lines.len() - missing.len());
         if missing.is_empty() {
-            return Ok(Said { refusals: verdicts.refusals(&recalled), scores: None });
+            return Ok(Told { refusals: verdicts.refusals(&recalled), scores: None });
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
-        let answer = self.put((asking, plan), &asked).await?;
+        let answer = self.put((asking, plan, inquiry), &asked).await?;
         if !memory.is_trusted() {
             // The answer is of another revision than what is remembered.
             return if missing.len() == lines.len() {
-                Ok(Said { refusals: answer.refusals, scores: None })
+                Ok(Told { refusals: answer.refusals, scores: None })
             } else {
-                self.ask_about_all((asking.again(), plan), lines).await
+                inquiry.knows(0);
+                self.ask_about_all((asking.again(), plan, inquiry), lines).await
             };
         }
         let fresh = verdicts.read(&answer.refusals, asked.len());
@@ -103,17 +117,19 @@ impl Participant<'_> {
         }
         let mut refusals = verdicts.refusals(&recalled);
         refusals.extend(answer.refusals.into_iter().map(|refusal| placed(refusal, &missing)));
-        Ok(Said { refusals, scores: None })
+        Ok(Told { refusals, scores: None })
     }
 
     async fn put(
         &self,
-        (mut asking, plan): (Asking<'_>, &FilterPlan),
+        (mut asking, plan, inquiry): (Asking<'_>, &FilterPlan, &mut Inquiry),
         lines: &[&Line],
     ) -> Result<FilterAnswer, BackendFailure> {
+        inquiry.asks_about(lines.len());
         if let Some((nodes, named)) = asking.by_reference(lines) {
             let (question, within) = asking.question(&nodes, plan.scores);
-            match self.backend.filter(asking.link, question, within).await? {
+            let terms = (within, &mut inquiry.exchanges);
+            match self.backend.filter(asking.link, question, terms).await? {
                 Reply::Answered(answer) => return Ok(answer),
                 Reply::Missed => asking::missed(&named, self.name(), self.metrics),
             }
@@ -121,7 +137,7 @@ impl Participant<'_> {
         }
         let nodes = asking.inline(lines);
         let (question, within) = asking.question(&nodes, plan.scores);
-        self.backend.filter(asking.link, question, within).await?.inline()
+        self.backend.filter(asking.link, question, (within, &mut inquiry.exchanges)).await?.inline()
     }
 
     fn name(&self) -> &str {

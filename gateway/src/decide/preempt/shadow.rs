@@ -10,15 +10,9 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
-use super::{
-    super::{
-        Decider,
-        shadow::{Opinion, record},
-    },
-    PreemptCall,
-    told::Told,
-};
+use super::{super::Decider, PreemptCall, told::Told, victims};
 use crate::{
+    account::{Account, Exchange, Inquiry, Opinion, Part, Policy, Said},
     backend::{
         Backend,
         link::Link,
@@ -32,7 +26,7 @@ use crate::{
 struct Aside {
     backend: Arc<Backend>,
     link: Arc<Link>,
-    call: String,
+    account: Account,
     pod: Bytes,
     nodes: Nodes,
     told: Told,
@@ -42,14 +36,22 @@ struct Aside {
 impl Decider {
     /// Asks the shadows that preempt about the candidates that are left, as if they came last: to change
     /// something is to disagree.
-    pub(super) async fn shadow_preempt(&self, (call, id): (PreemptCall<'_>, &str), left: &[Candidate]) {
+    pub(super) async fn shadow_preempt(
+        &self,
+        (call, account): (PreemptCall<'_>, &Account),
+        left: &[Candidate],
+    ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.preempt else { continue };
-            let Some(aside) = self.aside_about((call, id), (backend, settings), left).await else { continue };
+            let aside = self.aside_about((call, account), (backend, settings), left).await;
+            let Some(aside) = aside else { continue };
             let settings = settings.clone();
-            self.beside(|metrics| async move {
-                let answer = aside.ask().await;
-                record(&metrics, &aside.backend, "preempt", aside.opinion(answer, &settings));
+            self.beside(|observer| async move {
+                let mut inquiry = Inquiry::begin();
+                inquiry.asks_about(aside.told.candidates.len());
+                let answer = aside.ask(&mut inquiry.exchanges).await;
+                let said = aside.opinion(answer, &settings);
+                observer.settle_beside("preempt", aside.account.with(said, inquiry));
             });
         }
     }
@@ -57,7 +59,7 @@ impl Decider {
     /// The question, unless there is nothing to ask about. Waits for no node.
     async fn aside_about(
         &self,
-        (call, id): (PreemptCall<'_>, &str),
+        (call, account): (PreemptCall<'_>, &Account),
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         left: &[Candidate],
     ) -> Option<Aside> {
@@ -68,23 +70,25 @@ impl Decider {
         let mut told = self.tell((call, Instant::now()), &link, left).await.ok()?;
         let nodes = told.nodes.take()?;
         let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
+        let account = account.beside(Part::new(backend, Policy::Ignore));
         let backend = Arc::clone(backend);
-        Some(Aside { backend, link, call: id.to_owned(), pod, nodes, told, within: settings.timeout })
+        Some(Aside { backend, link, account, pod, nodes, told, within: settings.timeout })
     }
 }
 
 impl Aside {
-    async fn ask(&self) -> Result<Vec<Kept>, BackendFailure> {
-        let Self { call, pod, nodes, told, .. } = self;
-        let question = Question { call, purpose: Purpose::Shadow, pod, nodes, candidates: &told.messages };
-        self.backend.preempt(&self.link, question, self.within).await
+    async fn ask(&self, record: &mut Vec<Exchange>) -> Result<Vec<Kept>, BackendFailure> {
+        let Self { account, pod, nodes, told, .. } = self;
+        let question =
+            Question { call: &account.id, purpose: Purpose::Shadow, pod, nodes, candidates: &told.messages };
+        self.backend.preempt(&self.link, question, (self.within, record)).await
     }
 
     fn opinion(
         &self,
         answer: Result<Vec<Kept>, BackendFailure>,
         settings: &PreemptSettings,
-    ) -> Result<Opinion, BackendFailure> {
+    ) -> Result<(Opinion, Said), BackendFailure> {
         let added = match settings.added_victims {
             AddedVictims::Refused => Added::Refused,
             // Nobody is evicted for it: to name one more is to disagree, whoever it is.
@@ -93,8 +97,10 @@ impl Aside {
         let asked = &self.told.candidates;
         let mut chain = Chain::begin(asked.clone());
         match chain.take(asked, answer, Terms { policy: settings.failure_policy, added }) {
-            Taken::Counted if chain.left() == asked => Ok(Opinion::Agrees),
-            Taken::Counted => Ok(Opinion::Disagrees),
+            Taken::Counted => {
+                let opinion = if chain.left() == asked { Opinion::Agrees } else { Opinion::Disagrees };
+                Ok((opinion, Said::Kept(victims(chain.left()))))
+            }
             Taken::Skipped(failure) | Taken::Failed(failure) => Err(failure),
         }
     }

@@ -13,7 +13,7 @@ use extender_gateway::{
     cluster::file::NodeFile,
     config::{Config, NodeSource as Source},
     door::{self, Door},
-    observe::Metrics,
+    observe::{Metrics, Observer},
     serve::assembly::Assembly,
 };
 use extender_harness::gateway::{Configuration, NodeSource};
@@ -136,15 +136,15 @@ fn parsed(configuration: &Configuration) -> Config {
 }
 
 async fn serve(config: &Config) -> (SocketAddr, Assembly) {
-    let metrics = Arc::new(Metrics::new());
-    let mut assembly = Assembly::new(config, "guard".into(), Arc::clone(&metrics));
+    let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 64 << 20));
+    let mut assembly = Assembly::new(config, "guard".into(), Arc::clone(&observer));
     if let (Source::File { path }, Some(table)) = (&config.nodes, assembly.table()) {
         NodeFile::open(path.clone(), &table).expect("it was written for this");
     }
     let served = assembly.serve(config).await.expect("nobody binds, so no apiserver is needed");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
     let address = listener.local_addr().expect("it is bound");
-    let door = Arc::new(Door::new(served, metrics));
+    let door = Arc::new(Door::new(served, observer));
     tokio::spawn(door::serve(listener, door, std::future::pending()));
     (address, assembly)
 }

@@ -1,0 +1,93 @@
+//! The decision log: the latest calls of each pod, with what each backend said about each node, in memory and in so many
+//! bytes.
+//!
+//! An entry is written behind the answer, in few bytes (`packed`, `dictionary`); what is shown of it is made when somebody asks. Pods
+//! that found no node stay longest (`retention`).
+
+mod dictionary;
+mod entry;
+mod packed;
+mod query;
+mod retention;
+mod shown;
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
+};
+
+pub(super) use self::entry::Ending;
+pub use self::query::{Query, Verb, Verdict};
+use self::{entry::Entry, retention::Retention};
+use super::api::{Decision, LogState};
+use crate::account::Account;
+
+/// The log.
+#[derive(Debug)]
+pub struct DecisionLog {
+    kept: Mutex<Retention>,
+    since: SystemTime,
+}
+
+impl DecisionLog {
+    /// An empty log that may take so many bytes; 0 switches it off.
+    pub fn new(most: usize) -> Self {
+        Self { kept: Mutex::new(Retention::new(most)), since: SystemTime::now() }
+    }
+
+    /// Lets it take so many bytes from now on.
+    pub fn resize(&self, most: usize) {
+        self.lock().resize(most);
+    }
+
+    /// Keeps a call.
+    pub(super) fn keep(&self, account: &Account, ending: Ending<'_>) {
+        let mut kept = self.lock();
+        if kept.most() == 0 {
+            return;
+        }
+        let pod = kept.pod(&account.pod);
+        let entry = Entry::new(account, pod, ending, kept.dictionary());
+        kept.put(entry);
+    }
+
+    /// What it holds.
+    pub fn state(&self) -> LogState {
+        let kept = self.lock();
+        let (calls, pods, evicted) = kept.counts();
+        LogState {
+            max_bytes: kept.most() as u64,
+            bytes: kept.bytes() as u64,
+            calls: calls as u64,
+            pods: pods as u64,
+            evicted,
+            since: shown::timestamp(self.since),
+            oldest: kept.oldest().map(shown::timestamp),
+        }
+    }
+
+    /// The calls that somebody wants to see, the newest first, and whether there are more.
+    pub fn find(&self, query: &Query) -> (Vec<Decision>, bool) {
+        let mut entries = self.lock().calls(|pod| query.wants_pod(pod));
+        entries.sort_by_key(|entry| Reverse(entry.time));
+        let mut beside: HashMap<&str, Vec<&Arc<Entry>>> = HashMap::new();
+        for entry in entries.iter().filter(|entry| entry.beside) {
+            beside.entry(&entry.id).or_default().push(entry);
+        }
+        let calls = entries.iter().filter(|entry| !entry.beside && query.wants_verb(entry.verb));
+        let mut wanted = calls.filter_map(|entry| {
+            let aside = beside.get(&*entry.id).into_iter().flatten();
+            query.of(shown::decision(entry, aside.map(|entry| &***entry)))
+        });
+        let found: Vec<_> = wanted.by_ref().take(query.limit()).collect();
+        let more = wanted.next().is_some();
+        (found, more)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Retention> {
+        // What a panic leaves half done is a number that is off by a call.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,246 @@
+//! One call as the decision log keeps it: what each backend said about each node, in few bytes.
+
+use std::{
+    mem::size_of_val,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use extender_gateway_core::score::{Ballot, Normalization, Range};
+
+use super::{
+    dictionary::{Dictionary, Texts},
+    packed::{Numbers, Runs},
+};
+use crate::{
+    account::{Account, Inquiry, Nodes, Part, Policy, Said, Subject},
+    config::Mode,
+    observe::api::NodeForm,
+    wire::Offer,
+};
+
+/// A call.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) id: Box<str>,
+    pub(super) time: SystemTime,
+    pub(super) took: Duration,
+    pub(super) verb: &'static str,
+    pub(super) trace: Option<Box<str>>,
+    pub(super) generation: u64,
+    pub(super) pod: Arc<Subject>,
+    pub(super) nominated: u32,
+    pub(super) form: Option<NodeForm>,
+    pub(super) left: Option<u32>,
+    pub(super) outcome: &'static str,
+    pub(super) message: Option<Box<str>>,
+    /// What its numbers mean.
+    pub(super) dictionary: Arc<Dictionary>,
+    /// The nodes that were offered.
+    pub(super) nodes: Runs,
+    pub(super) offered: u32,
+    pub(super) parts: Box<[PartEntry]>,
+    /// Of what was asked beside the call with the same id.
+    pub(super) beside: bool,
+}
+
+/// A backend's part. Texts are numbers of the dictionary.
+#[derive(Debug)]
+pub(super) struct PartEntry {
+    pub(super) name: u32,
+    pub(super) mode: Mode,
+    pub(super) policy: Policy,
+    pub(super) asked: u32,
+    pub(super) known: u32,
+    pub(super) took: Duration,
+    /// Positions of nodes that it could not be told about.
+    pub(super) unknown: Runs,
+    pub(super) said: SaidEntry,
+    pub(super) opinion: Option<&'static str>,
+}
+
+/// What it said. Positions are those in the call.
+#[derive(Debug)]
+pub(super) enum SaidEntry {
+    Nothing,
+    Failed {
+        kind: &'static str,
+        message: u32,
+    },
+    Refused {
+        asked: Option<Runs>,
+        refusals: Box<[(u32, Runs)]>,
+    },
+    Scored {
+        weight: u32,
+        normalization: Normalization,
+        range: Range,
+        nodes: Option<Runs>,
+        scores: Numbers,
+        outside: usize,
+    },
+    Kept {
+        nodes: Runs,
+        victims: Numbers,
+    },
+    Words(u32),
+}
+
+/// What an account does not say of its call.
+#[derive(Debug, Clone)]
+pub(in crate::observe) struct Ending<'e> {
+    pub(in crate::observe) verb: &'static str,
+    pub(in crate::observe) took: Duration,
+    pub(in crate::observe) trace: Option<String>,
+    pub(in crate::observe) generation: u64,
+    pub(in crate::observe) outcome: &'static str,
+    pub(in crate::observe) message: Option<&'e str>,
+    pub(in crate::observe) beside: bool,
+}
+
+impl Entry {
+    /// Keeps what an account says.
+    pub(super) fn new(
+        account: &Account,
+        pod: Arc<Subject>,
+        ending: Ending<'_>,
+        dictionary: &Arc<Dictionary>,
+    ) -> Self {
+        let Ending { verb, took, trace, generation, outcome, message, beside } = ending;
+        let mut texts = dictionary.write();
+        let (nodes, offered) = nodes(&account.nodes, &mut texts);
+        let parts = account.parts.iter().map(|part| PartEntry::new(part, &mut texts)).collect();
+        Self {
+            id: account.id.as_str().into(),
+            time: account.time,
+            took,
+            verb,
+            trace: trace.map(String::into_boxed_str),
+            generation,
+            pod,
+            nominated: texts.number(&account.pod.nominated),
+            form: form(&account.nodes),
+            left: account.left,
+            outcome,
+            message: message.map(Box::from),
+            dictionary: Arc::clone(dictionary),
+            nodes,
+            offered,
+            parts,
+            beside,
+        }
+    }
+
+    /// How many bytes it takes, without its pod and the dictionary.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = self.id.len()
+            + self.message.as_deref().map_or(0, str::len)
+            + self.trace.as_deref().map_or(0, str::len);
+        let parts: usize = self.parts.iter().map(PartEntry::bytes).sum();
+        size_of_val(self) + texts + self.nodes.bytes() + parts
+    }
+}
+
+fn form(nodes: &Nodes) -> Option<NodeForm> {
+    let Nodes::Offered(request) = nodes else { return None };
+    Some(match request.offer {
+        Offer::Names => NodeForm::Names,
+        Offer::Objects(_) => NodeForm::Objects,
+    })
+}
+
+/// The nodes of a call, and how many there are.
+fn nodes(nodes: &Nodes, texts: &mut Texts) -> (Runs, u32) {
+    match nodes {
+        Nodes::Offered(request) => {
+            let count = request.names.count();
+            (Runs::of(texts.numbers((0..count).map(|node| request.names.name(node)))), count)
+        }
+        Nodes::Candidates(request) => {
+            let count = request.count();
+            (Runs::of(texts.numbers((0..count).map(|node| request.name(node)))), count)
+        }
+        Nodes::Target(node) => (Runs::of([texts.number(node)]), 1),
+    }
+}
+
+impl PartEntry {
+    fn new(part: &Part, texts: &mut Texts) -> Self {
+        let inquiries = &part.inquiries;
+        let last = inquiries.last();
+        Self {
+            name: texts.number(part.backend.settings.name.as_str()),
+            mode: part.backend.settings.mode,
+            policy: part.policy,
+            asked: last.map_or(0, |inquiry| inquiry.asked),
+            known: last.map_or(0, |inquiry| inquiry.known),
+            took: inquiries.iter().map(waited).sum(),
+            unknown: Runs::of(part.unknown.iter().copied()),
+            said: SaidEntry::new(&part.said, texts),
+            opinion: part.opinion.map(crate::account::Opinion::as_str),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self) + self.unknown.bytes() + self.said.bytes()
+    }
+}
+
+/// How long a backend was waited for.
+fn waited(inquiry: &Inquiry) -> Duration {
+    if inquiry.exchanges.is_empty() { Duration::ZERO } else { inquiry.took }
+}
+
+impl SaidEntry {
+    fn new(said: &Said, texts: &mut Texts) -> Self {
+        match said {
+            Said::Nothing => Self::Nothing,
+            Said::Failed(failure) => {
+                Self::Failed { kind: failure.kind.as_str(), message: texts.number(&failure.detail) }
+            }
+            Said::Refused(heard) => Self::Refused {
+                asked: match &heard.nodes {
+                    extender_gateway_core::filter::Asked::All => None,
+                    extender_gateway_core::filter::Asked::Some(nodes) => {
+                        Some(Runs::of(nodes.iter().copied()))
+                    }
+                },
+                refusals: heard
+                    .refusals
+                    .iter()
+                    .map(|refusal| (texts.number(&refusal.reason), Runs::of(heard.in_call(refusal))))
+                    .collect(),
+            },
+            Said::Scored(ballot, outside) => Self::scored(ballot, *outside),
+            Said::Kept(kept) => Self::Kept {
+                nodes: Runs::of(kept.iter().map(|(node, _)| *node)),
+                victims: Numbers::of(kept.iter().map(|(_, victims)| victims.cast_signed())),
+            },
+            Said::Words(words) => Self::Words(texts.number(words)),
+        }
+    }
+
+    fn scored(ballot: &Ballot, outside: usize) -> Self {
+        let Ballot { weight, normalization, range, nodes, scores } = ballot;
+        Self::Scored {
+            weight: *weight,
+            normalization: *normalization,
+            range: *range,
+            nodes: nodes.as_ref().map(|nodes| Runs::of(nodes.iter().copied())),
+            scores: Numbers::of(scores.iter().copied()),
+            outside,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Nothing | Self::Failed { .. } | Self::Words(_) => 0,
+            Self::Refused { asked, refusals } => {
+                let runs: usize = refusals.iter().map(|(_, runs)| runs.bytes()).sum();
+                asked.as_ref().map_or(0, Runs::bytes) + size_of_val(&**refusals) + runs
+            }
+            Self::Scored { nodes, scores, .. } => nodes.as_ref().map_or(0, Runs::bytes) + scores.bytes(),
+            Self::Kept { nodes, victims } => nodes.bytes() + victims.bytes(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Lists of numbers in few bytes: most are runs, or small.
+
+use std::iter;
+
+/// Numbers in any order, of which neighbours mostly follow one another: positions and ids of nodes.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Runs(Box<[u8]>);
+
+impl Runs {
+    /// These numbers.
+    pub(super) fn of(numbers: impl IntoIterator<Item = u32>) -> Self {
+        let mut bytes = Vec::new();
+        let (mut end, mut run) = (0_u32, None::<(u32, u32)>);
+        for number in numbers {
+            match &mut run {
+                Some((start, len)) if start.checked_add(*len) == Some(number) => *len += 1,
+                run => {
+                    if let Some(done) = run.replace((number, 1)) {
+                        end = put_run(done, end, &mut bytes);
+                    }
+                }
+            }
+        }
+        if let Some(done) = run {
+            put_run(done, end, &mut bytes);
+        }
+        Self(bytes.into())
+    }
+
+    /// All of them, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        let (mut rest, mut end) = (&*self.0, 0_u32);
+        let runs = iter::from_fn(move || {
+            let gap = unzigzag(take(&mut rest)?);
+            let len = u32::try_from(take(&mut rest)?).ok()?;
+            let start = u32::try_from(i64::from(end) + gap).ok()?;
+            end = start.wrapping_add(len);
+            Some((0..len).map(move |at| start + at))
+        });
+        runs.flatten()
+    }
+
+    /// How many bytes they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Writes a run behind one that ended before `end`; returns where it ends itself.
+fn put_run((start, len): (u32, u32), end: u32, out: &mut Vec<u8>) -> u32 {
+    put(zigzag(i64::from(start) - i64::from(end)), out);
+    put(u64::from(len), out);
+    start.wrapping_add(len)
+}
+
+/// Numbers that are mostly small: scores.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Numbers(Box<[u8]>);
+
+impl Numbers {
+    /// These numbers.
+    pub(super) fn of(numbers: impl ExactSizeIterator<Item = i32>) -> Self {
+        let mut bytes = Vec::with_capacity(numbers.len());
+        numbers.for_each(|number| put(zigzag(i64::from(number)), &mut bytes));
+        Self(bytes.into())
+    }
+
+    /// All of them, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = i32> {
+        let mut rest = &*self.0;
+        iter::from_fn(move || i32::try_from(unzigzag(take(&mut rest)?)).ok())
+    }
+
+    /// How many bytes they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)).cast_unsigned()
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+fn put(number: u64, out: &mut Vec<u8>) {
+    prost::encoding::encode_varint(number, out);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    // Only what was written here is read: there is no other end than the last.
+    (!bytes.is_empty()).then(|| prost::encoding::decode_varint(bytes).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(
+            positions in prop::collection::vec(any::<u32>(), 0..50),
+            scores in prop::collection::vec(any::<i32>(), 0..50),
+        ) {
+            prop_assert_eq!(Runs::of(positions.iter().copied()).iter().collect::<Vec<_>>(), positions);
+            prop_assert_eq!(Numbers::of(scores.iter().copied()).iter().collect::<Vec<_>>(), scores);
+        }
+    }
+
+    #[test]
+    fn what_is_usual_takes_little() {
+        assert!(Runs::of(1000..6000).bytes() <= 4, "a rotated list of nodes");
+        assert!(Runs::of([4998, 4999, 0, 1, 2]).bytes() <= 6);
+        assert_eq!(Numbers::of([0, 10, 63, -64].into_iter()).bytes(), 4, "usual scores");
+    }
+}

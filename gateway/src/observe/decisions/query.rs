@@ -1,0 +1,119 @@
+//! Which calls of the log somebody wants to see.
+
+use serde::Deserialize;
+
+use crate::{account::Subject, observe::api::Decision};
+
+/// How many calls are shown when nobody says.
+const USUAL: usize = 100;
+/// The most.
+const MOST: usize = 10_000;
+
+/// The parameters of `GET /debug/decisions`. What is not said does not restrict.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Query {
+    /// A pod's name.
+    pub pod: Option<String>,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Calls that this node was offered in; of each only what was said about this node.
+    pub node: Option<String>,
+    /// Calls in which this backend had a part.
+    pub backend: Option<String>,
+    /// `accepted`, `rejected`, `scored` or `failed`: calls in which some backend, or the one named, said so, of the node
+    /// where one is named.
+    pub verdict: Option<Verdict>,
+    /// `filter`, `prioritize`, `preempt` or `bind`.
+    pub verb: Option<Verb>,
+    /// The most calls; 100 when it is not said.
+    pub limit: Option<usize>,
+}
+
+/// What a backend may have said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Filter: a node may be used.
+    Accepted,
+    /// Filter and preempt: it may not.
+    Rejected,
+    /// Prioritize: how good it is.
+    Scored,
+    /// No usable answer.
+    Failed,
+}
+
+/// A verb of kube-scheduler's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Filter.
+    Filter,
+    /// Prioritize.
+    Prioritize,
+    /// Preempt.
+    Preempt,
+    /// Bind.
+    Bind,
+}
+
+impl Verb {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Prioritize => "prioritize",
+            Self::Preempt => "preempt",
+            Self::Bind => "bind",
+        }
+    }
+}
+
+impl Query {
+    /// How many calls are wanted.
+    pub(super) fn limit(&self) -> usize {
+        self.limit.unwrap_or(USUAL).min(MOST)
+    }
+
+    /// Whether calls about this pod are.
+    pub(super) fn wants_pod(&self, pod: &Subject) -> bool {
+        let is =
+            |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        is(&self.pod, &pod.name) && is(&self.namespace, &pod.namespace) && is(&self.uid, &pod.uid)
+    }
+
+    /// Whether calls of this verb are.
+    pub(super) fn wants_verb(&self, verb: &str) -> bool {
+        self.verb.is_none_or(|wanted| wanted.as_str() == verb)
+    }
+
+    /// What is wanted of a call; `None` where that is nothing.
+    pub(super) fn of(&self, mut decision: Decision) -> Option<Decision> {
+        if let Some(node) = &self.node {
+            decision.nodes.retain(|part| part.name == *node);
+            if decision.nodes.is_empty() {
+                return None;
+            }
+        }
+        let by = |name: &str| self.backend.as_deref().is_none_or(|wanted| wanted == name);
+        let has_part = self.backend.is_none() || decision.backends.iter().any(|part| by(&part.name));
+        let said = match self.verdict {
+            None => true,
+            Some(Verdict::Failed) => {
+                decision.backends.iter().any(|part| by(&part.name) && part.failure.is_some())
+            }
+            Some(verdict) => decision.nodes.iter().flat_map(|node| &node.backends).any(|(name, said)| {
+                by(name)
+                    && match verdict {
+                        Verdict::Accepted => said.accepted,
+                        Verdict::Rejected => said.rejected.is_some(),
+                        Verdict::Scored | Verdict::Failed => said.raw.is_some(),
+                    }
+            }),
+        };
+        (has_part && said).then_some(decision)
+    }
+}

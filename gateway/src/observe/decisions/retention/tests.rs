@@ -1,0 +1,117 @@
+use std::time::{Duration, SystemTime};
+
+use super::*;
+use crate::observe::decisions::{packed::Runs, query::Query};
+
+fn subject(pod: u32) -> Subject {
+    Subject {
+        namespace: "shop".into(),
+        name: format!("web-{pod}"),
+        uid: format!("uid-{pod}"),
+        ..Subject::default()
+    }
+}
+
+/// A filter call that leaves so many of 100 nodes.
+fn entry(log: &mut Retention, pod: u32, left: u32) -> Entry {
+    let who = log.pod(&subject(pod));
+    let dictionary = Arc::clone(log.dictionary());
+    let numbers: Vec<String> = (0..100).map(|at| format!("node-{at}")).collect();
+    let nodes = Runs::of(dictionary.write().numbers(numbers.iter().map(String::as_str)));
+    let nominated = dictionary.write().number("");
+    Entry {
+        id: "call".into(),
+        time: SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(pod)),
+        took: Duration::ZERO,
+        verb: "filter",
+        trace: None,
+        generation: 1,
+        pod: who,
+        nominated,
+        form: None,
+        left: Some(left),
+        outcome: "ok",
+        message: None,
+        dictionary,
+        nodes,
+        offered: 100,
+        parts: Box::default(),
+        beside: false,
+    }
+}
+
+fn put(log: &mut Retention, pod: u32, left: u32) {
+    let entry = entry(log, pod, left);
+    log.put(entry);
+}
+
+fn pods(log: &Retention) -> Vec<String> {
+    let mut names: Vec<String> =
+        log.calls(|pod| Query::default().wants_pod(pod)).iter().map(|entry| entry.pod.name.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn what_it_takes_stays_below_what_it_may() {
+    let mut log = Retention::new(64 << 10);
+    for pod in 0..2_000 {
+        put(&mut log, pod, pod % 2);
+        assert!(log.bytes() <= 64 << 10, "{} bytes", log.bytes());
+    }
+    let (calls, pods, evicted) = log.counts();
+    assert_eq!((calls as u64 + evicted, calls), (2_000, pods));
+    assert!(calls > 50, "{calls}");
+}
+
+#[test]
+fn pods_that_found_no_node_stay_longest() {
+    let mut log = Retention::new(64 << 10);
+    put(&mut log, 0, 0);
+    put(&mut log, 1, 7);
+    for pod in 2..500 {
+        put(&mut log, pod, 7);
+    }
+    let pods = pods(&log);
+    assert!(pods.contains(&"web-0".to_owned()) && !pods.contains(&"web-1".to_owned()));
+    // It found one at last, and is the latest now: as old as the others after as many of them.
+    put(&mut log, 0, 1);
+    for pod in 500..1_000 {
+        put(&mut log, pod, 7);
+    }
+    assert!(!self::pods(&log).contains(&"web-0".to_owned()));
+}
+
+#[test]
+fn one_pod_does_not_push_out_the_others() {
+    let mut log = Retention::new(1 << 20);
+    put(&mut log, 0, 1);
+    for _ in 0..1_000 {
+        put(&mut log, 1, 0);
+    }
+    assert_eq!(log.counts(), (1 + MOST_OF_A_POD, 2, 1_000 - MOST_OF_A_POD as u64));
+}
+
+#[test]
+fn a_smaller_log_lets_go_at_once_and_one_of_nothing_keeps_nothing() {
+    let mut log = Retention::new(1 << 20);
+    (0..100).for_each(|pod| put(&mut log, pod, 1));
+    log.resize(16 << 10);
+    assert!(log.bytes() <= 16 << 10 && log.counts().0 > 0);
+    log.resize(0);
+    assert_eq!((log.counts().0, log.counts().1), (0, 0));
+}
+
+#[test]
+fn texts_of_nobody_are_let_go() {
+    let mut log = Retention::new(4 << 20);
+    for pod in 0..200_u32 {
+        for at in 0..1_000 {
+            log.dictionary().write().number(&format!("a-node-of-another-call-{pod}-{at}"));
+        }
+        put(&mut log, pod, 1);
+        assert!(log.bytes() <= 4 << 20, "{} bytes", log.bytes());
+    }
+    assert!(log.counts().0 > 0);
+}
