@@ -17,6 +17,7 @@ mod name;
 mod quantity;
 mod read;
 mod suggest;
+mod telemetry;
 mod tls;
 mod url;
 mod warnings;
@@ -43,6 +44,9 @@ pub use finding::Finding;
 pub use mistake::{ConfigErrors, Mistake};
 pub use name::BackendName;
 pub use quantity::SizeText;
+pub use telemetry::{
+    Admin, Decisions, Emission, Events, Exporter, Log, LogFormat, LogLevel, Otlp, OtlpProtocol, Ratio, Traces,
+};
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};
 pub use warnings::Warning;
@@ -66,6 +70,18 @@ pub struct Config {
     pub extender: Extender,
     /// Where metrics and health are read.
     pub metrics: Metrics,
+    /// Where the gateway says what it decided and how it is.
+    pub admin: Admin,
+    /// How an OpenTelemetry collector is reached.
+    pub otlp: Otlp,
+    /// Which calls become traces.
+    pub traces: Traces,
+    /// How much of what was decided is kept.
+    pub decisions: Decisions,
+    /// Events on pods.
+    pub events: Events,
+    /// The log.
+    pub log: Log,
     /// How long calls may take.
     pub timeouts: Timeouts,
     /// The kubeconfig to reach the apiserver with, where it is needed. `None`: `KUBECONFIG`,
@@ -213,6 +229,10 @@ pub enum RepeatedRefusals {
 pub struct Metrics {
     /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
     pub address: SocketAddr,
+    /// Whether metrics go to a collector, too. `None`: as the `OTEL_*` variables say.
+    pub exporter: Option<Exporter>,
+    /// How often. `None`: as `OTEL_METRIC_EXPORT_INTERVAL` says.
+    pub interval: Option<Duration>,
 }
 
 /// Where facts about nodes come from. Relative paths of the file are already joined to its folder.
@@ -282,7 +302,11 @@ impl Config {
             ("extender.address", self.extender.address == start.extender.address),
             ("extender.tls", self.extender.tls == start.extender.tls),
             ("extender.verbs", self.extender.verbs == start.extender.verbs),
-            ("metrics.address", self.metrics == start.metrics),
+            ("metrics", self.metrics == start.metrics),
+            ("admin.address", self.admin == start.admin),
+            ("otlp", self.otlp == start.otlp),
+            ("traces.exporter", self.traces.exporter == start.traces.exporter),
+            ("log.format", self.log.format == start.log.format),
             ("timeouts.decision to a longer time", self.timeouts.decision <= start.timeouts.decision),
             ("timeouts.bind to a longer time", self.timeouts.bind <= start.timeouts.bind || !binds(self)),
             ("cluster.kubeconfig", self.kubeconfig == start.kubeconfig),

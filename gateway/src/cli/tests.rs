@@ -88,6 +88,23 @@ extender:
     bind: bind
 metrics:
   address: \"0.0.0.0:9402\"
+  # exporter: OTLP where the OTEL_* variables say so, or None
+  # interval: OTEL_METRIC_EXPORT_INTERVAL, or 1m
+admin:
+  address: \"127.0.0.1:9403\"
+otlp: {}  # as the OTEL_EXPORTER_OTLP_* variables say
+traces:
+  # exporter: OTLP where the OTEL_* variables say so, or None
+  # ratio: OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1
+  keepSlowerThan: 500ms
+  # podAnnotation: none
+decisions:
+  maxBytes: 64Mi
+events:
+  unscheduled: None
+log:
+  format: Text
+  level: info
 timeouts:
   decision: 1s
   bind: 10s

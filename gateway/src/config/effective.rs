@@ -4,6 +4,7 @@
 //! Every setting is there. One that is absent because something else decides is a comment that says what.
 
 mod backend;
+mod telemetry;
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -23,7 +24,7 @@ impl Display for Effective<'_> {
         let Self(config) = self;
         writeln!(out, "apiVersion: {API_VERSION}\nkind: {KIND}")?;
         write_extender(out, &config.extender)?;
-        writeln!(out, "metrics:\n  address: {}", scalar(&config.metrics.address))?;
+        telemetry::write(out, config)?;
         let Timeouts { decision, bind } = config.timeouts;
         writeln!(out, "timeouts:\n  decision: {}\n  bind: {}", DurationText(decision), DurationText(bind))?;
         write_cluster(out, config.kubeconfig.as_deref())?;

@@ -35,6 +35,28 @@ pub(super) fn from_number(number: i128) -> Result<usize, String> {
     u64::try_from(number).ok().and_then(in_range).ok_or_else(|| format!("{number} is out of range"))
 }
 
+/// The least and the most of the decision log: less holds no call about thousands of nodes.
+const LEAST_LOG: u64 = 1 << 20;
+const LARGEST_LOG: u64 = 16 << 30;
+
+/// What a right size of the decision log looks like.
+pub(super) const LOG_EXPECTED: &str = "a size from 1Mi to 16Gi such as 64Mi, or 0";
+
+/// Reads the size of the decision log.
+pub(super) fn parse_log(text: &str) -> Result<usize, String> {
+    let bytes = bytes(text).ok_or_else(|| format!("{} is not a size", echo(text)))?;
+    log_in_range(bytes).ok_or_else(|| format!("{} is out of range", echo(text)))
+}
+
+/// Takes a plain number of bytes.
+pub(super) fn log_from_number(number: i128) -> Result<usize, String> {
+    u64::try_from(number).ok().and_then(log_in_range).ok_or_else(|| format!("{number} is out of range"))
+}
+
+fn log_in_range(bytes: u64) -> Option<usize> {
+    usize::try_from(bytes).ok().filter(|_| (LEAST_LOG..=LARGEST_LOG).contains(&bytes))
+}
+
 fn in_range(bytes: u64) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|_| (LEAST..=LARGEST).contains(&bytes))
 }

@@ -3,6 +3,7 @@
 mod backend;
 mod interest;
 mod nodes;
+mod telemetry;
 mod tls;
 mod value;
 
@@ -15,13 +16,12 @@ use super::cursor::{Cursor, Fields, Mistakes, Read, Section};
 use super::mistake::echo;
 use super::yaml::{Node, Value};
 use super::{
-    API_VERSION, AddedVictims, Backend, Binder, Config, ConfigErrors, Extender, KIND, Metrics, NodeSource,
-    PodSource, Reasons, Timeouts, VerbPaths,
+    API_VERSION, AddedVictims, Backend, Binder, Config, ConfigErrors, Extender, KIND, NodeSource, PodSource,
+    Reasons, Timeouts, VerbPaths,
 };
 use value::{address, choice, duration, field_or, namespaces, path, size};
 
 const DEFAULT_EXTENDER: SocketAddr = any_address(8888);
-const DEFAULT_METRICS: SocketAddr = any_address(9402);
 const DEFAULT_REQUEST_BYTES: usize = 128 << 20;
 const DEFAULT_TIMEOUTS: Timeouts =
     Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) };
@@ -35,6 +35,12 @@ const ROOT: Fields = Fields {
         "kind",
         "extender",
         "metrics",
+        "admin",
+        "otlp",
+        "traces",
+        "decisions",
+        "events",
+        "log",
         "timeouts",
         "cluster",
         "nodes",
@@ -44,7 +50,7 @@ const ROOT: Fields = Fields {
         "binder",
         "backends",
     ],
-    unsupported: &[("admin", LEAVE_OUT)],
+    unsupported: &[],
 };
 const EXTENDER: Fields = Fields {
     right: "a mapping such as {address: 0.0.0.0:8888}",
@@ -55,11 +61,6 @@ const VERBS: Fields = Fields {
     right: "a mapping such as {filter: predicates/always_true}",
     known: &["filter", "prioritize", "preempt", "bind"],
     unsupported: &[],
-};
-const METRICS: Fields = Fields {
-    right: "a mapping such as {address: 0.0.0.0:9402}",
-    known: &["address"],
-    unsupported: &[("tls", LEAVE_OUT)],
 };
 const TIMEOUTS: Fields = Fields {
     right: "a mapping such as {decision: 1s, bind: 10s}",
@@ -94,7 +95,13 @@ pub(super) fn mappings() -> Vec<(&'static str, &'static Fields)> {
         ("extender.", &EXTENDER),
         ("extender.tls.", &tls::SERVER),
         ("extender.verbs.", &VERBS),
-        ("metrics.", &METRICS),
+        ("metrics.", &telemetry::METRICS),
+        ("admin.", &telemetry::ADMIN),
+        ("otlp.", &telemetry::OTLP),
+        ("traces.", &telemetry::TRACES),
+        ("decisions.", &telemetry::DECISIONS),
+        ("events.", &telemetry::EVENTS),
+        ("log.", &telemetry::LOG),
         ("timeouts.", &TIMEOUTS),
         ("cluster.", &CLUSTER),
         ("nodes.", &nodes::NODES),
@@ -122,7 +129,11 @@ fn root(document: Cursor<'_>, folder: &Path) -> Option<Config> {
     constant(&fields, "apiVersion", API_VERSION);
     constant(&fields, "kind", KIND);
     let extender = extender(&fields, folder);
-    let metrics = metrics(&fields, extender.as_ref());
+    let metrics = telemetry::metrics(&fields, extender.as_ref());
+    let admin = telemetry::admin(&fields, extender.as_ref(), metrics.as_ref());
+    let (otlp, traces) = (telemetry::otlp(&fields), telemetry::traces(&fields));
+    let (decisions, events) = (telemetry::decisions(&fields), telemetry::events(&fields));
+    let log = telemetry::log(&fields);
     let timeouts = timeouts(&fields);
     let kubeconfig = kubeconfig(&fields, folder);
     let nodes = nodes::source(&fields, folder);
@@ -134,6 +145,12 @@ fn root(document: Cursor<'_>, folder: &Path) -> Option<Config> {
     Some(Config {
         extender: extender?,
         metrics: metrics?,
+        admin: admin?,
+        otlp: otlp?,
+        traces: traces?,
+        decisions: decisions?,
+        events: events?,
+        log: log?,
         timeouts: timeouts?,
         kubeconfig: kubeconfig?,
         nodes: nodes?,
@@ -197,22 +214,6 @@ fn verb_path(field: &Cursor<'_>) -> Option<String> {
         }
         Ok(text.to_owned())
     })
-}
-
-fn metrics(root: &Section<'_>, extender: Option<&Extender>) -> Option<Metrics> {
-    let fields = root.subsection("metrics", &METRICS)?;
-    let address = field_or(&fields, "address", DEFAULT_METRICS, address)?;
-    if extender.is_some_and(|extender| collide(extender.address, address)) {
-        let wrong = format!("{address} is where extender listens");
-        fields.mistake_of("address", wrong, "a port of its own");
-    }
-    Some(Metrics { address })
-}
-
-/// Whether two doors cannot listen at once. Port 0 is a free one each time.
-fn collide(one: SocketAddr, other: SocketAddr) -> bool {
-    let same_ip = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() == other.port() && one.port() != 0 && same_ip
 }
 
 fn timeouts(root: &Section<'_>) -> Option<Timeouts> {

@@ -1,8 +1,9 @@
 //! The words that the file has for choices, both ways.
 
 use super::{
-    AddedVictims, BindFailurePolicy, ChangingReasons, ClientCertificate, FailurePolicy, Mode, Normalize,
-    PodSource, Preemption, PureAnswers, ReasonPrefix, RepeatedRefusals,
+    AddedVictims, BindFailurePolicy, ChangingReasons, ClientCertificate, Emission, Exporter, FailurePolicy,
+    LogFormat, LogLevel, Mode, Normalize, OtlpProtocol, PodSource, Preemption, PureAnswers, ReasonPrefix,
+    RepeatedRefusals,
 };
 
 /// A choice that the file writes as one of several words.
@@ -67,4 +68,26 @@ impl Words for ClientCertificate {
 
 impl Words for PodSource {
     const WORDS: &'static [(&'static str, Self)] = &[("Watch", Self::Watch), ("None", Self::None)];
+}
+
+impl Words for Exporter {
+    const WORDS: &'static [(&'static str, Self)] = &[("None", Self::None), ("OTLP", Self::Otlp)];
+}
+
+impl Words for OtlpProtocol {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("grpc", Self::Grpc), ("http/protobuf", Self::HttpProtobuf)];
+}
+
+impl Words for Emission {
+    const WORDS: &'static [(&'static str, Self)] = &[("None", Self::None), ("Emit", Self::Emit)];
+}
+
+impl Words for LogFormat {
+    const WORDS: &'static [(&'static str, Self)] = &[("Text", Self::Text), ("JSON", Self::Json)];
+}
+
+impl Words for LogLevel {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("error", Self::Error), ("warn", Self::Warn), ("info", Self::Info), ("debug", Self::Debug)];
 }

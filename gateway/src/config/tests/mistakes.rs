@@ -217,10 +217,42 @@ fn fields_about_the_cluster_and_reasons() {
 
 #[test]
 fn what_this_version_does_not_support_is_refused_by_name() {
-    for (lines, name) in
-        [("metrics: {tls: {}}", "metrics.tls"), ("admin: {address: '127.0.0.1:9403'}", "admin")]
-    {
-        let expected = format!("{name}: is not supported by this version; leave it out");
+    for (lines, name, remedy) in [
+        ("metrics: {tls: {}}", "metrics.tls", "leave it out"),
+        (
+            "otlp: {headers: {a: b}}",
+            "otlp.headers",
+            "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file",
+        ),
+    ] {
+        let expected = format!("{name}: is not supported by this version; {remedy}");
+        assert_eq!(said_of_lines(lines), [expected], "{lines}");
+    }
+}
+
+#[test]
+fn what_can_be_seen() {
+    let ratio = "a number from 0 to 1 such as 0.01";
+    let log = "a size from 1Mi to 16Gi such as 64Mi, or 0";
+    let cases = [
+        ("admin: {address: '0.0.0.0:8888'}", "admin.address: 0.0.0.0:8888 is where extender listens; a port of its own".to_owned()),
+        ("admin: {address: '127.0.0.1:9402'}", "admin.address: 127.0.0.1:9402 is where metrics listens; a port of its own".to_owned()),
+        ("traces: {ratio: 1.5}", format!("traces.ratio: 1.5 is out of range; {ratio}")),
+        ("traces: {ratio: -1}", format!("traces.ratio: -1 is out of range; {ratio}")),
+        ("traces: {ratio: .nan}", format!("traces.ratio: NaN is out of range; {ratio}")),
+        ("traces: {ratio: most}", format!("traces.ratio: \"most\" is text; {ratio}")),
+        ("traces: {exporter: Zipkin}", "traces.exporter: \"Zipkin\" is not known; None or OTLP".to_owned()),
+        ("traces: {keepSlowerThan: 5}", "traces.keepSlowerThan: 5 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s".to_owned()),
+        ("otlp: {endpoint: 'collector:4317'}", "otlp.endpoint: \"collector:4317\" is not an http or https URL; the URL of a collector such as http://collector:4317".to_owned()),
+        ("otlp: {protocol: http}", "otlp.protocol: \"http\" is not known; grpc or http/protobuf".to_owned()),
+        ("decisions: {maxBytes: 1}", format!("decisions.maxBytes: 1 is out of range; {log}")),
+        ("decisions: {maxBytes: 1Ki}", format!("decisions.maxBytes: \"1Ki\" is out of range; {log}")),
+        ("decisions: {maxBytes: much}", format!("decisions.maxBytes: \"much\" is not a size; {log}")),
+        ("events: {unscheduled: yes}", "events.unscheduled: \"yes\" is not known; None or Emit".to_owned()),
+        ("log: {format: Json}", "log.format: \"Json\" is not known; Text or JSON".to_owned()),
+        ("log: {level: trace}", "log.level: \"trace\" is not known; error, warn, info or debug".to_owned()),
+    ];
+    for (lines, expected) in cases {
         assert_eq!(said_of_lines(lines), [expected], "{lines}");
     }
 }
@@ -308,7 +340,7 @@ fn paths_of_verbs() {
 
 #[test]
 fn names_of_fields() {
-    let all = "apiVersion, kind, extender, metrics, timeouts, cluster, nodes, pods, exempt, reasons, binder, \
+    let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, events, log, timeouts, cluster, nodes, pods, exempt, reasons, binder, \
                backends";
     let cases = [
         ("extendr: {}", format!("extendr: is not a known field; did you mean extender? Known are {all}")),

@@ -65,11 +65,17 @@ fn gateway_fields() -> impl Strategy<Value = String> {
             "reasons: {prefix: None, repeated: AsGiven}",
             "reasons: {changing: Held, repeated: BackOff}",
         ]),
+        line(&[
+            "metrics: {exporter: OTLP, interval: 1500ms}\nadmin: {address: '127.0.0.1:0'}\nlog: {format: JSON, level: debug}",
+            "otlp: {endpoint: 'https://c:1/x', protocol: http/protobuf, timeout: 3s}\ndecisions: {maxBytes: 0}",
+            "otlp: {protocol: grpc}\ntraces: {exporter: OTLP, ratio: 0.015625, keepSlowerThan: 1s, podAnnotation: a.b/c}",
+            "traces: {ratio: 1, exporter: None}\nevents: {unscheduled: Emit}\ndecisions: {maxBytes: 1234567}",
+        ]),
     );
-    lines.prop_map(|(extender, (bytes, timeout), nodes, pods, cluster, exempt, reasons)| {
+    lines.prop_map(|(extender, (bytes, timeout), nodes, pods, cluster, exempt, reasons, seen)| {
         format!(
             "extender: {{maxRequestBytes: {bytes}{extender}}}\n\
-             timeouts: {{decision: {timeout}ms, bind: {timeout}ms}}\n{nodes}{pods}{cluster}{exempt}{reasons}"
+             timeouts: {{decision: {timeout}ms, bind: {timeout}ms}}\n{nodes}{pods}{cluster}{exempt}{reasons}{seen}"
         )
     })
 }

@@ -1,0 +1,74 @@
+//! What can be seen of the gateway, written out.
+
+use std::fmt::{self, Formatter};
+
+use super::super::{
+    Admin, Config, Decisions, DurationText, Events, Exporter, Log, Metrics, Otlp, SizeText, Traces, Words,
+};
+use super::scalar;
+
+pub(super) fn write(out: &mut Formatter<'_>, config: &Config) -> fmt::Result {
+    write_metrics(out, &config.metrics)?;
+    let Admin { address } = &config.admin;
+    writeln!(out, "admin:\n  address: {}", scalar(address))?;
+    write_otlp(out, &config.otlp)?;
+    write_traces(out, &config.traces)?;
+    let Decisions { max_bytes } = config.decisions;
+    writeln!(out, "decisions:\n  maxBytes: {}", SizeText(max_bytes))?;
+    let Events { unscheduled } = config.events;
+    writeln!(out, "events:\n  unscheduled: {}", unscheduled.word())?;
+    let Log { format, level } = config.log;
+    writeln!(out, "log:\n  format: {}\n  level: {}", format.word(), level.word())
+}
+
+fn write_metrics(out: &mut Formatter<'_>, metrics: &Metrics) -> fmt::Result {
+    let Metrics { address, exporter, interval } = metrics;
+    writeln!(out, "metrics:\n  address: {}", scalar(address))?;
+    write_exporter(out, *exporter)?;
+    match interval {
+        Some(interval) => writeln!(out, "  interval: {}", DurationText(*interval)),
+        None => writeln!(out, "  # interval: OTEL_METRIC_EXPORT_INTERVAL, or 1m"),
+    }
+}
+
+fn write_exporter(out: &mut Formatter<'_>, exporter: Option<Exporter>) -> fmt::Result {
+    match exporter {
+        Some(exporter) => writeln!(out, "  exporter: {}", exporter.word()),
+        None => writeln!(out, "  # exporter: OTLP where the OTEL_* variables say so, or None"),
+    }
+}
+
+fn write_otlp(out: &mut Formatter<'_>, otlp: &Otlp) -> fmt::Result {
+    let Otlp { endpoint, protocol, timeout } = otlp;
+    if (endpoint, protocol, timeout) == (&None, &None, &None) {
+        return writeln!(out, "otlp: {{}}  # as the OTEL_EXPORTER_OTLP_* variables say");
+    }
+    writeln!(out, "otlp:")?;
+    match endpoint {
+        Some(endpoint) => writeln!(out, "  endpoint: {}", scalar(endpoint))?,
+        None => writeln!(out, "  # endpoint: OTEL_EXPORTER_OTLP_ENDPOINT")?,
+    }
+    match protocol {
+        Some(protocol) => writeln!(out, "  protocol: {}", protocol.word())?,
+        None => writeln!(out, "  # protocol: OTEL_EXPORTER_OTLP_PROTOCOL")?,
+    }
+    match timeout {
+        Some(timeout) => writeln!(out, "  timeout: {}", DurationText(*timeout)),
+        None => writeln!(out, "  # timeout: OTEL_EXPORTER_OTLP_TIMEOUT"),
+    }
+}
+
+fn write_traces(out: &mut Formatter<'_>, traces: &Traces) -> fmt::Result {
+    let Traces { exporter, ratio, keep_slower_than, pod_annotation } = traces;
+    writeln!(out, "traces:")?;
+    write_exporter(out, *exporter)?;
+    match ratio {
+        Some(ratio) => writeln!(out, "  ratio: {ratio}")?,
+        None => writeln!(out, "  # ratio: OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1")?,
+    }
+    writeln!(out, "  keepSlowerThan: {}", DurationText(*keep_slower_than))?;
+    match pod_annotation {
+        Some(name) => writeln!(out, "  podAnnotation: {}", scalar(name)),
+        None => writeln!(out, "  # podAnnotation: none"),
+    }
+}
