@@ -43,7 +43,9 @@ pub enum StartError {
         source: rustls::pki_types::pem::Error,
     },
     /// An https endpoint, and nothing to check it against.
-    #[error("no certificates of the system for the OTLP endpoint: {0}; OTEL_EXPORTER_OTLP_CERTIFICATE names a file")]
+    #[error(
+        "no certificates of the system for the OTLP endpoint: {0}; OTEL_EXPORTER_OTLP_CERTIFICATE names a file"
+    )]
     NoRoots(io::Error),
     /// A certificate that is none, or a TLS library that lacks what is needed.
     #[error("TLS to the OTLP endpoint: {0}")]
@@ -81,7 +83,8 @@ impl Exporters {
     /// meanwhile.
     pub async fn shutdown(&self, within: Duration) {
         let spans = self.spans.clone().map(|spans| aside(move || spans.shutdown(within)));
-        let meters = self.meters.clone().map(|meters| aside(move || drop(meters.shutdown_with_timeout(within))));
+        let meters =
+            self.meters.clone().map(|meters| aside(move || drop(meters.shutdown_with_timeout(within))));
         let ended = async {
             for ended in [spans, meters].into_iter().flatten() {
                 drop(ended.await);
@@ -107,6 +110,15 @@ fn meters(export: &Export, settings: &Settings, runtime: &Handle) -> Result<SdkM
 fn resource(settings: &Settings) -> Resource {
     let resource = Resource::builder_empty().with_detector(Box::new(TelemetryResourceDetector));
     resource.with_attributes(settings.resource.clone()).build()
+}
+
+impl Drop for Exporters {
+    /// The last owner of a meter provider waits for its last export, which a thread of the runtime must not.
+    fn drop(&mut self) {
+        if let Some(meters) = self.meters.take() {
+            drop(aside(move || drop(meters)));
+        }
+    }
 }
 
 /// Does what waits on a thread of its own, since it waits for tasks of the runtime. Without a thread it is not done.

@@ -6,18 +6,18 @@ use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
 
 /// An id for a new trace; never the invalid one.
 pub fn trace() -> TraceId {
-    unlike(TraceId::INVALID, || RandomIdGenerator::default().new_trace_id())
+    unlike(&TraceId::INVALID, || RandomIdGenerator::default().new_trace_id())
 }
 
 /// An id for a new span; never the invalid one.
 pub fn span() -> SpanId {
-    unlike(SpanId::INVALID, || RandomIdGenerator::default().new_span_id())
+    unlike(&SpanId::INVALID, || RandomIdGenerator::default().new_span_id())
 }
 
-fn unlike<T: PartialEq>(invalid: T, draw: impl Fn() -> T) -> T {
+fn unlike<T: PartialEq>(invalid: &T, draw: impl Fn() -> T) -> T {
     loop {
         let drawn = draw();
-        if drawn != invalid {
+        if drawn != *invalid {
             return drawn;
         }
     }
@@ -45,7 +45,7 @@ mod tests {
             draws.set(draws.get() + 1);
             u64::from(draws.get() > 2)
         };
-        assert_eq!(unlike(0, draw), 1);
+        assert_eq!(unlike(&0, draw), 1);
         assert_eq!(draws.get(), 3);
     }
 }

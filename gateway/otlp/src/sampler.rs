@@ -44,8 +44,8 @@ impl Ratio {
     /// Whether the trace is kept: decided as by the OpenTelemetry SDKs' `TraceIdRatioBased`, by its last 63 bits.
     #[must_use]
     pub fn keeps_trace(self, trace: TraceId) -> bool {
-        let [.., a, b, c, d, e, f, g, h] = trace.to_bytes();
-        self.takes(u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1)
+        let last = trace.to_bytes()[8..].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+        self.takes(last >> 1)
     }
 
     /// `number` has 63 bits.
@@ -170,7 +170,8 @@ mod tests {
             (Sampler::Own(Ratio::ALL), (true, true, true)),
             (Sampler::Own(Ratio::NONE), (false, false, false)),
         ] {
-            let decided = (sampler.continues(&sampled), sampler.continues(&unsampled), sampler.begins(b"uid"));
+            let decided =
+                (sampler.continues(&sampled), sampler.continues(&unsampled), sampler.begins(b"uid"));
             assert_eq!(decided, expected, "{sampler:?}");
         }
     }

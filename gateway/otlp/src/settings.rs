@@ -219,7 +219,9 @@ fn spans(text: &str) -> Result<NonZero<usize>, &'static str> {
 impl fmt::Display for Settings {
     /// One line for a log: what goes where. No headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (what, export)) in [("traces", &self.traces), ("metrics", &self.metrics)].iter().enumerate() {
+        for (index, (what, export)) in
+            [("traces", &self.traces), ("metrics", &self.metrics)].iter().enumerate()
+        {
             let comma = if index == 0 { "" } else { ", " };
             match export {
                 None => write!(f, "{comma}no {what}")?,

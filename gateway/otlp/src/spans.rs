@@ -12,9 +12,7 @@ use std::{
 use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::{
     Resource,
-    trace::{
-        BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor as _,
-    },
+    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor as _},
 };
 
 use self::counted::{Counted, Counts};

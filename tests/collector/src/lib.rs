@@ -11,7 +11,8 @@ use std::{
 };
 
 use opentelemetry_proto::tonic::collector::{
-    metrics::v1::metrics_service_server::MetricsServiceServer, trace::v1::trace_service_server::TraceServiceServer,
+    metrics::v1::metrics_service_server::MetricsServiceServer,
+    trace::v1::trace_service_server::TraceServiceServer,
 };
 use tokio::{
     net::{TcpListener, TcpStream},

@@ -63,12 +63,20 @@ pub(crate) fn router(services: Services) -> Router {
     Router::new().route("/v1/traces", post(traces)).route("/v1/metrics", post(metrics)).with_state(services)
 }
 
-async fn traces(State(services): State<Services>, headers: HeaderMap, body: Bytes) -> Result<Vec<u8>, StatusCode> {
+async fn traces(
+    State(services): State<Services>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Vec<u8>, StatusCode> {
     services.trace(&headers, read(&headers, body)?);
     Ok(ExportTraceServiceResponse::default().encode_to_vec())
 }
 
-async fn metrics(State(services): State<Services>, headers: HeaderMap, body: Bytes) -> Result<Vec<u8>, StatusCode> {
+async fn metrics(
+    State(services): State<Services>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Vec<u8>, StatusCode> {
     services.measure(read(&headers, body)?);
     Ok(ExportMetricsServiceResponse::default().encode_to_vec())
 }

@@ -23,15 +23,15 @@ pub(super) fn set<B: WithHttpConfig + WithExportConfig>(
     runtime: &Handle,
 ) -> Result<B, StartError> {
     let connector = tls::connector(export)?.enable_http1().wrap_connector(tls::tcp(export));
-    let client = HyperClient::new(connector, export.timeout, None);
-    let client = Client { client, headers: export.headers.clone(), runtime: runtime.clone() };
+    let connections = HyperClient::new(connector, export.timeout, None);
+    let client = Client { connections, headers: export.headers.clone(), runtime: runtime.clone() };
     let builder = builder.with_http_client(client).with_endpoint(export.endpoint.to_string());
     Ok(builder.with_protocol(Protocol::HttpBinary).with_timeout(export.timeout))
 }
 
 /// Hands requests to the runtime.
 struct Client {
-    client: HyperClient<HttpsConnector<HttpConnector>>,
+    connections: HyperClient<HttpsConnector<HttpConnector>>,
     headers: HeaderMap,
     runtime: Handle,
 }
@@ -41,8 +41,8 @@ impl HttpClient for Client {
     async fn send_bytes(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let headers = self.headers_for(request.headers());
         *request.headers_mut() = headers;
-        let client = self.client.clone();
-        self.runtime.spawn(async move { client.send_bytes(request).await }).await?
+        let connections = self.connections.clone();
+        self.runtime.spawn(async move { connections.send_bytes(request).await }).await?
     }
 }
 

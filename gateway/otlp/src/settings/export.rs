@@ -103,7 +103,8 @@ impl Signal {
             Self::Traces => (explicit.traces, "OTEL_TRACES_EXPORTER"),
             Self::Metrics => (explicit.metrics, "OTEL_METRICS_EXPORTER"),
         };
-        let disabled = |variables: &mut Variables<'_>| variables.read("OTEL_SDK_DISABLED", boolean) == Some(true);
+        let disabled =
+            |variables: &mut Variables<'_>| variables.read("OTEL_SDK_DISABLED", boolean) == Some(true);
         match explicit {
             Some(exporter) => Some(exporter),
             None if disabled(variables) => Some(Exporter::None),
@@ -169,7 +170,8 @@ impl Signal {
     }
 
     fn endpoint(self, explicit: &Explicit, variables: &Variables<'_>) -> Option<Given> {
-        let said = |text: &String| Given { name: "the OTLP endpoint".to_owned(), text: text.clone(), whole: false };
+        let said =
+            |text: &String| Given { name: "the OTLP endpoint".to_owned(), text: text.clone(), whole: false };
         explicit.endpoint.as_ref().map(said).or_else(|| {
             let (name, text) = self.text(variables, "ENDPOINT")?;
             Some(Given { whole: name == self.variable("ENDPOINT"), name, text })

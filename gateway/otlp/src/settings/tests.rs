@@ -57,9 +57,17 @@ fn protocol_and_path_are_those_of_the_port_where_they_are_not_said() {
     for (variables, endpoint, protocol) in [
         (&[("OTEL_TRACES_EXPORTER", "otlp")][..], "http://localhost:4318/v1/traces", Protocol::Http),
         (&[ENDPOINT], "http://collector:4317/", Protocol::Grpc),
-        (&[ENDPOINT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")], "http://collector:4317/v1/traces", Protocol::Http),
+        (
+            &[ENDPOINT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")],
+            "http://collector:4317/v1/traces",
+            Protocol::Http,
+        ),
         (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c/otlp/")], "https://c/otlp/v1/traces", Protocol::Http),
-        (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/mine")], "http://c:4318/mine", Protocol::Http),
+        (
+            &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/mine")],
+            "http://c:4318/mine",
+            Protocol::Http,
+        ),
         (
             &[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")],
             "http://localhost:4317/",
@@ -67,7 +75,11 @@ fn protocol_and_path_are_those_of_the_port_where_they_are_not_said() {
         ),
     ] {
         let export = traces(variables);
-        assert_eq!((export.endpoint.to_string().as_str(), export.protocol), (endpoint, protocol), "{variables:?}");
+        assert_eq!(
+            (export.endpoint.to_string().as_str(), export.protocol),
+            (endpoint, protocol),
+            "{variables:?}"
+        );
     }
     let metrics = from(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")]).metrics.unwrap();
     assert_eq!(metrics.endpoint, "http://c:4318/v1/metrics");
@@ -86,7 +98,10 @@ fn a_signals_own_variable_counts_before_that_of_all() {
     ]);
     let (traces, metrics) = (settings.traces.unwrap(), settings.metrics.unwrap());
     assert_eq!((traces.endpoint.host(), metrics.endpoint.host()), (Some("traces"), Some("collector")));
-    assert_eq!((traces.headers.len(), &traces.headers["authorization"]), (1, &"Bearer traces".parse().unwrap()));
+    assert_eq!(
+        (traces.headers.len(), &traces.headers["authorization"]),
+        (1, &"Bearer traces".parse().unwrap())
+    );
     assert_eq!((metrics.headers.len(), metrics.headers["x"].as_bytes()), (2, "ä".as_bytes()));
     assert_eq!((traces.timeout, metrics.timeout), (Duration::from_secs(1), Duration::from_secs(2)));
     assert_eq!(traces.certificate, Some(PathBuf::from("/etc/ca.crt")));
@@ -105,10 +120,14 @@ fn the_resource_says_who_sends() {
         }
     };
     let plain = named(&[]);
-    assert_eq!((plain("service.name"), plain("service.version")), (vec!["extender-gateway".into()], vec!["1.2".into()]));
+    assert_eq!(
+        (plain("service.name"), plain("service.version")),
+        (vec!["extender-gateway".into()], vec!["1.2".into()])
+    );
     assert_eq!(plain("service.instance.id").len(), 1);
     assert_ne!(plain("service.instance.id"), named(&[])("service.instance.id"));
-    let said = named(&[("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,k8s.pod.name=p%2C1,service.instance.id=7")]);
+    let said =
+        named(&[("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,k8s.pod.name=p%2C1,service.instance.id=7")]);
     assert_eq!((said("service.name"), said("k8s.pod.name")), (vec!["a".into()], vec!["p,1".into()]));
     assert_eq!(said("service.instance.id"), ["7"]);
     let both = named(&[("OTEL_RESOURCE_ATTRIBUTES", "service.name=a"), ("OTEL_SERVICE_NAME", "b")]);
@@ -155,13 +174,33 @@ fn a_wrong_value_is_told_with_its_variable_and_what_would_be_right() {
         ("OTEL_TRACES_EXPORTER", "jaeger", "otlp or none would be right"),
         ("OTEL_METRICS_EXPORTER", "otlp,console", "otlp or none would be right"),
         ("OTEL_SDK_DISABLED", "yes", "true or false would be right"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317", "http://HOST:PORT or https://HOST:PORT would be right"),
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://c", "http://HOST:PORT or https://HOST:PORT would be right"),
-        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://", "http://HOST:PORT or https://HOST:PORT would be right"),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "collector:4317",
+            "http://HOST:PORT or https://HOST:PORT would be right",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "ftp://c",
+            "http://HOST:PORT or https://HOST:PORT would be right",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+            "http://",
+            "http://HOST:PORT or https://HOST:PORT would be right",
+        ),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "grpc or http/protobuf would be right"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "a whole number of milliseconds from 1 on, such as 10000, would be right"),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "10s",
+            "a whole number of milliseconds from 1 on, such as 10000, would be right",
+        ),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0", "such as 10000, would be right"),
-        ("OTEL_TRACES_SAMPLER", "jaeger_remote", "always_on, always_off, traceidratio, or one of these behind"),
+        (
+            "OTEL_TRACES_SAMPLER",
+            "jaeger_remote",
+            "always_on, always_off, traceidratio, or one of these behind",
+        ),
         ("OTEL_TRACES_SAMPLER_ARG", "1.5", "a number from 0 to 1, such as 0.01, would be right"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "a number of spans from 1 to 1000000 would be right"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001", "a number of spans from 1 to 1000000 would be right"),
@@ -247,7 +286,10 @@ fn a_configuration_wins_over_variables() {
     assert_eq!(settings.traces, Some(expected));
     assert_eq!((settings.metrics, settings.sampler), (None, Sampler::Parent(Ratio::NONE)));
     let said = Explicit { endpoint: Some("http://mine:4317".into()), ..Explicit::default() };
-    assert_eq!(resolved(&[], &said).unwrap().to_string(), "traces to http://mine:4317/ by grpc, metrics to http://mine:4317/ by grpc");
+    assert_eq!(
+        resolved(&[], &said).unwrap().to_string(),
+        "traces to http://mine:4317/ by grpc, metrics to http://mine:4317/ by grpc"
+    );
 }
 
 #[test]

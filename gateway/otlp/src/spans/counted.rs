@@ -38,10 +38,8 @@ impl Counts {
         let count = if result.is_ok() { &self.delivered } else { &self.failed };
         count.fetch_add(spans, Relaxed);
         let fault = result.as_ref().err().map(ToString::to_string);
-        let before = std::mem::replace(
-            &mut *self.fault.lock().unwrap_or_else(PoisonError::into_inner),
-            fault.clone(),
-        );
+        let before =
+            std::mem::replace(&mut *self.fault.lock().unwrap_or_else(PoisonError::into_inner), fault.clone());
         match (before, fault) {
             (None, Some(error)) => tracing::warn!(%error, "spans do not reach the collector and are lost"),
             (Some(_), None) => tracing::info!("spans reach the collector again"),
