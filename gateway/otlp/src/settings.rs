@@ -1,0 +1,236 @@
+//! What is sent, where to and how much of it: the standard `OTEL_*` variables, with what a configuration says laid
+//! over them. All mistakes are told at once.
+
+mod export;
+mod variables;
+
+use std::{fmt, num::NonZero, time::Duration};
+
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_semantic_conventions::attribute::{SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION};
+
+pub use self::export::{Export, Exporter, Protocol};
+use self::{
+    export::Signal,
+    variables::{Variables, milliseconds, pairs},
+};
+use crate::{Ratio, Sampler, ids};
+
+/// Who sends.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// service.name, where neither variables nor configuration say another.
+    pub service: String,
+    /// service.version.
+    pub version: String,
+    /// What makes the spans.
+    pub scope: InstrumentationScope,
+}
+
+/// What a configuration says. It wins over the variables; what is `None` is left to them.
+#[derive(Clone, Debug, Default)]
+pub struct Explicit {
+    /// Where the collector listens, such as `http://127.0.0.1:4317`; for HTTP without `/v1/traces`.
+    pub endpoint: Option<String>,
+    /// How it is spoken to.
+    pub protocol: Option<Protocol>,
+    /// Sent with each request, instead of those of the variables.
+    pub headers: Option<Vec<(String, String)>>,
+    /// How long an export may take.
+    pub timeout: Option<Duration>,
+    /// Whether spans are sent.
+    pub traces: Option<Exporter>,
+    /// Whether metrics are sent.
+    pub metrics: Option<Exporter>,
+    /// The share of traces that begin here. Callers that have decided are followed.
+    pub ratio: Option<Ratio>,
+    /// How often metrics are sent.
+    pub interval: Option<Duration>,
+}
+
+/// All that [`Exporters`](crate::Exporters) need to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the spans and metrics are about: service.name, service.version, service.instance.id and the attributes of
+    /// `OTEL_RESOURCE_ATTRIBUTES`.
+    pub resource: Vec<KeyValue>,
+    /// What makes the spans.
+    pub scope: InstrumentationScope,
+    /// Where spans go; `None` when they are not sent.
+    pub traces: Option<Export>,
+    /// Where metrics go; `None` when they are not sent.
+    pub metrics: Option<Export>,
+    /// Which traces are kept.
+    pub sampler: Sampler,
+    /// How spans wait for being sent.
+    pub batch: Batch,
+    /// How often metrics are sent.
+    pub interval: Duration,
+}
+
+/// How spans wait for being sent: `OTEL_BSP_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The most that wait; more are dropped. 1 to 1,000,000.
+    pub queue: NonZero<usize>,
+    /// The most in one request; not more than may wait.
+    pub size: NonZero<usize>,
+    /// How long a span waits at most, when fewer than `size` are there.
+    pub delay: Duration,
+    /// How long sending a batch may take, besides the timeout of the exporter.
+    pub timeout: Duration,
+}
+
+const MOST_WAITING: usize = 1_000_000;
+
+/// As the specification of the OpenTelemetry SDKs has them.
+const INTERVAL: Duration = Duration::from_mins(1);
+const QUEUE: NonZero<usize> = NonZero::new(2048).unwrap();
+const SIZE: NonZero<usize> = NonZero::new(512).unwrap();
+const DELAY: Duration = Duration::from_secs(5);
+const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { queue: QUEUE, size: SIZE, delay: DELAY, timeout: BATCH_TIMEOUT }
+    }
+}
+
+/// What is wrong with variables or configuration: all of it, one sentence each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the telemetry settings are wrong: {}", .0.join("; "))]
+pub struct SettingsError(Vec<String>);
+
+impl SettingsError {
+    /// One sentence for each mistake. Values of headers are not in them.
+    #[must_use]
+    pub fn mistakes(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Settings {
+    /// From the variables of this process alone.
+    ///
+    /// # Errors
+    ///
+    /// As for [`resolve`](Self::resolve).
+    pub fn from_env(program: Program) -> Result<Self, SettingsError> {
+        Self::resolve(program, &Explicit::default(), |name| std::env::var(name).ok())
+    }
+
+    /// From variables, which `lookup` knows by name, and what a configuration says.
+    ///
+    /// Spans are sent when the configuration or `OTEL_TRACES_EXPORTER` says so, or, where neither says anything, when
+    /// an endpoint is given; metrics likewise. `OTEL_SDK_DISABLED=true` is `none` for what the configuration leaves
+    /// open. An empty variable is like none. Variables about what is not sent are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// All values that cannot be used, each with the variable, the value and what would be right.
+    pub fn resolve(
+        program: Program,
+        explicit: &Explicit,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, SettingsError> {
+        let mut variables = Variables::new(&lookup);
+        let traces = Signal::Traces.export(explicit, &mut variables);
+        let metrics = Signal::Metrics.export(explicit, &mut variables);
+        let sends = traces.is_some() || metrics.is_some();
+        let settings = Self {
+            sampler: traces.as_ref().map(|_| sampler(explicit, &mut variables)).unwrap_or_default(),
+            batch: traces.as_ref().map(|_| batch(&mut variables)).unwrap_or_default(),
+            interval: metrics.as_ref().map_or(INTERVAL, |_| interval(explicit, &mut variables)),
+            resource: if sends { resource(&program, &mut variables) } else { Vec::new() },
+            scope: program.scope,
+            traces,
+            metrics,
+        };
+        let mistakes = variables.mistakes();
+        if mistakes.is_empty() { Ok(settings) } else { Err(SettingsError(mistakes)) }
+    }
+}
+
+fn resource(program: &Program, variables: &mut Variables<'_>) -> Vec<KeyValue> {
+    let attributes = variables.read("OTEL_RESOURCE_ATTRIBUTES", pairs).unwrap_or_default();
+    let mut resource: Vec<_> = attributes.into_iter().map(|(key, value)| KeyValue::new(key, value)).collect();
+    let mut otherwise = |key: &'static str, value: &mut dyn FnMut() -> String| {
+        if !resource.iter().any(|attribute| attribute.key.as_str() == key) {
+            resource.push(KeyValue::new(key, value()));
+        }
+    };
+    otherwise(SERVICE_NAME, &mut || program.service.clone());
+    otherwise(SERVICE_VERSION, &mut || program.version.clone());
+    // Replicas would write over each other's metrics.
+    otherwise(SERVICE_INSTANCE_ID, &mut || ids::trace().to_string());
+    if let Some(name) = variables.text("OTEL_SERVICE_NAME") {
+        resource.retain(|attribute| attribute.key.as_str() != SERVICE_NAME);
+        resource.push(KeyValue::new(SERVICE_NAME, name));
+    }
+    resource
+}
+
+fn sampler(explicit: &Explicit, variables: &mut Variables<'_>) -> Sampler {
+    if let Some(ratio) = explicit.ratio {
+        return Sampler::Parent(ratio);
+    }
+    let ratio = variables.read("OTEL_TRACES_SAMPLER_ARG", ratio).unwrap_or(Ratio::ALL);
+    let named = |name: &str| match name {
+        "always_on" => Ok(Sampler::Own(Ratio::ALL)),
+        "always_off" => Ok(Sampler::Own(Ratio::NONE)),
+        "traceidratio" => Ok(Sampler::Own(ratio)),
+        "parentbased_always_on" => Ok(Sampler::Parent(Ratio::ALL)),
+        "parentbased_always_off" => Ok(Sampler::Parent(Ratio::NONE)),
+        "parentbased_traceidratio" => Ok(Sampler::Parent(ratio)),
+        _ => Err("always_on, always_off, traceidratio, or one of these behind parentbased_ would be right"),
+    };
+    variables.read("OTEL_TRACES_SAMPLER", named).unwrap_or_default()
+}
+
+fn ratio(text: &str) -> Result<Ratio, &'static str> {
+    let share = text.parse().ok().and_then(|share| Ratio::new(share).ok());
+    share.ok_or("a number from 0 to 1, such as 0.01, would be right")
+}
+
+fn interval(explicit: &Explicit, variables: &mut Variables<'_>) -> Duration {
+    let said = variables.read("OTEL_METRIC_EXPORT_INTERVAL", milliseconds);
+    explicit.interval.or(said).unwrap_or(INTERVAL)
+}
+
+fn batch(variables: &mut Variables<'_>) -> Batch {
+    let queue = variables.read("OTEL_BSP_MAX_QUEUE_SIZE", spans).unwrap_or(QUEUE);
+    let size = |text: &str| {
+        let size = spans(text).map_err(str::to_owned)?;
+        if size <= queue { Ok(size) } else { Err(format!("at most {queue}, which may wait, would be right")) }
+    };
+    Batch {
+        queue,
+        size: variables.read("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", size).unwrap_or(SIZE.min(queue)),
+        delay: variables.read("OTEL_BSP_SCHEDULE_DELAY", milliseconds).unwrap_or(DELAY),
+        timeout: variables.read("OTEL_BSP_EXPORT_TIMEOUT", milliseconds).unwrap_or(BATCH_TIMEOUT),
+    }
+}
+
+fn spans(text: &str) -> Result<NonZero<usize>, &'static str> {
+    let count = text.parse().ok().filter(|count: &NonZero<usize>| count.get() <= MOST_WAITING);
+    count.ok_or("a number of spans from 1 to 1000000 would be right")
+}
+
+impl fmt::Display for Settings {
+    /// One line for a log: what goes where. No headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (what, export)) in
+            [("traces", &self.traces), ("metrics", &self.metrics)].iter().enumerate()
+        {
+            let comma = if index == 0 { "" } else { ", " };
+            match export {
+                None => write!(f, "{comma}no {what}")?,
+                Some(export) => write!(f, "{comma}{what} to {} by {}", export.endpoint, export.protocol)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

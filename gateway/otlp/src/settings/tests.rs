@@ -1,0 +1,311 @@
+use std::{collections::HashMap, path::PathBuf};
+
+use http::HeaderMap;
+
+use super::*;
+
+fn program() -> Program {
+    let scope = InstrumentationScope::builder("test").build();
+    Program { service: "extender-gateway".into(), version: "1.2".into(), scope }
+}
+
+fn resolved(variables: &[(&str, &str)], explicit: &Explicit) -> Result<Settings, SettingsError> {
+    let variables: HashMap<_, _> = variables.iter().copied().collect();
+    Settings::resolve(program(), explicit, |name| variables.get(name).map(|value| (*value).to_owned()))
+}
+
+fn from(variables: &[(&str, &str)]) -> Settings {
+    resolved(variables, &Explicit::default()).unwrap()
+}
+
+fn traces(variables: &[(&str, &str)]) -> Export {
+    from(variables).traces.unwrap()
+}
+
+const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+
+#[test]
+fn nothing_said_nothing_sent() {
+    let settings = from(&[]);
+    assert!(settings.traces.is_none() && settings.metrics.is_none());
+    assert_eq!(settings.to_string(), "no traces, no metrics");
+    assert_eq!(settings.batch, Batch::default());
+}
+
+#[test]
+fn what_is_sent_is_said_or_follows_from_an_endpoint() {
+    for (variables, expected) in [
+        (&[ENDPOINT][..], (true, true)),
+        (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/t")], (true, false)),
+        (&[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://c:4318/m")], (false, true)),
+        (&[("OTEL_TRACES_EXPORTER", "otlp")], (true, false)),
+        (&[("OTEL_METRICS_EXPORTER", "otlp")], (false, true)),
+        (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")], (false, true)),
+        (&[ENDPOINT, ("OTEL_METRICS_EXPORTER", "none")], (true, false)),
+        (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "")], (true, true)),
+        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], (false, false)),
+        (&[ENDPOINT, ("OTEL_SDK_DISABLED", "True"), ("OTEL_TRACES_EXPORTER", "otlp")], (false, false)),
+        (&[ENDPOINT, ("OTEL_SDK_DISABLED", "false")], (true, true)),
+    ] {
+        let settings = from(variables);
+        assert_eq!((settings.traces.is_some(), settings.metrics.is_some()), expected, "{variables:?}");
+    }
+}
+
+#[test]
+fn protocol_and_path_are_those_of_the_port_where_they_are_not_said() {
+    for (variables, endpoint, protocol) in [
+        (&[("OTEL_TRACES_EXPORTER", "otlp")][..], "http://localhost:4318/v1/traces", Protocol::Http),
+        (&[ENDPOINT], "http://collector:4317/", Protocol::Grpc),
+        (
+            &[ENDPOINT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")],
+            "http://collector:4317/v1/traces",
+            Protocol::Http,
+        ),
+        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c/otlp/")], "https://c/otlp/v1/traces", Protocol::Http),
+        (
+            &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/mine")],
+            "http://c:4318/mine",
+            Protocol::Http,
+        ),
+        (
+            &[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")],
+            "http://localhost:4317/",
+            Protocol::Grpc,
+        ),
+    ] {
+        let export = traces(variables);
+        assert_eq!(
+            (export.endpoint.to_string().as_str(), export.protocol),
+            (endpoint, protocol),
+            "{variables:?}"
+        );
+    }
+    let metrics = from(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")]).metrics.unwrap();
+    assert_eq!(metrics.endpoint, "http://c:4318/v1/metrics");
+}
+
+#[test]
+fn a_signals_own_variable_counts_before_that_of_all() {
+    let settings = from(&[
+        ENDPOINT,
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4317"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20all,x=%C3%A4"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", " authorization = Bearer%20traces , "),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.crt"),
+    ]);
+    let (traces, metrics) = (settings.traces.unwrap(), settings.metrics.unwrap());
+    assert_eq!((traces.endpoint.host(), metrics.endpoint.host()), (Some("traces"), Some("collector")));
+    assert_eq!(
+        (traces.headers.len(), &traces.headers["authorization"]),
+        (1, &"Bearer traces".parse().unwrap())
+    );
+    assert_eq!((metrics.headers.len(), metrics.headers["x"].as_bytes()), (2, "ä".as_bytes()));
+    assert_eq!((traces.timeout, metrics.timeout), (Duration::from_secs(1), Duration::from_secs(2)));
+    assert_eq!(traces.certificate, Some(PathBuf::from("/etc/ca.crt")));
+    assert!(!format!("{traces:?}").contains("Bearer"), "{traces:?}");
+}
+
+#[test]
+fn the_resource_says_who_sends() {
+    let named = |variables: &[(&str, &str)]| {
+        let mut all = vec![ENDPOINT];
+        all.extend(variables);
+        let resource = from(&all).resource;
+        move |key: &str| {
+            let values = resource.iter().filter(|attribute| attribute.key.as_str() == key);
+            values.map(|attribute| attribute.value.to_string()).collect::<Vec<_>>()
+        }
+    };
+    let plain = named(&[]);
+    assert_eq!(
+        (plain("service.name"), plain("service.version")),
+        (vec!["extender-gateway".into()], vec!["1.2".into()])
+    );
+    assert_eq!(plain("service.instance.id").len(), 1);
+    assert_ne!(plain("service.instance.id"), named(&[])("service.instance.id"));
+    let said =
+        named(&[("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,k8s.pod.name=p%2C1,service.instance.id=7")]);
+    assert_eq!((said("service.name"), said("k8s.pod.name")), (vec!["a".into()], vec!["p,1".into()]));
+    assert_eq!(said("service.instance.id"), ["7"]);
+    let both = named(&[("OTEL_RESOURCE_ATTRIBUTES", "service.name=a"), ("OTEL_SERVICE_NAME", "b")]);
+    assert_eq!(both("service.name"), ["b"]);
+}
+
+#[test]
+fn samplers_have_their_standard_names() {
+    let half = Ratio::new(0.5).unwrap();
+    for (name, argument, expected) in [
+        ("", "", Sampler::Parent(Ratio::ALL)),
+        ("always_on", "", Sampler::Own(Ratio::ALL)),
+        ("always_off", "0.5", Sampler::Own(Ratio::NONE)),
+        ("traceidratio", "0.5", Sampler::Own(half)),
+        ("traceidratio", "", Sampler::Own(Ratio::ALL)),
+        ("parentbased_always_on", "", Sampler::Parent(Ratio::ALL)),
+        ("parentbased_always_off", "", Sampler::Parent(Ratio::NONE)),
+        ("parentbased_traceidratio", "0.5", Sampler::Parent(half)),
+    ] {
+        let variables = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", argument)];
+        assert_eq!(from(&variables).sampler, expected, "{name} {argument}");
+    }
+}
+
+#[test]
+fn batches_and_intervals_are_read() {
+    let settings = from(&[
+        ENDPOINT,
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "100"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "20"),
+        ("OTEL_BSP_EXPORT_TIMEOUT", "30"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "40"),
+    ]);
+    let count = |count| NonZero::new(count).unwrap();
+    let (delay, timeout) = (Duration::from_millis(20), Duration::from_millis(30));
+    assert_eq!(settings.batch, Batch { queue: count(100), size: count(100), delay, timeout });
+    assert_eq!(settings.interval, Duration::from_millis(40));
+    assert_eq!(from(&[ENDPOINT, ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "9")]).batch.size, count(9));
+}
+
+#[test]
+fn a_wrong_value_is_told_with_its_variable_and_what_would_be_right() {
+    for (name, value, right) in [
+        ("OTEL_TRACES_EXPORTER", "jaeger", "otlp or none would be right"),
+        ("OTEL_METRICS_EXPORTER", "otlp,console", "otlp or none would be right"),
+        ("OTEL_SDK_DISABLED", "yes", "true or false would be right"),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "collector:4317",
+            "http://HOST:PORT or https://HOST:PORT would be right",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "ftp://c",
+            "http://HOST:PORT or https://HOST:PORT would be right",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+            "http://",
+            "http://HOST:PORT or https://HOST:PORT would be right",
+        ),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "grpc or http/protobuf would be right"),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "10s",
+            "a whole number of milliseconds from 1 on, such as 10000, would be right",
+        ),
+        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0", "such as 10000, would be right"),
+        (
+            "OTEL_TRACES_SAMPLER",
+            "jaeger_remote",
+            "always_on, always_off, traceidratio, or one of these behind",
+        ),
+        ("OTEL_TRACES_SAMPLER_ARG", "1.5", "a number from 0 to 1, such as 0.01, would be right"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "a number of spans from 1 to 1000000 would be right"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001", "a number of spans from 1 to 1000000 would be right"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049", "at most 2048, which may wait, would be right"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "-1", "such as 10000, would be right"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "soon", "such as 10000, would be right"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=b,c", "key=value,key=value would be right"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "key=value,key=value would be right"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "=b", "key=value,key=value would be right"),
+    ] {
+        let variables = [ENDPOINT, (name, value)];
+        let error = resolved(&variables, &Explicit::default()).unwrap_err();
+        let [mistake] = error.mistakes() else { panic!("{error}") };
+        assert!(mistake.starts_with(&format!("{name}={value:?} cannot be used: ")), "{mistake}");
+        assert!(mistake.contains(right), "{mistake}");
+        assert!(error.to_string().starts_with("the telemetry settings are wrong: "), "{error}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_and_no_secret() {
+    let error = resolved(
+        &[
+            ENDPOINT,
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=top%0Asecret"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a secret"),
+            ("OTEL_TRACES_SAMPLER", "never"),
+        ],
+        &Explicit::default(),
+    )
+    .unwrap_err();
+    let expected = [
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS cannot be used: key=value,key=value would be right",
+        "OTEL_EXPORTER_OTLP_HEADERS cannot be used: the value of header authorization holds what no header may hold",
+        "OTEL_TRACES_SAMPLER=\"never\" cannot be used",
+    ];
+    for (mistake, expected) in error.mistakes().iter().zip(expected) {
+        assert!(mistake.starts_with(expected), "{mistake}");
+    }
+    assert_eq!(error.mistakes().len(), 3);
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
+
+#[test]
+fn what_is_not_sent_is_not_read() {
+    let variables = [
+        ("OTEL_SDK_DISABLED", "true"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere"),
+        ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "soon"),
+    ];
+    assert!(from(&variables).traces.is_none());
+}
+
+#[test]
+fn a_configuration_wins_over_variables() {
+    let explicit = Explicit {
+        endpoint: Some("http://mine:4318/base".into()),
+        protocol: Some(Protocol::Http),
+        headers: Some(vec![("x-mine".into(), "1".into())]),
+        timeout: Some(Duration::from_secs(3)),
+        traces: Some(Exporter::Otlp),
+        metrics: Some(Exporter::None),
+        ratio: Some(Ratio::NONE),
+        interval: Some(Duration::from_secs(4)),
+    };
+    let settings = resolved(
+        &[
+            ENDPOINT,
+            ("OTEL_SDK_DISABLED", "true"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4317"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=theirs"),
+            ("OTEL_TRACES_SAMPLER", "always_on"),
+        ],
+        &explicit,
+    )
+    .unwrap();
+    let headers: HeaderMap = [("x-mine".parse().unwrap(), "1".parse().unwrap())].into_iter().collect();
+    let timeout = Duration::from_secs(3);
+    let endpoint = "http://mine:4318/base/v1/traces".parse().unwrap();
+    let expected = Export { endpoint, protocol: Protocol::Http, headers, timeout, certificate: None };
+    assert_eq!(settings.traces, Some(expected));
+    assert_eq!((settings.metrics, settings.sampler), (None, Sampler::Parent(Ratio::NONE)));
+    let said = Explicit { endpoint: Some("http://mine:4317".into()), ..Explicit::default() };
+    assert_eq!(
+        resolved(&[], &said).unwrap().to_string(),
+        "traces to http://mine:4317/ by grpc, metrics to http://mine:4317/ by grpc"
+    );
+}
+
+#[test]
+fn a_wrong_configuration_is_told() {
+    let explicit = Explicit {
+        endpoint: Some("mine".into()),
+        headers: Some(vec![("x y".into(), "secret".into())]),
+        traces: Some(Exporter::Otlp),
+        ..Explicit::default()
+    };
+    let error = resolved(&[], &explicit).unwrap_err();
+    assert_eq!(
+        error.mistakes(),
+        [
+            "the OTLP endpoint=\"mine\" cannot be used: http://HOST:PORT or https://HOST:PORT would be right",
+            "the OTLP headers cannot be used: \"x y\" is not the name of a header",
+        ]
+    );
+}

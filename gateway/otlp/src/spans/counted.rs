@@ -1,0 +1,79 @@
+//! An exporter that counts, and tells the log when it stops and when it starts again to get through.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{SpanData, SpanExporter},
+};
+
+use super::Delivery;
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) waiting: AtomicUsize,
+    pub(super) dropped: AtomicU64,
+    delivered: AtomicU64,
+    failed: AtomicU64,
+    fault: Mutex<Option<String>>,
+}
+
+impl Counts {
+    pub(super) fn delivery(&self) -> Delivery {
+        Delivery {
+            waiting: self.waiting.load(Relaxed) as u64,
+            delivered: self.delivered.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+            fault: self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// An outage is two lines in the log, however long it is.
+    fn note(&self, spans: u64, result: &OTelSdkResult) {
+        let count = if result.is_ok() { &self.delivered } else { &self.failed };
+        count.fetch_add(spans, Relaxed);
+        let fault = result.as_ref().err().map(ToString::to_string);
+        let before =
+            std::mem::replace(&mut *self.fault.lock().unwrap_or_else(PoisonError::into_inner), fault.clone());
+        match (before, fault) {
+            (None, Some(error)) => tracing::warn!(%error, "spans do not reach the collector and are lost"),
+            (Some(_), None) => tracing::info!("spans reach the collector again"),
+            _ => {}
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Counted<E> {
+    exporter: E,
+    counts: Arc<Counts>,
+}
+
+impl<E> Counted<E> {
+    pub(super) fn new(exporter: E, counts: Arc<Counts>) -> Self {
+        Self { exporter, counts }
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for Counted<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        self.counts.waiting.fetch_sub(spans, Relaxed);
+        let result = self.exporter.export(batch).await;
+        self.counts.note(spans as u64, &result);
+        result
+    }
+
+    fn shutdown(&self) -> OTelSdkResult {
+        self.exporter.shutdown()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}

@@ -1,0 +1,269 @@
+//! Spans and metrics on their way to a real collector, over both protocols, with TLS, and with nobody there.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use extender_collector::{Collector, ReceivedSpan};
+use extender_otlp::{Explicit, Exporters, Parent, Program, Settings, Span, StartError, TraceContext};
+use opentelemetry::{
+    InstrumentationScope, KeyValue,
+    metrics::MeterProvider as _,
+    trace::{Event, Link, SpanKind, Status},
+};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    runtime::Handle,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Settings that send at once, with these variables besides.
+fn settings(endpoint: &str, more: &[(&str, &str)]) -> Settings {
+    let mut variables: HashMap<_, _> = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("OTEL_BSP_SCHEDULE_DELAY", "10"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "10"),
+    ]
+    .into();
+    variables.extend(more.iter().copied());
+    let scope = InstrumentationScope::builder("deciding").with_version("7").build();
+    let program = Program { service: "extender-gateway".into(), version: "1.2".into(), scope };
+    let lookup = |name: &str| variables.get(name).map(|value| (*value).to_owned());
+    Settings::resolve(program, &Explicit::default(), lookup).unwrap()
+}
+
+fn started(endpoint: &str, more: &[(&str, &str)]) -> Exporters {
+    Exporters::start(&settings(endpoint, more), &Handle::current()).unwrap()
+}
+
+fn span(name: &'static str) -> Span {
+    let now = SystemTime::now();
+    Span::new(name, TraceContext::root(), now..now)
+}
+
+/// A span that has everything.
+fn whole(parent: &TraceContext, linked: &TraceContext) -> Span {
+    let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let attributes = |what: &'static str| vec![KeyValue::new("what", what)];
+    Span {
+        kind: SpanKind::Client,
+        state: "vendor=1".parse().unwrap(),
+        parent: Parent::Remote(parent.span_id),
+        attributes: vec![
+            KeyValue::new("nodes", 500),
+            KeyValue::new("share", 0.5),
+            KeyValue::new("late", true),
+        ],
+        links: vec![Link::new(linked.remote(), attributes("link"), 0)],
+        events: vec![Event::new("backend", start, attributes("event"), 0)],
+        status: Status::error("no answer in 200 ms"),
+        ..Span::new("Filter", parent.child(), start..start + Duration::from_millis(3))
+    }
+}
+
+fn assert_whole(received: &ReceivedSpan, sent: &Span, parent: &TraceContext, linked: &TraceContext) {
+    let span = &received.span;
+    assert_eq!((&*span.name, span.kind, &*span.trace_state), ("Filter", 3, "vendor=1"));
+    assert_eq!(span.trace_id, parent.trace_id.to_bytes());
+    assert_eq!(span.span_id, sent.context.span_id.to_bytes());
+    assert_eq!(span.parent_span_id, parent.span_id.to_bytes());
+    assert_eq!(span.start_time_unix_nano, 1_700_000_000_000_000_000);
+    assert_eq!(span.end_time_unix_nano - span.start_time_unix_nano, 3_000_000);
+    // Sampled; its parent is known to be of another process.
+    assert_eq!(span.flags, 0x301);
+    let expected = [("nodes", "500"), ("share", "0.5"), ("late", "true")];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(received.attributes, expected.into());
+    assert_eq!(
+        (span.links[0].trace_id.clone(), &*received.links()[0]["what"]),
+        (linked.trace_id.to_bytes().into(), "link")
+    );
+    assert_eq!((&*received.events()[0].0, &*received.events()[0].1["what"]), ("backend", "event"));
+    let status = span.status.as_ref().unwrap();
+    assert_eq!((status.code, &*status.message), (2, "no answer in 200 ms"));
+    assert_eq!(received.scope, ("deciding".to_owned(), "7".to_owned()));
+    assert_eq!(
+        (&*received.resource["service.name"], &*received.resource["service.version"]),
+        ("extender-gateway", "1.2")
+    );
+    assert_eq!(received.resource["telemetry.sdk.language"], "rust");
+}
+
+/// Spans and metrics arrive whole.
+async fn delivers(collector: &Collector, endpoint: &str, more: &[(&str, &str)]) {
+    let exporters = started(endpoint, more);
+    let (parent, linked) = (TraceContext::root(), TraceContext::root());
+    let sent = whole(&parent, &linked);
+    exporters.spans().unwrap().send(sent.clone());
+    let received = collector.spans(1).await;
+    assert_whole(&received[0], &sent, &parent, &linked);
+    assert_eq!(received[0].headers["x-tenant"], "blue green");
+    assert_eq!(received[0].headers.get_all("user-agent").iter().count(), 1);
+
+    let meter = exporters.meter_provider().unwrap().meter("deciding");
+    meter.u64_counter("calls").build().add(3, &[KeyValue::new("verb", "filter")]);
+    let metric = collector.metric("calls").await;
+    assert_eq!(metric.resource["service.name"], "extender-gateway");
+    let data = format!("{:?}", metric.metric.data.unwrap());
+    assert!(data.contains("aggregation_temporality: Cumulative") && data.contains("AsInt(3)"), "{data}");
+    exporters.shutdown(PATIENCE).await;
+}
+
+const HEADERS: (&str, &str) = ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=blue%20green");
+
+#[tokio::test]
+async fn everything_arrives_over_grpc() {
+    let collector = Collector::grpc().await.unwrap();
+    delivers(&collector, &collector.endpoint(), &[HEADERS, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).await;
+}
+
+#[tokio::test]
+async fn everything_arrives_over_http() {
+    let collector = Collector::http().await.unwrap();
+    delivers(&collector, &collector.endpoint(), &[HEADERS]).await;
+}
+
+/// TLS in front of a collector: its address and the file with its certificate.
+async fn behind_tls(collector: SocketAddr, protocol: &[u8]) -> (String, tempfile::NamedTempFile) {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), cert.pem()).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let mut config = config.with_single_cert(vec![cert.der().clone()], key).unwrap();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((tcp, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut tls = acceptor.accept(tcp).await?;
+                copy_bidirectional(&mut tls, &mut TcpStream::connect(collector).await?).await
+            });
+        }
+    });
+    (endpoint, file)
+}
+
+#[tokio::test]
+async fn everything_arrives_over_tls() {
+    for (protocol, alpn) in [("grpc", &b"h2"[..]), ("http/protobuf", b"http/1.1")] {
+        let collector = match protocol {
+            "grpc" => Collector::grpc().await.unwrap(),
+            _ => Collector::http().await.unwrap(),
+        };
+        let (endpoint, certificate) = behind_tls(collector.address(), alpn).await;
+        let path = certificate.path().to_str().unwrap();
+        let more =
+            [HEADERS, ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol), ("OTEL_EXPORTER_OTLP_CERTIFICATE", path)];
+        delivers(&collector, &endpoint, &more).await;
+    }
+}
+
+#[tokio::test]
+async fn a_collector_whose_certificate_is_not_trusted_gets_nothing() {
+    let collector = Collector::grpc().await.unwrap();
+    let (endpoint, _) = behind_tls(collector.address(), b"h2").await;
+    let (_, other) = behind_tls(collector.address(), b"h2").await;
+    let path = other.path().to_str().unwrap();
+    let exporters = started(
+        &endpoint,
+        &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_CERTIFICATE", path)],
+    );
+    exporters.spans().unwrap().send(span("secret"));
+    exporters.shutdown(PATIENCE).await;
+    let delivery = exporters.spans().unwrap().delivery();
+    assert_eq!((delivery.failed, collector.count()), (1, 0));
+    assert!(delivery.fault.is_some());
+}
+
+#[tokio::test]
+async fn a_certificate_file_that_is_none_ends_the_start() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for path in [file.path().to_str().unwrap(), "/nowhere/ca.crt"] {
+        let settings = settings("https://localhost:4318", &[("OTEL_EXPORTER_OTLP_CERTIFICATE", path)]);
+        let error = Exporters::start(&settings, &Handle::current()).unwrap_err();
+        assert!(matches!(error, StartError::Certificate { .. }), "{error}");
+        assert!(error.to_string().contains(path), "{error}");
+    }
+}
+
+/// An address at which nobody listens.
+async fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
+    const SENT: u64 = 100_000;
+    let address = nobody().await;
+    let more = [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "100"),
+        ("OTEL_METRICS_EXPORTER", "none"),
+    ];
+    let exporters = started(&format!("http://{address}"), &more);
+    let spans = exporters.spans().unwrap();
+    for _ in 0..SENT {
+        spans.send(span("early"));
+        assert!(spans.delivery().waiting <= 100, "{spans:?}");
+    }
+    let collector = Collector::grpc_at(address).await.unwrap();
+    let mut later = 0;
+    loop {
+        spans.send(span("later"));
+        later += 1;
+        // The exporter still tries to get rid of what it has.
+        let arrived = timeout(Duration::from_millis(20), collector.spans(collector.count() + 1)).await;
+        if arrived.is_ok_and(|arrived| arrived.iter().any(|received| received.span.name == "later")) {
+            break;
+        }
+    }
+    exporters.shutdown(PATIENCE).await;
+    let delivery = spans.delivery();
+    assert_eq!((delivery.waiting, &delivery.fault), (0, &None), "{delivery:?}");
+    assert_eq!(delivery.delivered + delivery.failed + delivery.dropped, SENT + later, "{delivery:?}");
+    assert_eq!(delivery.delivered, collector.count() as u64, "{delivery:?}");
+    assert!(delivery.dropped > 0, "{delivery:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_over_http_is_counted() {
+    let exporters = started(&format!("http://{}", nobody().await), &[]);
+    let spans = exporters.spans().unwrap();
+    spans.send(span("lost"));
+    exporters.shutdown(PATIENCE).await;
+    let delivery = spans.delivery();
+    assert_eq!((delivery.failed, delivery.delivered), (1, 0));
+    assert!(delivery.fault.unwrap().contains("network error"));
+}
+
+#[tokio::test]
+async fn a_collector_that_never_answers_does_not_hold_up_the_end() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    for protocol in ["grpc", "http/protobuf"] {
+        let more = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol), ("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000")];
+        let exporters = started(&endpoint, &more);
+        exporters.spans().unwrap().send(span("stuck"));
+        let ended = exporters.shutdown(Duration::from_millis(50));
+        timeout(PATIENCE, ended).await.unwrap();
+        // What is sent after the end is lost, without harm.
+        exporters.spans().unwrap().send(span("after"));
+    }
+}

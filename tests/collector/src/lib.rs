@@ -1,0 +1,147 @@
+//! A collector of spans and metrics for tests: OTLP over gRPC or HTTP on a real socket, on a port from the kernel. It
+//! keeps what it gets, and tests wait for as much as they expect.
+
+mod received;
+mod services;
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use opentelemetry_proto::tonic::collector::{
+    metrics::v1::metrics_service_server::MetricsServiceServer,
+    trace::v1::trace_service_server::TraceServiceServer,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+
+pub use self::received::{Attributes, ReceivedMetric, ReceivedSpan};
+use self::{received::Received, services::Services};
+
+/// How long is waited for something that does not come.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A collector; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Collector {
+    address: SocketAddr,
+    received: watch::Receiver<Received>,
+    serving: JoinHandle<()>,
+}
+
+impl Collector {
+    /// Over gRPC, on a free port.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub async fn grpc() -> io::Result<Self> {
+        Self::grpc_at((Ipv4Addr::LOCALHOST, 0).into()).await
+    }
+
+    /// Over gRPC, on this address.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub async fn grpc_at(address: SocketAddr) -> io::Result<Self> {
+        let (listener, services, received) = Self::listening(address).await?;
+        let address = listener.local_addr()?;
+        let router = Server::builder()
+            .add_service(TraceServiceServer::new(services.clone()))
+            .add_service(MetricsServiceServer::new(services));
+        let serving = router.serve_with_incoming(TcpListenerStream::new(listener));
+        Ok(Self { address, received, serving: tokio::spawn(async { drop(serving.await) }) })
+    }
+
+    /// Over HTTP, on a free port.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub async fn http() -> io::Result<Self> {
+        let (listener, services, received) = Self::listening((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        let address = listener.local_addr()?;
+        let serving = axum::serve(listener, services::router(services));
+        Ok(Self { address, received, serving: tokio::spawn(async { drop(serving.await) }) })
+    }
+
+    async fn listening(
+        address: SocketAddr,
+    ) -> io::Result<(TcpListener, Services, watch::Receiver<Received>)> {
+        let (into, received) = watch::channel(Received::default());
+        Ok((TcpListener::bind(address).await?, Services::new(into), received))
+    }
+
+    /// What an exporter is told.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// All spans so far, once there are this many.
+    ///
+    /// # Panics
+    ///
+    /// They do not come within a minute.
+    pub async fn spans(&self, at_least: usize) -> Vec<ReceivedSpan> {
+        self.once(|received| (received.spans.len() >= at_least).then(|| received.spans.clone())).await
+    }
+
+    /// The latest state of the metric of this name, once it is there.
+    ///
+    /// # Panics
+    ///
+    /// It does not come within a minute.
+    pub async fn metric(&self, name: &str) -> ReceivedMetric {
+        let named = |received: &Received| received.metrics.iter().rfind(|m| m.metric.name == name).cloned();
+        self.once(named).await
+    }
+
+    /// How many spans came so far.
+    pub fn count(&self) -> usize {
+        self.received.borrow().spans.len()
+    }
+
+    async fn once<T>(&self, find: impl Fn(&Received) -> Option<T>) -> T {
+        let mut received = self.received.clone();
+        let found = async {
+            loop {
+                if let Some(found) = find(&received.borrow_and_update()) {
+                    return found;
+                }
+                received.changed().await.expect("the collector lives as long as this");
+            }
+        };
+        timeout(PATIENCE, found).await.expect("what is expected comes within a minute")
+    }
+
+    /// Ends, connections included.
+    pub async fn stop(mut self) -> SocketAddr {
+        self.serving.abort();
+        drop((&mut self.serving).await);
+        // Until the connections' own tasks have gone, too, which no handle waits for.
+        while TcpStream::connect(self.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        self.address
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
