@@ -3,7 +3,7 @@
 pub mod api;
 pub mod health;
 pub mod log;
-mod metrics;
+pub mod metrics;
 mod seldom;
 
 pub use health::Health;
