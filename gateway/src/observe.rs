@@ -4,7 +4,7 @@ pub mod api;
 mod decisions;
 pub mod health;
 pub mod log;
-mod metrics;
+pub mod metrics;
 mod observer;
 mod seldom;
 

@@ -51,7 +51,7 @@ fn configured(nodes: &str, backends: &[&str]) -> String {
 }
 
 fn reloaded(outcome: &str, count: u32) -> String {
-    format!("extender_gateway_config_reloads_total{{outcome=\"{outcome}\"}} {count}")
+    format!("extender_gateway_configuration_reloads_total{{outcome=\"{outcome}\"}} {count}")
 }
 
 /// The reason for which node `a` is refused.

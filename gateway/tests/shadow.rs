@@ -17,7 +17,7 @@ use support::{
 /// Waits until a shadow's answer has been counted.
 async fn counted(gateway: &Gateway, shadow: &str, verb: &str, outcome: &str) {
     let labels = format!("backend=\"{shadow}\",verb=\"{verb}\",outcome=\"{outcome}\"");
-    let line = format!("extender_gateway_shadow_answers_total{{{labels}}} 1");
+    let line = format!("extender_gateway_backend_shadow_answers_total{{{labels}}} 1");
     while !gateway.metrics.text().contains(&line) {
         tokio::task::yield_now().await;
     }

@@ -6,11 +6,17 @@ use std::sync::{
 };
 
 use axum::{
-    Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse,
+    Router,
+    extract::State,
+    http::{
+        HeaderMap, StatusCode,
+        header::{ACCEPT, CONTENT_TYPE},
+    },
+    response::IntoResponse,
     routing::get,
 };
 
-use super::Metrics;
+use super::metrics::{Format, Metrics};
 
 /// Whether the gateway wants calls.
 #[derive(Debug, Default)]
@@ -42,9 +48,10 @@ pub fn routes(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
         .route("/readyz", get(readyz).with_state(health))
 }
 
-async fn text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(CONTENT_TYPE, openmetrics)], metrics.text())
+async fn text(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
+    ([(CONTENT_TYPE, format.content_type())], metrics.written(format))
 }
 
 async fn readyz(State(health): State<Arc<Health>>) -> impl IntoResponse {

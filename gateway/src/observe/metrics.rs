@@ -1,67 +1,75 @@
-//! Counters of what should not happen, and of calls.
+//! What is counted and measured: at `/metrics` in both text formats, and through OpenTelemetry where a meter is given.
 //!
-//! Labels are bounded: verbs and kinds are fixed, backends are those of the configuration.
+//! `table` says which metrics there are. What is recorded on the path of a call goes through a handle that is taken out
+//! once, when the configuration is loaded ([`Metrics::verb`], [`Metrics::backend`]), and is some atomic additions.
+//! Everything is written here, not by a crate: prometheus-client's histograms and exemplars are behind locks, it has no
+//! format but `OpenMetrics`, and what it holds cannot be read for OpenTelemetry, whose own SDK looks a series up for each
+//! value.
+//!
+//! Labels are bounded: verbs, kinds and outcomes are fixed words, backends are those of the configuration, and each
+//! backend has room for 20 reasons.
 
-use std::{fmt, hash::Hash};
-
+mod backend;
+mod backends;
+mod definition;
+mod families;
+mod family;
+mod few;
+mod format;
+mod gauge;
+mod histogram;
+mod number;
+mod otlp;
+mod page;
+mod reasons;
+mod recent;
 mod spared;
+mod table;
+mod verb;
+
+use std::sync::Arc;
 
 use extender_gateway_core::FailureKind;
-use prometheus_client::{
-    encoding::{EncodeLabelSet, text},
-    metrics::{counter::Counter, family::Family},
-    registry::Registry,
-};
+use opentelemetry::metrics::Meter;
 
-use self::spared::Spared;
+pub use self::{
+    backend::{Applied, BackendMetrics, Opinion},
+    format::{Format, Version},
+    gauge::Gauge,
+    histogram::Trace,
+    recent::Lately,
+    verb::{InFlight, VerbMetrics},
+};
+use self::{backends::Backends, families::Families, number::Counter, spared::Spared, verb::NO_VERB};
 
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: Registry,
-    calls: Family<CallLabels, Counter>,
-    failures: Family<FailureLabels, Counter>,
-    clamped: Family<BackendLabels, Counter>,
-    unknown: Counter,
-    panics: Counter,
-    held: Counter,
-    repeated: Counter,
-    forgotten: Counter,
-    uncounted: Counter,
-    reloads: Family<ReloadLabels, Counter>,
-    shadows: Family<ShadowLabels, Counter>,
+    families: Arc<Families>,
+    verbs: [Arc<VerbMetrics>; verb::VERBS.len()],
+    backends: Arc<Backends>,
+    unknown: Arc<Counter>,
+    panics: Arc<Counter>,
+    held: Arc<Counter>,
+    repeated: Arc<Counter>,
+    forgotten: Arc<Counter>,
+    uncounted: Arc<Counter>,
+    evicted: Arc<Counter>,
+    exported: Arc<Counter>,
+    dropped: Arc<Counter>,
     /// Of questions that were not put, or not in full.
     pub(crate) spared: Spared,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    verb: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FailureLabels {
-    backend: String,
-    verb: &'static str,
-    kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BackendLabels {
-    backend: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ShadowLabels {
-    backend: String,
-    verb: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReloadLabels {
-    outcome: &'static str,
+/// What became of an event about a pod that stays unscheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventOutcome {
+    /// The apiserver has it.
+    Emitted,
+    /// There were too many.
+    Limited,
+    /// The apiserver did not take it.
+    Failed,
 }
 
 impl Default for Metrics {
@@ -71,164 +79,170 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All at zero.
+    /// All at zero, for `/metrics` alone.
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("extender_gateway");
-        let mut new = |name: &str, help: &str| counter(&mut registry, name, help);
-        let unknown = new("unknown_nodes", "Nodes rejected because the gateway did not know them yet");
-        let panics = new("panics", "Calls that ended in a panic");
-        let held =
-            new("held_reasons", "Reasons that had changed between attempts and went out as they were first");
-        let repeated = new(
-            "repeated_refusals",
-            "Filter calls answered with an error because the pod is refused over and over",
-        );
-        let forgotten = new(
-            "forgotten_reasons",
-            "Reasons of nodes that found no room to be remembered until the next attempt",
-        );
-        let uncounted = new(
-            "uncounted_refusals",
-            "Filter calls that refused a pod on all nodes and found no room to remember that",
-        );
+        Self::build(None)
+    }
+
+    /// All at zero, for `/metrics`, and as instruments of the same names for this meter, with the same boundaries.
+    /// Counters and gauges are read when the meter's provider exports.
+    pub fn with_meter(meter: &Meter) -> Self {
+        Self::build(Some(meter))
+    }
+
+    fn build(meter: Option<&Meter>) -> Self {
+        let families = Arc::new(Families::new(meter));
+        let backends = Arc::new(Backends::new(&families));
+        families.build_info.of(&[env!("CARGO_PKG_VERSION")]).add(1);
         Self {
-            calls: family(&mut registry, "calls", "Calls at the door, by verb and outcome"),
-            failures: family(
-                &mut registry,
-                "backend_failures",
-                "Calls to backends without a usable answer, by backend, verb and kind",
-            ),
-            clamped: family(
-                &mut registry,
-                "clamped_scores",
-                "Raw scores outside the range that their backend declares",
-            ),
-            reloads: family(
-                &mut registry,
-                "config_reloads",
-                "Attempts to use a changed configuration, by outcome",
-            ),
-            shadows: family(
-                &mut registry,
-                "shadow_answers",
-                "Answers of backends in shadow, by backend, verb and what they think of the decision",
-            ),
-            spared: Spared::new(&mut registry),
-            unknown,
-            panics,
-            held,
-            repeated,
-            forgotten,
-            uncounted,
-            registry,
+            verbs: verb::VERBS.map(|verb| Arc::new(VerbMetrics::new(verb, &families))),
+            spared: Spared(Arc::clone(&backends)),
+            backends,
+            unknown: families.unknown_nodes.of(&[]),
+            panics: families.panics.of(&[]),
+            held: families.held_reasons.of(&[]),
+            repeated: families.repeated_refusals.of(&[]),
+            forgotten: families.forgotten_reasons.of(&[]),
+            uncounted: families.uncounted_refusals.of(&[]),
+            evicted: families.decision_log_evictions.of(&[]),
+            exported: families.exported_spans.of(&[]),
+            dropped: families.dropped_spans.of(&[]),
+            families,
         }
     }
 
-    /// A call at the door has been answered.
-    pub fn called(&self, verb: &'static str, outcome: &'static str) {
-        self.calls.get_or_create(&CallLabels { verb, outcome }).inc();
+    /// What is recorded of the calls of a verb: `filter`, `prioritize`, `preempt` or `bind`. Any other word stands
+    /// for a path without a verb.
+    pub fn verb(&self, verb: &str) -> Arc<VerbMetrics> {
+        Arc::clone(self.of_verb(verb))
     }
 
-    /// A backend has failed.
+    /// What is recorded of the calls to a backend for a verb: `filter`, `score`, `preempt` or `bind`. The name has to
+    /// be one of the configuration: it becomes a label.
+    pub fn backend(&self, name: &str, verb: &str) -> Arc<BackendMetrics> {
+        self.backends.of(name, verb)
+    }
+
+    /// Forgets the series of all backends but these. A handle of a forgotten one records into the void; where the
+    /// backend comes back, a new handle begins at zero.
+    pub fn retain_backends(&self, names: &[&str]) {
+        self.backends.retain(names);
+    }
+
+    /// From now on the value of this gauge is asked here whenever it is read, by any thread; `None` and what is not
+    /// finite are not shown. A later owner takes the place of an earlier one.
+    pub fn gauge(&self, gauge: Gauge, value: impl Fn() -> Option<f64> + Send + Sync + 'static) {
+        let values = move || value().map(|value| (Vec::new(), value)).into_iter().collect();
+        self.families.asked(gauge.definition()).inspect(|asked| asked.own(values));
+    }
+
+    /// From now on it is asked here which backends there are, and whether there is a connection whose handshake
+    /// succeeded.
+    pub fn connected(&self, backends: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
+        let values = move || {
+            let backends = backends().into_iter();
+            backends.map(|(name, connected)| (vec![name], f64::from(u8::from(connected)))).collect()
+        };
+        self.families.asked(&table::BACKEND_CONNECTED).inspect(|asked| asked.own(values));
+    }
+
+    /// A call at the door has been answered, of which nothing else is recorded.
+    pub fn called(&self, verb: &'static str, outcome: &'static str) {
+        self.of_verb(verb).counted(outcome);
+    }
+
+    /// A backend has failed, and nothing depended on it.
     pub fn backend_failed(&self, backend: &str, verb: &'static str, kind: FailureKind) {
-        let labels = FailureLabels { backend: backend.to_owned(), verb, kind: kind.as_str() };
-        self.failures.get_or_create(&labels).inc();
+        self.backend(backend, verb).count_failure((kind, Applied::None));
     }
 
     /// Scores of a backend have been clamped.
     pub fn clamped(&self, backend: &str, scores: u64) {
-        self.clamped.get_or_create(&BackendLabels { backend: backend.to_owned() }).inc_by(scores);
+        self.backend(backend, "score").clamped(usize::try_from(scores).unwrap_or(usize::MAX));
     }
 
     /// Nodes were rejected because the gateway did not know them.
     pub fn unknown_nodes(&self, nodes: u64) {
-        self.unknown.inc_by(nodes);
+        self.unknown.add(nodes);
     }
 
     /// A call has panicked.
     pub fn panicked(&self) {
-        self.panics.inc();
+        self.panics.add(1);
     }
 
     /// Reasons went out as they were in the first attempt.
     pub fn reasons_held(&self, nodes: u64) {
-        self.held.inc_by(nodes);
+        self.held.add(nodes);
     }
 
     /// A pod that is refused over and over got an error.
     pub fn refused_too_often(&self) {
-        self.repeated.inc();
+        self.repeated.add(1);
     }
 
     /// Reasons found no room to be remembered.
     pub fn reasons_forgotten(&self, nodes: u64) {
-        self.forgotten.inc_by(nodes);
+        self.forgotten.add(nodes);
     }
 
     /// A pod was refused on all nodes, and there was no room to remember it.
     pub fn pace_unknown(&self) {
-        self.uncounted.inc();
+        self.uncounted.add(1);
     }
 
     /// A changed configuration is in use (`ok`) or not (`refused`).
     pub fn reloaded(&self, outcome: &'static str) {
-        self.reloads.get_or_create(&ReloadLabels { outcome }).inc();
+        self.families.configuration_reloads.of(&[outcome]).add(1);
     }
 
     /// A backend in shadow `agrees`, `disagrees` or `failed`.
     pub fn shadowed(&self, backend: &str, verb: &'static str, outcome: &'static str) {
-        self.shadows.get_or_create(&ShadowLabels { backend: backend.to_owned(), verb, outcome }).inc();
+        let opinions = [Opinion::Agrees, Opinion::Disagrees, Opinion::Failed];
+        let opinion = opinions.into_iter().find(|opinion| opinion.as_str() == outcome);
+        self.backend(backend, verb).shadowed(opinion.unwrap_or(Opinion::Failed));
+    }
+
+    /// Calls left the decision log to make room.
+    pub fn evicted(&self, calls: u64) {
+        self.evicted.add(calls);
+    }
+
+    /// The collector has taken spans.
+    pub fn spans_exported(&self, spans: u64) {
+        self.exported.add(spans);
+    }
+
+    /// Spans were lost.
+    pub fn spans_dropped(&self, spans: u64) {
+        self.dropped.add(spans);
+    }
+
+    /// An event about a pod that stays unscheduled.
+    pub fn event(&self, outcome: EventOutcome) {
+        let outcome = match outcome {
+            EventOutcome::Emitted => "emitted",
+            EventOutcome::Limited => "limited",
+            EventOutcome::Failed => "failed",
+        };
+        self.families.events.of(&[outcome]).add(1);
+    }
+
+    /// All metrics in this format.
+    pub fn written(&self, format: Format) -> String {
+        self.families.text(format)
     }
 
     /// All metrics in the `OpenMetrics` text format.
     pub fn text(&self) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = text::encode(&mut out, &self.registry);
-        out
+        self.written(Format::OpenMetrics(Version::V1))
     }
-}
 
-fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
-    let counter = Counter::default();
-    registry.register(name, help, Counter::clone(&counter));
-    counter
-}
-
-fn family<L>(registry: &mut Registry, name: &str, help: &str) -> Family<L, Counter>
-where
-    L: Clone + fmt::Debug + Eq + Hash + EncodeLabelSet + Send + Sync + 'static,
-{
-    let family = Family::default();
-    registry.register(name, help, Family::clone(&family));
-    family
+    fn of_verb(&self, verb: &str) -> &Arc<VerbMetrics> {
+        let at = |word: &str| verb::VERBS.iter().position(|known| *known == word);
+        &self.verbs[at(verb).or_else(|| at(NO_VERB)).unwrap_or_default()]
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_counted_can_be_read() {
-        let metrics = Metrics::new();
-        metrics.called("filter", "ok");
-        metrics.backend_failed("racks", "score", FailureKind::Late);
-        metrics.clamped("racks", 3);
-        metrics.unknown_nodes(2);
-        metrics.panicked();
-        metrics.reasons_forgotten(7);
-        metrics.pace_unknown();
-        let text = metrics.text();
-        for line in [
-            r#"extender_gateway_calls_total{verb="filter",outcome="ok"} 1"#,
-            r#"extender_gateway_backend_failures_total{backend="racks",verb="score",kind="late"} 1"#,
-            r#"extender_gateway_clamped_scores_total{backend="racks"} 3"#,
-            "extender_gateway_unknown_nodes_total 2",
-            "extender_gateway_panics_total 1",
-            "extender_gateway_forgotten_reasons_total 7",
-            "extender_gateway_uncounted_refusals_total 1",
-        ] {
-            assert!(text.contains(line), "{line} is not in\n{text}");
-        }
-    }
-}
+mod tests;

@@ -74,7 +74,7 @@ async fn failing(fault: &Fault, verb: Verb, first: impl Fn() + Send + Sync + 'st
 #[track_caller]
 fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
     let counted = format!(
-        "extender_gateway_backend_failures_total{{backend=\"bad\",verb=\"{}\",kind=\"{}\"}}",
+        "extender_gateway_backend_failures_total{{backend=\"bad\",verb=\"{}\",kind=\"{}\",",
         verb.block(),
         fault.kind
     );

@@ -142,7 +142,7 @@ impl Seen {
     }
 
     pub(crate) fn misses(&self) -> u64 {
-        let line = r#"extender_gateway_table_misses_total{backend="only"} "#;
+        let line = r#"extender_gateway_backend_table_misses_total{backend="only"} "#;
         let text = self.gateway.metrics.text();
         text.lines().find_map(|known| known.strip_prefix(line)).map_or(0, |count| count.parse().unwrap())
     }

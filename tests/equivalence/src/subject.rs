@@ -216,8 +216,8 @@ impl Play<'_> {
     }
 
     fn counted(&self) -> (u64, u64) {
-        let counted = |what: &str| self.gateway.counted(&format!("extender_gateway_{what}_total"));
-        (counted("remembered_answers"), counted("table_misses"))
+        let counted = |what: &str| self.gateway.counted(&format!("extender_gateway_backend_{what}_total"));
+        (counted("known_nodes"), counted("table_misses"))
     }
 }
 

@@ -1,0 +1,129 @@
+//! The latest calls: how long they took and how many failed.
+
+use std::{
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+
+/// So many calls are looked back at.
+const WINDOW: usize = 256;
+/// No call yet.
+const NONE: u64 = u64::MAX;
+/// A failure that took no time, since nobody was asked.
+const UNASKED: u64 = u64::MAX - 2;
+/// The mark of a failure.
+const FAILED: u64 = 1;
+
+/// The latest 256 calls. Recording is two atomic writes.
+#[derive(Debug)]
+pub(super) struct Recent {
+    /// Twice the nanoseconds, and one more where it failed.
+    calls: Box<[AtomicU64]>,
+    next: AtomicUsize,
+}
+
+/// What the latest calls were like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lately {
+    /// How many there are; at most 256.
+    pub calls: u32,
+    /// How many of them failed.
+    pub failed: u32,
+    /// The time that half of them kept; `None` where nobody was asked at all.
+    pub median: Option<Duration>,
+    /// The time that 99 of 100 kept.
+    pub p99: Option<Duration>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        let calls = (0..WINDOW).map(|_| AtomicU64::new(NONE)).collect();
+        Self { calls, next: AtomicUsize::new(0) }
+    }
+}
+
+impl Recent {
+    /// A call that has brought an answer.
+    pub(super) fn answered(&self, took: Duration) {
+        self.record(nanoseconds(took) << 1);
+    }
+
+    /// A call that has failed.
+    pub(super) fn failed(&self, took: Duration) {
+        self.record(nanoseconds(took) << 1 | FAILED);
+    }
+
+    /// A call that has failed before anybody was asked.
+    pub(super) fn unasked(&self) {
+        self.record(UNASKED);
+    }
+
+    fn record(&self, call: u64) {
+        let place = self.next.fetch_add(1, Ordering::Relaxed) % WINDOW;
+        self.calls[place].store(call, Ordering::Relaxed);
+    }
+
+    /// What they were like; `None` before the first one.
+    pub(super) fn lately(&self) -> Option<Lately> {
+        let calls = self.calls.iter().map(|call| call.load(Ordering::Relaxed));
+        let mut calls: Vec<u64> = calls.filter(|call| *call != NONE).collect();
+        calls.sort_unstable();
+        let failed = calls.iter().filter(|call| **call & FAILED == FAILED).count();
+        let timed = &calls[..calls.partition_point(|call| *call < UNASKED)];
+        (!calls.is_empty()).then(|| Lately {
+            calls: small(calls.len()),
+            failed: small(failed),
+            median: kept(timed, 50),
+            p99: kept(timed, 99),
+        })
+    }
+}
+
+/// At most [`WINDOW`].
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// As many as fit beside the mark of a failure.
+fn nanoseconds(took: Duration) -> u64 {
+    u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX >> 2)
+}
+
+/// The time that so many of a hundred calls kept, by the nearest rank.
+fn kept(sorted: &[u64], of_hundred: usize) -> Option<Duration> {
+    let rank = (sorted.len() * of_hundred).div_ceil(100);
+    sorted.get(rank.checked_sub(1)?).map(|call| Duration::from_nanos(call >> 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_calls_are_summed_up() {
+        let recent = Recent::default();
+        assert_eq!(recent.lately(), None);
+        (1..=100).for_each(|number| recent.answered(Duration::from_micros(number)));
+        recent.failed(Duration::from_secs(5));
+        recent.unasked();
+        let lately = recent.lately().unwrap();
+        let (median, p99) = (Some(Duration::from_micros(51)), Some(Duration::from_micros(100)));
+        assert_eq!(lately, Lately { calls: 102, failed: 2, median, p99 });
+    }
+
+    #[test]
+    fn where_nobody_was_asked_there_are_no_times() {
+        let recent = Recent::default();
+        recent.unasked();
+        assert_eq!(recent.lately(), Some(Lately { calls: 1, failed: 1, median: None, p99: None }));
+    }
+
+    #[test]
+    fn calls_before_the_latest_256_are_forgotten() {
+        let recent = Recent::default();
+        (0..1_000).for_each(|_| recent.failed(Duration::MAX));
+        (0..256).for_each(|_| recent.answered(Duration::from_millis(3)));
+        let time = Some(Duration::from_millis(3));
+        assert_eq!(recent.lately(), Some(Lately { calls: 256, failed: 0, median: time, p99: time }));
+    }
+}

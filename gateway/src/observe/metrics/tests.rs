@@ -1,0 +1,263 @@
+use std::{collections::HashSet, time::Duration};
+
+use super::{definition::Definition, *};
+
+const GAUGES: [Gauge; 12] = [
+    Gauge::KnownNodes,
+    Gauge::NodesSynced,
+    Gauge::NodesSilence,
+    Gauge::KnownPods,
+    Gauge::PodsSynced,
+    Gauge::PodsSilence,
+    Gauge::DecisionLogBytes,
+    Gauge::DecisionLogLimit,
+    Gauge::DecisionLogCalls,
+    Gauge::DecisionLogPods,
+    Gauge::ConfigurationGeneration,
+    Gauge::ConfigurationLoaded,
+];
+
+impl Metrics {
+    /// One of everything, so that every metric has a series.
+    pub(super) fn record_everything(&self) {
+        let (millisecond, trace) = (Duration::from_millis(1), Some([1; 16]));
+        let verb = self.verb("filter");
+        verb.begun();
+        verb.answered("ok", millisecond, trace);
+        verb.nodes(3, 2);
+        verb.bytes(100, 50);
+        let backend = self.backend("zones", "filter");
+        backend.asked(3);
+        backend.answered(millisecond, trace);
+        backend.failed((FailureKind::Late, Applied::Fail), millisecond, trace);
+        backend.unasked((FailureKind::Unreachable, Applied::Ignore));
+        backend.remembered(1);
+        backend.came_early(1);
+        backend.rejected("in drain", 1);
+        backend.rejected_share(1, 3);
+        backend.clamped(1);
+        backend.shadowed(Opinion::Agrees);
+        backend.disagreed();
+        backend.missed();
+        backend.bytes(10, 5);
+        self.reloaded("ok");
+        self.event(EventOutcome::Emitted);
+        self.connected(|| vec![("zones".to_owned(), true)]);
+        GAUGES.into_iter().for_each(|gauge| self.gauge(gauge, || Some(1.0)));
+    }
+}
+
+/// Whether the text has this line.
+#[track_caller]
+fn has(metrics: &Metrics, line: &str) {
+    let text = metrics.text();
+    assert!(
+        text.lines().any(|known| known == format!("extender_gateway_{line}")),
+        "{line} is not in\n{text}"
+    );
+}
+
+fn series(metrics: &Metrics) -> usize {
+    metrics.text().lines().filter(|line| !line.starts_with('#')).count()
+}
+
+#[test]
+fn what_was_counted_can_be_read() {
+    let metrics = Metrics::new();
+    metrics.called("filter", "ok");
+    metrics.backend_failed("racks", "score", FailureKind::Late);
+    metrics.clamped("racks", 3);
+    metrics.unknown_nodes(2);
+    metrics.panicked();
+    metrics.reasons_forgotten(7);
+    metrics.pace_unknown();
+    for line in [
+        r#"calls_total{verb="filter",outcome="ok"} 1"#,
+        r#"backend_failures_total{backend="racks",verb="score",kind="late",policy="none"} 1"#,
+        r#"backend_clamped_scores_total{backend="racks"} 3"#,
+        "unknown_nodes_total 2",
+        "panics_total 1",
+        "forgotten_reasons_total 7",
+        "uncounted_refusals_total 1",
+    ] {
+        has(&metrics, line);
+    }
+}
+
+#[test]
+fn a_verb_is_recorded_by_its_handle() {
+    let metrics = Metrics::new();
+    let filter = metrics.verb("filter");
+    assert_eq!((filter.calls(), filter.failures(), filter.lately()), (0, 0, None));
+    let call = filter.begun();
+    has(&metrics, r#"calls_in_flight{verb="filter"} 1"#);
+    drop(call);
+    filter.answered("ok", Duration::from_micros(150), None);
+    metrics.verb("filter").answered("late", Duration::from_millis(2), Some([0xab; 16]));
+    filter.nodes(420, 400);
+    filter.bytes(12_000, 800);
+    for line in [
+        r#"calls_in_flight{verb="filter"} 0"#,
+        r#"calls_total{verb="filter",outcome="ok"} 1"#,
+        r#"calls_total{verb="filter",outcome="late"} 1"#,
+        r#"call_duration_seconds_bucket{verb="filter",le="0.0001"} 0"#,
+        r#"call_duration_seconds_bucket{verb="filter",le="0.0002"} 1"#,
+        r#"call_duration_seconds_bucket{verb="filter",le="13.1072"} 2"#,
+        r#"call_duration_seconds_sum{verb="filter"} 0.00215"#,
+        r#"offered_nodes_total{verb="filter"} 420"#,
+        r#"left_nodes_total{verb="filter"} 400"#,
+        r#"request_bytes_total{verb="filter"} 12000"#,
+        r#"response_bytes_total{verb="filter"} 800"#,
+    ] {
+        has(&metrics, line);
+    }
+    let exemplar = format!(r#"le="0.0032"}} 2 # {{trace_id="{}"}} 0.002 "#, "ab".repeat(16));
+    assert!(metrics.text().contains(&exemplar));
+    let (lately, median) = (filter.lately().unwrap(), Some(Duration::from_micros(150)));
+    assert_eq!((filter.calls(), filter.failures()), (2, 1));
+    assert_eq!((lately.calls, lately.failed, lately.median), (2, 1, median));
+}
+
+#[test]
+fn a_backend_is_recorded_by_its_handle() {
+    let metrics = Metrics::new();
+    let zones = metrics.backend("zones", "filter");
+    zones.asked(400);
+    zones.answered(Duration::from_millis(1), None);
+    zones.asked(20);
+    zones.failed((FailureKind::Late, Applied::Ignore), Duration::from_millis(200), None);
+    zones.unasked((FailureKind::Unreachable, Applied::Fail));
+    zones.rejected("in drain", 100);
+    zones.rejected_share(100, 400);
+    zones.rejected_share(0, 0);
+    metrics.backend("zones", "score").clamped(7);
+    zones.came_early(3);
+    zones.shadowed(Opinion::Disagrees);
+    zones.bytes(5_000, 90);
+    for line in [
+        r#"backend_calls_total{backend="zones",verb="filter"} 2"#,
+        r#"backend_asked_nodes_total{backend="zones",verb="filter"} 420"#,
+        r#"backend_call_duration_seconds_count{backend="zones",verb="filter"} 2"#,
+        r#"backend_failures_total{backend="zones",verb="filter",kind="late",policy="ignore"} 1"#,
+        r#"backend_failures_total{backend="zones",verb="filter",kind="unreachable",policy="fail"} 1"#,
+        r#"backend_rejected_nodes_total{backend="zones",reason="in drain"} 100"#,
+        r#"backend_rejected_ratio_bucket{backend="zones",le="0.25"} 1"#,
+        r#"backend_rejected_ratio_count{backend="zones"} 1"#,
+        r#"backend_clamped_scores_total{backend="zones"} 7"#,
+        r#"backend_known_nodes_total{backend="zones",verb="filter",source="early"} 3"#,
+        r#"backend_known_nodes_total{backend="zones",verb="filter",source="remembered"} 0"#,
+        r#"backend_shadow_answers_total{backend="zones",verb="filter",outcome="disagrees"} 1"#,
+        r#"backend_sent_bytes_total{backend="zones",verb="filter"} 5000"#,
+        r#"backend_received_bytes_total{backend="zones",verb="filter"} 90"#,
+    ] {
+        has(&metrics, line);
+    }
+    let lately = zones.lately().unwrap();
+    assert_eq!((zones.calls(), zones.failures(), lately.calls, lately.failed), (2, 2, 3, 2));
+    assert_eq!(zones.latest_rejected_share(), Some(0.25));
+    assert_eq!(metrics.backend("zones", "score").latest_rejected_share(), None);
+}
+
+#[test]
+fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
+    let metrics = Metrics::new();
+    let empty = series(&metrics);
+    for reload in 0..100 {
+        let names = [format!("a{reload}"), format!("b{reload}")];
+        for name in &names {
+            let backend = metrics.backend(name, "filter");
+            backend.rejected("no", 1);
+            backend.unasked((FailureKind::Reset, Applied::Fail));
+        }
+        metrics.retain_backends(&names.each_ref().map(String::as_str));
+    }
+    let (old, one) = (metrics.backend("a99", "filter"), series(&metrics) - empty);
+    metrics.retain_backends(&[]);
+    assert_eq!(series(&metrics), empty, "the last two had {one}");
+    old.asked(7);
+    metrics.backend("a99", "filter").asked(5);
+    has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 5"#);
+    metrics.retain_backends(&["a99"]);
+    metrics.backend("a99", "filter").asked(1);
+    has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 6"#);
+}
+
+#[test]
+fn a_gauge_is_what_its_latest_owner_says() {
+    let metrics = Arc::new(Metrics::new());
+    metrics.gauge(Gauge::KnownNodes, || Some(1.0));
+    // An owner may look at the metrics, which hold no lock while they ask.
+    let seen = Arc::clone(&metrics);
+    metrics.gauge(Gauge::KnownNodes, move || Some(2.0 + seen.verb("filter").calls() as f64));
+    has(&metrics, "known_nodes 2");
+    metrics.gauge(Gauge::KnownNodes, || None);
+    assert!(!metrics.text().contains("extender_gateway_known_nodes"));
+    metrics.connected(|| vec![("zones".to_owned(), true), ("racks".to_owned(), false)]);
+    has(&metrics, r#"backend_connected{backend="zones"} 1"#);
+    has(&metrics, r#"backend_connected{backend="racks"} 0"#);
+}
+
+#[test]
+fn series_are_bounded_whatever_is_said() {
+    let metrics = Metrics::new();
+    for number in 0..3_000 {
+        let word: &'static str = format!("made up {number}").leak();
+        metrics.called(word, "ok");
+        metrics.verb(word).answered("ok", Duration::from_millis(number), None);
+        metrics.verb("bind").answered(word, Duration::ZERO, None);
+        metrics.backend("zones", word).asked(1);
+        metrics.backend("zones", "filter").rejected(word, 1);
+        metrics.shadowed("zones", "filter", word);
+    }
+    has(&metrics, r#"calls_total{verb="none",outcome="ok"} 6000"#);
+    has(&metrics, r#"backend_rejected_nodes_total{backend="zones",reason="other"} 2980"#);
+    let bind = metrics.verb("bind");
+    assert_eq!((bind.calls(), bind.failures()), (3_000, 3_000));
+    assert!(series(&metrics) < 350, "{}", series(&metrics));
+}
+
+#[test]
+fn names_are_what_prometheus_wants() {
+    let definitions = Metrics::new().families.definitions();
+    let names: HashSet<_> = definitions.iter().map(|definition| definition.family()).collect();
+    assert_eq!(names.len(), definitions.len(), "twice");
+    for Definition { name, kind, labels, help } in definitions {
+        let total = name.ends_with("_total");
+        assert!(name.starts_with("extender_gateway_") && total == (kind.as_str() == "counter"), "{name}");
+        assert_eq!(name.starts_with("extender_gateway_backend_"), labels.contains(&"backend"), "{name}");
+        assert!(!help.is_empty() && !help.ends_with('.'), "{name}");
+        assert!(!help.contains(['\\', '\n', '"', '|']), "{name}: nothing that a format would escape");
+    }
+}
+
+/// The row of the table in `docs/metrics.md`.
+fn row(definition: &Definition) -> String {
+    let labels: Vec<_> = definition.labels.iter().map(|label| format!("`{label}`")).collect();
+    let (name, kind) = (definition.name, definition.kind.as_str());
+    format!("| `{name}` | {kind} | {} | {} |", labels.join(", "), definition.help)
+}
+
+#[test]
+fn the_documentation_has_the_same_table() {
+    let documented = include_str!("../../../../docs/metrics.md").lines();
+    let documented: Vec<_> = documented.filter(|line| line.starts_with("| `extender_gateway_")).collect();
+    let expected: Vec<_> = Metrics::new().families.definitions().into_iter().map(row).collect();
+    assert_eq!(documented, expected, "docs/metrics.md should have\n{}", expected.join("\n"));
+}
+
+#[test]
+fn everything_that_can_be_printed_is_in_the_table() {
+    let metrics = Metrics::new();
+    metrics.record_everything();
+    let text = metrics.written(Format::Prometheus);
+    let printed: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let definitions = metrics.families.definitions();
+    let expected = definitions.iter().map(|each| format!("{} {}", each.name, each.kind.as_str()));
+    assert_eq!(printed, expected.collect::<Vec<_>>());
+    let name = |line: &str| line.split(['{', ' ']).next().unwrap().to_owned();
+    for sample in text.lines().filter(|line| !line.starts_with('#')).map(name) {
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| sample.strip_suffix(suffix));
+        let known = |name: &str| definitions.iter().any(|definition| definition.name == name);
+        assert!(known(&sample) || base.is_some_and(known), "{sample}");
+    }
+}
