@@ -1,10 +1,16 @@
 //! The commands of the program, one file a command.
 
+mod admin;
+mod apiserver;
 mod check_config;
+mod explain;
 mod failure;
+mod output;
 mod scheduler_config;
+mod status;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -15,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::Config;
 
+pub use admin::Away;
 pub use failure::Failure;
 
 /// What the command line says. `--help` and a wrong command line end the process in
@@ -39,7 +46,10 @@ Exit codes:
   0  done
   1  the gateway could not start, or stopped because of a failure
   2  the command line is wrong
-  3  the configuration cannot be read or has mistakes";
+  3  the configuration cannot be read or has mistakes
+  4  status found a problem
+  5  no gateway could be asked
+  6  nothing is known about the pod that was to be explained";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -57,6 +67,14 @@ Examples:
     /// Print the extenders of kube-scheduler's configuration
     #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
     SchedulerConfig(scheduler_config::Options),
+
+    /// Say why a pod is where it is, or nowhere
+    #[command(long_about = explain::ABOUT, after_help = explain::EXAMPLES)]
+    Explain(Box<explain::Options>),
+
+    /// Say how the gateway and its backends are, and what is to be done
+    #[command(long_about = status::ABOUT, after_help = status::EXAMPLES)]
+    Status(status::Options),
 }
 
 #[derive(Debug, Args)]
@@ -75,13 +93,40 @@ struct Console<'a> {
     notes: &'a mut dyn Write,
 }
 
+/// What the command line of `kubectl extender-explain` says, which is `explain` under another name.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-extender_explain",
+    bin_name = "kubectl extender-explain",
+    version,
+    about = "Say why a pod is where it is, or nowhere",
+    long_about = explain::ABOUT,
+    after_help = explain::EXAMPLES,
+)]
+pub struct Plugin {
+    #[command(flatten)]
+    options: explain::Options,
+}
+
+impl Plugin {
+    /// Explains, tells failures to standard error and says how the process ends.
+    pub fn run(self) -> ExitCode {
+        on_console(|console| explain::run(&self.options, console))
+    }
+}
+
+/// Runs a command on standard output and standard error.
+fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Failure>) -> ExitCode {
+    let (mut out, mut notes) = (io::stdout().lock(), io::stderr());
+    command(&mut Console { out: &mut out, notes: &mut notes })
+        .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
+}
+
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
     /// gateway until it is told to stop.
     pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config) -> Result<(), E>) -> ExitCode {
-        let (mut out, mut notes) = (io::stdout().lock(), io::stderr());
-        self.outcome(serve, &mut Console { out: &mut out, notes: &mut notes })
-            .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
+        on_console(|console| self.outcome(serve, console))
     }
 
     fn outcome<E: Display>(
@@ -94,6 +139,8 @@ impl Arguments {
                 .map_err(|error| Failure::Serve(error.to_string())),
             Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
+            Command::Explain(options) => explain::run(&options, console),
+            Command::Status(options) => status::run(&options, console),
         }
     }
 }

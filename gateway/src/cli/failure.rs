@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use super::{admin::Away, text::counted};
 use crate::config::ConfigErrors;
 
 /// Why a command failed.
@@ -16,6 +17,12 @@ pub enum Failure {
     Serve(String),
     /// What was to be printed could not be.
     Print(io::Error),
+    /// Something is wrong with a gateway, as was printed; how much.
+    Problems(usize),
+    /// No gateway could be asked.
+    Away(Vec<Away>),
+    /// Nothing is known about a pod, for this reason.
+    Unknown(String),
 }
 
 impl Failure {
@@ -25,6 +32,9 @@ impl Failure {
             Self::Serve(_) | Self::Print(_) => 1,
             Self::Usage(_) => 2,
             Self::Config(_) => 3,
+            Self::Problems(_) => 4,
+            Self::Away(_) => 5,
+            Self::Unknown(_) => 6,
         }
     }
 
@@ -37,19 +47,27 @@ impl Failure {
 
     fn text(&self) -> String {
         match self {
-            Self::Config(errors) => counted(errors),
+            Self::Config(errors) => all(errors),
             Self::Serve(error) | Self::Usage(error) => format!("extender-gateway: {error}"),
+            Self::Unknown(text) => format!("extender-gateway: {text}"),
+            Self::Away(away) => format!("extender-gateway: no gateway could be asked{}", each(away)),
+            Self::Problems(count) => format!("extender-gateway: {}", counted(*count as u64, "problem")),
             Self::Print(error) => format!("extender-gateway: cannot print: {error}"),
         }
     }
 }
 
 /// The mistakes, and how many there are where one could be overlooked.
-fn counted(errors: &ConfigErrors) -> String {
+fn all(errors: &ConfigErrors) -> String {
     match errors.mistakes().len() {
         1 => errors.to_string(),
         count => format!("{errors}\n{count} mistakes"),
     }
+}
+
+/// A line for each.
+fn each(away: &[Away]) -> String {
+    away.iter().map(|Away { gateway, why }| format!("\n- {gateway}: {why}")).collect()
 }
 
 impl From<ConfigErrors> for Failure {

@@ -1,0 +1,12 @@
+//! `kubectl extender-explain`: `extender-gateway explain` as a plugin of kubectl, which looks for a program of this name.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use extender_gateway::{cli::Plugin, observe};
+
+fn main() -> ExitCode {
+    let plugin = Plugin::parse();
+    observe::log::init();
+    plugin.run()
+}

@@ -1,0 +1,202 @@
+//! Asks the admin addresses of the gateway's replicas, all at once.
+
+mod address;
+mod pods;
+mod request;
+mod trouble;
+
+use std::fmt;
+
+use clap::Args;
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use kube::Client;
+use serde::{Serialize, de::DeserializeOwned};
+
+use self::{
+    address::AdminUrl,
+    pods::{PodPlace, Selection},
+    trouble::Trouble,
+};
+use super::apiserver::Way;
+use crate::observe::api::{DecisionList, Status};
+
+/// Where a gateway listens that has no other `admin.address`.
+const DEFAULT_URL: &str = "http://127.0.0.1:9403";
+
+/// Which gateways are asked.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which gateways")]
+pub(super) struct GatewayOptions {
+    /// The admin address of a gateway, http://HOST:PORT; several with commas, or the option again. All addresses
+    /// of a name are asked, as those of a headless Service [default: http://127.0.0.1:9403]
+    #[arg(long = "gateway", value_name = "URL", env = "EXTENDER_GATEWAYS", value_delimiter = ',')]
+    urls: Vec<AdminUrl>,
+
+    /// Ask the gateway's pods in this namespace, through the apiserver: works from wherever kubectl does
+    #[arg(long, value_name = "NAMESPACE")]
+    gateway_namespace: Option<String>,
+
+    /// Which pods of that namespace are the gateway's
+    #[arg(
+        long,
+        value_name = "LABELS",
+        requires = "gateway_namespace",
+        default_value = "app.kubernetes.io/name=extender-gateway"
+    )]
+    gateway_selector: String,
+
+    /// The port of admin.address in those pods
+    #[arg(long, value_name = "PORT", requires = "gateway_namespace", default_value_t = 9403)]
+    admin_port: u16,
+}
+
+/// The replicas that are to be asked, and those that could not even be found.
+pub(super) struct Gateways {
+    places: Vec<Place>,
+    lost: Vec<Away>,
+}
+
+enum Place {
+    Address(AdminUrl, std::net::SocketAddr),
+    Pod(Client, PodPlace),
+}
+
+/// What the replicas said.
+#[derive(Debug)]
+pub(super) struct Gathered<T> {
+    /// One of each replica that answered.
+    pub(super) answers: Vec<T>,
+    /// Who did not answer.
+    pub(super) away: Vec<Away>,
+}
+
+/// A gateway that did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Away {
+    /// Where it was looked for.
+    pub gateway: String,
+    /// What went wrong, and what is to be done.
+    pub why: String,
+}
+
+/// What tells one replica from another. Two processes on one machine have the same name.
+pub(super) trait OfReplica {
+    /// Its name, and when it began to write its decision log.
+    fn replica(&self) -> (&str, Timestamp);
+}
+
+impl OfReplica for DecisionList {
+    fn replica(&self) -> (&str, Timestamp) {
+        (&self.gateway, self.log.since)
+    }
+}
+
+impl OfReplica for Status {
+    fn replica(&self) -> (&str, Timestamp) {
+        (&self.gateway, self.log.since)
+    }
+}
+
+impl GatewayOptions {
+    /// Whether the apiserver is needed to find them.
+    pub(super) fn needs_apiserver(&self) -> bool {
+        self.gateway_namespace.is_some()
+    }
+
+    /// Finds all of them.
+    pub(super) async fn find(&self, way: &Way) -> Gateways {
+        let mut gateways = Gateways { places: Vec::new(), lost: Vec::new() };
+        for url in self.urls() {
+            let found = url.addresses().await.map_err(Trouble::Name);
+            gateways.add(&url, found, |address| Place::Address(url.clone(), address));
+        }
+        if let Some(selection) = self.selection() {
+            match way {
+                Way::Open(apiserver) => {
+                    let found = selection.pods(&apiserver.client).await;
+                    gateways.add(&selection, found, |pod| Place::Pod(apiserver.client.clone(), pod));
+                }
+                Way::Closed(why) => gateways.lose(&selection, &Trouble::Apiserver(why.clone())),
+            }
+        }
+        gateways
+    }
+
+    fn urls(&self) -> Vec<AdminUrl> {
+        if self.urls.is_empty() && self.gateway_namespace.is_none() {
+            return DEFAULT_URL.parse().into_iter().collect();
+        }
+        self.urls.clone()
+    }
+
+    fn selection(&self) -> Option<Selection> {
+        let namespace = self.gateway_namespace.clone()?;
+        Some(Selection { namespace, labels: self.gateway_selector.clone(), port: self.admin_port })
+    }
+}
+
+impl Gateways {
+    fn add<P>(
+        &mut self,
+        what: &impl fmt::Display,
+        found: Result<Vec<P>, Trouble>,
+        place: impl FnMut(P) -> Place,
+    ) {
+        match found {
+            Ok(found) => self.places.extend(found.into_iter().map(place)),
+            Err(trouble) => self.lose(what, &trouble),
+        }
+    }
+
+    fn lose(&mut self, what: &impl fmt::Display, trouble: &Trouble) {
+        self.lost.push(Away { gateway: what.to_string(), why: trouble.to_string() });
+    }
+
+    /// Asks all of them at once. One that is reached in two ways counts once.
+    pub(super) async fn ask<T: DeserializeOwned + OfReplica>(&self, path: &str) -> Gathered<T> {
+        let mut gathered = Gathered { answers: Vec::new(), away: self.lost.clone() };
+        let asked = join_all(self.places.iter().map(|place| place.ask::<T>(path))).await;
+        for (place, answer) in self.places.iter().zip(asked) {
+            match answer {
+                Ok(answer) => gathered.add(answer),
+                Err(trouble) => {
+                    gathered.away.push(Away { gateway: place.to_string(), why: trouble.to_string() });
+                }
+            }
+        }
+        gathered
+    }
+}
+
+impl<T: OfReplica> Gathered<T> {
+    fn add(&mut self, answer: T) {
+        if !self.answers.iter().any(|other| other.replica() == answer.replica()) {
+            self.answers.push(answer);
+        }
+    }
+}
+
+impl Place {
+    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+        let body = match self {
+            Self::Address(url, address) => request::direct(*address, &url.authority(), path).await?,
+            Self::Pod(client, pod) => request::proxied(client, &pod.path(path)).await?,
+        };
+        serde_json::from_slice(&body).map_err(Trouble::Malformed)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(url, address) if url.is(*address) => write!(f, "{url}"),
+            Self::Address(url, address) => write!(f, "{url} ({})", address.ip()),
+            Self::Pod(_, pod) => write!(f, "{pod}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! One request to an admin address, and its answer.
+
+use std::{fmt::Display, net::SocketAddr, pin::pin, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, header::HOST};
+use http_body_util::{BodyExt, Empty};
+use hyper::{body::Body, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use kube::Client;
+use serde::Deserialize;
+use tokio::{net::TcpStream, time::timeout};
+
+use super::trouble::Trouble;
+use crate::cli::apiserver::said;
+
+/// How long a gateway may say nothing: until the connection, until the answer begins, and from one piece to the next.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A hundred times what a decision log of the default size says.
+const LARGEST: usize = 512 << 20;
+
+/// Waits as long as a gateway may say nothing.
+pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Trouble> {
+    timeout(PATIENCE, work).await.map_err(|_| Trouble::Late)
+}
+
+/// Asks at this address.
+pub(super) async fn direct(address: SocketAddr, host: &str, path: &str) -> Result<Vec<u8>, Trouble> {
+    let stream = in_time(TcpStream::connect(address)).await?.map_err(Trouble::Connect)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // Ends with the answer, or with the process.
+    tokio::spawn(connection);
+    let request = Request::get(path).header(HOST, host).body(Empty::<Bytes>::new()).map_err(broken)?;
+    let response = in_time(sender.send_request(request)).await?.map_err(broken)?;
+    read(response).await
+}
+
+/// Asks through the apiserver, with its path.
+pub(super) async fn proxied(client: &Client, path: &str) -> Result<Vec<u8>, Trouble> {
+    let request = Request::get(path).body(kube::client::Body::empty()).map_err(broken)?;
+    let response = in_time(client.send(request)).await?.map_err(|error| Trouble::Apiserver(said(error)))?;
+    read(response).await
+}
+
+async fn read<B: Body<Data = Bytes>>(response: Response<B>) -> Result<Vec<u8>, Trouble>
+where
+    B::Error: Display,
+{
+    let code = response.status().as_u16();
+    let body = whole(response.into_body()).await?;
+    if code == 200 { Ok(body) } else { Err(Trouble::Refused { code, message: message(&body) }) }
+}
+
+async fn whole<B: Body<Data = Bytes>>(body: B) -> Result<Vec<u8>, Trouble>
+where
+    B::Error: Display,
+{
+    let (mut body, mut read) = (pin!(body), Vec::new());
+    while let Some(frame) = in_time(body.frame()).await? {
+        let piece = frame.map_err(broken)?.into_data().unwrap_or_default();
+        if read.len() + piece.len() > LARGEST {
+            return Err(Trouble::TooLarge);
+        }
+        read.extend_from_slice(&piece);
+    }
+    Ok(read)
+}
+
+/// The sentence of an error: a gateway's `error`, an apiserver's `message`, or the beginning of what there is.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Said {
+        #[serde(alias = "message")]
+        error: String,
+    }
+    serde_json::from_slice(body).map_or_else(
+        |_| String::from_utf8_lossy(body).trim().chars().take(200).collect(),
+        |Said { error }| error,
+    )
+}
+
+fn broken(error: impl Display) -> Trouble {
+    Trouble::Broken(error.to_string())
+}

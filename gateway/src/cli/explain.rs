@@ -1,0 +1,168 @@
+//! `explain`: why a pod is where it is, or nowhere.
+//!
+//! The apiserver says where the pod is, every replica of the gateway says what it decided about it. Both are put together
+//! into a [`case::Case`], which is turned into [`notes`] and [`render`]ed without asking anybody any more.
+
+mod attempt;
+mod case;
+mod cluster;
+mod notes;
+mod pod;
+mod render;
+#[cfg(test)]
+mod samples;
+mod target;
+#[cfg(test)]
+mod tests;
+mod unknown;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::{join, runtime};
+
+use self::{
+    case::{Case, Subject},
+    cluster::ClusterView,
+    render::{Rendered, Top},
+    target::PodName,
+};
+use super::{
+    Console, Failure,
+    admin::GatewayOptions,
+    apiserver::{ClusterOptions, Way},
+    output::Output,
+};
+use crate::observe::api::{DecisionList, Status};
+
+/// What the command is for.
+pub(super) const ABOUT: &str = "Say why a pod is where it is, or nowhere.\n\n\
+    All replicas of the gateway are asked for what they decided about the pod, and the apiserver where it is. First comes in \
+    words what happened, and what nobody here can know; then each backend's part in the latest attempt; then the scored nodes, \
+    as raw score → normalised × weight, and the rejected ones, each by whom and why. With --node, what every backend said about \
+    that node in the latest attempts.";
+
+/// How it is used.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  extender-gateway explain pod/web-0 -n shop
+  extender-gateway explain web-0 -n shop --node node-7
+  extender-gateway explain web-0 -n shop --gateway http://gateways.extender-gateway.svc:9403
+  kubectl extender-explain web-0 -n shop --gateway-namespace extender-gateway
+  kubectl extender-explain web-0 -n shop -o json | jq '.attempts[0].calls[].backends'
+
+Exit codes:
+  0  explained
+  1  the answer cannot be printed
+  2  the command line is wrong
+  5  no gateway could be asked
+  6  nothing is known about the pod: it does not exist, or no gateway has a call about it and nobody else was asked";
+
+/// How many calls of each replica are read: more than a log keeps of one pod.
+const MOST_CALLS: u32 = 1000;
+
+/// The command's options.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The pod, as NAME or pod/NAME
+    #[arg(value_name = "pod/NAME")]
+    pod: PodName,
+
+    /// The pod's namespace [default: that of the kubeconfig's context, or default]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = target::namespace)]
+    namespace: Option<String>,
+
+    /// Say everything about this node
+    #[arg(long, value_name = "NODE", value_parser = target::node_name)]
+    node: Option<String>,
+
+    /// How many rows of each part are shown; 0: all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+
+    /// The form of the answer
+    #[arg(long, short, value_enum, default_value_t = Output::Table)]
+    output: Output,
+
+    #[command(flatten)]
+    gateways: GatewayOptions,
+
+    #[command(flatten)]
+    cluster: ClusterOptions,
+
+    /// Do not ask the apiserver
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "gateway_namespace"])]
+    no_cluster: bool,
+}
+
+/// What `-o json` and `-o yaml` write.
+#[derive(Debug, Serialize)]
+struct Explanation<'a> {
+    #[serde(flatten)]
+    case: &'a Case,
+    /// The sentences.
+    notes: &'a [String],
+}
+
+/// Prints the explanation.
+pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Failure> {
+    // Neither files nor a second thread are needed.
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let case = runtime.block_on(find_out(options))?;
+    if case.gateways.is_empty() {
+        return Err(Failure::Away(case.away));
+    }
+    if case.is_unknown() {
+        return Err(Failure::Unknown(unknown::text(&case)));
+    }
+    let notes = notes::of(&case);
+    let table = Rendered { case: &case, notes: &notes, top: Top::new(options.top) };
+    options.output.write(&Explanation { case: &case, notes: &notes }, &table, console)
+}
+
+async fn find_out(options: &Options) -> Result<Case, Failure> {
+    let way = options.way().await?;
+    let subject = options.subject(&way);
+    let gateways = options.gateways.find(&way).await;
+    let path = subject.decisions();
+    let (cluster, decisions, statuses) = join!(
+        look(&way, &subject),
+        gateways.ask::<DecisionList>(&path),
+        gateways.ask::<Status>("/debug/status"),
+    );
+    Ok(Case::new(subject, cluster, decisions, &statuses.answers, Timestamp::now()))
+}
+
+async fn look(way: &Way, subject: &Subject) -> ClusterView {
+    let Subject { namespace, name, node } = subject;
+    match way {
+        Way::Open(apiserver) => ClusterView::of(apiserver, namespace, name, node.as_deref()).await,
+        Way::Closed(why) => ClusterView::unasked(why),
+    }
+}
+
+impl Options {
+    async fn way(&self) -> Result<Way, Failure> {
+        if self.no_cluster {
+            return Ok(Way::Closed("--no-cluster leaves it alone".to_owned()));
+        }
+        self.cluster.way().await
+    }
+
+    fn subject(&self, way: &Way) -> Subject {
+        let namespace = self.namespace.clone().unwrap_or_else(|| match way {
+            Way::Open(apiserver) => apiserver.namespace.clone(),
+            Way::Closed(_) => "default".to_owned(),
+        });
+        let PodName(name) = self.pod.clone();
+        Subject { namespace, name, node: self.node.clone() }
+    }
+}
+
+impl Subject {
+    /// Where the decisions about the pod are. The names need no escaping.
+    fn decisions(&self) -> String {
+        let Self { namespace, name, .. } = self;
+        format!("/debug/decisions?namespace={namespace}&pod={name}&limit={MOST_CALLS}")
+    }
+}

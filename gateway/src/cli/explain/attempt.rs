@@ -1,0 +1,116 @@
+//! Attempts to schedule a pod, put together from the calls of all replicas.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::observe::api::{Decision, NodePart};
+
+/// One call, and the replica that decided it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Call {
+    /// The replica.
+    pub(super) gateway: String,
+    /// As the replica's decision log has it.
+    #[serde(flatten)]
+    pub(super) decision: Decision,
+}
+
+/// One attempt of kube-scheduler: a filter call, and the other calls about the pod until the next one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Attempt {
+    /// When its first call came.
+    pub(super) time: Timestamp,
+    /// Its calls, the oldest first. There is no filter call where the log has lost it.
+    pub(super) calls: Vec<Call>,
+}
+
+impl Attempt {
+    fn beginning_with(call: Call) -> Self {
+        Self { time: call.decision.time, calls: vec![call] }
+    }
+
+    /// Puts calls together, which may be in any order; the newest attempt first.
+    pub(super) fn of_calls(mut calls: Vec<Call>) -> Vec<Self> {
+        calls.sort_by_key(|call| call.decision.time);
+        let mut attempts: Vec<Self> = Vec::new();
+        for call in calls {
+            match attempts.last_mut().filter(|_| call.decision.verb != "filter") {
+                Some(attempt) => attempt.calls.push(call),
+                None => attempts.push(Self::beginning_with(call)),
+            }
+        }
+        attempts.reverse();
+        attempts
+    }
+
+    /// Its latest call of a verb.
+    pub(super) fn call(&self, verb: &str) -> Option<&Decision> {
+        self.calls.iter().rev().map(|call| &call.decision).find(|decision| decision.verb == verb)
+    }
+
+    /// Its filter call.
+    pub(super) fn filter(&self) -> Option<&Decision> {
+        self.call("filter")
+    }
+
+    /// Its prioritize call, where it had an answer.
+    pub(super) fn scored(&self) -> Option<&Decision> {
+        self.call("prioritize").filter(|call| call.outcome == "ok")
+    }
+
+    /// Its latest call.
+    pub(super) fn last(&self) -> Option<&Call> {
+        self.calls.last()
+    }
+
+    /// The node that a bind call bound the pod to.
+    pub(super) fn bound(&self) -> Option<&str> {
+        let call = self.call("bind").filter(|call| call.outcome == "ok")?;
+        call.nodes.first().map(|node| node.name.as_str())
+    }
+}
+
+/// The best nodes of a prioritize call: their total, and who has it.
+pub(super) fn best(scored: &Decision) -> Option<(i64, Vec<&NodePart>)> {
+    let total = scored.nodes.iter().filter_map(|node| node.total).max()?;
+    Some((total, scored.nodes.iter().filter(|node| node.total == Some(total)).collect()))
+}
+
+/// What a call said about a node.
+pub(super) fn node<'a>(call: &'a Decision, name: &str) -> Option<&'a NodePart> {
+    call.nodes.iter().find(|node| node.name == name)
+}
+
+/// How long after it came a call was answered, as the gateway measured it.
+pub(super) fn ended(call: &Decision) -> Timestamp {
+    let taken = jiff::SignedDuration::try_from_secs_f64(call.seconds).unwrap_or_default();
+    call.time.checked_add(taken).unwrap_or(call.time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::explain::samples::call;
+
+    #[test]
+    fn calls_become_attempts() {
+        let calls = [
+            call("bind", 12, "gateway-1"),
+            call("filter", 1, "gateway-0"),
+            call("prioritize", 11, "gateway-1"),
+            call("preempt", 2, "gateway-0"),
+            call("filter", 10, "gateway-0"),
+            call("prioritize", 0, "gateway-0"),
+        ];
+        let attempts = Attempt::of_calls(calls.to_vec());
+        let verbs = |attempt: &Attempt| {
+            attempt.calls.iter().map(|call| call.decision.verb.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let found: Vec<_> = attempts.iter().map(verbs).collect();
+        assert_eq!(found, ["filter prioritize bind", "filter preempt", "prioritize"]);
+        assert_eq!(attempts[0].time, calls[4].decision.time);
+        assert!(attempts[2].filter().is_none() && Attempt::of_calls(Vec::new()).is_empty());
+    }
+}

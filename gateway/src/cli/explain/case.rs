@@ -1,0 +1,149 @@
+//! All that was found out about a pod, before anything is said about it.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    attempt::{Attempt, Call},
+    cluster::ClusterView,
+    pod::{PodFacts, Standing},
+};
+use crate::{
+    cli::admin::{Away, Gathered},
+    observe::api::{API_VERSION, DecisionList, LogState, Status},
+};
+
+/// The pod and what was asked about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Subject {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// The node of `--node`.
+    pub(super) node: Option<String>,
+}
+
+/// What is known. Written as JSON, these are the fields of an `Explanation` before its notes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Case {
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
+    /// When it was asked.
+    pub(super) time: Timestamp,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// The node that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
+    /// The UID whose attempts these are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) uid: Option<String>,
+    /// The pod as the apiserver has it.
+    pub(super) pod: Standing,
+    /// How many nodes the cluster has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cluster_nodes: Option<u64>,
+    /// Whether the node that was asked for exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node_exists: Option<bool>,
+    /// Who answered.
+    pub(super) gateways: Vec<Replica>,
+    /// Who did not.
+    pub(super) away: Vec<Away>,
+    /// How many calls were about other pods that had the name before.
+    pub(super) calls_about_others: usize,
+    /// The newest first.
+    pub(super) attempts: Vec<Attempt>,
+}
+
+/// A gateway that answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Replica {
+    pub(super) name: String,
+    /// Its decision log.
+    pub(super) log: LogState,
+    /// It has more calls about the pod than it was asked for.
+    pub(super) truncated: bool,
+}
+
+impl Case {
+    /// Puts together what the apiserver and the gateways said.
+    pub(super) fn new(
+        subject: Subject,
+        cluster: ClusterView,
+        decisions: Gathered<DecisionList>,
+        statuses: &[Status],
+        now: Timestamp,
+    ) -> Self {
+        let (gateways, calls): (Vec<_>, Vec<_>) = decisions.answers.into_iter().map(replica).unzip();
+        let calls: Vec<Call> = calls.into_iter().flatten().collect();
+        let uid = living(&cluster.standing).map(|pod| pod.uid.clone()).or_else(|| latest(&calls));
+        let (calls, others): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|call| Some(&call.decision.pod.uid) == uid.as_ref());
+        Self {
+            api_version: API_VERSION,
+            kind: "Explanation",
+            time: now,
+            namespace: subject.namespace,
+            name: subject.name,
+            node: subject.node,
+            uid,
+            pod: cluster.standing,
+            cluster_nodes: cluster.nodes.or_else(|| watched(statuses)),
+            node_exists: cluster.node_exists,
+            gateways,
+            away: decisions.away,
+            calls_about_others: others.len(),
+            attempts: Attempt::of_calls(calls),
+        }
+    }
+
+    /// The pod, if it lives.
+    pub(super) fn pod(&self) -> Option<&PodFacts> {
+        living(&self.pod)
+    }
+
+    /// The latest attempt.
+    pub(super) fn latest(&self) -> Option<&Attempt> {
+        self.attempts.first()
+    }
+
+    /// Where the pod is, or went before it was gone.
+    pub(super) fn place(&self) -> Option<&str> {
+        match self.pod() {
+            Some(pod) => pod.node.as_deref(),
+            None => self.latest()?.bound(),
+        }
+    }
+
+    /// Nobody knows anything about the pod.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.pod().is_none() && self.attempts.is_empty()
+    }
+}
+
+fn living(standing: &Standing) -> Option<&PodFacts> {
+    match standing {
+        Standing::There(pod) => Some(pod),
+        Standing::NotAsked { .. } | Standing::Gone { .. } => None,
+    }
+}
+
+fn latest(calls: &[Call]) -> Option<String> {
+    calls.iter().max_by_key(|call| call.decision.time).map(|call| call.decision.pod.uid.clone())
+}
+
+fn replica(list: DecisionList) -> (Replica, Vec<Call>) {
+    let DecisionList { gateway, log, truncated, items, .. } = list;
+    let of_it = |decision| Call { gateway: gateway.clone(), decision };
+    let calls = items.into_iter().map(of_it).collect();
+    (Replica { name: gateway, log, truncated }, calls)
+}
+
+/// How many nodes the gateways know from a watch or a file, which are all there are.
+fn watched(statuses: &[Status]) -> Option<u64> {
+    let whole = |source: &str| matches!(source, "Watch" | "File");
+    let tables = statuses.iter().map(|status| &status.nodes);
+    tables.filter(|table| table.synced && whole(&table.source)).map(|table| table.count).max()
+}

@@ -1,0 +1,110 @@
+//! Asks the apiserver about the pod and its surroundings.
+
+use std::time::Duration;
+
+use futures_util::future::OptionFuture;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Api, Client, api::ListParams};
+use tokio::{join, time::timeout};
+
+use super::pod::{PodFacts, Standing};
+use crate::cli::apiserver::{Apiserver, said};
+
+/// How long the apiserver has for all of it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many names of a namespace are looked through.
+const MOST_NAMES: u32 = 5000;
+/// How many near names are worth reading.
+const MOST_NEAR: usize = 3;
+/// Names less like each other than this are others (Jaro and Winkler's measure, 1 where they are equal): a suffix that a
+/// controller made up is far enough from the next one.
+const NEAR: f64 = 0.85;
+
+/// What the apiserver says.
+#[derive(Debug)]
+pub(super) struct ClusterView {
+    pub(super) standing: Standing,
+    /// How many nodes there are; `None` where it does not say.
+    pub(super) nodes: Option<u64>,
+    /// Whether the node that was asked for exists; `None` where none was, or it does not say.
+    pub(super) node_exists: Option<bool>,
+}
+
+impl ClusterView {
+    /// Nobody was asked.
+    pub(super) fn unasked(why: &str) -> Self {
+        let standing = Standing::NotAsked { why: why.to_owned() };
+        Self { standing, nodes: None, node_exists: None }
+    }
+
+    /// Asks about a pod and, where one is named, a node.
+    pub(super) async fn of(apiserver: &Apiserver, namespace: &str, name: &str, node: Option<&str>) -> Self {
+        let client = &apiserver.client;
+        let nodes: Api<Node> = Api::all(client.clone());
+        let exists: OptionFuture<_> = node.map(|node| exists(&nodes, node)).into();
+        let all = async { join!(standing(client, namespace, name), count(&nodes), exists) };
+        match timeout(PATIENCE, all).await {
+            Ok((standing, nodes, node)) => Self { standing, nodes, node_exists: node.flatten() },
+            Err(_) => Self::unasked("the apiserver did not answer within 5 s"),
+        }
+    }
+}
+
+async fn standing(client: &Client, namespace: &str, name: &str) -> Standing {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    match pods.get_opt(name).await {
+        Ok(Some(pod)) => Standing::There(Box::new(PodFacts::of(pod))),
+        Ok(None) => {
+            let (near, elsewhere) = join!(near(&pods, name), elsewhere(client, name));
+            Standing::Gone { near, elsewhere }
+        }
+        Err(error) => Standing::NotAsked { why: format!("the apiserver did not say: {}", said(error)) },
+    }
+}
+
+/// Names like this one, the nearest first. What cannot be listed has none.
+async fn near(pods: &Api<Pod>, name: &str) -> Vec<String> {
+    let listed = pods.list_metadata(&ListParams::default().limit(MOST_NAMES)).await;
+    let names = listed.into_iter().flatten().filter_map(|pod| pod.metadata.name);
+    nearest(name, names.collect())
+}
+
+pub(super) fn nearest(name: &str, mut names: Vec<String>) -> Vec<String> {
+    let likeness = |other: &String| strsim::jaro_winkler(name, other);
+    names.retain(|other| likeness(other) >= NEAR);
+    names.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
+    names.truncate(MOST_NEAR);
+    names
+}
+
+/// The namespaces that have a pod of this name. What may not be listed has none.
+async fn elsewhere(client: &Client, name: &str) -> Vec<String> {
+    let pods: Api<Pod> = Api::all(client.clone());
+    let params = ListParams::default().fields(&format!("metadata.name={name}")).limit(MOST_NAMES);
+    let listed = pods.list_metadata(&params).await;
+    listed.into_iter().flatten().filter_map(|pod| pod.metadata.namespace).collect()
+}
+
+/// How many nodes there are, from a list of one and what it says is left.
+async fn count(nodes: &Api<Node>) -> Option<u64> {
+    let listed = nodes.list_metadata(&ListParams::default().limit(1)).await.ok()?;
+    let rest = listed.metadata.remaining_item_count.unwrap_or_default();
+    Some(listed.items.len() as u64 + u64::try_from(rest).ok()?)
+}
+
+async fn exists(nodes: &Api<Node>, name: &str) -> Option<bool> {
+    nodes.get_metadata_opt(name).await.ok().map(|node| node.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_found() {
+        let names = || ["web-0", "web-1", "web-7d4b9c-x2x8k", "db-0"].map(str::to_owned).to_vec();
+        assert_eq!(nearest("web-2", names()), ["web-0", "web-1"]);
+        assert_eq!(nearest("web-7d4b9c-zzzzz", names()), ["web-7d4b9c-x2x8k"]);
+        assert_eq!(nearest("cache", names()), [""; 0]);
+    }
+}

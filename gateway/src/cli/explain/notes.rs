@@ -1,0 +1,22 @@
+//! The sentences about a pod that a table cannot say: what went which way, and what nobody here can know.
+
+mod asked;
+mod offered;
+mod replicas;
+mod scores;
+
+pub(super) use self::{asked::words, offered::offered};
+use super::case::Case;
+
+/// All sentences, in the order in which they are read.
+pub(super) fn of(case: &Case) -> Vec<String> {
+    let mut notes = Vec::new();
+    asked::note(case, &mut notes);
+    offered::note(case, &mut notes);
+    scores::note(case, &mut notes);
+    replicas::note(case, &mut notes);
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Whether the gateway was asked about the pod at all, and since when not any more.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cli::{
+    explain::{
+        attempt::ended,
+        case::Case,
+        pod::{Condition, PodFacts},
+    },
+    text::{ago, moment},
+};
+
+/// What kube-scheduler may need from an answer until the pod's condition is written, and more than a second, since times
+/// of the apiserver are whole ones.
+const AFTER_CALL: SignedDuration = SignedDuration::from_secs(2);
+
+pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
+    let Some(pod) = case.pod() else { return };
+    match case.latest().and_then(|attempt| attempt.last()) {
+        Some(call) => notes.extend(since(pod, ended(&call.decision), case.time)),
+        None => notes.push(never(case, pod)),
+    }
+}
+
+/// The pod was tried again after the last call, and nobody asked.
+fn since(pod: &PodFacts, last: Timestamp, now: Timestamp) -> Option<String> {
+    let condition = refused(pod)?;
+    let tried = condition.time.filter(|tried| tried.duration_since(last) > AFTER_CALL)?;
+    Some(format!(
+        "Not asked since {} ({}): kube-scheduler tried the pod again, the last time that its words changed at {}, and {} {}",
+        moment(last),
+        ago(last, now),
+        moment(tried),
+        own_doing(condition),
+        says(condition)
+    ))
+}
+
+/// Why there is no call about a pod that exists.
+fn never(case: &Case, pod: &PodFacts) -> String {
+    if pod.created_with_node {
+        return "Never asked: the pod was created with spec.nodeName, so no scheduler decided where it goes."
+            .to_owned();
+    }
+    if let Some(gated) = pod.scheduled.as_ref().filter(|condition| condition.reason == "SchedulingGated") {
+        return format!("Not asked yet: the pod is held back by its spec.schedulingGates. {}", says(gated));
+    }
+    let text = match (refused(pod), &pod.node) {
+        (Some(condition), _) => format!(
+            "Not asked since the pod was created, {}: {} {}",
+            moment(pod.created),
+            own_doing(condition),
+            says(condition)
+        ),
+        (None, None) => "Not asked: no scheduler has tried the pod yet; does one run that has the name in its spec.schedulerName?"
+            .to_owned(),
+        (None, Some(_)) if is_certain(case, pod) => "Never asked: the pod was placed by another scheduler, or by one that has \
+            this gateway not among its extenders (`extender-gateway scheduler-config` prints them)."
+            .to_owned(),
+        (None, Some(_)) => "No call about the pod is known any more.".to_owned(),
+    };
+    text + &scheduler(pod)
+}
+
+/// The condition of a pod that a scheduler has tried in vain.
+fn refused(pod: &PodFacts) -> Option<&Condition> {
+    let condition = pod.scheduled.as_ref()?;
+    let tried = condition.status == "False" && condition.reason != "SchedulingGated";
+    (pod.node.is_none() && tried).then_some(condition)
+}
+
+/// Why an attempt does not get to an extender.
+fn own_doing(condition: &Condition) -> &'static str {
+    if condition.reason == "SchedulerError" {
+        "the attempt ended with an error before the gateway was asked."
+    } else {
+        "kube-scheduler's own filters left no node."
+    }
+}
+
+fn says(condition: &Condition) -> String {
+    format!("PodScheduled says: {}", words(condition))
+}
+
+/// A condition's reason and message.
+pub(in crate::cli::explain) fn words(condition: &Condition) -> String {
+    let Condition { reason, message, .. } = condition;
+    [reason.as_str(), message].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+}
+
+/// A scheduler that may be another one.
+fn scheduler(pod: &PodFacts) -> String {
+    match pod.scheduler_name.as_str() {
+        "" | "default-scheduler" => String::new(),
+        name => format!(
+            " Its spec.schedulerName is {name}: where that scheduler has this gateway not among its extenders, it is never asked."
+        ),
+    }
+}
+
+/// Whether there was no call: nothing that could have had one is missing.
+fn is_certain(case: &Case, pod: &PodFacts) -> bool {
+    case.away.is_empty() && case.gateways.iter().all(|replica| replica.reaches_back_to(pod.created))
+}

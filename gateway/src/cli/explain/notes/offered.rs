@@ -1,0 +1,92 @@
+//! What was offered in the latest attempt, and what was left.
+
+use crate::{
+    cli::{
+        explain::{
+            attempt::{Attempt, node},
+            case::Case,
+            cluster::nearest,
+        },
+        text::{counted, number},
+    },
+    observe::api::Decision,
+};
+
+pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
+    let Some(attempt) = case.latest() else { return };
+    notes.extend(nobody(case, attempt));
+    let Some(filter) = attempt.filter() else { return };
+    notes.extend(not_offered(case, filter));
+    notes.extend(nominated(case, filter));
+    notes.extend(not_scored(attempt, filter));
+}
+
+/// No backend took part.
+fn nobody(case: &Case, attempt: &Attempt) -> Option<String> {
+    let nobody = attempt.calls.iter().all(|call| call.decision.backends.is_empty());
+    nobody.then(|| {
+        format!(
+            "Nobody was asked in this attempt: namespace {} is one of exempt.namespaces (kube-system and the gateway's own, unless \
+             the configuration says otherwise), or no backend's match takes the pod; `extender-gateway check-config` prints both.",
+            case.namespace
+        )
+    })
+}
+
+/// The node of `--node` was not there.
+fn not_offered(case: &Case, filter: &Decision) -> Option<String> {
+    let name = case.node.as_deref().filter(|name| node(filter, name).is_none())?;
+    if case.node_exists == Some(false) {
+        let names = filter.nodes.iter().map(|node| node.name.clone()).collect();
+        return Some(format!("There is no node {name} in the cluster{}.", meant(&nearest(name, names))));
+    }
+    Some(format!(
+        "{name} was not offered in this attempt ({}): kube-scheduler's own filters rejected it, or found enough nodes before it \
+         (percentageOfNodesToScore). Which, the gateway does not see.",
+        offered(filter, case.cluster_nodes)
+    ))
+}
+
+fn meant(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!("; near names are {}", near.join(", ")) }
+}
+
+/// How many nodes were offered, of how many: `500 of 5,000 nodes were`.
+pub(in crate::cli::explain) fn offered(filter: &Decision, all: Option<u64>) -> String {
+    let count = u64::from(filter.offered);
+    let were = if count == 1 { "was" } else { "were" };
+    match all.filter(|all| *all >= count) {
+        Some(all) => format!("{} of {} {were}", number(count), counted(all, "node")),
+        None => format!("{} {were}", counted(count, "node")),
+    }
+}
+
+/// kube-scheduler tries a nominated node alone before all others.
+fn nominated(case: &Case, filter: &Decision) -> Option<String> {
+    let [only] = filter.nodes.as_slice() else { return None };
+    let later = case.pod().and_then(|pod| pod.nominated_node.as_ref());
+    let of_pod = filter.pod.nominated_node.as_ref().or(later)?;
+    (*of_pod == only.name).then(|| {
+        format!(
+            "One node offered: nominated. kube-scheduler tries {of_pod}, the pod's status.nominatedNodeName, alone before all \
+             others, and asks nobody for scores if it stays."
+        )
+    })
+}
+
+/// Nodes are left, and nobody was asked for scores.
+fn not_scored(attempt: &Attempt, filter: &Decision) -> Option<String> {
+    let left = filter.left.filter(|left| *left > 0 && filter.outcome == "ok")?;
+    if attempt.call("prioritize").is_some() {
+        return None;
+    }
+    if left == 1 {
+        let why = "kube-scheduler asks for no scores where there is nothing to choose";
+        return Some(format!("One feasible node: not scored. {why}."));
+    }
+    Some(format!(
+        "{} were left and no prioritize call followed: another extender behind this one may have left at most one, the attempt \
+         may have ended early, or kube-scheduler's entry for the gateway has no prioritizeVerb.",
+        counted(left, "node")
+    ))
+}

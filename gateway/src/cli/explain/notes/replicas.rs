@@ -1,0 +1,71 @@
+//! What those who were asked could not say.
+
+use jiff::Timestamp;
+
+use crate::cli::{
+    explain::{
+        case::{Case, Replica},
+        pod::Standing,
+    },
+    text::{bytes, counted, moment},
+};
+
+pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
+    notes.extend(case.gateways.iter().filter_map(|replica| log(case, replica)));
+    notes.extend(case.gateways.iter().filter(|replica| replica.truncated).map(truncated));
+    notes.extend(others(case));
+    notes.extend(case.away.iter().map(|away| format!("{} did not answer: {}.", away.gateway, away.why)));
+    if let Standing::NotAsked { why } = &case.pod {
+        notes.push(format!("Nothing is known from the apiserver: {why}."));
+    }
+}
+
+impl Replica {
+    /// Whether its log has all calls since then.
+    pub(super) fn reaches_back_to(&self, time: Timestamp) -> bool {
+        let log = &self.log;
+        let kept = log.evicted == 0 || log.oldest.is_some_and(|oldest| oldest <= time);
+        log.max_bytes > 0 && log.since <= time && kept
+    }
+}
+
+/// What a log does not have. Of a pod whose age is not known, only that matters which has no call at all.
+fn log(case: &Case, replica: &Replica) -> Option<String> {
+    let (name, log) = (&replica.name, &replica.log);
+    if log.max_bytes == 0 {
+        return Some(format!("The decision log of {name} is switched off: decisions.maxBytes is 0 there."));
+    }
+    let complete = match case.pod() {
+        Some(pod) => replica.reaches_back_to(pod.created),
+        None => !case.attempts.is_empty(),
+    };
+    (!complete).then(|| format!("The decision log of {name} {}.", reach(replica)))
+}
+
+fn reach(replica: &Replica) -> String {
+    let log = &replica.log;
+    let (since, oldest) = (moment(log.since), moment(log.oldest.unwrap_or(log.since)));
+    if log.evicted == 0 {
+        return format!("begins at {since}, when the gateway was started");
+    }
+    let evicted = counted(log.evicted, "call");
+    let size = bytes(log.max_bytes);
+    format!(
+        "reaches back to {oldest} at most: {evicted} had to go so that it stays within decisions.maxBytes, {size}"
+    )
+}
+
+fn truncated(replica: &Replica) -> String {
+    format!("{} has more calls about this pod than were asked for; the latest are here.", replica.name)
+}
+
+/// Calls about pods that had the name before.
+fn others(case: &Case) -> Option<String> {
+    let uid = case.uid.as_deref()?;
+    let calls = match case.calls_about_others {
+        0 => return None,
+        1 => "1 call is".to_owned(),
+        count => format!("{} are", counted(count as u64, "call")),
+    };
+    Some(format!("{calls} about other pods of this name and not shown: this one's UID is {uid}."))
+}

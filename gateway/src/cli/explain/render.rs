@@ -1,0 +1,64 @@
+//! What was found out, as text: first in words, then call by call, then node by node.
+//!
+//! Pure: the same case gives the same text.
+
+mod calls;
+mod headline;
+mod node;
+mod rejected;
+mod scores;
+
+use std::fmt;
+
+use super::case::Case;
+use crate::cli::text::{clean, counted};
+
+/// A case and its notes, displayed for people.
+#[derive(Debug)]
+pub(super) struct Rendered<'a> {
+    pub(super) case: &'a Case,
+    pub(super) notes: &'a [String],
+    pub(super) top: Top,
+}
+
+/// How many rows of a table are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Top(usize);
+
+impl Top {
+    /// So many; 0 is all.
+    pub(super) fn new(rows: usize) -> Self {
+        Self(if rows == 0 { usize::MAX } else { rows })
+    }
+
+    fn rows(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Display for Rendered<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { case, notes, top } = self;
+        for line in headline::lines(case) {
+            writeln!(out, "{}", clean(&line))?;
+        }
+        for note in *notes {
+            writeln!(out, "- {}", clean(note))?;
+        }
+        let Some(attempt) = case.latest() else { return Ok(()) };
+        calls::write(attempt, out)?;
+        if let Some(name) = &case.node {
+            return node::write(case, name, *top, out);
+        }
+        scores::write(attempt, case.place(), *top, out)?;
+        rejected::write(attempt, *top, out)
+    }
+}
+
+/// Says how many rows there are beside those that are shown.
+fn rest(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result {
+    if hidden == 0 {
+        return Ok(());
+    }
+    writeln!(out, "{} more; --top 0 shows all", counted(hidden as u64, what))
+}

@@ -1,0 +1,81 @@
+//! The calls of an attempt, one line a backend.
+
+use std::fmt;
+
+use crate::{
+    cli::{
+        explain::attempt::Attempt,
+        text::{Column, NOTHING, Table, counted, duration, number},
+    },
+    observe::api::{BackendFailed, BackendPart, Decision},
+};
+
+/// Writes the table; nothing where no backend took part.
+pub(super) fn write(attempt: &Attempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let calls = attempt.calls.iter().map(|call| &call.decision);
+    let rows: Vec<[String; 8]> = calls.flat_map(rows).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(vec![
+        Column::left("CALL"),
+        Column::left("BACKEND"),
+        Column::left("MODE"),
+        Column::right("ASKED"),
+        Column::right("KNOWN"),
+        Column::right("REJECTED"),
+        Column::right("TIME"),
+        Column::left("ANSWER"),
+    ]);
+    for row in rows {
+        table.row(row);
+    }
+    write!(out, "\n{table}")
+}
+
+fn rows(call: &Decision) -> Vec<[String; 8]> {
+    let row = |(at, part): (usize, &BackendPart)| {
+        // A call is named once.
+        let verb = if at == 0 { call.verb.clone() } else { String::new() };
+        let nodes = |count| if call.verb == "bind" { NOTHING.to_owned() } else { number(count) };
+        [
+            verb,
+            part.name.clone(),
+            part.mode.clone(),
+            nodes(part.asked),
+            nodes(part.known),
+            if matches!(call.verb.as_str(), "filter" | "preempt") {
+                number(part.rejected)
+            } else {
+                NOTHING.to_owned()
+            },
+            if part.seconds > 0.0 { duration(part.seconds) } else { NOTHING.to_owned() },
+            answer(call, part),
+        ]
+    };
+    call.backends.iter().enumerate().map(row).collect()
+}
+
+fn answer(call: &Decision, part: &BackendPart) -> String {
+    let parts = [
+        part.failure.as_ref().map(|failure| failed(call, failure)),
+        part.answer.clone(),
+        part.weight.map(|weight| format!("weight {weight}")),
+        part.normalization.as_ref().map(|name| format!("normalization {name}")),
+        (part.clamped > 0).then(|| format!("{} clamped", counted(part.clamped, "score"))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What happened, and what the failure policy made of it.
+fn failed(call: &Decision, failure: &BackendFailed) -> String {
+    let BackendFailed { kind, message, policy } = failure;
+    let meant = match policy.as_str() {
+        "fail" if call.outcome == "ok" => "no node was left for it",
+        "fail" => "this ended the call",
+        "ignore" => "it was left out",
+        "next" => "the next one was asked",
+        other => other,
+    };
+    format!("{kind}: {message}; {meant}")
+}

@@ -1,0 +1,134 @@
+//! The first lines: where the pod is, when it was last asked about, and how that ended.
+
+use crate::{
+    cli::{
+        explain::{
+            attempt::{Attempt, best},
+            case::Case,
+            notes::{offered, words},
+            pod::{PodFacts, Standing},
+        },
+        text::{ago, counted, moment, number},
+    },
+    observe::api::Decision,
+};
+
+/// The lines, without notes.
+pub(super) fn lines(case: &Case) -> Vec<String> {
+    let mut lines = vec![standing(case)];
+    let Some(attempt) = case.latest() else { return lines };
+    lines.push(asked(case, attempt));
+    lines.extend(outcome(case, attempt));
+    lines.extend(case.pod().and_then(condition));
+    lines
+}
+
+fn standing(case: &Case) -> String {
+    let pod = format!("Pod {}/{}", case.namespace, case.name);
+    match (&case.pod, case.place()) {
+        (Standing::There(facts), _) => format!("{pod} {}.", place(facts)),
+        (Standing::Gone { .. }, None) => format!("{pod} is gone."),
+        (Standing::Gone { .. }, Some(node)) => {
+            format!("{pod} is gone; the gateway had a call to bind it to {node}.")
+        }
+        (Standing::NotAsked { .. }, None) => format!("{pod}: where it is, is not known."),
+        (Standing::NotAsked { .. }, Some(node)) => {
+            format!("{pod} was bound to {node}, as the bind call says; the apiserver was not asked.")
+        }
+    }
+}
+
+fn place(pod: &PodFacts) -> String {
+    let phase = match pod.phase.as_str() {
+        "Running" | "" => String::new(),
+        phase => format!(" ({phase})"),
+    };
+    match (&pod.node, &pod.nominated_node) {
+        (Some(node), _) => format!("is on {node}{phase}"),
+        (None, Some(node)) => format!("is on no node{phase}; {node} is nominated for it"),
+        (None, None) => format!("is on no node{phase}"),
+    }
+}
+
+fn asked(case: &Case, attempt: &Attempt) -> String {
+    let count = case.attempts.len();
+    let first = case.attempts.last().map_or(attempt.time, |first| first.time);
+    let log = match count {
+        1 => "the log has 1 attempt".to_owned(),
+        _ => format!("the log has {}, the first {}", counted(count as u64, "attempt"), ago(first, case.time)),
+    };
+    let by = attempt.last().map_or("", |call| call.gateway.as_str());
+    let last = attempt.last().map_or(attempt.time, |call| call.decision.time);
+    format!("Last asked about {} ({}) by {by}; {log}.", ago(last, case.time), moment(last))
+}
+
+/// What came out of the latest attempt.
+fn outcome(case: &Case, attempt: &Attempt) -> Option<String> {
+    let parts = [
+        attempt.filter().map(|call| filter(call, case.cluster_nodes)),
+        attempt.call("prioritize").map(prioritize),
+        attempt.call("preempt").map(preempt),
+        attempt.call("bind").map(bind),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("Latest attempt: {}.", parts.join("; ")))
+}
+
+fn filter(call: &Decision, all: Option<u64>) -> String {
+    let offer = offered(call, all);
+    match call.left {
+        _ if call.outcome != "ok" => format!("{offer} offered; {}", failed(call)),
+        Some(0) => format!("{offer} offered, every one was rejected"),
+        Some(left) if left == call.offered => format!("{offer} offered, none was rejected"),
+        Some(left) => {
+            format!(
+                "{offer} offered, {} left, {} rejected",
+                number(left),
+                number(call.offered.saturating_sub(left))
+            )
+        }
+        None => format!("{offer} offered"),
+    }
+}
+
+/// Why a call ended with an error, as kube-scheduler was told.
+fn failed(call: &Decision) -> String {
+    let message = call.message.as_deref().unwrap_or("no words");
+    format!("{} ended with an error ({}): {message}", call.verb, call.outcome)
+}
+
+fn prioritize(call: &Decision) -> String {
+    if call.outcome != "ok" {
+        return failed(call);
+    }
+    match best(call) {
+        None => "nobody scored".to_owned(),
+        Some((total, nodes)) => match nodes.as_slice() {
+            [node] => format!("{} has the highest total, {total}", node.name),
+            nodes => format!("{} share the highest total, {total}", counted(nodes.len() as u64, "node")),
+        },
+    }
+}
+
+fn preempt(call: &Decision) -> String {
+    if call.outcome != "ok" {
+        return failed(call);
+    }
+    let left = call.left.unwrap_or_default();
+    format!("preemption: {} of {} left", number(left), counted(call.offered, "candidate"))
+}
+
+fn bind(call: &Decision) -> String {
+    match call.nodes.first() {
+        _ if call.outcome != "ok" => failed(call),
+        Some(node) => format!("bound to {}", node.name),
+        None => "bound".to_owned(),
+    }
+}
+
+/// The scheduler's own words about a pod that is on no node.
+fn condition(pod: &PodFacts) -> Option<String> {
+    let condition =
+        pod.scheduled.as_ref().filter(|condition| pod.node.is_none() && condition.status == "False")?;
+    Some(format!("PodScheduled: {}", words(condition)))
+}

@@ -1,0 +1,98 @@
+//! What every backend said about one node in the latest attempts.
+
+use std::fmt;
+
+use super::{Top, rest};
+use crate::{
+    cli::{
+        explain::{
+            attempt::{Attempt, Call, node},
+            case::Case,
+            notes::offered,
+        },
+        text::{Column, NOTHING, Table, clean, counted, moment, number, trimmed},
+    },
+    observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
+};
+
+/// Writes a table with a line for each backend of each call.
+pub(super) fn write(case: &Case, name: &str, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let titles = ["ATTEMPT", "CALL", "BACKEND", "SAID"];
+    let mut table = Table::new(titles.map(Column::left).to_vec());
+    for attempt in case.attempts.iter().take(top.rows()) {
+        of_attempt(attempt, name, case, &mut table);
+    }
+    write!(out, "\nWhat was said about {}\n{table}", clean(name))?;
+    rest(out, case.attempts.len().saturating_sub(top.rows()), "attempt")
+}
+
+fn of_attempt(attempt: &Attempt, name: &str, case: &Case, table: &mut Table) {
+    let mut time = moment(attempt.time);
+    for call in &attempt.calls {
+        for (backend, said) in of_call(call, name, case) {
+            // An attempt is named once.
+            table.row([std::mem::take(&mut time), call.decision.verb.clone(), backend, said]);
+        }
+    }
+}
+
+/// Who said what; the gateway's own line last.
+fn of_call(call: &Call, name: &str, case: &Case) -> Vec<(String, String)> {
+    let decision = &call.decision;
+    let Some(part) = node(decision, name) else { return missing(decision, case) };
+    let mut lines: Vec<_> = decision
+        .backends
+        .iter()
+        .map(|backend| (backend.name.clone(), said(decision, backend, part)))
+        .collect();
+    lines.extend(sum(decision, part).map(|sum| (NOTHING.to_owned(), sum)));
+    lines
+}
+
+/// A node that is not in a filter call is worth a line; in the others it is not, as a rule.
+fn missing(decision: &Decision, case: &Case) -> Vec<(String, String)> {
+    if decision.verb != "filter" {
+        return Vec::new();
+    }
+    vec![(NOTHING.to_owned(), format!("not offered ({})", offered(decision, case.cluster_nodes)))]
+}
+
+fn said(decision: &Decision, backend: &BackendPart, part: &NodePart) -> String {
+    let Some(verdict) = part.backends.get(&backend.name) else { return silent(decision, backend) };
+    let words = [
+        verdict.rejected.as_ref().map(|why| format!("rejected: {why}")),
+        verdict.accepted.then(|| "accepted".to_owned()),
+        score(verdict, backend),
+        verdict.victims.map(|victims| format!("{} to evict", counted(victims, "pod"))),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") }
+}
+
+/// Why a backend said nothing about the node.
+fn silent(decision: &Decision, backend: &BackendPart) -> String {
+    match (&backend.failure, &backend.answer) {
+        (Some(failure), _) => format!("nothing, it failed ({}: {})", failure.kind, failure.message),
+        (None, Some(answer)) if decision.verb == "bind" => answer.clone(),
+        _ => "not asked".to_owned(),
+    }
+}
+
+fn score(verdict: &NodeVerdict, backend: &BackendPart) -> Option<String> {
+    let (raw, normalized) = verdict.raw.zip(verdict.normalized)?;
+    let weight = backend.weight.map(|weight| format!(" × {weight}")).unwrap_or_default();
+    let weighted = verdict.weighted.map(|weighted| format!(" = {}", trimmed(weighted))).unwrap_or_default();
+    Some(format!("{raw} → {}{weight}{weighted}", trimmed(normalized)))
+}
+
+/// What came out for the node.
+fn sum(decision: &Decision, part: &NodePart) -> Option<String> {
+    if let Some(total) = part.total {
+        let better = decision.nodes.iter().filter(|other| other.total > part.total).count();
+        let all = counted(decision.nodes.len() as u64, "node");
+        return Some(format!("total {total}, place {} of {all}", number(better as u64 + 1)));
+    }
+    let by = part.rejected_by.as_ref()?;
+    let reason = part.reason.as_deref().unwrap_or(NOTHING);
+    Some(format!("rejected by {by}, kube-scheduler was told: {reason}"))
+}

@@ -1,0 +1,52 @@
+//! In what replicas differ that should be alike.
+
+use std::collections::BTreeMap;
+
+use crate::observe::api::{BackendStatus, Status};
+
+/// A trait of a replica that all should share.
+type Aspect = (&'static str, fn(&Status) -> String);
+
+const ASPECTS: [Aspect; 4] = [
+    ("versions", |status| status.version.clone()),
+    ("configuration generations (each counts its own, from its start)", |status| {
+        status.configuration.generation.to_string()
+    }),
+    ("backends, or the order in which their answers count", |status| listed(status, configured)),
+    ("what backends say of themselves", |status| listed(status, introduced)),
+];
+
+/// A sentence for each aspect that is not the same everywhere.
+pub(super) fn between(replicas: &[Status]) -> Vec<String> {
+    ASPECTS.iter().filter_map(|aspect| of(aspect, replicas)).collect()
+}
+
+fn of((what, value): &Aspect, replicas: &[Status]) -> Option<String> {
+    let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for replica in replicas {
+        names.entry(value(replica)).or_default().push(&replica.gateway);
+    }
+    if names.len() < 2 {
+        return None;
+    }
+    let sides: Vec<_> = names.iter().map(|(value, names)| format!("{}: {value}", names.join(", "))).collect();
+    Some(format!("Replicas differ in their {what}. {}", sides.join("; ")))
+}
+
+fn listed(status: &Status, of_backend: fn(&BackendStatus) -> Option<String>) -> String {
+    let texts: Vec<_> = status.backends.iter().filter_map(of_backend).collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
+}
+
+fn configured(backend: &BackendStatus) -> Option<String> {
+    let verbs: Vec<_> = backend.verbs.iter().map(|verb| verb.verb.as_str()).collect();
+    Some(format!("{} ({}, {}, {})", backend.name, backend.url, backend.mode, verbs.join(" ")))
+}
+
+/// One that is not connected is a problem of its own, and no difference.
+fn introduced(backend: &BackendStatus) -> Option<String> {
+    let said = backend.handshake.as_ref()?;
+    Some(
+        format!("{} is {} {} {}", backend.name, said.name, said.version, said.revision).trim_end().to_owned(),
+    )
+}

@@ -1,0 +1,103 @@
+//! Columns that are as wide as what is in them.
+
+use std::fmt;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::clean;
+
+/// What stands between two columns.
+const GAP: &str = "  ";
+
+/// One column: its title, and to which side its cells lean.
+#[derive(Debug, Clone)]
+pub(in crate::cli) enum Column {
+    /// Texts.
+    Left(String),
+    /// Numbers.
+    Right(String),
+}
+
+/// A table with a line of titles. A line ends with its last cell that has a text.
+#[derive(Debug)]
+pub(in crate::cli) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Column {
+    pub(in crate::cli) fn left(title: &str) -> Self {
+        Self::Left(clean(title).into_owned())
+    }
+
+    pub(in crate::cli) fn right(title: &str) -> Self {
+        Self::Right(clean(title).into_owned())
+    }
+
+    fn title(&self) -> &str {
+        match self {
+            Self::Left(title) | Self::Right(title) => title,
+        }
+    }
+
+    fn pad(&self, out: &mut impl fmt::Write, cell: &str, width: usize) -> fmt::Result {
+        let missing = width - cell.width().min(width);
+        match self {
+            Self::Left(_) => write!(out, "{cell}{:missing$}", ""),
+            Self::Right(_) => write!(out, "{:missing$}{cell}", ""),
+        }
+    }
+}
+
+impl Table {
+    pub(in crate::cli) fn new(columns: Vec<Column>) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row; cells beyond the last column are left out.
+    pub(in crate::cli) fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells = cells.into_iter().take(self.columns.len());
+        self.rows.push(cells.map(|cell| clean(cell.as_ref()).into_owned()).collect());
+    }
+
+    fn width(&self, at: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width());
+        cells.chain([self.columns[at].title().width()]).max().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width(at)).collect();
+        let titles: Vec<String> = self.columns.iter().map(|column| column.title().to_owned()).collect();
+        for row in std::iter::once(&titles).chain(&self.rows) {
+            let mut line = String::new();
+            for ((at, column), cell) in self.columns.iter().enumerate().zip(row) {
+                line.push_str(if at == 0 { "" } else { GAP });
+                column.pad(&mut line, cell, widths[at])?;
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let mut table = Table::new(vec![Column::left("NODE"), Column::right("TOTAL"), Column::left("WHY")]);
+        table.row(["a", "7", ""]);
+        table.row(["節点-2", "1,234,567", "so\n", "beyond"]);
+        table.row(["short"]);
+        let expected = "\
+NODE        TOTAL  WHY
+a               7
+節点-2  1,234,567  so\\u{a}
+short
+";
+        assert_eq!(table.to_string(), expected);
+    }
+}
