@@ -10,6 +10,7 @@ use std::{
 };
 
 use extender_gateway_core::{BackendFailure, FailureKind, FailurePolicy, filter::Heard, score::Ballot};
+use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
 use crate::{
@@ -29,6 +30,10 @@ pub struct Visit {
     pub took: Duration,
     /// Who asked.
     pub caller: SocketAddr,
+    /// How: the HTTP version, and the request's target.
+    pub http: (http::Version, http::Uri),
+    /// The caller's span, where it named one and traces are made.
+    pub parent: Option<TraceContext>,
     /// Under which configuration it was decided.
     pub generation: u64,
     /// Bytes of the request's body, as far as it was read.
@@ -54,6 +59,10 @@ pub struct Account {
     pub time: SystemTime,
     /// When it came, for what took how long.
     pub began: Instant,
+    /// The span of the decision, where traces are made.
+    pub trace: Option<TraceContext>,
+    /// The span that the pod's annotation names.
+    pub annotated: Option<TraceContext>,
     /// The pod.
     pub pod: Subject,
     /// What was to be decided about.
@@ -97,6 +106,17 @@ pub enum Nodes {
     Candidates(Arc<PreemptRequest>),
     /// That of bind.
     Target(String),
+}
+
+impl Nodes {
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Offered(request) => request.names.count(),
+            Self::Candidates(request) => request.count(),
+            Self::Target(_) => 1,
+        }
+    }
 }
 
 /// One backend's part in a call.
@@ -212,14 +232,60 @@ pub struct Inquiry {
     pub asked: u32,
     /// For how many its answer was known.
     pub known: u32,
+    /// From where.
+    pub source: Source,
     /// The questions that went to it.
-    pub exchanges: Vec<Exchange>,
+    pub exchanges: Exchanges,
+    /// Why there is no answer.
+    pub failure: Option<FailureKind>,
+}
+
+/// From where answers are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// They are remembered from other pods.
+    Memory,
+    /// They came with the answer to filter.
+    Filter,
+}
+
+/// The questions that went to a backend.
+#[derive(Debug, Default)]
+pub struct Exchanges {
+    /// The span that they are parts of, where traces are made.
+    trace: Option<TraceContext>,
+    all: Vec<Exchange>,
+}
+
+impl Exchanges {
+    /// The span of the next question.
+    pub fn span(&self) -> Option<TraceContext> {
+        self.trace.as_ref().map(TraceContext::child)
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, exchange: Exchange) {
+        self.all.push(exchange);
+    }
+
+    /// Those so far.
+    pub fn all(&self) -> &[Exchange] {
+        &self.all
+    }
 }
 
 impl Inquiry {
-    /// Begins now.
-    pub fn begin() -> Self {
-        Self { began: Instant::now(), took: Duration::ZERO, asked: 0, known: 0, exchanges: Vec::new() }
+    /// Begins now, as a part of this span.
+    pub fn begin(trace: Option<TraceContext>) -> Self {
+        Self {
+            began: Instant::now(),
+            took: Duration::ZERO,
+            asked: 0,
+            known: 0,
+            source: Source::Memory,
+            exchanges: Exchanges { trace, all: Vec::new() },
+            failure: None,
+        }
     }
 
     /// Of so many nodes the backend's answer is known.
@@ -232,16 +298,19 @@ impl Inquiry {
         self.asked = u32::try_from(nodes).unwrap_or(u32::MAX);
     }
 
-    /// Ends now.
+    /// Ends now, with an answer or without.
     #[must_use]
-    pub fn ended(self) -> Self {
-        Self { took: self.began.elapsed(), ..self }
+    pub fn ended<T>(self, answer: &Result<T, BackendFailure>) -> Self {
+        let failure = answer.as_ref().err().map(|failure| failure.kind);
+        Self { took: self.began.elapsed(), failure, ..self }
     }
 }
 
 /// One question that went to a backend.
 #[derive(Debug)]
 pub struct Exchange {
+    /// Its span, where traces are made.
+    pub span: Option<TraceContext>,
     /// When it was sent.
     pub began: Instant,
     /// How long the answer took.
@@ -256,30 +325,40 @@ pub struct Exchange {
     pub received: usize,
     /// Why there is no answer.
     pub failure: Option<FailureKind>,
+    /// The gRPC status.
+    pub code: &'static str,
 }
 
 impl Account {
     /// Of what is asked beside this call.
     pub fn beside(&self, part: Part) -> Self {
-        let Self { id, pod, nodes, time, .. } = self;
+        let Self { id, pod, nodes, time, began, trace, .. } = self;
         let (id, pod, nodes) = (id.clone(), pod.clone(), nodes.clone());
-        Self { id, time: *time, began: Instant::now(), pod, nodes, left: None, parts: vec![part] }
+        let parts = vec![part];
+        Self { id, time: *time, began: *began, trace: *trace, annotated: None, pod, nodes, left: None, parts }
     }
 
     /// With what the one who was asked beside the call said.
     #[must_use]
     pub fn with(mut self, said: Result<(Opinion, Said), BackendFailure>, inquiry: Inquiry) -> Self {
+        let inquiry = inquiry.ended(&said);
         let (opinion, said) = said.unwrap_or_else(|failure| (Opinion::Failed, Said::Failed(failure)));
         if let Some(part) = self.parts.first_mut() {
             (part.opinion, part.said) = (Some(opinion), said);
-            part.inquiries.push(inquiry.ended());
+            part.inquiries.push(inquiry);
         }
         self
+    }
+
+    /// When something happened in it that this clock knows.
+    pub fn at(&self, instant: Instant) -> SystemTime {
+        self.time + instant.saturating_duration_since(self.began)
     }
 
     /// Of a call about a pod that came at `began`.
     pub fn new(id: String, began: Instant, pod: Subject, nodes: Nodes) -> Self {
         let time = SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
-        Self { id, time, began, pod, nodes, left: None, parts: Vec::new() }
+        let parts = Vec::new();
+        Self { id, time, began, trace: None, annotated: None, pod, nodes, left: None, parts }
     }
 }

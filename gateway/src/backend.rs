@@ -30,19 +30,46 @@ use http::Uri;
 
 use answer::{Answered, FilterAnswer, Reply};
 use bind::{BindQuestion, Bound};
-use grpc::Limits;
+use grpc::{Ended, Limits};
 use link::Link;
 use question::{Form, Question};
 use tokio::time::Instant;
 
-use crate::{account::Exchange, config};
+use crate::{
+    account::{Exchange, Exchanges},
+    config,
+    observe::{Metrics, metrics::BackendMetrics},
+};
 
 /// One configured backend, connected or not.
 #[derive(Debug)]
 pub struct Backend {
     /// As the operator configured it.
     pub settings: config::Backend,
+    /// What is counted of it.
+    pub meters: Meters,
     connection: Arc<link::Seen>,
+}
+
+/// What is counted of a backend, by verb.
+#[derive(Debug)]
+pub struct Meters {
+    /// Of filter.
+    pub filter: Arc<BackendMetrics>,
+    /// Of score.
+    pub score: Arc<BackendMetrics>,
+    /// Of preempt.
+    pub preempt: Arc<BackendMetrics>,
+    /// Of bind.
+    pub bind: Arc<BackendMetrics>,
+}
+
+impl Meters {
+    fn new(backend: &str, metrics: &Metrics) -> Self {
+        let [filter, score, preempt, bind] =
+            ["filter", "score", "preempt", "bind"].map(|verb| metrics.backend(backend, verb));
+        Self { filter, score, preempt, bind }
+    }
 }
 
 impl Backend {
@@ -65,7 +92,7 @@ impl Backend {
         &self,
         link: &Link,
         question: Question<'_>,
-        (within, record): (Duration, &mut Vec<Exchange>),
+        (within, record): (Duration, &mut Exchanges),
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         let answer = self.ask(link, &link.paths.filter, question, (within, record)).await?;
         Ok(self.replied(link, answer::filter(answer, question.nodes.count, question.scores)?))
@@ -76,7 +103,7 @@ impl Backend {
         &self,
         link: &Link,
         question: Question<'_>,
-        (within, record): (Duration, &mut Vec<Exchange>),
+        (within, record): (Duration, &mut Exchanges),
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
         let answer = self.ask(link, &link.paths.score, question, (within, record)).await?;
         Ok(self.replied(link, answer::score(answer, question.nodes.count)?))
@@ -88,7 +115,7 @@ impl Backend {
         &self,
         link: &Link,
         question: preempt::Question<'_>,
-        (within, record): (Duration, &mut Vec<Exchange>),
+        (within, record): (Duration, &mut Exchanges),
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let pieces = question.pieces(&link.head, link.info.most_request_bytes)?;
@@ -103,7 +130,7 @@ impl Backend {
         &self,
         link: &Link,
         question: BindQuestion<'_>,
-        (within, record): (Duration, &mut Vec<Exchange>),
+        (within, record): (Duration, &mut Exchanges),
     ) -> Result<Bound, BackendFailure> {
         let fields = bind::fields(question, &link.info.pod);
         let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
@@ -137,7 +164,7 @@ impl Backend {
         link: &Link,
         path: &Uri,
         question: Question<'_>,
-        (within, record): (Duration, &mut Vec<Exchange>),
+        (within, record): (Duration, &mut Exchanges),
     ) -> Result<Bytes, BackendFailure> {
         let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
@@ -150,17 +177,30 @@ impl Backend {
         link: &Link,
         path: &Uri,
         pieces: [Bytes; N],
-        (limits, (nodes, form), record): (Limits, (u32, Form), &mut Vec<Exchange>),
+        (limits, (nodes, form), record): (Limits, (u32, Form), &mut Exchanges),
     ) -> Result<Bytes, BackendFailure> {
         let (began, sent) = (Instant::now(), pieces.iter().map(Bytes::len).sum());
-        let answer = grpc::unary(&link.connection, path, pieces, limits).await.map_err(BackendFailure::from);
+        let span = record.span();
+        let answer = grpc::traced((&link.connection, path), pieces, limits, span.as_ref()).await;
+        let code = answer.as_ref().err().map_or("OK", Ended::code);
+        let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
         if failure == Some(FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.
             self.connection.look_again.notify_one();
         }
         let received = answer.as_ref().map_or(0, Bytes::len);
-        record.push(Exchange { began, took: began.elapsed(), nodes, form, sent, received, failure });
+        record.push(Exchange {
+            span,
+            began,
+            took: began.elapsed(),
+            nodes,
+            form,
+            sent,
+            received,
+            failure,
+            code,
+        });
         answer
     }
 }

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Config;
+use crate::observe::debug::{MOST, Tables};
 
 pub use admin::Away;
 pub use failure::Failure;
@@ -58,7 +59,7 @@ enum Command {
 Examples:
   extender-gateway serve --config /etc/extender-gateway/gateway.yaml
   sed s/9000/9001/ gateway.yaml | extender-gateway serve --config -")]
-    Serve(ConfigFile),
+    Serve(Serve),
 
     /// Print all mistakes of a configuration, or what it means
     #[command(long_about = check_config::ABOUT, after_help = check_config::EXAMPLES)]
@@ -78,11 +79,25 @@ Examples:
 }
 
 #[derive(Debug, Args)]
-struct ConfigFile {
+struct Serve {
     /// The configuration, a YAML file, which is followed; relative paths in it are relative to its folder. `-`:
     /// standard input, read once, with paths relative to the working directory
     #[arg(long = "config", value_name = "FILE")]
     path: PathBuf,
+
+    /// Write the N best nodes of each call that scores to the log, as a table; while the gateway runs, POST N to
+    /// /debug/flags/s of the admin address
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = rows())]
+    debug_scores: u32,
+
+    /// Write N rejected nodes of each call that filters to the log, as a table; while the gateway runs, POST N to
+    /// /debug/flags/f
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = rows())]
+    debug_filters: u32,
+}
+
+fn rows() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=i64::from(MOST))
 }
 
 /// Where a command writes.
@@ -125,18 +140,20 @@ fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Failure>) -> 
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
     /// gateway until it is told to stop.
-    pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config) -> Result<(), E>) -> ExitCode {
+    pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config, Tables) -> Result<(), E>) -> ExitCode {
         on_console(|console| self.outcome(serve, console))
     }
 
     fn outcome<E: Display>(
         self,
-        serve: impl FnOnce(&Path, Config) -> Result<(), E>,
+        serve: impl FnOnce(&Path, Config, Tables) -> Result<(), E>,
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
         match self.command {
-            Command::Serve(file) => serve(&file.path, Config::read(&file.path)?)
-                .map_err(|error| Failure::Serve(error.to_string())),
+            Command::Serve(Serve { path, debug_scores: scores, debug_filters: rejections }) => {
+                serve(&path, Config::read(&path)?, Tables { scores, rejections })
+                    .map_err(|error| Failure::Serve(error.to_string()))
+            }
             Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
             Command::Explain(options) => explain::run(&options, console),

@@ -8,6 +8,7 @@
 pub mod binder;
 mod causes;
 pub mod file;
+pub mod heard;
 pub mod pods;
 pub mod table;
 pub mod usage;

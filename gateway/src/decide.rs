@@ -28,6 +28,7 @@ use std::{
 };
 
 use extender_gateway_core::BackendFailure;
+use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
 pub use self::{
@@ -100,7 +101,7 @@ impl Decider {
     pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
         let Terms { known, timeouts, reasons, exempt, attempts, binders, observer } = terms;
         let metrics = Arc::clone(&observer.metrics);
-        let failures = Failures::new(Arc::clone(&metrics));
+        let failures = Failures::default();
         Self {
             backends,
             known,
@@ -117,9 +118,27 @@ impl Decider {
         }
     }
 
-    /// The account of a call about a pod that came at `began`, to be kept while it is decided.
-    pub fn account(&self, pod: Subject, nodes: Nodes, began: Instant) -> Account {
-        Account::new(self.ids.next(), began, pod, nodes)
+    /// The account of a call about a pod that came at `began`, to be kept while it is decided. Where traces are made,
+    /// the decision is a span of the caller's, if that named one.
+    pub fn account(
+        &self,
+        pod: Subject,
+        nodes: Nodes,
+        (began, parent): (Instant, Option<TraceContext>),
+    ) -> Account {
+        let trace = self.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
+        Account { trace, ..Account::new(self.ids.next(), began, pod, nodes) }
+    }
+
+    /// The same of a call that brings its pod.
+    pub fn account_of(
+        &self,
+        pod: &ObjectPod<'_>,
+        nodes: Nodes,
+        caller: (Instant, Option<TraceContext>),
+    ) -> Account {
+        let annotated = self.observer.tracer.as_ref().and_then(|tracer| tracer.annotated(pod));
+        Account { annotated, ..self.account(pod.into(), nodes, caller) }
     }
 
     /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.

@@ -24,6 +24,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
+use tracing::field::display;
 
 use self::{
     answer::{Log, Refusal, Refused, Reply},
@@ -112,7 +113,7 @@ impl Door {
     async fn call(&self, request: Request<Incoming>, caller: SocketAddr) -> Response<Reply> {
         let (head, body) = request.into_parts();
         let served = self.served.load_full();
-        let mut guest = Guest::new(&self.observer, caller, served.generation);
+        let mut guest = Guest::new(&self.observer, (&head, caller), served.generation);
         let verb = match verb(&head, &served.verbs) {
             Ok(verb) => verb,
             Err((verb, refusal)) => {
@@ -121,7 +122,7 @@ impl Door {
                 return self.refuse(guest, refusal.status());
             }
         };
-        guest.verb = verb.as_str();
+        guest.enter(verb.as_str());
         match survive(&self.observer.metrics, served.answer(verb, (&head, body), &mut guest)).await {
             Ok(reply) => guest.answered(answer::reply(reply)),
             Err(refusal) => self.refuse(guest, refusal.of(verb)),
@@ -133,7 +134,9 @@ impl Door {
         let (verb, caller) = (guest.verb, guest.caller);
         let turn = if log == Log::Here { self.refused.turn((verb, outcome)) } else { None };
         if let Some(similar) = turn {
-            tracing::warn!(verb, %caller, outcome, similar, "call refused: {text}");
+            let trace_id = guest.account.as_ref().and_then(|account| account.trace);
+            let trace_id = trace_id.map(|trace| display(trace.trace_id));
+            tracing::warn!(verb, %caller, outcome, trace_id, similar, "call refused: {text}");
         } else {
             tracing::debug!(verb, %caller, outcome, "{text}");
         }
@@ -151,12 +154,11 @@ impl Served {
     ) -> Result<Vec<Bytes>, Refusal> {
         let body = body::read(head, body, self.most).await.map_err(BodyError::refusal)?;
         visit.request_bytes = body.len();
-        let (began, account) = (visit.began, &mut visit.account);
         let decided = match verb {
-            Verb::Filter => filter::answer(&self.decider, (body, began), account).await,
-            Verb::Prioritize => prioritize::answer(&self.decider, (body, began), account).await,
-            Verb::Preempt => preempt::answer(&self.decider, (body, began), account).await,
-            Verb::Bind => bind::answer(&self.decider, (&body, began), account).await,
+            Verb::Filter => filter::answer(&self.decider, body, visit).await,
+            Verb::Prioritize => prioritize::answer(&self.decider, body, visit).await,
+            Verb::Preempt => preempt::answer(&self.decider, body, visit).await,
+            Verb::Bind => bind::answer(&self.decider, &body, visit).await,
         };
         decided.map_err(Refusal::from)
     }

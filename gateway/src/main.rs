@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use extender_gateway::{cli::Arguments, observe, serve};
+use extender_gateway::{cli::Arguments, serve};
 
 /// The system's allocator takes twice as long for the many short-lived pieces of a call.
 #[global_allocator]
@@ -11,6 +11,5 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    observe::log::init();
     arguments.run(serve::run)
 }

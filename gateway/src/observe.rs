@@ -1,15 +1,25 @@
-//! What can be seen of the gateway from outside: logs, metrics, health.
+//! What can be seen of the gateway from outside: logs, metrics, traces, the decision log, health.
+//!
+//! Calls tell the [`Observer`] what became of them; everything else is made from that, behind their answers.
 
+pub mod admin;
 pub mod api;
+pub mod debug;
 mod decisions;
 pub mod health;
+mod latest;
 pub mod log;
 pub mod metrics;
 mod observer;
 mod seldom;
+pub mod status;
+pub mod traces;
+mod unscheduled;
 
 pub use decisions::{DecisionLog, Query, Verb, Verdict};
 pub use health::Health;
 pub use metrics::Metrics;
 pub use observer::Observer;
 pub use seldom::{Seldom, SeldomEach};
+pub use traces::Tracer;
+pub use unscheduled::{Due, Unscheduled};

@@ -7,14 +7,17 @@
 
 pub mod assembly;
 mod background;
+mod events;
 mod pods;
 mod reload;
+mod telemetry;
 
 use std::{
     io,
     net::{SocketAddr, TcpListener as Bound},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
@@ -27,15 +30,26 @@ use tokio::{
 use self::{
     assembly::{Assembly, listed},
     background::Background,
+    events::Events,
     reload::Reload,
+    telemetry::{Telemetry, TelemetryError},
 };
 use crate::{
     cluster::watch::ConnectError,
     config::Config,
     door::{self, Door, Entrance, Tls},
-    observe::{Health, Metrics, Observer},
+    observe::{
+        Health,
+        admin::Admin,
+        debug::Tables,
+        log,
+        status::{Known, Standing},
+    },
     pem::PemError,
 };
+
+/// How long the last spans and metrics may take to their collector when the gateway stops.
+const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Why the gateway could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +73,9 @@ pub enum ServeError {
     /// Pods are to be bound, and there is no way to the apiserver.
     #[error("binder: {0}")]
     Binder(#[from] ConnectError),
+    /// What goes to a collector is set wrong.
+    #[error("{0}")]
+    Telemetry(#[from] TelemetryError),
     /// A source of nodes failed for good, or a task ended that should not.
     #[error("{0}")]
     Background(String),
@@ -66,14 +83,18 @@ pub enum ServeError {
 
 /// Serves until SIGTERM or SIGINT, then finishes the calls that are under way. `file` is what `config` was read
 /// from; it is read again when it changes, and at SIGHUP.
-pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
+pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError> {
+    log::init(&config.log);
     // kube's client and ours use the same provider; a second installation finds it in place.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
     let extender = listen("extender.address", config.extender.address)?;
     let observed = listen("metrics.address", config.metrics.address)?;
-    let metrics = Arc::new(Metrics::new());
-    let observer = Arc::new(Observer::new(Arc::clone(&metrics), 64 << 20));
+    let administered = listen("admin.address", config.admin.address)?;
+    let second = runtime::Builder::new_current_thread().enable_all().build()?;
+    let telemetry = Telemetry::start(&config, second.handle())?;
+    let observer = Arc::clone(&telemetry.observer);
+    observer.debug.write(tables);
     let health = Arc::new(Health::default());
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     // From here on: unheard, the signal would end the process.
@@ -82,19 +103,32 @@ pub fn run(file: &Path, config: Config) -> Result<(), ServeError> {
         signal(SignalKind::hangup())?
     };
     println!("metrics listening on {}", observed.local_addr()?);
-    let assembly = Assembly::new(&config, host_name(), Arc::clone(&observer));
+    println!("admin listening on {}", administered.local_addr()?);
+    let gateway = host_name();
+    let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer));
+    let standing = Arc::new(Standing::new(Known {
+        gateway: Arc::clone(&gateway),
+        file: file.display().to_string(),
+        source: config.nodes.clone(),
+        table: assembly.table(),
+        pods: assembly.pod_table(),
+        health: Arc::clone(&health),
+    }));
+    telemetry::gauges(&observer, &standing);
     let background = Background {
         source: config.nodes.clone(),
         kubeconfig: config.kubeconfig.clone(),
         table: assembly.table(),
         pods: assembly.pod_feed(),
         listener: observed,
-        metrics: Arc::clone(&metrics),
+        metrics: Arc::clone(&observer.metrics),
         health: Arc::clone(&health),
+        admin: (administered, Arc::new(Admin::new(Arc::clone(&observer), Arc::clone(&standing)))),
+        events: Events { observer: Arc::clone(&observer), kubeconfig: config.kubeconfig.clone(), gateway },
     };
-    let failed = background.start()?;
+    let failed = background.start(second)?;
     let file = file.to_owned();
-    let parts = Parts { file, extender, tls, assembly, observer, health, failed, hangups };
+    let parts = Parts { file, extender, tls, assembly, telemetry, standing, health, failed, hangups };
     runtime.block_on(calls(config, parts))
 }
 
@@ -103,14 +137,15 @@ struct Parts {
     extender: Bound,
     tls: Option<Arc<Tls>>,
     assembly: Assembly,
-    observer: Arc<Observer>,
+    telemetry: Telemetry,
+    standing: Arc<Standing>,
     health: Arc<Health>,
     failed: oneshot::Receiver<String>,
     hangups: Signal,
 }
 
 async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { file, extender, tls, mut assembly, observer, health, mut failed, hangups } = parts;
+    let Parts { file, extender, tls, mut assembly, telemetry, standing, health, mut failed, hangups } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, &config) => served?,
         failure = &mut failed => return Err(ended(failure)),
@@ -118,11 +153,16 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     let listener = TcpListener::from_std(extender)?;
     println!("extender listening on {}", listener.local_addr()?);
     health.ready();
-    let door = Arc::new(Door::new(served, observer));
-    let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)));
+    let door = Arc::new(Door::new(served, Arc::clone(&telemetry.observer)));
+    standing.open(&door);
+    let observed = (telemetry.changes(), standing);
+    let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)), observed);
     let stop = stopped(&health)?;
     tokio::select! {
-        () = door::serve(Entrance { listener, tls }, door, stop) => Ok(()),
+        () = door::serve(Entrance { listener, tls }, door, stop) => {
+            telemetry.exporters.shutdown(LAST_SPANS).await;
+            Ok(())
+        }
         failure = &mut failed => Err(ended(failure)),
         panicked = reload.follow() => {
             Err(ServeError::Background(format!("the connection to a backend ended with {panicked}")))

@@ -45,7 +45,7 @@ fn configured(nodes: &str, backends: &[&str]) -> String {
     let backends = backends.join("\n");
     format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\n{nodes}\n\
+         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n{nodes}\n\
          reasons: {{prefix: None}}\nbackends:\n{backends}\n"
     )
 }

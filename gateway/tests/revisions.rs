@@ -204,7 +204,7 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
             configured("only", &function.backend, &format!("args: {{by: {args}}}, filter: {{timeout: 1s}}"));
         format!(
             "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
+             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
              reasons: {{prefix: {prefix}}}\nbackends:\n{only}"
         )
     };
@@ -219,7 +219,8 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
             if let Some(next) = next {
                 fs::write(&file, next).unwrap();
                 program.signal("HUP").await;
-                let reloaded = format!("extender_gateway_configuration_reloads_total{{outcome=\"ok\"}} {reload}");
+                let reloaded =
+                    format!("extender_gateway_configuration_reloads_total{{outcome=\"ok\"}} {reload}");
                 program.counted(&reloaded).await;
             }
             for _ in 0..2 {

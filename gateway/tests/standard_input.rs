@@ -16,7 +16,7 @@ use tokio::{
 };
 
 const LINES: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-                     extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\n";
+                     extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n";
 const BACKENDS: &str = "backends: [{name: a, url: 'http://127.0.0.1:1', filter: {}}]\n";
 
 /// Runs a command in this folder with this standard input.

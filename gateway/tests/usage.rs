@@ -79,7 +79,7 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
         let file = folder.path().join("gateway.yaml");
         let text = format!(
             "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
-             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\n\
+             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
              cluster: {{kubeconfig: {}}}\nnodes: {{source: Watch}}\npods: {{source: Watch}}\n\
              timeouts: {{decision: 30s}}\nreasons: {{prefix: None}}\n\
              backends:\n- {{name: only, url: 'http://{}', filter: {{timeout: 30s}}}}\n",

@@ -5,17 +5,18 @@ use std::sync::{Arc, Weak};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
-    Backend,
+    Backend, Meters,
     info::Known,
     link::{self, Seen, Task},
 };
-use crate::config;
+use crate::{config, observe::Metrics};
 
 /// Makes the backends of each configuration. A connection is taken over from the configuration before when
 /// nothing that it depends on has changed, and ends when no configuration and no call uses it any more.
 #[derive(Debug)]
 pub struct Connections {
     gateway: Arc<str>,
+    metrics: Arc<Metrics>,
     live: Vec<Live>,
     tasks: JoinSet<()>,
 }
@@ -31,8 +32,8 @@ struct Live {
 
 impl Connections {
     /// None yet. `gateway` is the name of this replica.
-    pub fn new(gateway: Arc<str>) -> Self {
-        Self { gateway, live: Vec::new(), tasks: JoinSet::new() }
+    pub fn new(gateway: Arc<str>, metrics: Arc<Metrics>) -> Self {
+        Self { gateway, metrics, live: Vec::new(), tasks: JoinSet::new() }
     }
 
     /// A backend as it is configured now, and what it can be told.
@@ -41,7 +42,8 @@ impl Connections {
         let same = |live: &&Live| link::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
-        Arc::new(Backend { settings: settings.clone(), connection })
+        let meters = Meters::new(settings.name.as_str(), &self.metrics);
+        Arc::new(Backend { settings: settings.clone(), meters, connection })
     }
 
     fn connect(&mut self, settings: &config::Backend, known: &Known) -> Arc<Seen> {

@@ -14,6 +14,7 @@ use self::status::ok;
 pub use self::{duplex::Duplex, status::Ended};
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_otlp::{TRACEPARENT, TraceContext};
 use h2::{RecvStream, client::SendRequest};
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 
@@ -49,12 +50,22 @@ pub async fn unary(
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
 ) -> Result<Bytes, Ended> {
+    traced((connection, path), pieces, limits, None).await
+}
+
+/// As [`unary`], as a span of a trace, which the metadata names.
+pub async fn traced(
+    (connection, path): (&SendRequest<Bytes>, &Uri),
+    pieces: impl IntoIterator<Item = Bytes>,
+    limits: Limits,
+    span: Option<&TraceContext>,
+) -> Result<Bytes, Ended> {
     let Limits { within, .. } = limits;
     if within < WORTH_ASKING {
         let detail = "it was not asked: the call had used up its time before";
         return Err(BackendFailure::new(FailureKind::Late, detail).into());
     }
-    let call = exchange(connection, path, pieces, limits);
+    let call = exchange(connection, timed(path, limits.within, span), pieces, limits);
     let late =
         || BackendFailure::new(FailureKind::Late, format!("no answer within {}ms", within.as_millis()));
     tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(late().into()))
@@ -74,15 +85,14 @@ const WORTH_ASKING: Duration = Duration::from_millis(1);
 
 async fn exchange(
     connection: &SendRequest<Bytes>,
-    path: &Uri,
+    request: Request<()>,
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
 ) -> Result<Bytes, Ended> {
     // Only its check of the connection has an effect: a handle that was cloned just now has no stream that would
     // still wait to be opened.
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
-    let (response, mut stream) =
-        connection.send_request(timed(path, limits.within), false).map_err(|error| broken(&error))?;
+    let (response, mut stream) = connection.send_request(request, false).map_err(|error| broken(&error))?;
     let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
@@ -95,9 +105,15 @@ async fn exchange(
     answer(response, limits.answer).await
 }
 
-fn timed(path: &Uri, within: Duration) -> Request<()> {
+fn timed(path: &Uri, within: Duration, span: Option<&TraceContext>) -> Request<()> {
     let mut request = request(path);
     request.headers_mut().insert("grpc-timeout", timeout(within));
+    if let Some(span) = span {
+        let mut traceparent = span.header();
+        // Never the same twice: it is no use in the table of headers, from which it would push others.
+        traceparent.set_sensitive(true);
+        request.headers_mut().insert(TRACEPARENT, traceparent);
+    }
     request
 }
 

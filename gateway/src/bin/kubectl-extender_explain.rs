@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use extender_gateway::{cli::Plugin, observe};
+use extender_gateway::cli::Plugin;
 
 fn main() -> ExitCode {
     let plugin = Plugin::parse();
-    observe::log::init();
     plugin.run()
 }

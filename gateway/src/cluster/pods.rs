@@ -14,7 +14,7 @@ use extender_policy_api::v1alpha1::NodeUsage;
 use foldhash::HashMap;
 use tokio::sync::{Notify, watch};
 
-use super::usage::Usage;
+use super::{heard::Heard, usage::Usage};
 use crate::object::{
     ObjectError,
     pod::{self, ObjectPod},
@@ -59,6 +59,8 @@ pub struct PodTable {
     usage: Mutex<Usage>,
     usage_touched: Notify,
     synced: watch::Sender<bool>,
+    /// What is known of the source.
+    pub heard: Heard,
 }
 
 impl PodTable {

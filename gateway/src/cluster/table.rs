@@ -34,6 +34,7 @@ use self::{
     latest::Latest,
     stock::{Known, Names, Stock},
 };
+use super::heard::Heard;
 use crate::{
     backend::row::RowView,
     object::{ObjectError, node},
@@ -54,6 +55,8 @@ pub struct NodeTable {
     changes: watch::Sender<u64>,
     synced: watch::Sender<bool>,
     raw_wanted: watch::Sender<bool>,
+    /// What is known of the source.
+    pub heard: Heard,
     /// `None` where calls bring the nodes: their rows are too much to be kept beside those of the next call.
     latest: Option<Latest>,
 }

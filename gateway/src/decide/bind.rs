@@ -11,6 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_otlp::TraceContext;
 use tokio::time::{Instant, sleep};
 
 pub use self::error::BindError;
@@ -53,6 +54,7 @@ struct Attempt<'c> {
     binders: &'c Binders,
     assignment: &'c Assignment,
     id: String,
+    trace: Option<TraceContext>,
     /// When the call is answered, whatever is known by then.
     deadline: Instant,
     /// Until when somebody may be asked to bind; what is left then is for the last look.
@@ -78,8 +80,8 @@ impl Decider {
         let binders = self.binders.as_ref().ok_or(BindError::NoBinder)?;
         let deadline = began + self.timeouts.bind;
         let ask_until = began + self.timeouts.asking_to_bind();
-        let id = account.id.clone();
-        let attempt = Attempt { decider: self, binders, assignment, id, deadline, ask_until };
+        let (id, trace) = (account.id.clone(), account.trace);
+        let attempt = Attempt { decider: self, binders, assignment, id, trace, deadline, ask_until };
         if self.some_may_bind(&assignment.namespace) && attempt.backends(account).await? == Outcome::Bound {
             return Ok(());
         }
@@ -149,9 +151,9 @@ impl<'c> Attempt<'c> {
         known: &Known<'_>,
         part: &mut Part,
     ) -> Result<Outcome, CallError> {
-        let mut inquiry = Inquiry::begin();
+        let mut inquiry = Inquiry::begin(self.trace);
         let answer = self.answer((backend, settings), known, &mut inquiry).await;
-        part.inquiries.push(inquiry.ended());
+        part.inquiries.push(inquiry.ended(&answer));
         match answer {
             Ok(Bound::Yes) => {
                 part.said = Said::Words("bound".to_owned());
@@ -163,7 +165,12 @@ impl<'c> Attempt<'c> {
                 Ok(Outcome::NotBound)
             }
             Err(failure) => {
-                self.decider.failures.record(backend, "bind", &failure, (&known.pod, part.policy));
+                self.decider.failures.record(
+                    backend,
+                    "bind",
+                    &failure,
+                    (&known.pod, part.policy, self.trace),
+                );
                 part.said = Said::Failed(failure.clone());
                 self.failed((backend, settings), failure).await
             }
@@ -207,7 +214,9 @@ impl<'c> Attempt<'c> {
                     let detail = format!("it says that it has bound the pod; {truth}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
                     part.policy = Policy::Fail;
-                    self.decider.failures.record(backend, "bind", &failure, (&known.pod, part.policy));
+                    let of = (&known.pod, part.policy, self.trace);
+                    self.decider.failures.record(backend, "bind", &failure, of);
+                    part.inquiries.last_mut().into_iter().for_each(|last| last.failure = Some(failure.kind));
                     part.said = Said::Failed(failure.clone());
                     return Err(failed(backend, failure));
                 }

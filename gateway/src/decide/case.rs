@@ -7,10 +7,12 @@ use std::{
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
+use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
 use super::{Call, CallError};
 use crate::{
+    account::Account,
     backend::{
         Backend,
         info::{Known, NodesView, Plan, PodView},
@@ -36,6 +38,8 @@ const MOST_OFFERED_NODES: usize = 200_000;
 pub(super) struct Case<'c> {
     call: Call<'c>,
     pub(super) id: String,
+    /// The span of the decision, where traces are made.
+    pub(super) trace: Option<TraceContext>,
     known: &'c Known,
     /// Until when the call waits for unknown nodes. Once for all backends.
     patience: Instant,
@@ -130,9 +134,10 @@ pub(super) struct Views {
 
 impl<'c> Case<'c> {
     /// A call that has to be decided within `budget` from its beginning.
-    pub(super) fn new(call: Call<'c>, id: String, (known, budget): (&'c Known, Duration)) -> Self {
+    pub(super) fn new(call: Call<'c>, account: &Account, (known, budget): (&'c Known, Duration)) -> Self {
+        let (id, trace) = (account.id.clone(), account.trace);
         let patience = patience(Instant::now(), call.began, budget);
-        Self { call, id, known, patience, taken: false, pods: Vec::new(), nodes: Vec::new() }
+        Self { call, id, trace, known, patience, taken: false, pods: Vec::new(), nodes: Vec::new() }
     }
 
     pub(super) fn pod(&self, views: Views) -> &Bytes {

@@ -1,40 +1,28 @@
-//! The one path of every backend failure: counted, and said in the log once a second at most.
-
-use std::sync::Arc;
+//! The one path of every backend failure: said in the log once a second at most, and put into the call's account, from
+//! which it is counted.
 
 use extender_gateway_core::BackendFailure;
+use extender_otlp::TraceContext;
 
-use crate::{
-    account::Policy,
-    backend::Backend,
-    object::pod::ObjectPod,
-    observe::{Metrics, SeldomEach},
-};
+use crate::{account::Policy, backend::Backend, object::pod::ObjectPod, observe::SeldomEach};
 
-/// Where failures of calls to backends go.
-#[derive(Debug)]
+/// The lines of the log about failures of calls to backends.
+#[derive(Debug, Default)]
 pub(super) struct Failures {
-    metrics: Arc<Metrics>,
     /// By backend and verb: a backend that is down fails hundreds of calls a second.
     said: SeldomEach<(String, &'static str)>,
 }
 
 impl Failures {
-    /// None yet.
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, said: SeldomEach::default() }
-    }
-
     /// Records one.
     pub(super) fn record(
         &self,
         backend: &Backend,
         verb: &'static str,
         failure: &BackendFailure,
-        (pod, policy): (&ObjectPod<'_>, Policy),
+        (pod, policy, trace): (&ObjectPod<'_>, Policy, Option<TraceContext>),
     ) {
         let name = backend.settings.name.as_str();
-        self.metrics.backend_failed(name, verb, failure.kind);
         let Some(unsaid) = self.said.turn((name.to_owned(), verb)) else { return };
         tracing::warn!(
             backend = name,
@@ -43,6 +31,7 @@ impl Failures {
             policy = policy.as_str(),
             pod = pod.name(),
             namespace = pod.namespace(),
+            trace_id = trace.map(|trace| display(trace.trace_id)),
             similar = unsaid,
             "backend failed: {failure}"
         );

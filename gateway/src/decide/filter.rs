@@ -58,7 +58,7 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>, account: &mut Account) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, account.id.clone(), (&self.known, self.timeouts.decision));
+        let mut case = Case::new(call, account, (&self.known, self.timeouts.decision));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
@@ -105,7 +105,7 @@ impl Decider {
                 answered.expect("while there is no verdict somebody is being asked");
             parts[seat].inquiries.push(inquiry);
             if let Err(failure) = &answer {
-                let outcome = (call.pod, parts[seat].policy);
+                let outcome = (call.pod, parts[seat].policy, case.trace);
                 self.failures.record(participants[seat].backend, "filter", failure, outcome);
                 parts[seat].said = Said::Failed(failure.clone());
             }

@@ -80,7 +80,7 @@ impl Decider {
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
-        let mut inquiry = Inquiry::begin();
+        let mut inquiry = Inquiry::begin(account.trace);
         let asked = match backend.link() {
             Ok(link) => {
                 let about = (call, &*account.id, until);
@@ -97,14 +97,19 @@ impl Decider {
         let terms = Terms { policy: settings.failure_policy, added };
         let Asked { told, kept } = asked;
         let taken = chain.take(&told.candidates, kept, terms);
+        let failure = match &taken {
+            Taken::Skipped(failure) | Taken::Failed(failure) => Some(failure),
+            Taken::Counted => None,
+        };
         let mut part = Part::new(backend, settings.failure_policy.into());
-        part.inquiries.push(inquiry.ended());
-        if let Taken::Skipped(failure) | Taken::Failed(failure) = &taken {
-            self.failures.record(backend, "preempt", failure, (call.pod, part.policy));
-            part.said = Said::Failed(failure.clone());
-        } else {
-            part.said = Said::Kept(victims(chain.left()));
-        }
+        part.inquiries.push(inquiry.ended(&failure.map_or(Ok(()), |failure| Err(failure.clone()))));
+        part.said = match failure {
+            None => Said::Kept(victims(chain.left())),
+            Some(failure) => {
+                self.failures.record(backend, "preempt", failure, (call.pod, part.policy, account.trace));
+                Said::Failed(failure.clone())
+            }
+        };
         account.parts.push(part);
         match taken {
             Taken::Counted => {

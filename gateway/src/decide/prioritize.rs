@@ -7,6 +7,7 @@ use extender_gateway_core::{
     filter::Asked,
     score::{self, Ballot},
 };
+use extender_otlp::TraceContext;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -19,7 +20,7 @@ use super::{
     recall,
 };
 use crate::{
-    account::{Account, Inquiry, Part, Policy, Said},
+    account::{Account, Inquiry, Part, Policy, Said, Source},
     backend::{Backend, answer::Reply, info::ScorePlan, link::Link, question::Scores as Wanted},
     cluster::table::Line,
     config::ScoreSettings,
@@ -46,7 +47,7 @@ impl Decider {
         account: &mut Account,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, account.id.clone(), (&self.known, self.timeouts.decision));
+        let mut case = Case::new(call, account, (&self.known, self.timeouts.decision));
         let foreseen = self.foreseen.take(call.pod.uid());
         let mut participants = Vec::new();
         if count > 0 {
@@ -59,7 +60,7 @@ impl Decider {
         let deadline = call.began + self.timeouts.decision;
         let asked = participants.iter().map(|participant| participant.ask(&case, &foreseen, deadline));
         let answers = join_all(asked).await;
-        let ballots = self.ballots(call, answers, &mut account.parts);
+        let ballots = self.ballots((call, account.trace), answers, &mut account.parts);
         let totals = score::totals(count as usize, &ballots);
         self.shadow_score((call, account), &mut case, &totals).await;
         put_down(ballots, &mut account.parts);
@@ -67,7 +68,12 @@ impl Decider {
     }
 
     /// The ballots that count: of those backends of which something was scored, each with its place.
-    fn ballots(&self, call: Call<'_>, answers: Vec<Answer>, parts: &mut [Part]) -> Vec<Ballot> {
+    fn ballots(
+        &self,
+        (call, trace): (Call<'_>, Option<TraceContext>),
+        answers: Vec<Answer>,
+        parts: &mut [Part],
+    ) -> Vec<Ballot> {
         let mut ballots = Vec::with_capacity(answers.len());
         for (part, (answer, inquiry)) in parts.iter_mut().zip(answers) {
             part.inquiries.push(inquiry);
@@ -79,7 +85,7 @@ impl Decider {
                     ballots.push(ballot);
                 }
                 Err(failure) => {
-                    self.failures.record(&part.backend, "score", &failure, (call.pod, part.policy));
+                    self.failures.record(&part.backend, "score", &failure, (call.pod, part.policy, trace));
                     part.said = Said::Failed(failure);
                 }
             }
@@ -102,9 +108,10 @@ type Answer = (Result<Option<Ballot>, BackendFailure>, Inquiry);
 
 impl Participant<'_> {
     async fn ask(&self, case: &Case<'_>, foreseen: &[Scores], deadline: Instant) -> Answer {
-        let mut inquiry = Inquiry::begin();
+        let mut inquiry = Inquiry::begin(case.trace);
         let ballot = self.find_out((case, deadline), foreseen, &mut inquiry).await;
-        (ballot, inquiry.ended())
+        let inquiry = inquiry.ended(&ballot);
+        (ballot, inquiry)
     }
 
     /// Its scores; `None` when it knows none of the nodes.
@@ -138,6 +145,9 @@ impl Participant<'_> {
         let memory = &asking.link.memory;
         let trusted = memory.is_trusted();
         let (recalled, check) = recalled(asking, lines, foreseen);
+        if memory.scores.is_none() || !trusted {
+            inquiry.source = Source::Filter;
+        }
         let missing = recall::missing(&recalled, check);
         let known = lines.len() - missing.len();
         inquiry.knows(known);

@@ -54,7 +54,7 @@ impl Decider {
                 continue;
             };
             self.beside(|observer| async move {
-                let mut inquiry = Inquiry::begin();
+                let mut inquiry = Inquiry::begin(aside.account.trace);
                 inquiry.asks_about(aside.asked.len());
                 let terms = (aside.within, &mut inquiry.exchanges);
                 let answer = aside.backend.filter(&aside.link, aside.question(), terms).await;
@@ -84,7 +84,7 @@ impl Decider {
             let best: Vec<bool> =
                 totals.iter().map(|total| best.is_none() || total.as_ref() == best).collect();
             self.beside(|observer| async move {
-                let mut inquiry = Inquiry::begin();
+                let mut inquiry = Inquiry::begin(aside.account.trace);
                 inquiry.asks_about(aside.asked.len());
                 let terms = (aside.within, &mut inquiry.exchanges);
                 let answer = aside.backend.score(&aside.link, aside.question(), terms).await;

@@ -1,10 +1,9 @@
 //! `bind`: bind the pod to the node.
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
 use crate::{
-    account::{Account, Nodes, Subject},
+    account::{Nodes, Subject, Visit},
     cluster::binder::Assignment,
     decide::{CallError, Decider},
     wire::{bind, reply},
@@ -13,12 +12,13 @@ use crate::{
 /// Answers a body of `ExtenderBindingArgs` with the pieces of an `ExtenderBindingResult`.
 pub(super) async fn answer(
     decider: &Decider,
-    (body, began): (&[u8], Instant),
-    account: &mut Option<Account>,
+    body: &[u8],
+    visit: &mut Visit,
 ) -> Result<Vec<Bytes>, CallError> {
     let assignment = bind::read(body)?;
     let nodes = Nodes::Target(assignment.node.clone());
-    let account = account.insert(decider.account(subject(&assignment), nodes, began));
+    let (began, parent) = (visit.began, visit.parent);
+    let account = visit.account.insert(decider.account(subject(&assignment), nodes, (began, parent)));
     decider.bind((&assignment, began), account).await?;
     Ok(reply::bound().into_pieces())
 }

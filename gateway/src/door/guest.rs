@@ -7,12 +7,16 @@ use std::{
     time::Duration,
 };
 
-use http::Response;
+use extender_otlp::{TRACEPARENT, TraceContext};
+use http::{Response, request::Parts};
 use hyper::body::Body as _;
 use tokio::time::Instant;
 
 use super::answer::Reply;
-use crate::{account::Visit, observe::Observer};
+use crate::{
+    account::Visit,
+    observe::{Observer, metrics::InFlight},
+};
 
 /// A request that is under way. The observer is told of it when it is dropped.
 #[derive(Debug)]
@@ -20,16 +24,24 @@ pub(super) struct Guest<'o> {
     observer: &'o Arc<Observer>,
     /// There until then.
     visit: Option<Visit>,
+    in_flight: Option<InFlight>,
 }
 
 impl<'o> Guest<'o> {
     /// It has just come.
-    pub(super) fn new(observer: &'o Arc<Observer>, caller: SocketAddr, generation: u64) -> Self {
+    pub(super) fn new(
+        observer: &'o Arc<Observer>,
+        (head, caller): (&Parts, SocketAddr),
+        generation: u64,
+    ) -> Self {
+        let parent = observer.tracer.as_ref().and_then(|_| head.headers.get(TRACEPARENT));
         let visit = Visit {
             verb: "none",
             began: Instant::now(),
             took: Duration::ZERO,
             caller,
+            http: (head.version, head.uri.clone()),
+            parent: parent.and_then(|parent| TraceContext::parse(parent).ok()),
             generation,
             request_bytes: 0,
             response_bytes: 0,
@@ -39,7 +51,13 @@ impl<'o> Guest<'o> {
             message: String::new(),
             account: None,
         };
-        Self { observer, visit: Some(visit) }
+        Self { observer, visit: Some(visit), in_flight: None }
+    }
+
+    /// It wants this verb.
+    pub(super) fn enter(&mut self, verb: &'static str) {
+        self.verb = verb;
+        self.in_flight = Some(self.observer.metrics.verb(verb).begun());
     }
 
     /// It leaves with this answer.

@@ -52,6 +52,11 @@ impl<'a> Meta<'a> {
         wanted.map(|(key, value)| (key.to_owned(), value.into())).collect()
     }
 
+    /// The annotation with this key.
+    pub(super) fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.iter().find(|(known, _)| *known == key).map(|(_, value)| &**value)
+    }
+
     /// The owner that controls the object. Mirrors `metav1.GetControllerOf`.
     pub(super) fn controller(&self) -> Option<&Owner<'a>> {
         self.owner_references.iter().find(|owner| owner.controller)

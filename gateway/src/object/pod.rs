@@ -131,6 +131,11 @@ impl ObjectPod<'_> {
         self.metadata.labels.iter().map(|(key, value)| (key, &**value))
     }
 
+    /// The annotation of `metadata.annotations` with this key.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotation(key)
+    }
+
     /// What tells the pod from its siblings.
     pub fn identity(&self) -> PodIdentity {
         PodIdentity {

@@ -24,6 +24,9 @@ use self::{entry::Entry, retention::Retention};
 use super::api::{Decision, LogState};
 use crate::account::Account;
 
+/// The most nodes of one answer, over all of its calls: each is half a kilobyte.
+const MOST_ROWS: usize = 50_000;
+
 /// The log.
 #[derive(Debug)]
 pub struct DecisionLog {
@@ -42,15 +45,17 @@ impl DecisionLog {
         self.lock().resize(most);
     }
 
-    /// Keeps a call.
-    pub(super) fn keep(&self, account: &Account, ending: Ending<'_>) {
+    /// Keeps a call. Returns how many had to go for it.
+    pub(super) fn keep(&self, account: &Account, ending: Ending<'_>) -> u64 {
         let mut kept = self.lock();
         if kept.most() == 0 {
-            return;
+            return 0;
         }
+        let (_, _, before) = kept.counts();
         let pod = kept.pod(&account.pod);
         let entry = Entry::new(account, pod, ending, kept.dictionary());
         kept.put(entry);
+        kept.counts().2 - before
     }
 
     /// What it holds.
@@ -81,7 +86,12 @@ impl DecisionLog {
             let aside = beside.get(&*entry.id).into_iter().flatten();
             query.of(shown::decision(entry, aside.map(|entry| &***entry)))
         });
-        let found: Vec<_> = wanted.by_ref().take(query.limit()).collect();
+        let (mut found, mut rows) = (Vec::new(), 0);
+        while found.len() < query.limit() && rows < MOST_ROWS {
+            let Some(decision) = wanted.next() else { return (found, false) };
+            rows += decision.nodes.len();
+            found.push(decision);
+        }
         let more = wanted.next().is_some();
         (found, more)
     }

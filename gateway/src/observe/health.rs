@@ -35,7 +35,8 @@ impl Health {
         self.ready.store(false, Ordering::Relaxed);
     }
 
-    fn is_ready(&self) -> bool {
+    /// Whether it does.
+    pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 }

@@ -1,16 +1,112 @@
 //! The log: one line a fact, on standard error, so that standard output holds only what scripts read.
 
-use std::io::IsTerminal;
+use std::{
+    io::IsTerminal,
+    sync::{Mutex, OnceLock, PoisonError},
+};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
-/// Which lines are written when `RUST_LOG` does not say: ours, and warnings of the libraries, except that
-/// kube repeats at each attempt what the watch says once.
-const USUAL: &str = "warn,extender_gateway=info,kube_client=off,kube_runtime=off";
+use crate::config::{self, LogFormat, LogLevel, Words};
 
-/// Begins to write the log. Call it once.
-pub fn init() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL));
-    let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+/// What changes the level while the process runs.
+static CONTROL: OnceLock<Control> = OnceLock::new();
+
+struct Control {
+    filter: reload::Handle<EnvFilter, Registry>,
+    now: Mutex<String>,
+}
+
+/// Which lines are written: ours of this level, and warnings of the libraries, except that kube repeats at each attempt
+/// what the watch says once.
+fn usual(level: LogLevel) -> String {
+    let others = if level == LogLevel::Error { "error" } else { "warn" };
+    let level = level.word();
+    format!("{others},extender_gateway={level},extender_otlp={level},kube_client=off,kube_runtime=off")
+}
+
+/// Begins to write the log. `RUST_LOG` wins over the configured level. Does nothing the second time.
+pub fn init(settings: &config::Log) {
+    let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
+    let text = said.filter(|said| EnvFilter::try_new(said).is_ok()).unwrap_or_else(|| usual(settings.level));
+    let (filter, handle) = reload::Layer::new(EnvFilter::new(&text));
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match settings.format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
+        }
+    };
+    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
+        let _ = CONTROL.set(Control { filter: handle, now: Mutex::new(text) });
+    }
+}
+
+/// Which lines are written now, as `RUST_LOG` would say it.
+pub fn level() -> String {
+    CONTROL.get().map_or_else(String::new, |control| {
+        control.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    })
+}
+
+/// Lets lines of this level be written from now on: one of the words of the configuration, a number as klog has them
+/// (0 to 3 for info, more for debug), or what `RUST_LOG` would say.
+///
+/// # Errors
+/// What is wrong with the text, or that there is no log.
+pub fn set_level(text: &str) -> Result<String, String> {
+    let directives = directives(text.trim())?;
+    let filter =
+        EnvFilter::try_new(&directives).map_err(|error| format!("{text:?} is not a log level: {error}"))?;
+    let control = CONTROL.get().ok_or("this process writes no log")?;
+    control.filter.reload(filter).map_err(|error| error.to_string())?;
+    control.now.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&directives);
+    Ok(directives)
+}
+
+/// The level that the configuration says now.
+pub fn configure(level: LogLevel) {
+    // Nobody is left to tell where there is no log.
+    let _ = set_level(&usual(level));
+}
+
+fn directives(text: &str) -> Result<String, String> {
+    if let Ok(verbosity) = text.parse::<u32>() {
+        return Ok(usual(if verbosity < 4 { LogLevel::Info } else { LogLevel::Debug }));
+    }
+    if let Some((_, level)) = LogLevel::WORDS.iter().find(|(word, _)| *word == text) {
+        return Ok(usual(*level));
+    }
+    let known = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |part: &str| known.contains(&part.rsplit('=').next().unwrap_or_default());
+    if text.is_empty() || !text.split(',').all(is_level) {
+        return Err(format!(
+            "{text:?} is not a log level; error, warn, info, debug, a number from 0 to 10, or directives such as \
+             extender_gateway=debug"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_words_numbers_or_directives() {
+        for (text, expected) in [
+            ("debug", "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off"),
+            ("4", "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off"),
+            ("0", "warn,extender_gateway=info,extender_otlp=info,kube_client=off,kube_runtime=off"),
+            ("error", "error,extender_gateway=error,extender_otlp=error,kube_client=off,kube_runtime=off"),
+            ("extender_gateway=debug,h2=off", "extender_gateway=debug,h2=off"),
+        ] {
+            assert_eq!(directives(text).as_deref(), Ok(expected), "{text}");
+            assert!(EnvFilter::try_new(expected).is_ok());
+        }
+        for text in ["", "loud", "extender_gateway=loud", "-1"] {
+            let wrong = directives(text).unwrap_err();
+            assert!(wrong.contains("is not a log level; error, warn, info, debug"), "{wrong}");
+        }
+    }
 }

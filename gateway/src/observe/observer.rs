@@ -1,11 +1,17 @@
-//! Who is told what became of calls, and makes of it what can be seen: metrics, the decision log, the log.
+//! Who is told what became of calls, and makes of it what can be seen: metrics, traces, the decision log, the log.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
-use super::{DecisionLog, Metrics, decisions::Ending};
-use crate::account::{Account, Part, Said, Visit};
+use super::{
+    DecisionLog, Metrics, Tracer, Unscheduled,
+    debug::Debug,
+    decisions::Ending,
+    latest::Latest,
+    metrics::{Applied, BackendMetrics, Opinion as Counted},
+};
+use crate::account::{Account, Exchange, Inquiry, Opinion, Part, Policy, Said, Source, Visit};
 
 /// What the ways of looking at calls share.
 #[derive(Debug)]
@@ -14,12 +20,33 @@ pub struct Observer {
     pub metrics: Arc<Metrics>,
     /// The latest calls.
     pub decisions: DecisionLog,
+    /// Makes spans; `None` where there are no traces.
+    pub tracer: Option<Tracer>,
+    /// What is written to the log of scores and rejections.
+    pub debug: Debug,
+    /// The latest call of each verb.
+    pub latest: Latest,
+    /// Pods that stay unscheduled because of policies.
+    pub unscheduled: Unscheduled,
 }
 
 impl Observer {
     /// Everything at its beginning; the decision log may take so many bytes.
     pub fn new(metrics: Arc<Metrics>, log_bytes: usize) -> Self {
-        Self { metrics, decisions: DecisionLog::new(log_bytes) }
+        Self {
+            metrics,
+            decisions: DecisionLog::new(log_bytes),
+            tracer: None,
+            debug: Debug::default(),
+            latest: Latest::default(),
+            unscheduled: Unscheduled::default(),
+        }
+    }
+
+    /// With traces.
+    #[must_use]
+    pub fn with_tracer(self, tracer: Option<Tracer>) -> Self {
+        Self { tracer, ..self }
     }
 
     /// Takes down what became of a call, behind its answer: this is no part of what its caller waits for.
@@ -32,53 +59,116 @@ impl Observer {
     }
 
     fn settle(&self, visit: Visit) {
-        self.metrics.called(visit.verb, visit.outcome);
+        let kept = self.tracer.as_ref().is_some_and(|tracer| tracer.settle(&visit));
+        let trace = visit.account.as_ref().and_then(|account| account.trace);
+        let example = trace.filter(|_| kept).map(|trace| trace.trace_id.to_bytes());
+        let verb = self.metrics.verb(visit.verb);
+        verb.answered(visit.outcome, visit.took, example);
+        verb.bytes(visit.request_bytes, visit.response_bytes);
+        self.latest.put(&visit);
         let Some(account) = &visit.account else { return };
-        account.parts.iter().for_each(|part| self.count(verb_of(visit.verb), part));
+        let offered = account.nodes.count();
+        verb.nodes(
+            offered as usize,
+            account.left.unwrap_or(if visit.outcome == "ok" { offered } else { 0 }) as usize,
+        );
+        account.parts.iter().for_each(|part| count(visit.verb, part, example));
+        self.debug.say(visit.verb, account);
+        self.unscheduled.see(&visit, account);
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
         let ending = Ending {
             verb: visit.verb,
             took: visit.took,
-            trace: None,
+            trace: trace.map(|trace| trace.trace_id.to_string()),
             generation: visit.generation,
             outcome: visit.outcome,
             message,
             beside: false,
         };
-        self.decisions.keep(account, ending);
+        self.keep(account, ending);
     }
 
     /// Takes down what a backend said that was asked beside a call; `verb` is the backend's.
     pub fn settle_beside(&self, verb: &'static str, account: Account) {
-        for part in &account.parts {
-            let name = part.backend.settings.name.as_str();
-            if let Said::Failed(failure) = &part.said {
-                self.metrics.backend_failed(name, verb, failure.kind);
-            }
-            if let Some(opinion) = part.opinion {
-                self.metrics.shadowed(name, verb, opinion.as_str());
-            }
+        if let Some(tracer) = &self.tracer {
+            tracer.settle_beside(verb, &account);
         }
+        let verb = if verb == "score" { "prioritize" } else { verb };
+        account.parts.iter().for_each(|part| count(verb, part, None));
         let took: Duration =
             account.parts.iter().flat_map(|part| &part.inquiries).map(|inquiry| inquiry.took).sum();
-        let verb = if verb == "score" { "prioritize" } else { verb };
         let ending =
             Ending { verb, took, trace: None, generation: 0, outcome: "ok", message: None, beside: true };
-        self.decisions.keep(&account, ending);
+        self.keep(&account, ending);
     }
 
-    fn count(&self, verb: &'static str, part: &Part) {
-        let name = part.backend.settings.name.as_str();
-        if let Some(inquiry) = part.inquiries.last() {
-            self.metrics.spared.remembered(name, verb, inquiry.known as usize);
-        }
-        if let Said::Scored(_, outside @ 1..) = &part.said {
-            self.metrics.clamped(name, *outside as u64);
+    fn keep(&self, account: &Account, ending: Ending<'_>) {
+        let evicted = self.decisions.keep(account, ending);
+        if evicted > 0 {
+            self.metrics.evicted(evicted);
         }
     }
 }
 
-/// What a backend is asked in a call of this verb.
-fn verb_of(verb: &'static str) -> &'static str {
-    if verb == "prioritize" { "score" } else { verb }
+/// Counts what a backend did in a call of this verb.
+fn count(verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
+    let all = &part.backend.meters;
+    let meters = match verb {
+        "filter" => &all.filter,
+        "prioritize" => &all.score,
+        "preempt" => &all.preempt,
+        _ => &all.bind,
+    };
+    for inquiry in &part.inquiries {
+        count_inquiry(meters, (part, inquiry), example);
+    }
+    match &part.said {
+        Said::Refused(heard) => {
+            let mut rejected = 0;
+            for refusal in &heard.refusals {
+                meters.rejected(&refusal.reason, refusal.positions.len());
+                rejected += refusal.positions.len();
+            }
+            let of = part.inquiries.last().map_or(0, |inquiry| inquiry.asked.saturating_add(inquiry.known));
+            meters.rejected_share(rejected, of as usize);
+        }
+        Said::Scored(_, outside @ 1..) => meters.clamped(*outside),
+        _ => {}
+    }
+    if let Some(opinion) = part.opinion {
+        meters.shadowed(match opinion {
+            Opinion::Agrees => Counted::Agrees,
+            Opinion::Disagrees => Counted::Disagrees,
+            Opinion::Failed => Counted::Failed,
+        });
+    }
+}
+
+fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), example: Option<[u8; 16]>) {
+    match inquiry.source {
+        Source::Memory => meters.remembered(inquiry.known as usize),
+        Source::Filter => meters.came_early(inquiry.known as usize),
+    }
+    let exchanges = inquiry.exchanges.all();
+    let failure = inquiry.failure.map(|kind| (kind, applied(part)));
+    if exchanges.is_empty() {
+        failure.into_iter().for_each(|failure| meters.unasked(failure));
+        return;
+    }
+    meters.asked(inquiry.asked as usize);
+    let sum = |bytes: fn(&Exchange) -> usize| exchanges.iter().map(bytes).sum();
+    meters.bytes(sum(|exchange| exchange.sent), sum(|exchange| exchange.received));
+    match failure {
+        None => meters.answered(inquiry.took, example),
+        Some(failure) => meters.failed(failure, inquiry.took, example),
+    }
+}
+
+fn applied(part: &Part) -> Applied {
+    match (part.opinion, part.policy) {
+        (Some(_), _) => Applied::None,
+        (None, Policy::Fail) => Applied::Fail,
+        (None, Policy::Ignore) => Applied::Ignore,
+        (None, Policy::Next) => Applied::Next,
+    }
 }

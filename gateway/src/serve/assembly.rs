@@ -51,7 +51,7 @@ impl Assembly {
         let known = Known { source: config.nodes.clone(), table, offered, pods: pods.table() };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
-            connections: Connections::new(gateway),
+            connections: Connections::new(gateway, Arc::clone(&observer.metrics)),
             known,
             pods,
             exempt,
@@ -70,6 +70,11 @@ impl Assembly {
     /// The pod table; `None` while pods are not watched.
     pub fn pods(&self) -> Option<Arc<PodTable>> {
         self.pods.table()
+    }
+
+    /// That table, whether it is kept yet or not.
+    pub fn pod_table(&self) -> Arc<PodTable> {
+        self.pods.any()
     }
 
     /// Keeps that table, wherever it is run.

@@ -1,4 +1,5 @@
-//! The second thread: where nodes and pods come from, and the metrics address.
+//! The second thread: where nodes and pods come from, the metrics and admin addresses, events, and what goes to a
+//! collector.
 
 use std::{
     io,
@@ -8,13 +9,17 @@ use std::{
     thread,
 };
 
-use tokio::{net::TcpListener, runtime, sync::oneshot};
+use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
 
-use super::pods::PodFeed;
+use super::{events::Events, pods::PodFeed};
 use crate::{
     cluster::{file::NodeFile, table::NodeTable, watch},
     config::NodeSource,
-    observe::{Health, Metrics, health},
+    observe::{
+        Health, Metrics,
+        admin::{self, Admin},
+        health,
+    },
 };
 
 /// What lives beside the calls.
@@ -30,13 +35,16 @@ pub(super) struct Background {
     pub(super) listener: Bound,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
+    /// The admin address, and what it shows.
+    pub(super) admin: (Bound, Arc<Admin>),
+    /// Events on pods.
+    pub(super) events: Events,
 }
 
 impl Background {
-    /// Starts the thread. The receiver gets the failure that ended it; it should never get any, and a
+    /// Starts the thread, which runs this runtime. The receiver gets the failure that ended it; it should never get any, and a
     /// sender that is gone without a word means a panic.
-    pub(super) fn start(self) -> io::Result<oneshot::Receiver<String>> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    pub(super) fn start(self, runtime: Runtime) -> io::Result<oneshot::Receiver<String>> {
         let (tell, failed) = oneshot::channel();
         thread::Builder::new().name("background".to_owned()).spawn(move || {
             let failure = runtime.block_on(self.run());
@@ -52,7 +60,14 @@ impl Background {
             let listener = TcpListener::from_std(self.listener)?;
             axum::serve(listener, routes).await
         };
+        let (admin, shown) = self.admin;
+        let administered = async {
+            let listener = TcpListener::from_std(admin)?;
+            axum::serve(listener, admin::routes(shown)).await
+        };
         tokio::select! {
+            ended = administered => format!("the admin address ended: {:?}", ended.err()),
+            never = self.events.run() => match never {},
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
             failure = self.pods.run(self.kubeconfig.as_deref()) => failure,
             ended = served => format!("the metrics address ended: {:?}", ended.err()),

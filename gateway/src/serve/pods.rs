@@ -41,6 +41,11 @@ impl PodWatch {
         self.wanted.send_replace(true);
     }
 
+    /// What the watch fills or may fill later.
+    pub(super) fn any(&self) -> Arc<PodTable> {
+        Arc::clone(&self.table)
+    }
+
     /// What the watch fills; `None` before it has begun.
     pub(super) fn table(&self) -> Option<Arc<PodTable>> {
         self.wanted.borrow().then(|| Arc::clone(&self.table))

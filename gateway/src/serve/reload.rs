@@ -15,12 +15,12 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
-use super::assembly::Assembly;
+use super::{assembly::Assembly, telemetry::Changes};
 use crate::{
     backend::trial::{Refusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
-    observe::Metrics,
+    observe::{Metrics, status::Standing},
     scheduler_config::{Entries, entries},
 };
 
@@ -46,6 +46,8 @@ pub(super) struct Reload {
     hangups: Signal,
     /// What was said last of settings that backends refuse, while they are tried again.
     refused: Option<String>,
+    changes: Changes,
+    standing: Arc<Standing>,
 }
 
 /// Why the file is read.
@@ -86,13 +88,28 @@ impl Reload {
         config: Config,
         hangups: Signal,
         (assembly, door): (Assembly, Arc<Door>),
+        (changes, standing): (Changes, Arc<Standing>),
     ) -> Self {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (told, metrics) = (entries(&config), Arc::clone(&door.observer.metrics));
         let (start, seen) = (config.clone(), Seen::default());
         let refused = None;
-        Self { path, seen, start, config, told, assembly, door, metrics, looks, hangups, refused }
+        Self {
+            path,
+            seen,
+            start,
+            config,
+            told,
+            assembly,
+            door,
+            metrics,
+            looks,
+            hangups,
+            refused,
+            changes,
+            standing,
+        }
     }
 
     /// Follows the file for ever; what comes back is a task that panicked, a reason to stop the process.
@@ -142,6 +159,7 @@ impl Reload {
     /// Who sends a signal waits for an answer; a file that was touched is no news.
     fn unchanged(&mut self, cause: Cause) {
         self.refused = None;
+        self.standing.unchanged();
         match cause {
             Cause::Hangup => tracing::info!(file = %self.path.display(), "configuration unchanged"),
             Cause::Look => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
@@ -179,6 +197,8 @@ impl Reload {
             self.told = entries;
         }
         self.door.served.store(Arc::new(served));
+        self.changes.apply(&config, &self.config);
+        self.standing.loaded();
         self.config = config;
         self.refused = None;
         self.metrics.reloaded("ok");
@@ -188,6 +208,7 @@ impl Reload {
     fn refuse(&mut self, why: &dyn Display) {
         self.refused = None;
         self.metrics.reloaded("refused");
+        self.standing.refused(why.to_string());
         tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
     }
 

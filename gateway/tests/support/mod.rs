@@ -81,7 +81,7 @@ pub(crate) fn configuration(extender: &str, rest: &str) -> Config {
     let yaml = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
          extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi{extender}}}\n\
-         metrics: {{address: 127.0.0.1:0}}\n{rest}"
+         metrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n{rest}"
     );
     Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"))
 }

@@ -103,6 +103,7 @@ impl Display for Configuration {
         writeln!(file, "kind: GatewayConfiguration")?;
         writeln!(file, "extender: {{address: \"{}\"}}", self.address)?;
         writeln!(file, "metrics: {{address: \"127.0.0.1:0\"}}")?;
+        writeln!(file, "admin: {{address: \"127.0.0.1:0\"}}")?;
         match &self.nodes {
             NodeSource::File(path) => {
                 let path = path.display().to_string();
@@ -146,6 +147,7 @@ mod tests {
              kind: GatewayConfiguration\n\
              extender: {address: \"127.0.0.1:0\"}\n\
              metrics: {address: \"127.0.0.1:0\"}\n\
+             admin: {address: \"127.0.0.1:0\"}\n\
              nodes: {source: File, file: \"/some where/nodes.json\"}\n\
              timeouts: {decision: 2000ms}\n\
              backends:\n\

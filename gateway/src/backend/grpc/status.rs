@@ -28,6 +28,22 @@ impl Ended {
         matches!(self, Self::Status(Code::InvalidArgument, _))
     }
 
+    /// The status as the gRPC specification names it: the one that was answered, or the one that stands for what
+    /// happened instead of an answer.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Status(code, _) => name(*code),
+            Self::Otherwise(failure) => name(match failure.kind {
+                FailureKind::Unreachable | FailureKind::Reset => Code::Unavailable,
+                FailureKind::Late => Code::DeadlineExceeded,
+                FailureKind::Oversize => Code::ResourceExhausted,
+                FailureKind::Status => Code::Unknown,
+                FailureKind::Malformed => Code::Internal,
+                FailureKind::Unsuitable => Code::Unimplemented,
+            }),
+        }
+    }
+
     /// The same, said of what it was about.
     #[must_use]
     pub fn about(self, what: &str) -> Self {

@@ -12,6 +12,8 @@ use super::{
 };
 use crate::{
     cluster::{
+        causes::whole_text,
+        heard::Heard,
         pods::{self, PodTable},
         table::{self, NodeTable},
     },
@@ -36,6 +38,8 @@ pub(super) trait Sink {
     fn remove(&self, object: &RawObject<Self::Kind>);
     /// How many objects are known.
     fn count(&self) -> usize;
+    /// Where it says how its source is.
+    fn heard(&self) -> &Heard;
 }
 
 impl Sink for NodeTable {
@@ -65,6 +69,10 @@ impl Sink for NodeTable {
 
     fn count(&self) -> usize {
         self.len()
+    }
+
+    fn heard(&self) -> &Heard {
+        &self.heard
     }
 }
 
@@ -96,6 +104,10 @@ impl Sink for PodTable {
     fn count(&self) -> usize {
         self.len()
     }
+
+    fn heard(&self) -> &Heard {
+        &self.heard
+    }
 }
 
 /// Keeps the table for as long as there are events.
@@ -109,11 +121,15 @@ pub(super) async fn feed<S: Sink>(
     while let Some(event) = events.next().await {
         let notice = match event {
             Ok(event) => {
+                sink.heard().now();
                 let notice = standing.heard(&event);
                 list = take(sink, list, &event);
                 notice
             }
-            Err(error) => standing.failed(&error),
+            Err(error) => {
+                sink.heard().failed(|| whole_text(&error));
+                standing.failed(&error)
+            }
         };
         log(notice, sink);
     }

@@ -42,9 +42,10 @@ impl Participant<'_> {
         nodes: &Asked,
         deadline: Instant,
     ) -> (Result<Told, BackendFailure>, Inquiry) {
-        let mut inquiry = Inquiry::begin();
+        let mut inquiry = Inquiry::begin(case.trace);
         let told = self.find_out(case, (nodes, deadline), &mut inquiry).await;
-        (told, inquiry.ended())
+        let inquiry = inquiry.ended(&told);
+        (told, inquiry)
     }
 
     async fn find_out(

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{super::Decider, PreemptCall, told::Told, victims};
 use crate::{
-    account::{Account, Exchange, Inquiry, Opinion, Part, Policy, Said},
+    account::{Account, Exchanges, Inquiry, Opinion, Part, Policy, Said},
     backend::{
         Backend,
         link::Link,
@@ -47,7 +47,7 @@ impl Decider {
             let Some(aside) = aside else { continue };
             let settings = settings.clone();
             self.beside(|observer| async move {
-                let mut inquiry = Inquiry::begin();
+                let mut inquiry = Inquiry::begin(aside.account.trace);
                 inquiry.asks_about(aside.told.candidates.len());
                 let answer = aside.ask(&mut inquiry.exchanges).await;
                 let said = aside.opinion(answer, &settings);
@@ -77,7 +77,7 @@ impl Decider {
 }
 
 impl Aside {
-    async fn ask(&self, record: &mut Vec<Exchange>) -> Result<Vec<Kept>, BackendFailure> {
+    async fn ask(&self, record: &mut Exchanges) -> Result<Vec<Kept>, BackendFailure> {
         let Self { account, pod, nodes, told, .. } = self;
         let question =
             Question { call: &account.id, purpose: Purpose::Shadow, pod, nodes, candidates: &told.messages };

@@ -188,7 +188,7 @@ impl PartEntry {
 
 /// How long a backend was waited for.
 fn waited(inquiry: &Inquiry) -> Duration {
-    if inquiry.exchanges.is_empty() { Duration::ZERO } else { inquiry.took }
+    if inquiry.exchanges.all().is_empty() { Duration::ZERO } else { inquiry.took }
 }
 
 impl SaidEntry {

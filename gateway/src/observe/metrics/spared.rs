@@ -9,11 +9,6 @@ use super::backends::Backends;
 pub(crate) struct Spared(pub(super) Arc<Backends>);
 
 impl Spared {
-    /// A backend was not asked about so many nodes, because its answers were known.
-    pub(crate) fn remembered(&self, backend: &str, verb: &'static str, nodes: usize) {
-        self.0.of(backend, verb).remembered(nodes);
-    }
-
     /// A backend did not hold the nodes that were named.
     pub(crate) fn missed(&self, backend: &str) {
         self.0.of(backend, "filter").missed();

@@ -1,0 +1,48 @@
+//! When a source of objects was last heard of, and what is wrong with it.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// What is known of a source.
+#[derive(Debug, Default)]
+pub struct Heard(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last: Option<Instant>,
+    failing: Option<(Instant, String)>,
+}
+
+impl Heard {
+    /// Something came.
+    pub fn now(&self) {
+        *self.lock() = State { last: Some(Instant::now()), failing: None };
+    }
+
+    /// An attempt failed.
+    pub fn failed(&self, why: impl FnOnce() -> String) {
+        let mut state = self.lock();
+        if state.failing.is_none() {
+            state.failing = Some((Instant::now(), why()));
+        }
+    }
+
+    /// For how long nothing came; `None` before the first time.
+    pub fn silence(&self) -> Option<Duration> {
+        self.lock().last.map(|last| last.elapsed())
+    }
+
+    /// For how long attempts have failed, and why the first of them did; `None` where the last one did not.
+    pub fn failing(&self) -> Option<(Duration, String)> {
+        self.lock().failing.as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each state is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,100 @@
+//! The admin address: what was decided and how the gateway is, and switches for who looks closer.
+
+mod flags;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Query as Parameters, State, rejection::QueryRejection},
+    http::{StatusCode, Uri},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use tokio::{sync::Mutex, task::spawn_blocking};
+
+use super::{
+    Observer, Query,
+    api::{API_VERSION, DecisionList},
+    status::Standing,
+};
+
+/// What the admin address shows.
+#[derive(Debug)]
+pub struct Admin {
+    /// Calls.
+    pub observer: Arc<Observer>,
+    /// The gateway.
+    pub standing: Arc<Standing>,
+    /// One long answer at a time: each may take some ten megabytes while it is made.
+    turn: Mutex<()>,
+}
+
+impl Admin {
+    /// Shows these.
+    pub fn new(observer: Arc<Observer>, standing: Arc<Standing>) -> Self {
+        Self { observer, standing, turn: Mutex::new(()) }
+    }
+}
+
+/// The routes of the admin address.
+pub fn routes(admin: Arc<Admin>) -> Router {
+    Router::new()
+        .route("/debug/decisions", get(decisions))
+        .route("/debug/status", get(status))
+        .route("/debug/flags/s", flags::scores())
+        .route("/debug/flags/f", flags::rejections())
+        .route("/debug/flags/v", flags::verbosity())
+        .fallback(nothing)
+        .with_state(admin)
+}
+
+async fn decisions(
+    State(admin): State<Arc<Admin>>,
+    query: Result<Parameters<Query>, QueryRejection>,
+) -> Response {
+    let Parameters(query) = match query {
+        Ok(query) => query,
+        Err(wrong) => return refused(StatusCode::BAD_REQUEST, &wrong.body_text()),
+    };
+    let _turn = admin.turn.lock().await;
+    let shown = Arc::clone(&admin);
+    let found = spawn_blocking(move || {
+        let (items, truncated) = shown.observer.decisions.find(&query);
+        let list = DecisionList {
+            api_version: API_VERSION.to_owned(),
+            kind: "DecisionList".to_owned(),
+            gateway: shown.standing.gateway().to_owned(),
+            log: shown.observer.decisions.state(),
+            truncated,
+            items,
+        };
+        Json(list).into_response()
+    });
+    found
+        .await
+        .unwrap_or_else(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the decisions could not be shown"))
+}
+
+async fn status(State(admin): State<Arc<Admin>>) -> Response {
+    match admin.standing.status(&admin.observer) {
+        Some(status) => Json(status).into_response(),
+        None => refused(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the gateway is still starting: it waits for nodes, pods or a first answer of its backends",
+        ),
+    }
+}
+
+async fn nothing(uri: Uri) -> Response {
+    let text = format!(
+        "nothing is at {}; there are GET /debug/decisions, GET /debug/status, and GET, POST and PUT /debug/flags/s, \
+         /debug/flags/f and /debug/flags/v",
+        uri.path()
+    );
+    refused(StatusCode::NOT_FOUND, &text)
+}
+
+fn refused(status: StatusCode, why: &str) -> Response {
+    (status, Json(serde_json::json!({ "error": why }))).into_response()
+}

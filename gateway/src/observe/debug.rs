@@ -1,0 +1,149 @@
+//! The best nodes of each call that scores, and the rejected ones of each that filters, as Markdown tables in the log. The
+//! form, and the way to switch it, are those of Koordinator's scheduler (`frameworkext`, `debugTopNScores` and
+//! `debugFilterFailure`).
+
+use std::{
+    cmp::Reverse,
+    fmt::Write,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use extender_gateway_core::score::{self, Ballot};
+
+use crate::account::{Account, Nodes, Said};
+
+/// The most rows of a table.
+pub const MOST: u32 = 1000;
+
+/// How many rows are written of each call; 0 for no table.
+#[derive(Debug, Default)]
+pub struct Debug {
+    /// The best nodes.
+    pub scores: AtomicU32,
+    /// Rejected nodes.
+    pub rejections: AtomicU32,
+}
+
+/// How many rows are written from the start on.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Tables {
+    /// Of the best nodes.
+    pub scores: u32,
+    /// Of rejected nodes.
+    pub rejections: u32,
+}
+
+impl Debug {
+    /// Writes so many rows from now on.
+    pub fn write(&self, tables: Tables) {
+        self.scores.store(tables.scores, Ordering::Relaxed);
+        self.rejections.store(tables.rejections, Ordering::Relaxed);
+    }
+
+    /// Writes the tables of a call that are wanted.
+    pub(super) fn say(&self, verb: &str, account: &Account) {
+        let rows = |switch: &AtomicU32| switch.load(Ordering::Relaxed) as usize;
+        let table = match verb {
+            "prioritize" if rows(&self.scores) > 0 => scores(account, rows(&self.scores)),
+            "filter" if rows(&self.rejections) > 0 => rejections(account, rows(&self.rejections)),
+            _ => None,
+        };
+        if let Some(table) = table {
+            tracing::info!(target: "extender_gateway::debug", "{verb}\n{table}");
+        }
+    }
+}
+
+fn name(account: &Account, node: u32) -> &str {
+    match &account.nodes {
+        Nodes::Offered(request) => request.names.name(node),
+        Nodes::Candidates(request) => request.name(node),
+        Nodes::Target(node) => node,
+    }
+}
+
+/// `# | Pod | Node | Score`, and one column a policy with what it adds to the score.
+fn scores(account: &Account, rows: usize) -> Option<String> {
+    let ballots: Vec<(&str, &Ballot)> = account
+        .parts
+        .iter()
+        .filter_map(|part| match &part.said {
+            Said::Scored(ballot, _) => Some((part.backend.settings.name.as_str(), ballot)),
+            _ => None,
+        })
+        .collect();
+    let owned: Vec<Ballot> = ballots.iter().map(|(_, ballot)| (*ballot).clone()).collect();
+    let totals = score::totals(account.nodes.count() as usize, &owned);
+    let mut order: Vec<(u32, i64)> =
+        (0..).zip(totals).filter_map(|(node, total)| Some((node, total?))).collect();
+    order.sort_by_key(|(_, total)| Reverse(*total));
+    if order.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = ballots.iter().map(|(name, _)| *name).collect();
+    let mut table = head(&["#", "Pod", "Node", "Score"], &names);
+    for (rank, (node, total)) in order.iter().take(rows).enumerate() {
+        let cells = ballots.iter().map(|(_, ballot)| share(ballot, *node));
+        row(&mut table, (rank, account, *node), [total.to_string()].into_iter().chain(cells));
+    }
+    Some(table)
+}
+
+/// What a ballot adds to the score of a node.
+fn share(ballot: &Ballot, node: u32) -> String {
+    let rank = match &ballot.nodes {
+        None => Some(node as usize),
+        Some(nodes) => nodes.binary_search(&node).ok(),
+    };
+    let raw = rank.and_then(|rank| ballot.scores.get(rank));
+    raw.map_or_else(
+        || "-".to_owned(),
+        |raw| {
+            let weighted = score::normalized(ballot)(*raw) * f64::from(ballot.weight);
+            let text = format!("{weighted:.2}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        },
+    )
+}
+
+/// `# | Pod | Node`, and one column a policy with its reason.
+fn rejections(account: &Account, rows: usize) -> Option<String> {
+    let mut by_node: Vec<(u32, usize, &str)> = Vec::new();
+    let mut names = Vec::new();
+    for part in &account.parts {
+        let Said::Refused(heard) = &part.said else { continue };
+        for refusal in &heard.refusals {
+            by_node.extend(heard.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())));
+        }
+        names.push(part.backend.settings.name.as_str());
+    }
+    by_node.sort_unstable();
+    let mut table = head(&["#", "Pod", "Node"], &names);
+    let nodes = by_node.chunk_by(|one, other| one.0 == other.0);
+    for (rank, said) in nodes.take(rows).enumerate() {
+        let reason =
+            |column| said.iter().find(|(_, at, _)| *at == column).map_or("", |(_, _, reason)| *reason);
+        let cells = (0..names.len()).map(|column| reason(column).replace(['|', '\n', '\r'], " "));
+        row(&mut table, (rank, account, said[0].0), cells);
+    }
+    (!by_node.is_empty()).then_some(table)
+}
+
+fn head(columns: &[&str], policies: &[&str]) -> String {
+    let all: Vec<&str> = columns.iter().chain(policies).copied().collect();
+    format!("| {} |\n|{}\n", all.join(" | "), " --- |".repeat(all.len()))
+}
+
+fn row(
+    table: &mut String,
+    (rank, account, node): (usize, &Account, u32),
+    cells: impl Iterator<Item = String>,
+) {
+    let pod = &account.pod;
+    // Writing to a String does not fail.
+    let _ = write!(table, "| {rank} | {}/{} | {} |", pod.namespace, pod.name, name(account, node));
+    cells.for_each(|cell| {
+        let _ = write!(table, " {cell} |");
+    });
+    table.push('\n');
+}

@@ -1,0 +1,216 @@
+//! How the gateway is, put together when somebody asks.
+
+mod backend;
+mod problems;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jiff::Timestamp;
+
+use super::{
+    Health, Metrics, Observer,
+    api::{API_VERSION, ConfigurationStatus, Refused, Status, TableStatus, VerbStatus},
+    latest::VERBS,
+    metrics::Gauge,
+};
+use crate::{
+    cluster::{heard::Heard, pods::PodTable, table::NodeTable},
+    config::NodeSource,
+    door::Door,
+};
+
+/// What is known of the gateway as a whole.
+#[derive(Debug)]
+pub struct Standing {
+    gateway: Arc<str>,
+    started: Timestamp,
+    file: String,
+    source: NodeSource,
+    table: Option<Arc<NodeTable>>,
+    pods: Arc<PodTable>,
+    health: Arc<Health>,
+    door: OnceLock<Arc<Door>>,
+    loaded: Mutex<Loaded>,
+}
+
+/// The configuration in use, and one that is not.
+#[derive(Debug)]
+struct Loaded {
+    since: Timestamp,
+    refused: Option<Refused>,
+}
+
+/// What a [`Standing`] needs to know.
+#[derive(Debug)]
+pub struct Known {
+    /// The name of this replica.
+    pub gateway: Arc<str>,
+    /// Of the configuration.
+    pub file: String,
+    /// Where nodes come from.
+    pub source: NodeSource,
+    /// The nodes, where a watch or a file brings them.
+    pub table: Option<Arc<NodeTable>>,
+    /// The pods, where a watch brings them.
+    pub pods: Arc<PodTable>,
+    /// Whether calls are wanted.
+    pub health: Arc<Health>,
+}
+
+impl Standing {
+    /// Of a gateway that starts now.
+    pub fn new(known: Known) -> Self {
+        let Known { gateway, file, source, table, pods, health } = known;
+        let started = Timestamp::now();
+        let loaded = Mutex::new(Loaded { since: started, refused: None });
+        Self { gateway, started, file, source, table, pods, health, door: OnceLock::new(), loaded }
+    }
+
+    /// The name of this replica.
+    pub fn gateway(&self) -> &str {
+        &self.gateway
+    }
+
+    /// Calls come in there from now on.
+    pub fn open(&self, door: &Arc<Door>) {
+        // There is one door.
+        let _ = self.door.set(Arc::clone(door));
+    }
+
+    /// Another configuration is in use.
+    pub fn loaded(&self) {
+        *self.lock() = Loaded { since: Timestamp::now(), refused: None };
+    }
+
+    /// A change of the configuration is not used.
+    pub fn refused(&self, why: String) {
+        self.lock().refused = Some(Refused { time: Timestamp::now(), message: why });
+    }
+
+    /// The configuration file is as it is in use again.
+    pub fn unchanged(&self) {
+        self.lock().refused = None;
+    }
+
+    /// Since when the configuration in use is, in seconds since 1970.
+    pub fn loaded_at(&self) -> Timestamp {
+        self.lock().since
+    }
+
+    /// Lets the metrics ask for what is known.
+    pub fn gauges(self: &Arc<Self>, metrics: &Metrics) {
+        let known = |gauge, value: fn(&Self) -> Option<f64>| {
+            let standing = Arc::downgrade(self);
+            metrics.gauge(gauge, move || value(&*standing.upgrade()?));
+        };
+        known(Gauge::KnownNodes, |it| it.table.as_ref().map(|table| float(table.len())));
+        known(Gauge::NodesSynced, |it| it.table.as_ref().map(|table| f64::from(u8::from(table.is_synced()))));
+        known(Gauge::NodesSilence, |it| it.table.as_ref().and_then(|table| silence(&table.heard)));
+        known(Gauge::KnownPods, |it| it.pods.is_synced().then(|| float(it.pods.len())));
+        known(Gauge::PodsSynced, |it| it.pods.is_synced().then_some(1.0));
+        known(Gauge::PodsSilence, |it| silence(&it.pods.heard));
+        known(Gauge::ConfigurationGeneration, |it| {
+            Some(float(usize::try_from(it.door.get()?.served.load().generation).unwrap_or_default()))
+        });
+        known(Gauge::ConfigurationLoaded, |it| Some(it.loaded_at().as_duration().as_secs_f64()));
+        let standing = Arc::downgrade(self);
+        metrics.connected(move || standing.upgrade().map_or_else(Vec::new, |standing| standing.connected()));
+    }
+
+    /// Each backend that is asked, and whether there is a connection whose handshake succeeded.
+    fn connected(&self) -> Vec<(String, bool)> {
+        let Some(door) = self.door.get() else { return Vec::new() };
+        let served = door.served.load_full();
+        served.decider.links().map(|(settings, link)| (settings.name.to_string(), link.is_ok())).collect()
+    }
+
+    /// How the gateway is; `None` before calls can come in.
+    pub fn status(&self, observer: &Observer) -> Option<Status> {
+        let served = self.door.get()?.served.load_full();
+        let configuration = {
+            let loaded = self.lock();
+            ConfigurationStatus {
+                file: self.file.clone(),
+                generation: served.generation,
+                loaded: loaded.since,
+                refused: loaded.refused.clone(),
+            }
+        };
+        let mut status = Status {
+            api_version: API_VERSION.to_owned(),
+            kind: "Status".to_owned(),
+            gateway: self.gateway.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.started,
+            ready: self.health.is_ready(),
+            configuration,
+            verbs: (0..VERBS.len()).map(|at| verb(observer, at)).collect(),
+            backends: backend::all(&served, &observer.metrics),
+            nodes: self.nodes(),
+            pods: self.pods.is_synced().then(|| self.watched_pods()),
+            log: observer.decisions.state(),
+            traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
+            problems: Vec::new(),
+        };
+        status.problems = problems::of(&status, &served.config, (self, observer));
+        Some(status)
+    }
+
+    fn nodes(&self) -> TableStatus {
+        let source = match self.source {
+            NodeSource::Watch => "Watch",
+            NodeSource::Request => "Request",
+            NodeSource::File { .. } => "File",
+            NodeSource::NamesOnly => "NamesOnly",
+        };
+        let silence = self.table.as_ref().and_then(|table| silence(&table.heard));
+        TableStatus {
+            source: source.to_owned(),
+            count: self.table.as_ref().map_or(0, |table| table.len() as u64),
+            synced: self.table.as_ref().is_none_or(|table| table.is_synced()),
+            silent_seconds: silence,
+        }
+    }
+
+    fn watched_pods(&self) -> TableStatus {
+        TableStatus {
+            source: "Watch".to_owned(),
+            count: self.pods.len() as u64,
+            synced: self.pods.is_synced(),
+            silent_seconds: silence(&self.pods.heard),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Loaded> {
+        // Each state is whole.
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+fn float(count: usize) -> f64 {
+    count as f64
+}
+
+fn silence(heard: &Heard) -> Option<f64> {
+    heard.silence().map(|silence| silence.as_secs_f64())
+}
+
+fn verb(observer: &Observer, at: usize) -> VerbStatus {
+    let metrics = observer.metrics.verb(VERBS[at]);
+    let lately = metrics.lately();
+    let seconds = |time: Option<std::time::Duration>| time.map(|time| time.as_secs_f64());
+    VerbStatus {
+        verb: VERBS[at].to_owned(),
+        calls: metrics.calls(),
+        failed: metrics.failures(),
+        median_seconds: seconds(lately.and_then(|lately| lately.median)),
+        p99_seconds: seconds(lately.and_then(|lately| lately.p99)),
+        last: observer.latest.of(at),
+    }
+}
+
+fn delivered(delivery: &extender_otlp::Delivery) -> String {
+    let extender_otlp::Delivery { waiting, delivered, failed, dropped, .. } = delivery;
+    format!("{delivered} spans delivered, {waiting} waiting, {failed} failed, {dropped} dropped")
+}

@@ -1,0 +1,91 @@
+//! How the backends are.
+
+use std::{sync::Arc, time::Duration};
+
+use extender_gateway_core::BackendFailure;
+
+use crate::{
+    backend::{info::Info, link::Link},
+    config::{self, Mode, Words},
+    door::Served,
+    observe::{
+        Metrics,
+        api::{BackendStatus, BackendVerb, Handshake},
+    },
+};
+
+/// All that are configured, those that are asked in the order in which their answers count.
+pub(super) fn all(served: &Served, metrics: &Metrics) -> Vec<BackendStatus> {
+    let asked = served.decider.links().map(|(settings, link)| one(settings, Some(link), metrics));
+    let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
+    asked.chain(disabled.map(|settings| one(settings, None, metrics))).collect()
+}
+
+fn one(
+    settings: &config::Backend,
+    link: Option<Result<Arc<Link>, BackendFailure>>,
+    metrics: &Metrics,
+) -> BackendStatus {
+    let (link, failure) = match link {
+        Some(Ok(link)) => (Some(link), None),
+        Some(Err(failure)) => (None, Some(failure.detail)),
+        None => (None, None),
+    };
+    let info = link.as_ref().map(|link| &link.info);
+    BackendStatus {
+        name: settings.name.to_string(),
+        url: settings.url.to_string(),
+        mode: settings.mode.word().to_owned(),
+        connected: link.is_some(),
+        failure,
+        handshake: info.map(|info| Handshake {
+            name: info.name.clone(),
+            version: info.version.clone(),
+            revision: info.revision.clone(),
+            holds_nodes: info.keeps_tables,
+        }),
+        verbs: verbs(settings).map(|verb| of_verb(settings, verb, (info, metrics))).collect(),
+    }
+}
+
+fn verbs(settings: &config::Backend) -> impl Iterator<Item = &'static str> {
+    let asked = [
+        ("filter", settings.filter.is_some()),
+        ("score", settings.score.is_some()),
+        ("preempt", settings.preempt.is_some()),
+        ("bind", settings.bind.is_some()),
+    ];
+    asked.into_iter().filter(|(_, asked)| *asked).map(|(verb, _)| verb)
+}
+
+fn of_verb(
+    settings: &config::Backend,
+    verb: &'static str,
+    (info, metrics): (Option<&Info>, &Metrics),
+) -> BackendVerb {
+    let of = metrics.backend(settings.name.as_str(), verb);
+    let lately = of.lately();
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+    BackendVerb {
+        verb: verb.to_owned(),
+        unsuitable: info.and_then(|info| unsuitable(info, verb)),
+        calls: of.calls(),
+        failures: of.failures(),
+        failed_lately: lately.map_or(0, |lately| lately.failed),
+        lately: lately.map_or(0, |lately| lately.calls),
+        median_seconds: seconds(lately.and_then(|lately| lately.median)),
+        p99_seconds: seconds(lately.and_then(|lately| lately.p99)),
+        rejected_share: of.latest_rejected_share(),
+        last_failure: None,
+    }
+}
+
+fn unsuitable(info: &Info, verb: &str) -> Option<String> {
+    let failure = match verb {
+        "filter" => info.filter.as_ref().err(),
+        "score" => info.score.as_ref().err(),
+        "preempt" => info.preempt.as_ref().err(),
+        _ => info.bind.as_ref().err(),
+    };
+    failure.map(|failure| failure.detail.clone())
+}

@@ -1,0 +1,188 @@
+//! What is wrong, and what is to be done.
+
+use std::time::Duration;
+
+use super::Standing;
+use crate::{
+    config::{self, Config, FailurePolicy, Mode},
+    observe::{
+        Observer,
+        api::{BackendStatus, BackendVerb, Problem, Severity, Status},
+    },
+};
+
+/// How many of the latest calls a problem with calls needs at least.
+const ENOUGH: u32 = 10;
+/// A decision log that reaches back less far is too small, in seconds.
+const SHORT: i64 = 600;
+/// How long a gateway may run before it is odd that nobody calls, in seconds.
+const LONELY: i64 = 60;
+
+/// All problems, the worst first.
+pub(super) fn of(
+    status: &Status,
+    config: &Config,
+    (standing, observer): (&Standing, &Observer),
+) -> Vec<Problem> {
+    let mut problems: Vec<Problem> =
+        [ready(status), refused(status), nodes(status, standing), pods(standing)]
+            .into_iter()
+            .chain([lonely(status), log(status), traces(observer)])
+            .flatten()
+            .collect();
+    for backend in &status.backends {
+        let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
+        problems.extend(settings.into_iter().flat_map(|settings| of_backend(backend, settings)));
+    }
+    problems.sort_by_key(|problem| problem.severity);
+    problems
+}
+
+fn problem(severity: Severity, about: &str, what: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    Problem { severity, about: about.to_owned(), what: what.into(), remedy: remedy.into() }
+}
+
+fn ready(status: &Status) -> Option<Problem> {
+    let what = "it is not ready, so that kube-scheduler's calls go elsewhere";
+    let remedy = "wait if it has just started or is being stopped; else its log says what it waits for";
+    (!status.ready).then(|| problem(Severity::Error, "the gateway", what, remedy))
+}
+
+fn refused(status: &Status) -> Option<Problem> {
+    let refused = status.configuration.refused.as_ref()?;
+    let what = format!("the file has changed and is not in use: {}", refused.message);
+    let remedy = "correct the file; `extender-gateway check-config` says when it is right";
+    Some(problem(Severity::Warning, "the configuration", what, remedy))
+}
+
+fn nodes(status: &Status, standing: &Standing) -> Option<Problem> {
+    if !status.nodes.synced {
+        let what =
+            "they have not been listed yet, so that backends that want facts about nodes are told none";
+        return Some(problem(
+            Severity::Error,
+            "the nodes",
+            what,
+            "see the gateway's log for why they cannot be listed",
+        ));
+    }
+    let (since, why) = standing.table.as_ref()?.heard.failing()?;
+    let what = format!("watching them has failed for {} s: {why}", since.as_secs());
+    Some(problem(
+        Severity::Warning,
+        "the nodes",
+        what,
+        "see that the apiserver runs and lets the gateway watch nodes",
+    ))
+}
+
+fn pods(standing: &Standing) -> Option<Problem> {
+    let (since, why) = standing.pods.heard.failing()?;
+    let what = format!("watching them has failed for {} s: {why}", since.as_secs());
+    Some(problem(
+        Severity::Warning,
+        "the pods",
+        what,
+        "see that the apiserver runs and lets the gateway watch pods",
+    ))
+}
+
+fn lonely(status: &Status) -> Option<Problem> {
+    let age = jiff::Timestamp::now().as_second() - status.started.as_second();
+    let called = status.verbs.iter().any(|verb| verb.calls > 0);
+    let what = "nobody has called since the start";
+    let remedy = "see that kube-scheduler's configuration has the extender that `extender-gateway scheduler-config` prints, \
+                  and that this replica is reached";
+    (!called && age > LONELY).then(|| problem(Severity::Warning, "kube-scheduler", what, remedy))
+}
+
+fn log(status: &Status) -> Option<Problem> {
+    let oldest = status.log.oldest.filter(|_| status.log.evicted > 0)?;
+    let age = jiff::Timestamp::now().as_second() - oldest.as_second();
+    let what = format!("it is full and reaches back {age} s only");
+    (age < SHORT).then(|| problem(Severity::Warning, "the decision log", what, "a larger decisions.maxBytes"))
+}
+
+fn traces(observer: &Observer) -> Option<Problem> {
+    let fault = observer.tracer.as_ref()?.delivery().fault?;
+    let what = format!("the collector does not take spans: {fault}");
+    Some(problem(
+        Severity::Warning,
+        "traces",
+        what,
+        "see that it runs at otlp.endpoint and speaks otlp.protocol",
+    ))
+}
+
+fn of_backend(backend: &BackendStatus, settings: &config::Backend) -> Vec<Problem> {
+    let about = format!("backend {}", backend.name);
+    let mut problems = Vec::new();
+    if settings.mode == Mode::Disabled {
+        return problems;
+    }
+    let worst = severity(settings);
+    if !backend.connected {
+        let what = backend.failure.clone().unwrap_or_else(|| "there is no connection".to_owned());
+        let remedy = "start it, or correct its url or tls; `mode: Disabled` takes it out of the decisions";
+        problems.push(problem(worst, &about, what, remedy));
+    }
+    for verb in &backend.verbs {
+        problems.extend(of_verb((&about, worst), verb, settings));
+    }
+    problems
+}
+
+/// How bad it is when a backend cannot be asked.
+fn severity(settings: &config::Backend) -> Severity {
+    let fails = settings.filter.as_ref().is_some_and(|filter| filter.failure_policy == FailurePolicy::Fail);
+    let preempts =
+        settings.preempt.as_ref().is_some_and(|preempt| preempt.failure_policy == FailurePolicy::Fail);
+    if settings.mode == Mode::Enforce && (fails || preempts) { Severity::Error } else { Severity::Warning }
+}
+
+fn of_verb((about, worst): (&str, Severity), verb: &BackendVerb, settings: &config::Backend) -> Vec<Problem> {
+    let name = &verb.verb;
+    let mut problems = Vec::new();
+    if let Some(why) = &verb.unsuitable {
+        let what = format!("it cannot be asked to {name}: it {why}");
+        problems.push(problem(
+            worst,
+            about,
+            what,
+            "correct its configuration, or what it declares in the handshake",
+        ));
+    }
+    let BackendVerb { failed_lately, lately, .. } = *verb;
+    if lately >= ENOUGH && failed_lately * 10 >= lately {
+        let what = format!("{failed_lately} of the latest {lately} calls to {name} failed");
+        let remedy =
+            "its own log, and the gateway's lines `backend failed`, say why; `mode: Disabled` takes it out";
+        problems.push(problem(worst, about, what, remedy));
+    }
+    if let (Some(p99), Some(timeout)) = (verb.p99_seconds, timeout(settings, name))
+        && lately >= ENOUGH
+        && p99 > timeout.as_secs_f64() * 0.8
+    {
+        let what = format!(
+            "1 of 100 calls to {name} takes {:.0} ms or more, its timeout is {} ms",
+            p99 * 1e3,
+            timeout.as_millis()
+        );
+        problems.push(problem(Severity::Warning, about, what, "make it faster, or raise its timeout"));
+    }
+    if verb.rejected_share.is_some_and(|share| share >= 1.0) && lately > 0 {
+        let what = "it rejected every node of the latest call to filter";
+        let remedy = "look at a pod with `extender-gateway explain`; `mode: Shadow` asks it without counting its answers";
+        problems.push(problem(Severity::Warning, about, what, remedy));
+    }
+    problems
+}
+
+fn timeout(settings: &config::Backend, verb: &str) -> Option<Duration> {
+    match verb {
+        "filter" => settings.filter.as_ref().map(|filter| filter.timeout),
+        "score" => settings.score.as_ref().map(|score| score.timeout),
+        "preempt" => settings.preempt.as_ref().map(|preempt| preempt.timeout),
+        _ => settings.bind.as_ref().map(|bind| bind.timeout),
+    }
+}

@@ -1,0 +1,144 @@
+//! Calls as OpenTelemetry traces.
+//!
+//! What a call needs while it is decided is the id of its span, for the backends' metadata ([`Tracer::begin`]). The spans are
+//! made behind the answer, from the call's account, and only where they are kept: as the sampler says, and whatever it says
+//! of calls that failed, were slow, or in which a backend was late.
+
+mod call;
+mod door;
+mod names;
+mod previous;
+mod question;
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use extender_gateway_core::FailureKind;
+use extender_otlp::{Delivery, Sampler, Span, Spans, TraceContext, ids};
+
+use self::previous::Previous;
+use crate::{
+    account::{Account, Inquiry, Said, Subject, Visit},
+    object::pod::ObjectPod,
+};
+
+/// What may change while the gateway runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// Which pods' calls are kept.
+    pub sampler: Sampler,
+    /// Calls that take longer are kept, too.
+    pub slow: Duration,
+    /// The pods' annotation with a `traceparent`.
+    pub annotation: Option<String>,
+}
+
+/// Makes spans of calls.
+#[derive(Debug)]
+pub struct Tracer {
+    spans: Spans,
+    choice: ArcSwap<Choice>,
+    previous: Previous,
+    kept: AtomicU64,
+}
+
+impl Tracer {
+    /// One whose spans go there.
+    pub fn new(spans: Spans, choice: Choice) -> Self {
+        Self {
+            spans,
+            choice: ArcSwap::from_pointee(choice),
+            previous: Previous::default(),
+            kept: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on this is kept.
+    pub fn choose(&self, choice: Choice) {
+        self.choice.store(choice.into());
+    }
+
+    /// What became of the spans so far.
+    pub fn delivery(&self) -> Delivery {
+        self.spans.delivery()
+    }
+
+    /// The span of a decision about this pod, which its caller may have made a part of another: all calls of a pod are
+    /// kept, or none.
+    pub fn begin(&self, pod: &Subject, parent: Option<TraceContext>) -> TraceContext {
+        let sampler = self.choice.load().sampler;
+        match parent {
+            Some(parent) => TraceContext { sampled: sampler.continues(&parent), ..parent.child() },
+            None => {
+                let trace_id = ids::trace();
+                let sampled = match pod.uid.as_bytes() {
+                    [] => sampler.begins(&trace_id.to_bytes()),
+                    uid => sampler.begins(uid),
+                };
+                TraceContext { trace_id, span_id: ids::span(), sampled }
+            }
+        }
+    }
+
+    /// The span that a pod's annotation names, where that is looked at. One that cannot be read is none.
+    pub fn annotated(&self, pod: &ObjectPod<'_>) -> Option<TraceContext> {
+        let choice = self.choice.load();
+        TraceContext::parse(pod.annotation(choice.annotation.as_deref()?)?).ok()
+    }
+
+    /// Sends the spans of a request, if they are kept. Returns whether they are.
+    pub(super) fn settle(&self, visit: &Visit) -> bool {
+        let context = visit.account.as_ref().and_then(|account| account.trace);
+        let sampled = context.is_some_and(|context| context.sampled);
+        if !sampled && !self.is_notable(visit) {
+            return false;
+        }
+        let context =
+            context.unwrap_or_else(|| visit.parent.map_or_else(TraceContext::root, |parent| parent.child()));
+        let door = ids::span();
+        self.send(door::span(visit, TraceContext { span_id: door, ..context }));
+        if let Some(account) = &visit.account {
+            let before = self.previous.replace(&account.pod.uid, context);
+            self.send(call::span(visit, account, (context, door), before));
+            for part in &account.parts {
+                self.ask(visit.verb, account, part, context);
+            }
+        }
+        self.kept.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Sends the spans of what was asked beside a call, if that is sampled.
+    pub(super) fn settle_beside(&self, verb: &'static str, account: &Account) {
+        let Some(context) = account.trace.filter(|context| context.sampled) else { return };
+        for part in &account.parts {
+            self.ask(verb, account, part, context);
+        }
+    }
+
+    fn ask(&self, verb: &'static str, account: &Account, part: &crate::account::Part, context: TraceContext) {
+        for inquiry in &part.inquiries {
+            question::spans(verb, account, (part, inquiry), context).for_each(|span| self.send(span));
+        }
+    }
+
+    fn send(&self, span: Span) {
+        // What is sent is kept, whatever was said of it before the outcome was known.
+        self.spans.send(Span { context: TraceContext { sampled: true, ..span.context }, ..span });
+    }
+
+    fn is_notable(&self, visit: &Visit) -> bool {
+        visit.outcome != "ok"
+            || visit.took > self.choice.load().slow
+            || visit.account.as_ref().is_some_and(has_failure)
+    }
+}
+
+/// Whether some backend failed or was late, whatever that meant for the call.
+fn has_failure(account: &Account) -> bool {
+    let late = |inquiry: &Inquiry| inquiry.failure == Some(FailureKind::Late);
+    account.parts.iter().any(|part| matches!(part.said, Said::Failed(_)) || part.inquiries.iter().any(late))
+}

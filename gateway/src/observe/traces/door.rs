@@ -1,0 +1,60 @@
+//! The span of a request at the door, by the semantic conventions for HTTP servers.
+
+use extender_otlp::{Parent, Span, TraceContext};
+use http::Version;
+use opentelemetry::{
+    KeyValue,
+    trace::{SpanKind, Status},
+};
+use opentelemetry_semantic_conventions::attribute::{
+    CLIENT_ADDRESS, CLIENT_PORT, ERROR_TYPE, HTTP_REQUEST_BODY_SIZE, HTTP_REQUEST_METHOD,
+    HTTP_RESPONSE_BODY_SIZE, HTTP_RESPONSE_STATUS_CODE, HTTP_ROUTE, NETWORK_PROTOCOL_VERSION, URL_PATH,
+    URL_SCHEME,
+};
+
+use super::{call, names};
+use crate::account::Visit;
+
+/// The span of a request.
+pub(super) fn span(visit: &Visit, context: TraceContext) -> Span {
+    let (start, end) = call::time(visit);
+    let parent = visit.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
+    let name = if visit.verb == "none" { "POST".to_owned() } else { format!("POST /{}", visit.verb) };
+    Span {
+        kind: SpanKind::Server,
+        parent,
+        attributes: attributes(visit),
+        status: status(visit),
+        ..Span::new(name, context, start..end)
+    }
+}
+
+/// A call that ended with an error is one, also where that is told with the status 200.
+pub(super) fn status(visit: &Visit) -> Status {
+    if visit.outcome == "ok" { Status::Unset } else { Status::error(visit.message.clone()) }
+}
+
+fn attributes(visit: &Visit) -> Vec<KeyValue> {
+    let (version, uri) = &visit.http;
+    let mut attributes = vec![
+        KeyValue::new(HTTP_REQUEST_METHOD, "POST"),
+        KeyValue::new(URL_PATH, uri.path().to_owned()),
+        KeyValue::new(URL_SCHEME, uri.scheme_str().unwrap_or("http").to_owned()),
+        KeyValue::new(NETWORK_PROTOCOL_VERSION, if *version == Version::HTTP_2 { "2" } else { "1.1" }),
+        KeyValue::new(CLIENT_ADDRESS, visit.caller.ip().to_string()),
+        KeyValue::new(CLIENT_PORT, i64::from(visit.caller.port())),
+        KeyValue::new(HTTP_REQUEST_BODY_SIZE, call::number(visit.request_bytes)),
+        KeyValue::new(HTTP_RESPONSE_BODY_SIZE, call::number(visit.response_bytes)),
+        KeyValue::new(names::OUTCOME, visit.outcome),
+    ];
+    if visit.verb != "none" {
+        attributes.push(KeyValue::new(HTTP_ROUTE, format!("/{}", visit.verb)));
+    }
+    if visit.status != 0 {
+        attributes.push(KeyValue::new(HTTP_RESPONSE_STATUS_CODE, i64::from(visit.status)));
+    }
+    if visit.outcome != "ok" {
+        attributes.push(KeyValue::new(ERROR_TYPE, visit.outcome));
+    }
+    attributes
+}

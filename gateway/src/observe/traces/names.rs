@@ -1,0 +1,34 @@
+//! The names of attributes that no convention has.
+
+/// A call's id, which backends are told.
+pub(super) const CALL_ID: &str = "extender.call.id";
+/// The verb of the extender's protocol.
+pub(super) const VERB: &str = "extender.verb";
+/// `ok`, or why there is no decision.
+pub(super) const OUTCOME: &str = "extender.outcome";
+/// `names` or `objects`.
+pub(super) const NODE_FORM: &str = "extender.node_form";
+/// How many nodes kube-scheduler offered.
+pub(super) const OFFERED: &str = "extender.nodes.offered";
+/// How many were left.
+pub(super) const LEFT: &str = "extender.nodes.left";
+/// How many were rejected.
+pub(super) const REJECTED: &str = "extender.nodes.rejected";
+/// For how many an answer was known without asking.
+pub(super) const KNOWN: &str = "extender.nodes.known";
+/// About how many a backend was asked.
+pub(super) const ASKED: &str = "extender.nodes.asked";
+/// How nodes were named: `rows`, `ids` or `name`.
+pub(super) const NODES_AS: &str = "extender.nodes.form";
+/// The configuration, counted from 1.
+pub(super) const GENERATION: &str = "extender.configuration.generation";
+/// A backend's configured name.
+pub(super) const BACKEND: &str = "extender.backend.name";
+/// `Enforce` or `Shadow`.
+pub(super) const MODE: &str = "extender.mode";
+/// What became of a failure: `fail`, `ignore` or `next`.
+pub(super) const POLICY: &str = "extender.failure.policy";
+/// What a shadow thinks of the decision.
+pub(super) const OPINION: &str = "extender.opinion";
+/// What a link is: `previous call` or `pod annotation`.
+pub(super) const LINK: &str = "extender.link";

@@ -1,0 +1,61 @@
+//! The latest kept call of each pod, to which its next one is linked.
+
+use std::sync::{Mutex, PoisonError};
+
+use extender_otlp::TraceContext;
+use foldhash::{HashMap, HashMapExt};
+
+/// How many pods are remembered, twice: what was not asked about for so many others is forgotten.
+const MOST: usize = 8192;
+
+/// Spans by the UID of the pod: of the latest pods, and of those before.
+#[derive(Debug)]
+pub(super) struct Previous(Mutex<[HashMap<String, TraceContext>; 2]>);
+
+impl Default for Previous {
+    fn default() -> Self {
+        Self(Mutex::new([HashMap::new(), HashMap::new()]))
+    }
+}
+
+impl Previous {
+    /// The span of the pod's call before, in whose place this one is.
+    pub(super) fn replace(&self, uid: &str, span: TraceContext) -> Option<TraceContext> {
+        if uid.is_empty() {
+            return None;
+        }
+        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let [latest, before] = &mut *spans;
+        if let Some(known) = latest.get_mut(uid) {
+            return Some(std::mem::replace(known, span));
+        }
+        if latest.len() >= MOST {
+            *before = std::mem::take(latest);
+        }
+        latest.insert(uid.to_owned(), span);
+        before.remove(uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_remembered_for_a_while() {
+        let previous = Previous::default();
+        let (one, two) = (TraceContext::root(), TraceContext::root());
+        assert_eq!(previous.replace("a", one), None);
+        assert_eq!(previous.replace("a", two), Some(one));
+        for pod in 0..MOST {
+            previous.replace(&format!("b-{pod}"), one);
+        }
+        assert_eq!(previous.replace("a", one), Some(two));
+        for pod in 0..2 * MOST {
+            previous.replace(&format!("c-{pod}"), one);
+        }
+        assert_eq!(previous.replace("a", one), None);
+        assert_eq!(previous.replace("", one), None);
+        assert_eq!(previous.replace("", one), None);
+    }
+}

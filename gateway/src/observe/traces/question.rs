@@ -1,0 +1,99 @@
+//! The spans of questions to backends, by the semantic conventions for RPC clients.
+
+use extender_gateway_core::FailureKind;
+use extender_otlp::{Parent, Span, TraceContext};
+use opentelemetry::{
+    KeyValue,
+    trace::{SpanKind, Status},
+};
+use opentelemetry_semantic_conventions::attribute::{
+    ERROR_TYPE, RPC_METHOD, RPC_RESPONSE_STATUS_CODE, RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_PORT,
+};
+
+use super::{call, names};
+use crate::{
+    account::{Account, Exchange, Inquiry, Part, Said},
+    config::Words,
+};
+
+/// The spans of what a backend was asked in one inquiry. One that could not be asked has a span, too, which says so.
+pub(super) fn spans(
+    verb: &'static str,
+    account: &Account,
+    (part, inquiry): (&Part, &Inquiry),
+    decision: TraceContext,
+) -> impl Iterator<Item = Span> {
+    let exchanges = inquiry.exchanges.all();
+    let asked = (1..).zip(exchanges).map(move |(at, exchange)| {
+        // Why an answer is of no use is only known of the last one.
+        let failure = if at == exchanges.len() { inquiry.failure } else { exchange.failure };
+        let start = account.at(exchange.began);
+        let mut span = Span::new(
+            name(verb),
+            exchange.span.unwrap_or_else(|| decision.child()),
+            start..start + exchange.took,
+        );
+        span.attributes = attributes(verb, part, inquiry);
+        span.attributes.extend(of_exchange(exchange));
+        failed(span, part, failure)
+    });
+    let unasked = inquiry.failure.filter(|_| exchanges.is_empty()).map(|failure| {
+        let start = account.at(inquiry.began);
+        let mut span = Span::new(name(verb), decision.child(), start..start + inquiry.took);
+        span.attributes = attributes(verb, part, inquiry);
+        failed(span, part, Some(failure))
+    });
+    asked.chain(unasked).map(move |span| Span {
+        kind: SpanKind::Client,
+        parent: Parent::Local(decision.span_id),
+        ..span
+    })
+}
+
+/// The full name of the method.
+fn name(verb: &'static str) -> &'static str {
+    match verb {
+        "filter" => "extender.policy.v1alpha1.PolicyService/Filter",
+        "prioritize" | "score" => "extender.policy.v1alpha1.PolicyService/Score",
+        "preempt" => "extender.policy.v1alpha1.PolicyService/Preempt",
+        _ => "extender.policy.v1alpha1.PolicyService/Bind",
+    }
+}
+
+fn attributes(verb: &'static str, part: &Part, inquiry: &Inquiry) -> Vec<KeyValue> {
+    let settings = &part.backend.settings;
+    let mut attributes = vec![
+        KeyValue::new(RPC_SYSTEM_NAME, "grpc"),
+        KeyValue::new(RPC_METHOD, name(verb)),
+        KeyValue::new(SERVER_ADDRESS, settings.url.host().to_owned()),
+        KeyValue::new(SERVER_PORT, i64::from(settings.url.port())),
+        KeyValue::new(names::BACKEND, settings.name.to_string()),
+        KeyValue::new(names::MODE, settings.mode.word()),
+        KeyValue::new(names::ASKED, i64::from(inquiry.asked)),
+        KeyValue::new(names::KNOWN, i64::from(inquiry.known)),
+        KeyValue::new(names::REJECTED, i64::from(call::rejected(&part.said))),
+    ];
+    if let Some(opinion) = part.opinion {
+        attributes.push(KeyValue::new(names::OPINION, opinion.as_str()));
+    }
+    attributes
+}
+
+fn of_exchange(exchange: &Exchange) -> [KeyValue; 2] {
+    [
+        KeyValue::new(RPC_RESPONSE_STATUS_CODE, exchange.code),
+        KeyValue::new(names::NODES_AS, exchange.form.as_str()),
+    ]
+}
+
+fn failed(mut span: Span, part: &Part, failure: Option<FailureKind>) -> Span {
+    let Some(kind) = failure else { return span };
+    let detail = match &part.said {
+        Said::Failed(failure) => failure.detail.clone(),
+        _ => String::new(),
+    };
+    span.status = Status::error(detail);
+    span.attributes.push(KeyValue::new(ERROR_TYPE, kind.as_str()));
+    span.attributes.push(KeyValue::new(names::POLICY, part.policy.as_str()));
+    span
+}

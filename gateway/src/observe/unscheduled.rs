@@ -1,0 +1,142 @@
+//! Pods that stay unscheduled because of policies, of which an event tells once they have waited for a while.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::account::{Account, Said, Subject, Visit};
+
+/// How long a pod has to wait before anything is said: the next attempt often finds a node.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long nothing is said again of a pod, whatever its counts are then.
+const PAUSE: Duration = Duration::from_mins(10);
+/// How many pods are followed. Others are not told of.
+const MOST: usize = 10_000;
+/// The longest note that the apiserver takes, in bytes.
+const LONGEST: usize = 1000;
+
+/// The pods that wait.
+#[derive(Debug, Default)]
+pub struct Unscheduled {
+    wanted: AtomicBool,
+    pods: Mutex<HashMap<String, Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    pod: Subject,
+    since: Instant,
+    note: String,
+    /// When something was said, and what.
+    said: Option<(Instant, String)>,
+}
+
+/// Something to be said of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The pod.
+    pub pod: Subject,
+    /// What.
+    pub note: String,
+}
+
+impl Unscheduled {
+    /// Whether pods are followed from now on.
+    pub fn want(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Relaxed);
+        if !wanted {
+            self.lock().clear();
+        }
+    }
+
+    /// Takes note of what became of a call.
+    pub(super) fn see(&self, visit: &Visit, account: &Account) {
+        if visit.verb != "filter" || account.pod.uid.is_empty() || !self.wanted.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut pods = self.lock();
+        if visit.outcome == "ok" && account.left != Some(0) {
+            pods.remove(&account.pod.uid);
+            return;
+        }
+        let Some(note) = note(visit, account) else { return };
+        if let Some(waiting) = pods.get_mut(&account.pod.uid) {
+            waiting.note = note;
+        } else if pods.len() < MOST {
+            let pod = account.pod.clone();
+            pods.insert(pod.uid.clone(), Waiting { pod, since: Instant::now(), note, said: None });
+        }
+    }
+
+    /// Of which pod something is to be said now. It is said by who asks.
+    pub fn due(&self) -> Option<Due> {
+        let now = Instant::now();
+        let mut pods = self.lock();
+        let waiting =
+            pods.values_mut().filter(|waiting| waiting.is_due(now)).min_by_key(|waiting| waiting.since)?;
+        waiting.said = Some((now, waiting.note.clone()));
+        Some(Due { pod: waiting.pod.clone(), note: waiting.note.clone() })
+    }
+
+    /// A pod does not wait any more.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        // Each entry is whole.
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn is_due(&self, now: Instant) -> bool {
+        match &self.said {
+            None => now.duration_since(self.since) >= PATIENCE,
+            Some((when, what)) => *what != self.note && now.duration_since(*when) >= PAUSE,
+        }
+    }
+}
+
+/// Who keeps the pod from its nodes; `None` where no policy does.
+fn note(visit: &Visit, account: &Account) -> Option<String> {
+    let offered = account.nodes.count();
+    let mut taken = vec![false; offered as usize];
+    let mut by: Vec<String> = Vec::new();
+    for part in &account.parts {
+        let name = &part.backend.settings.name;
+        match &part.said {
+            Said::Refused(heard) => {
+                let refused = heard.refusals.iter().flat_map(|refusal| heard.in_call(refusal));
+                let first =
+                    refused.filter(|node| !std::mem::replace(&mut taken[*node as usize], true)).count();
+                if first > 0 {
+                    by.push(format!("{name} rejects {first}"));
+                }
+            }
+            Said::Failed(failure) => by.push(format!("{name} failed ({})", failure.kind.as_str())),
+            _ => {}
+        }
+    }
+    if by.is_empty() {
+        return None;
+    }
+    let left = account.left.map_or_else(
+        || visit.message.clone(),
+        |left| format!("{left} of {offered} nodes are left by policies"),
+    );
+    let text = format!(
+        "{left}: {}. extender-gateway explain pod/{} -n {} says more.",
+        by.join(", "),
+        account.pod.name,
+        account.pod.namespace
+    );
+    Some(extender_gateway_core::reason::one_line(&text, LONGEST))
+}

@@ -1,0 +1,131 @@
+//! What the configuration says of telemetry, put to work: at the start, and again when it changes.
+
+use extender_otlp::{
+    Explicit, Exporters, Program, Protocol, Ratio, Sampler, Settings, SettingsError, StartError,
+};
+use opentelemetry::{InstrumentationScope, metrics::MeterProvider};
+use tokio::runtime::Handle;
+
+use std::sync::Arc;
+
+use crate::{
+    config::{Config, Emission, Exporter, OtlpProtocol},
+    observe::{Metrics, Observer, Tracer, log, metrics::Gauge, status::Standing, traces::Choice},
+};
+
+/// How the gateway calls itself.
+const SERVICE: &str = "extender-gateway";
+
+/// Why telemetry cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The variables or the configuration have mistakes.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// An exporter cannot be made.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// What sends spans and metrics, and who tells it what to send.
+pub(super) struct Telemetry {
+    pub(super) exporters: Exporters,
+    pub(super) observer: Arc<Observer>,
+    /// Which traces are kept where the file does not say.
+    sampler: Sampler,
+}
+
+impl Telemetry {
+    /// Starts what the configuration and the `OTEL_*` variables want. Connections live on the runtime.
+    pub(super) fn start(config: &Config, runtime: &Handle) -> Result<Self, TelemetryError> {
+        let scope = InstrumentationScope::builder(SERVICE).with_version(env!("CARGO_PKG_VERSION")).build();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let program = Program { service: SERVICE.to_owned(), version, scope: scope.clone() };
+        let settings = Settings::resolve(program, &explicit(config), |name| std::env::var(name).ok())?;
+        let exporters = Exporters::start(&settings, runtime)?;
+        let metrics = match exporters.meter_provider() {
+            Some(provider) => Metrics::with_meter(&provider.meter_with_scope(scope)),
+            None => Metrics::new(),
+        };
+        let sampler = settings.sampler;
+        let tracer = exporters.spans().map(|spans| Tracer::new(spans.clone(), choice(config, sampler)));
+        let observer = Observer::new(Arc::new(metrics), config.decisions.max_bytes).with_tracer(tracer);
+        observer.unscheduled.want(config.events.unscheduled == Emission::Emit);
+        Ok(Self { exporters, observer: Arc::new(observer), sampler })
+    }
+
+    /// What can change while the gateway runs.
+    pub(super) fn changes(&self) -> Changes {
+        Changes { observer: Arc::clone(&self.observer), sampler: self.sampler }
+    }
+}
+
+/// Changes what is sent and kept.
+#[derive(Debug)]
+pub(super) struct Changes {
+    observer: Arc<Observer>,
+    sampler: Sampler,
+}
+
+impl Changes {
+    /// From now on as this configuration says.
+    pub(super) fn apply(&self, config: &Config, before: &Config) {
+        self.observer.decisions.resize(config.decisions.max_bytes);
+        self.observer.unscheduled.want(config.events.unscheduled == Emission::Emit);
+        if let Some(tracer) = &self.observer.tracer {
+            tracer.choose(choice(config, self.sampler));
+        }
+        // A level that was set by hand stays until the file says another one.
+        if config.log.level != before.log.level {
+            log::configure(config.log.level);
+        }
+        let names: Vec<&str> = config.backends.iter().map(|backend| backend.name.as_str()).collect();
+        self.observer.metrics.retain_backends(&names);
+    }
+}
+
+/// Lets the metrics ask for what is not counted.
+pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<Standing>) {
+    let metrics = &observer.metrics;
+    standing.gauges(metrics);
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    let of_log = |gauge, value: fn(&crate::observe::api::LogState) -> u64| {
+        let observer = Arc::downgrade(observer);
+        metrics.gauge(gauge, move || Some(value(&observer.upgrade()?.decisions.state()) as f64));
+    };
+    of_log(Gauge::DecisionLogBytes, |log| log.bytes);
+    of_log(Gauge::DecisionLogLimit, |log| log.max_bytes);
+    of_log(Gauge::DecisionLogCalls, |log| log.calls);
+    of_log(Gauge::DecisionLogPods, |log| log.pods);
+}
+
+fn choice(config: &Config, sampler: Sampler) -> Choice {
+    let ratio = config.traces.ratio.and_then(|ratio| Ratio::new(ratio.share()).ok());
+    Choice {
+        sampler: ratio.map_or(sampler, Sampler::Parent),
+        slow: config.traces.keep_slower_than,
+        annotation: config.traces.pod_annotation.clone(),
+    }
+}
+
+fn explicit(config: &Config) -> Explicit {
+    let exporter = |exporter: Option<Exporter>| {
+        exporter.map(|exporter| match exporter {
+            Exporter::None => extender_otlp::Exporter::None,
+            Exporter::Otlp => extender_otlp::Exporter::Otlp,
+        })
+    };
+    Explicit {
+        endpoint: config.otlp.endpoint.clone(),
+        protocol: config.otlp.protocol.map(|protocol| match protocol {
+            OtlpProtocol::Grpc => Protocol::Grpc,
+            OtlpProtocol::HttpProtobuf => Protocol::Http,
+        }),
+        headers: None,
+        timeout: config.otlp.timeout,
+        traces: exporter(config.traces.exporter),
+        metrics: exporter(config.metrics.exporter),
+        ratio: config.traces.ratio.and_then(|ratio| Ratio::new(ratio.share()).ok()),
+        interval: config.metrics.interval,
+    }
+}
