@@ -59,3 +59,13 @@ func (m Metric) Sum(attributes Attributes) (sum float64) {
 	}
 	return sum
 }
+
+// Count adds the counts of the points that have all these attributes, of a histogram.
+func (m Metric) Count(attributes Attributes) (count uint64) {
+	for _, p := range m.Points {
+		if p.Attributes.Include(attributes) {
+			count += p.Count
+		}
+	}
+	return count
+}
