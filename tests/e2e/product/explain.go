@@ -10,23 +10,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Explain runs `extender-gateway explain` about a pod as JSON. The gateway is asked at its admin address.
-func Explain(ctx context.Context, kubeconfig, admin string, pod *corev1.Pod) (Explanation, error) {
+// Explain runs `extender-gateway explain` about a pod and returns what it prints as "table", "json" or "yaml". The gateway is
+// asked at its admin address.
+func Explain(ctx context.Context, kubeconfig, admin, format string, pod *corev1.Pod) (string, error) {
 	binary, err := Binary(Gateway)
 	if err != nil {
-		return Explanation{}, err
+		return "", err
 	}
-	command := exec.CommandContext(ctx, binary, "explain", "pod/"+pod.Name, "-n", pod.Namespace, "-o", "json",
+	command := exec.CommandContext(ctx, binary, "explain", "pod/"+pod.Name, "-n", pod.Namespace, "-o", format,
 		"--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
 	var said bytes.Buffer
 	command.Stderr = &said
 	out, err := command.Output()
 	if err != nil {
-		return Explanation{}, fmt.Errorf("explain: %w: %s", err, said.String())
+		return "", fmt.Errorf("explain: %w: %s%s", err, out, said.String())
 	}
-	var explanation Explanation
-	if err := json.Unmarshal(out, &explanation); err != nil {
-		return Explanation{}, fmt.Errorf("explain prints %q: %w", out, err)
+	return string(out), nil
+}
+
+// ReadExplanation reads what explain prints as JSON.
+func ReadExplanation(text string) (explanation Explanation, err error) {
+	if err := json.Unmarshal([]byte(text), &explanation); err != nil {
+		return explanation, fmt.Errorf("explain prints %q: %w", text, err)
 	}
 	return explanation, nil
 }

@@ -1,7 +1,5 @@
 package product
 
-import "encoding/json"
-
 // Explanation is the part of what explain prints that tests read.
 type Explanation struct {
 	UID string `json:"uid"`
@@ -11,8 +9,6 @@ type Explanation struct {
 	} `json:"pod"`
 	// Attempts are the newest first.
 	Attempts []Attempt `json:"attempts"`
-	// Notes are sentences about what cannot be known.
-	Notes []json.RawMessage `json:"notes"`
 }
 
 // Attempt is a filter call and what followed it.
