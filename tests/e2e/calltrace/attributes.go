@@ -87,6 +87,7 @@ func (c Call) checkAnswered(q Question) error {
 			"extender.backend.name": q.Backend(), "extender.call.id": c.Decision.Attributes.Text("extender.call.id"),
 		}),
 		present(answered, "extender.policy.name"),
+		differ("the service of "+q.Backend(), answered.Service(), answered.Attributes.Text("extender.policy.name")),
 		differ("the status of "+q.Backend(), answered.Status.Code == collector.Error, false),
 	)
 	if c.Verb == "bind" || c.Verb == "preempt" {

@@ -27,7 +27,7 @@ type Call struct {
 type Question struct {
 	// Asked is the gateway's side.
 	Asked collector.Span
-	// Answered is the backend's side; nil where it did not answer or makes no spans.
+	// Answered is the backend's side; nil where it did not answer, or was not waited for.
 	Answered *collector.Span
 }
 
@@ -37,11 +37,14 @@ func (q Question) Backend() string { return q.Asked.Attributes.Text("extender.ba
 // Failed says whether there was no usable answer.
 func (q Question) Failed() bool { return q.Asked.Status.Code == collector.Error }
 
+// isAnswered says whether the gateway got an answer by gRPC, so that the backend must have known of the question.
+func (q Question) isAnswered() bool { return q.Asked.Attributes["rpc.response.status_code"] == "OK" }
+
 // Sides says whose spans a trace has.
 type Sides int
 
 const (
-	// BothSides are the gateway's, and the backends' for each question that did not fail.
+	// BothSides are the gateway's, and the backends' for each question that was answered.
 	BothSides Sides = iota
 	// GatewayAlone is a trace that was not sampled and is kept all the same.
 	GatewayAlone
@@ -95,7 +98,7 @@ func (c *Call) readQuestions(sides Sides) error {
 
 func (q *Question) readAnswer(trace collector.Trace, sides Sides) error {
 	below := trace.Children(q.Asked)
-	if len(below) == 0 && (q.Failed() || sides == GatewayAlone) {
+	if len(below) == 0 && (!q.isAnswered() || sides == GatewayAlone) {
 		return nil
 	}
 	answered, err := single("spans of "+q.Backend(), below)
