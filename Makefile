@@ -12,6 +12,8 @@ CARGO_DENY := 0.20.2
 GO_VERSION := 1.26
 # The types that kube-scheduler 1.18 reads: they and those of today do not fit into one Go module.
 LEGACY := tests/kube/legacypolicy
+# The OpenTelemetry Collector, a Go module of its own for the same reason.
+COLLECTOR := tests/kube/cmd/otel-collector
 
 # What the Go tests and benchmarks run; they look here first.
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
@@ -121,6 +123,7 @@ go-checks: go
 	  echo "not formatted, make fmt does it: $$unformatted" >&2; exit 1; }
 	cd tests && go vet ./...
 	cd $(LEGACY) && go vet ./...
+	cd $(COLLECTOR) && go vet ./...
 
 # All programs together: with fewer packages cargo would choose other features of the dependencies, and
 # build them anew for each choice.

@@ -36,15 +36,9 @@ func TestTheBuiltInBinderBinds(t *testing.T) {
 
 func TestABackendBinds(t *testing.T) {
 	forEach(t, "a backend binds 50 pods and annotates them with their node's zone", gatewayOnly, bothModes, func(s *scenario) {
-		binder, err := product.StartLabelBinder(s.ctx, shared.Dir, shared.Kubeconfig)
-		s.must(err)
-		s.keep(binder)
 		config := s.builtIn()
 		config.Binder = product.LabelBinder
-		config.Backends = append(config.Backends, product.Backend{
-			Name: product.LabelBinder, URL: "http://" + binder.Address, Bind: &product.Bind{},
-			Args: map[string]any{"labels": []string{objects.ZoneLabel}},
-		})
+		config.Backends = append(config.Backends, s.labelBinder())
 		for _, pod := range s.bindMany(config) {
 			zone := s.node(pod.Spec.NodeName).Labels[objects.ZoneLabel]
 			if got := pod.Annotations[objects.ZoneLabel]; got != zone {
@@ -52,6 +46,18 @@ func TestABackendBinds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// labelBinder starts the binder that annotates pods with their node's zone.
+func (s *scenario) labelBinder() product.Backend {
+	s.Helper()
+	binder, err := product.StartLabelBinder(s.ctx, shared.Dir, shared.Kubeconfig)
+	s.must(err)
+	s.keep(binder)
+	return product.Backend{
+		Name: product.LabelBinder, URL: "http://" + binder.Address, Bind: &product.Bind{},
+		Args: map[string]any{"labels": []string{objects.ZoneLabel}},
+	}
 }
 
 // bindMany has the gateway bind 50 pods at once and returns them as they are then.

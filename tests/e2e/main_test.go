@@ -24,8 +24,8 @@ import (
 // environment is what all scenarios share.
 type environment struct {
 	*controlplane.Cluster
-	// plainExtender is the path of the program.
-	plainExtender string
+	// plainExtender and collector are the paths of these programs.
+	plainExtender, collector string
 }
 
 // shared is set by TestMain before any test runs.
@@ -68,11 +68,11 @@ func run(m *testing.M) (code int, err error) {
 }
 
 func (e *environment) start(dir string) error {
-	built, err := binaries.Build(context.Background(), binaries.PlainExtender)
+	built, err := binaries.Build(context.Background(), binaries.PlainExtender, binaries.Collector)
 	if err != nil {
 		return err
 	}
-	e.plainExtender = built[binaries.PlainExtender]
+	e.plainExtender, e.collector = built[binaries.PlainExtender], built[binaries.Collector]
 	// Compiling Kubernetes has no limit but go test's own; what is started has.
 	if _, err := binaries.Build(context.Background(), binaries.Etcd, binaries.APIServer, binaries.Scheduler); err != nil {
 		return err

@@ -14,10 +14,16 @@ type Config struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Extender   Listener `json:"extender"`
-	Metrics    Listener `json:"metrics"`
-	Cluster    Cluster  `json:"cluster"`
-	Timeouts   Timeouts `json:"timeouts"`
-	Nodes      Nodes    `json:"nodes"`
+	Metrics    Metrics  `json:"metrics"`
+	// Admin is nil where the gateway chooses.
+	Admin *Listener `json:"admin,omitempty"`
+	// OTLP, Traces and Events are nil where the gateway chooses.
+	OTLP     *OTLP    `json:"otlp,omitempty"`
+	Traces   *Traces  `json:"traces,omitempty"`
+	Events   *Events  `json:"events,omitempty"`
+	Cluster  Cluster  `json:"cluster"`
+	Timeouts Timeouts `json:"timeouts"`
+	Nodes    Nodes    `json:"nodes"`
 	// Pods is nil where the gateway chooses.
 	Pods    *Pods   `json:"pods,omitempty"`
 	Reasons Reasons `json:"reasons"`
@@ -128,7 +134,8 @@ func NewConfig(cluster *controlplane.Cluster, mode controlplane.NodeMode, backen
 		APIVersion: "extender-gateway.io/v1alpha1",
 		Kind:       "GatewayConfiguration",
 		Extender:   anyPort,
-		Metrics:    anyPort,
+		Metrics:    Metrics{Listener: anyPort},
+		Admin:      &anyPort,
 		Nodes:      Nodes{Source: "Request"},
 		Backends:   backends,
 	}

@@ -3,6 +3,8 @@ package binaries
 import (
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,5 +40,34 @@ func TestABuildThatFailsShowsWhatTheCompilerSaid(t *testing.T) {
 	_, err := Build(t.Context(), "no-such-program")
 	if err == nil || !strings.Contains(err.Error(), "kube/cmd/no-such-program") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+func TestProgramsWithAModuleOfTheirOwnAreBuiltThere(t *testing.T) {
+	got := sourcesOf("tests", []string{Etcd, Collector, Scheduler})
+	want := []sources{
+		{dir: "tests/kube/cmd/otel-collector", packages: []string{"."}},
+		{dir: "tests", packages: []string{"./kube/cmd/etcd", "./kube/cmd/kube-scheduler"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheFoldersWithAModuleOfTheirOwnAreKnown(t *testing.T) {
+	module, err := ModuleDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(module, "kube/cmd/*/go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, file := range files {
+		found = append(found, filepath.Base(filepath.Dir(file)))
+	}
+	if !slices.Equal(found, ownModules) {
+		t.Errorf("%v have a go.mod", found)
 	}
 }

@@ -13,6 +13,7 @@ const (
 	APIServer     = "kube-apiserver"
 	Scheduler     = "kube-scheduler"
 	PlainExtender = "plain-extender"
+	Collector     = "otel-collector"
 )
 
 // Build makes programs of kube/cmd available and returns the path of each. The first build compiles
@@ -54,14 +55,13 @@ func goBuild(ctx context.Context, module string, names []string) error {
 	}
 	defer unlock()
 	// The revision is left out, or each commit would link again.
-	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", outDir + "/"}
-	for _, name := range names {
-		args = append(args, "./kube/cmd/"+name)
-	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = module
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %v in %s: %w\n%s", args, module, err, out)
+	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(module, outDir) + "/"}
+	for _, s := range sourcesOf(module, names) {
+		cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
+		cmd.Dir = s.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v in %s: %w\n%s", cmd.Args, s.dir, err, out)
+		}
 	}
 	return nil
 }

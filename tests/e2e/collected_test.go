@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"extender-gateway.io/tests/e2e/calltrace"
+	"extender-gateway.io/tests/kube/collector"
+	"extender-gateway.io/tests/kube/objects"
+)
+
+// collected is a collector that has everything that the product's processes say about calls.
+type collected struct {
+	*scenario
+	*collector.Collector
+}
+
+// collect starts a collector. What is started after it sends to it by this protocol, unless its configuration says otherwise.
+func (s *scenario) collect(protocol collector.Protocol) *collected {
+	s.Helper()
+	c, err := collector.Start(s.ctx, shared.Dir, shared.collector)
+	s.must(err)
+	s.Cleanup(func() { s.must(c.Close()) })
+	s.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.Endpoint(protocol))
+	s.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", string(protocol))
+	// In milliseconds; 5 seconds would be the default.
+	s.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+	return &collected{s, c}
+}
+
+// until waits until nothing lacks any more.
+func (c *collected) until(what string, lacks func(collector.Telemetry) error) collector.Telemetry {
+	c.Helper()
+	got, err := c.WaitFor(c.ctx, what, lacks)
+	c.must(err)
+	return got
+}
+
+// calls waits until the traces of a pod's calls are whole and each of these verbs is among them.
+func (c *collected) calls(pod *corev1.Pod, sides calltrace.Sides, verbs ...string) (calls []calltrace.Call) {
+	c.Helper()
+	uid := string(c.get(c.ctx, pod).UID)
+	c.until("whole traces of "+pod.Name, func(got collector.Telemetry) (err error) {
+		if calls, err = calltrace.Of(got, uid, sides); err != nil {
+			return err
+		}
+		var missing []error
+		for _, verb := range verbs {
+			if len(calltrace.ByVerb(calls, verb)) == 0 {
+				missing = append(missing, fmt.Errorf("there is no %s", verb))
+			}
+		}
+		return errors.Join(missing...)
+	})
+	return calls
+}
+
+// expect is an error of the test, not its end.
+func (s *scenario) expect(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Errorf("%s: %v", what, err)
+	}
+}
+
+// expectNoNodeNames says where anything that was collected lists nodes.
+func (c *collected) expectNoNodeNames(nodes []*corev1.Node) {
+	c.Helper()
+	names := make([]string, len(nodes))
+	for i, node := range nodes {
+		names[i] = node.Name
+	}
+	c.expect("no lists of nodes", calltrace.CheckNodes(c.Received().Spans, names))
+}
+
+// plainPod has nothing that rules ask for; its calls are like those of no other app.
+func plainPod(app string) *corev1.Pod { return objects.NewReplicaSet(shop, app, nil).Pod() }

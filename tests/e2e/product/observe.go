@@ -1,0 +1,35 @@
+package product
+
+// OTLP says where traces and metrics go; what is empty is the gateway's default or comes from OTEL_EXPORTER_OTLP_*.
+type OTLP struct {
+	Endpoint string `json:"endpoint,omitempty"`
+	// Protocol is "grpc" or "http/protobuf".
+	Protocol string `json:"protocol,omitempty"`
+}
+
+// Traces says which calls are traced.
+type Traces struct {
+	// Exporter is "OTLP" or "None".
+	Exporter string `json:"exporter"`
+	// Ratio is the share of pods, from 0 to 1.
+	Ratio float64 `json:"ratio"`
+	// KeepSlowerThan is from when on a call is kept although its pod is not in that share.
+	KeepSlowerThan string `json:"keepSlowerThan,omitempty"`
+	// PodAnnotation is the annotation with a W3C traceparent.
+	PodAnnotation string `json:"podAnnotation,omitempty"`
+}
+
+// Metrics is where metrics are looked at and where they go.
+type Metrics struct {
+	Listener
+	// Exporter is "OTLP", or "" for the gateway's default.
+	Exporter string `json:"exporter,omitempty"`
+	// Interval is how often they are sent.
+	Interval string `json:"interval,omitempty"`
+}
+
+// Events says which Kubernetes events are made.
+type Events struct {
+	// Unscheduled is "Emit" or "None".
+	Unscheduled string `json:"unscheduled"`
+}

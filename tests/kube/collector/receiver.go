@@ -1,0 +1,108 @@
+package collector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+)
+
+// Receiver is where the collector sends on what it gets.
+type Receiver struct {
+	server *httptest.Server
+
+	mu  sync.Mutex
+	got Telemetry
+	// failed is the first thing that could not be read.
+	failed error
+	// changed is closed and replaced when something arrives.
+	changed chan struct{}
+}
+
+// Telemetry is what has arrived, in the order in which it did.
+type Telemetry struct {
+	Spans []Span
+	// Metrics has each metric once for every time it was exported.
+	Metrics []Metric
+}
+
+func newReceiver() *Receiver {
+	r := &Receiver{changed: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/traces", receive(r, func(got *Telemetry, request tracesRequest) {
+		got.Spans = append(got.Spans, request.spans()...)
+	}))
+	mux.Handle("POST /v1/metrics", receive(r, func(got *Telemetry, request metricsRequest) {
+		got.Metrics = append(got.Metrics, request.metrics()...)
+	}))
+	r.server = httptest.NewServer(mux)
+	return r
+}
+
+func (r *Receiver) url() string { return r.server.URL }
+
+func (r *Receiver) close() { r.server.Close() }
+
+// receive decodes a request and adds it.
+func receive[Request any](r *Receiver, add func(*Telemetry, Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, request *http.Request) {
+		var body Request
+		if err := json.NewDecoder(request.Body).Decode(&body); err != nil {
+			r.change(func() { r.failed = fmt.Errorf("%s: %w", request.URL.Path, err) })
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.change(func() { add(&r.got, body) })
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte("{}"))
+	}
+}
+
+// change does something to what has arrived and tells those who wait.
+func (r *Receiver) change(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// seen returns what has arrived and a channel that is closed when there is more.
+func (r *Receiver) seen() (Telemetry, error, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.got.clone(), r.failed, r.changed
+}
+
+// Received is what has arrived so far.
+func (r *Receiver) Received() Telemetry {
+	got, _, _ := r.seen()
+	return got
+}
+
+func (t Telemetry) clone() Telemetry {
+	return Telemetry{Spans: slices.Clone(t.Spans), Metrics: slices.Clone(t.Metrics)}
+}
+
+// WaitFor waits until lacks finds nothing that is missing, and returns what there is then. Its error says what was
+// missing to the last, and shows what has arrived as a tree.
+func (r *Receiver) WaitFor(ctx context.Context, what string, lacks func(Telemetry) error) (Telemetry, error) {
+	for {
+		got, failed, changed := r.seen()
+		missing := lacks(got)
+		if missing == nil {
+			return got, nil
+		}
+		if failed != nil {
+			return got, fmt.Errorf("waited for %s: what the collector sent cannot be read: %w", what, failed)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return got, fmt.Errorf("waited for %s: %w: %w; this has arrived:\n%s", what, ctx.Err(), missing, got)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package collector
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The OTLP/JSON of the collector, as far as it is read here: camel case, ids in hexadecimal, 64-bit numbers as strings.
+
+type tracesRequest struct {
+	ResourceSpans []struct {
+		Resource   wireResource
+		ScopeSpans []struct {
+			Scope wireScope
+			Spans []wireSpan
+		}
+	}
+}
+
+type metricsRequest struct {
+	ResourceMetrics []struct {
+		Resource     wireResource
+		ScopeMetrics []struct {
+			Scope   wireScope
+			Metrics []wireMetric
+		}
+	}
+}
+
+type wireResource struct{ Attributes wireAttributes }
+
+type wireScope struct{ Name string }
+
+type wireSpan struct {
+	TraceID           string
+	SpanID            string
+	ParentSpanID      string
+	Name              string
+	Kind              Kind
+	StartTimeUnixNano nanoseconds
+	EndTimeUnixNano   nanoseconds
+	Attributes        wireAttributes
+	Events            []struct {
+		TimeUnixNano nanoseconds
+		Name         string
+		Attributes   wireAttributes
+	}
+	Links []struct {
+		TraceID    string
+		SpanID     string
+		Attributes wireAttributes
+	}
+	Status struct {
+		Code    Code
+		Message string
+	}
+}
+
+type wireMetric struct {
+	Name, Unit, Description string
+	Sum                     *struct {
+		IsMonotonic            bool
+		AggregationTemporality int
+		DataPoints             []wireNumber
+	}
+	Gauge     *struct{ DataPoints []wireNumber }
+	Histogram *struct{ DataPoints []wireHistogram }
+}
+
+type wireNumber struct {
+	Attributes   wireAttributes
+	TimeUnixNano nanoseconds
+	AsInt        json.Number
+	AsDouble     json.Number
+}
+
+type wireHistogram struct {
+	Attributes     wireAttributes
+	TimeUnixNano   nanoseconds
+	Count          uint64 `json:",string"`
+	Sum            float64
+	BucketCounts   []json.Number
+	ExplicitBounds []float64
+}
+
+// nanoseconds are since the Unix epoch.
+type nanoseconds struct{ time.Time }
+
+// UnmarshalJSON reads a whole number in a string.
+func (n *nanoseconds) UnmarshalJSON(text []byte) error {
+	var count struct {
+		Since int64 `json:",string"`
+	}
+	err := json.Unmarshal([]byte(`{"Since":`+string(text)+`}`), &count)
+	n.Time = time.Unix(0, count.Since)
+	return err
+}
+
+type wireAttributes []struct {
+	Key   string
+	Value wireValue
+}
+
+type wireValue struct {
+	StringValue *string
+	BoolValue   *bool
+	IntValue    *int64 `json:",string"`
+	DoubleValue *float64
+	ArrayValue  *struct{ Values []wireValue }
+	KvlistValue *struct{ Values wireAttributes }
+	BytesValue  []byte
+}
