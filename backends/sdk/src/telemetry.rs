@@ -1,5 +1,7 @@
 //! Whether and where the spans of traced calls are sent.
 
+#![cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "no variable is read"))]
+
 #[cfg(not(feature = "otlp"))]
 mod none;
 #[cfg(feature = "otlp")]
@@ -25,7 +27,7 @@ pub(crate) use self::otlp::Tracer;
 /// | `OTEL_EXPORTER_OTLP_PROTOCOL` | grpc or http/protobuf; default: grpc for port 4317, else http/protobuf |
 /// | `OTEL_EXPORTER_OTLP_HEADERS`, `_TIMEOUT`, `_CERTIFICATE` | key=value,…; milliseconds; a file |
 /// | `OTEL_TRACES_EXPORTER` | otlp or none |
-/// | `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG` | default: parentbased_always_on, as the gateway says |
+/// | `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG` | default: `parentbased_always_on`, as the gateway says |
 /// | `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` | who sends |
 /// | `OTEL_BSP_*` | how spans wait for being sent |
 /// | `OTEL_SDK_DISABLED` | true: nothing is sent |
@@ -33,7 +35,6 @@ pub(crate) use self::otlp::Tracer;
 /// Without the crate's feature `otlp` nothing is ever sent, and no variable is read.
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry {
-    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "no variable is read"))]
     source: Source,
 }
 

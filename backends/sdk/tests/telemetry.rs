@@ -294,8 +294,11 @@ async fn a_bind_is_followed_while_it_waits_and_when_the_caller_gives_up() {
     let [bound, given_up, filter] = &*received else { panic!("{received:?}") };
     for bind in [bound, given_up] {
         assert_continues(bind, "Bind");
-        let own: String = bind.span.span_id.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(bind.attributes["acme.traceparent"], SAMPLED.replace("b7ad6b7169203331", &own));
+        let own = u64::from_be_bytes(bind.span.span_id.clone().try_into().unwrap());
+        assert_eq!(
+            bind.attributes["acme.traceparent"],
+            SAMPLED.replace("b7ad6b7169203331", &format!("{own:016x}"))
+        );
         assert!(!bind.attributes.contains_key("acme.tenant"));
     }
     assert_eq!(status(bound), (0, ""));
