@@ -8,7 +8,10 @@ mod held;
 mod question;
 mod rejections;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use extender_policy_api::v1alpha1 as api;
 
@@ -23,6 +26,7 @@ use crate::{
     info::declaration::Terms,
     request::{FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,
+    trace,
 };
 
 /// The answer to the handshake.
@@ -42,7 +46,7 @@ pub(crate) fn filter(
 ) -> Result<api::FilterResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = backend.policy_for(asked.args()?)?;
+        let prepared = asked.policy(backend)?;
         let terms = prepared.declaration.filter.ok_or(CallError::NotServed("Filter"))?;
         let held = asked.hold(terms, tables)?;
         let question = match Question::read(asked, &held)? {
@@ -58,6 +62,8 @@ pub(crate) fn filter(
         let early = prepared.declaration.score.is_some_and(Terms::may_come_with_filter);
         let scores = (request.want_scores && early).then(|| early_scores(&prepared, &question)).flatten();
         let rejections = rejections(&verdicts);
+        let rejected: usize = rejections.iter().map(|rejection| rejection.positions.len()).sum();
+        trace::attribute("extender.nodes.rejected", rejected);
         Ok(api::FilterResponse { result: Some(done(&prepared, &question)), rejections, scores })
     })
 }
@@ -70,7 +76,7 @@ pub(crate) fn score(
 ) -> Result<api::ScoreResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = backend.policy_for(asked.args()?)?;
+        let prepared = asked.policy(backend)?;
         let terms = prepared.declaration.score.ok_or(CallError::NotServed("Score"))?;
         let held = asked.hold(terms, tables)?;
         let question = match Question::read(asked, &held)? {
@@ -92,7 +98,7 @@ pub(crate) fn preempt(
 ) -> Result<api::PreemptResponse, CallError> {
     guarded(|| {
         let asked = Asked { call: &request.call, pod: &request.pod, nodes: &request.nodes };
-        let prepared = backend.policy_for(asked.args()?)?;
+        let prepared = asked.policy(backend)?;
         let terms = prepared.declaration.preempt.ok_or(CallError::NotServed("Preempt"))?;
         let held = asked.hold(terms, tables)?;
         let question = match Question::read(asked, &held)? {
@@ -151,12 +157,25 @@ fn counted<T>(method: &'static str, answers: Vec<T>, question: &Question<'_>) ->
 
 fn done(prepared: &Prepared, question: &Question<'_>) -> api::Result {
     let revision = prepared.declaration.response.revision.clone();
+    trace::attribute("extender.nodes.evaluated", question.count);
     api::Result { evaluated: question.count, revision, ..api::Result::default() }
 }
 
 fn missed(prepared: &Prepared, miss: api::Miss) -> api::Result {
     let revision = prepared.declaration.response.revision.clone();
+    trace::attribute("extender.miss", miss.as_str_name());
     api::Result { evaluated: 0, miss: miss.into(), revision }
+}
+
+/// The policy for a call, which its trace names.
+fn policy_for(backend: &Backend, call: &api::Call) -> Result<Arc<Prepared>, CallError> {
+    trace::attribute("extender.call.id", &*call.id);
+    trace::attribute("extender.backend.name", &*call.backend);
+    let prepared = backend.policy_for(&call.args)?;
+    let info = &prepared.declaration.response;
+    trace::attribute("extender.policy.name", &*info.name);
+    trace::attribute("extender.policy.revision", &*info.revision);
+    Ok(prepared)
 }
 
 /// A panic fails this call and no other: one pod that triggers a bug must not stop a cluster.

@@ -94,6 +94,20 @@ impl Backend {
         }
     }
 
+    /// What the policy calls itself, and its version, if that is known before args come.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn name_and_version(&self) -> Option<(String, String)> {
+        let named = |prepared: &Prepared| {
+            let info = &prepared.declaration.response;
+            (info.name.clone(), info.version.clone())
+        };
+        match &*self.source {
+            Source::Fixed(prepared) => prepared.as_ref().ok().map(|prepared| named(prepared)),
+            Source::Replaced(current) => Some(named(&current.load())),
+            Source::Configured { .. } => None,
+        }
+    }
+
     /// The policy for a call with these args.
     pub(crate) fn policy_for(&self, args: &[u8]) -> Result<Arc<Prepared>, CallError> {
         match &*self.source {

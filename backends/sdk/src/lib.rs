@@ -31,6 +31,7 @@
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
 //! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] what the policy says to it.
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
+//! - [`Telemetry`] sends spans of the calls that the gateway traces; [`trace`] lets a policy add to them.
 //! - [`testing`] tries a policy on nodes without a server.
 
 mod answer;
@@ -47,7 +48,9 @@ mod run;
 mod serve;
 mod service;
 mod table;
+mod telemetry;
 pub mod testing;
+pub mod trace;
 mod verdict;
 
 pub use extender_policy_api::v1alpha1::{
@@ -67,5 +70,6 @@ pub use self::{
     policy::Policy,
     run::{run, serve_blocking},
     serve::{Bound, Options, ServeError, serve},
+    telemetry::{Telemetry, TelemetryError},
     verdict::{NotReady, Preemption, Reason, Refusal, Verdict},
 };

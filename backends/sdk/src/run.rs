@@ -24,7 +24,7 @@ const BAD_USAGE: u8 = 2;
 pub fn run(backend: impl Into<Backend>) -> ExitCode {
     match command(std::env::args_os().skip(1)) {
         Ok(Command::Serve(options)) => exit_code(serve_blocking(backend, options)),
-        Ok(Command::Help) => say(&mut io::stdout(), HELP, ExitCode::SUCCESS),
+        Ok(Command::Help) => say(&mut io::stdout(), &help(), ExitCode::SUCCESS),
         Err(mistake) => say(&mut io::stderr(), &mistake, ExitCode::from(BAD_USAGE)),
     }
 }
@@ -47,6 +47,19 @@ Serves one policy to the extender gateway over gRPC.
   --help                prints this
 
 Prints `listening on HOST:PORT` when it is ready. SIGTERM drains, a second one ends at once.";
+
+/// What is said besides where spans can be sent.
+const VARIABLES: &str = "
+
+Calls that the gateway traces are continued, and their spans sent to an OpenTelemetry collector, where the
+standard variables name one: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317, OTEL_EXPORTER_OTLP_PROTOCOL,
+OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_CERTIFICATE (each also as
+OTEL_EXPORTER_OTLP_TRACES_...), OTEL_TRACES_EXPORTER=none, OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME,
+OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_..., OTEL_SDK_DISABLED.";
+
+fn help() -> String {
+    format!("{HELP}{}", if cfg!(feature = "otlp") { VARIABLES } else { "" })
+}
 
 #[derive(Debug)]
 enum Command {

@@ -20,9 +20,10 @@ use tonic::transport::{
 
 use self::{health::Health, joined::Joined, signals::Signals};
 use crate::{
-    Backend, DeclarationError,
+    Backend, DeclarationError, Telemetry, TelemetryError,
     service::Service,
     table::{TableService, Tables},
+    telemetry::Tracer,
 };
 
 /// The largest message in bytes, in both directions: 5,000 nodes with their JSON fit.
@@ -45,11 +46,17 @@ pub struct Options {
     pub address: SocketAddr,
     /// How long calls under way may take after the first signal, before they are cut off. Default: 10 s.
     pub drain: Duration,
+    /// Where spans of traced calls go. Default: as the `OTEL_*` variables of the process say.
+    pub telemetry: Telemetry,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { address: (Ipv4Addr::LOCALHOST, 0).into(), drain: Duration::from_secs(10) }
+        Self {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            drain: Duration::from_secs(10),
+            telemetry: Telemetry::environment(),
+        }
     }
 }
 
@@ -67,6 +74,9 @@ pub enum ServeError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Spans are wanted, and cannot be sent as the `OTEL_*` variables say.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
     /// The address could not be printed, or a signal not be watched.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
@@ -79,7 +89,7 @@ pub enum ServeError {
 /// answers, and on SIGTERM or SIGINT drains.
 ///
 /// The first signal: health says `NOT_SERVING`, no new calls are taken, calls under way are finished for at
-/// most [`Options::drain`]. A second signal ends at once.
+/// most [`Options::drain`], and spans that wait are sent for at most 5 s. A second signal ends at once.
 ///
 /// # Errors
 ///
@@ -102,6 +112,7 @@ pub struct Bound {
     incoming: TcpIncoming,
     address: SocketAddr,
     drain: Duration,
+    tracer: Tracer,
 }
 
 impl Bound {
@@ -109,11 +120,12 @@ impl Bound {
     ///
     /// # Errors
     ///
-    /// [`ServeError::Declaration`] and [`ServeError::Listen`].
+    /// [`ServeError::Declaration`], [`ServeError::Telemetry`] and [`ServeError::Listen`].
     pub async fn new(backend: impl Into<Backend>, options: Options) -> Result<Self, ServeError> {
-        let Options { address, drain } = options;
+        let Options { address, drain, telemetry } = options;
         let backend = backend.into();
         backend.check()?;
+        let tracer = Tracer::start(&telemetry, &backend)?;
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
@@ -123,7 +135,7 @@ impl Bound {
             .with_keepalive(Some(KEEPALIVE))
             .with_keepalive_interval(Some(KEEPALIVE))
             .with_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        Ok(Self { backend, incoming, address, drain })
+        Ok(Self { backend, incoming, address, drain, tracer })
     }
 
     /// Where it listens, with the port that was taken.
@@ -131,7 +143,7 @@ impl Bound {
         self.address
     }
 
-    /// Answers until `stop` is ready, then drains.
+    /// Answers until `stop` is ready, then drains; the spans that wait then have 5 s.
     ///
     /// # Errors
     ///
@@ -139,7 +151,8 @@ impl Bound {
     pub async fn until(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let health = Health::new().await;
         let tables = Tables::default();
-        let router = router(self.backend, &tables, &health);
+        let router =
+            router(Service::new(self.backend, tables.clone(), self.tracer.clone()), &tables, &health);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
         let incoming = self.incoming.map(|accepted| accepted.map(Joined));
         let serving = router.serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
@@ -150,17 +163,19 @@ impl Bound {
             drop(stopping);
             tokio::time::sleep(self.drain).await;
         };
-        tokio::select! {
-            ended = serving => Ok(ended?),
+        let ended = tokio::select! {
+            ended = serving => ended,
             () = limit => Ok(()),
-        }
+        };
+        self.tracer.end().await;
+        Ok(ended?)
     }
 }
 
 /// Why building the reflection service cannot fail.
 const BUILT_IN: &str = "the descriptors are compiled in and valid; a test serves them";
 
-fn router(backend: Backend, tables: &Tables, health: &Health) -> Router {
+fn router(service: Service, tables: &Tables, health: &Health) -> Router {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -170,7 +185,7 @@ fn router(backend: Backend, tables: &Tables, health: &Health) -> Router {
         .max_frame_size(FRAME_BYTES)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(Service::new(backend, tables.clone()))
+        .add_service(service)
         .add_service(TableService::new(tables.clone()))
         .add_service(health.service())
         .add_service(reflection().build_v1().expect(BUILT_IN))

@@ -21,6 +21,7 @@ use crate::{
     Backend, MAX_MESSAGE_BYTES,
     answer::{self, CallError},
     table::Tables,
+    telemetry::Tracer,
 };
 
 /// Answers calls with the policies of a backend, about nodes that stand in the call or in a table.
@@ -28,11 +29,23 @@ use crate::{
 pub(crate) struct Service {
     backend: Backend,
     tables: Tables,
+    tracer: Tracer,
 }
 
 impl Service {
-    pub(crate) fn new(backend: Backend, tables: Tables) -> Self {
-        Self { backend, tables }
+    pub(crate) fn new(backend: Backend, tables: Tables, tracer: Tracer) -> Self {
+        Self { backend, tables, tracer }
+    }
+
+    fn answered(&self, http: http::Request<Body>) -> Answered {
+        match method(http.uri().path()) {
+            "GetInfo" => self.unary(http, answer::info),
+            "Filter" => self.unary(http, answer::filter),
+            "Score" => self.unary(http, answer::score),
+            "Preempt" => self.unary(http, answer::preempt),
+            "Bind" => Self::exchange(http, Bind { backend: self.backend.clone() }),
+            _ => refused(Status::unimplemented("this service has no such method")),
+        }
     }
 
     fn unary<Q, A>(&self, http: http::Request<Body>, answer: Answer<Q, A>) -> Answered
@@ -68,13 +81,9 @@ impl Serve<http::Request<Body>> for Service {
     }
 
     fn call(&mut self, http: http::Request<Body>) -> Answered {
-        match method(http.uri().path()) {
-            "GetInfo" => self.unary(http, answer::info),
-            "Filter" => self.unary(http, answer::filter),
-            "Score" => self.unary(http, answer::score),
-            "Preempt" => self.unary(http, answer::preempt),
-            "Bind" => Self::exchange(http, Bind { backend: self.backend.clone() }),
-            _ => refused(Status::unimplemented("this service has no such method")),
+        match self.tracer.follow(&http) {
+            Some(followed) => followed.through(self.answered(http)),
+            None => self.answered(http),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{CallError, guarded};
+use super::{CallError, guarded, policy_for};
 use crate::{Backend, Bind, BindAsk, BoxFuture, backend::Prepared};
 
 /// The most of a message that the contract takes, in bytes.
@@ -31,7 +31,7 @@ fn asked<'a>(
     request: &'a api::BindRequest,
 ) -> Result<(Arc<Prepared>, BindAsk<'a>), CallError> {
     let call = request.call.as_ref().ok_or(CallError::Missing("call"))?;
-    let prepared = backend.policy_for(&call.args)?;
+    let prepared = policy_for(backend, call)?;
     if !prepared.declaration.binds {
         return Err(CallError::NotServed("Bind"));
     }

@@ -1,9 +1,13 @@
 //! Reads a request: is it whole, and what does it ask?
 
+use std::sync::Arc;
+
 use extender_policy_api::v1alpha1 as api;
 
-use super::{CallError, held::Held};
-use crate::{Nodes, Pod, info::declaration::Terms, node::row::Row, request, table::Tables};
+use super::{CallError, held::Held, policy_for};
+use crate::{
+    Backend, Nodes, Pod, backend::Prepared, info::declaration::Terms, node::row::Row, request, table::Tables,
+};
 
 /// What all verbs have in common, as it came.
 #[derive(Clone, Copy)]
@@ -14,9 +18,9 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The operator's args, which choose the policy.
-    pub(super) fn args(self) -> Result<&'a [u8], CallError> {
-        Ok(&self.call()?.args)
+    /// The policy that the operator's args choose.
+    pub(super) fn policy(self, backend: &Backend) -> Result<Arc<Prepared>, CallError> {
+        policy_for(backend, self.call()?)
     }
 
     /// The nodes, for a question about them.

@@ -1,0 +1,118 @@
+//! Follows calls that the gateway traces, and sends a span of each to a collector.
+
+mod followed;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use extender_otlp::{
+    Explicit, Exporter, Exporters, Program, Sampler, Settings, Spans, TRACEPARENT, TRACESTATE, TraceContext,
+};
+use opentelemetry::{InstrumentationScope, trace::TraceState};
+use tokio::runtime::Handle;
+use tonic::codegen::http::{HeaderMap, Request};
+
+use self::followed::Followed;
+use super::{Source, Telemetry, TelemetryError};
+use crate::{Backend, service::method};
+
+/// How long the last spans may take when the process ends: what Kubernetes gives is 30 s, with draining.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// Follows calls, if anybody wants to know.
+#[derive(Clone)]
+pub(crate) struct Tracer {
+    sending: Option<Arc<Sending>>,
+}
+
+struct Sending {
+    exporters: Exporters,
+    spans: Spans,
+    sampler: Sampler,
+}
+
+impl Tracer {
+    /// In a runtime, on which the connection to the collector will be.
+    pub(crate) fn start(telemetry: &Telemetry, backend: &Backend) -> Result<Self, TelemetryError> {
+        let wrong = |error: &dyn fmt::Display| TelemetryError(error.to_string());
+        // There are no metrics to send.
+        let explicit = Explicit { metrics: Some(Exporter::None), ..Explicit::default() };
+        let settings = Settings::resolve(program(backend), &explicit, |name| telemetry.variable(name));
+        let settings = settings.map_err(|error| wrong(&error))?;
+        if settings.traces.is_none() {
+            return Ok(Self { sending: None });
+        }
+        let exporters = Exporters::start(&settings, &Handle::current()).map_err(|error| wrong(&error))?;
+        let sending =
+            exporters.spans().cloned().map(|spans| Sending { exporters, spans, sampler: settings.sampler });
+        Ok(Self { sending: sending.map(Arc::new) })
+    }
+
+    /// The span of a call that is traced. For others this is a look at one header.
+    pub(crate) fn follow<B>(&self, request: &Request<B>) -> Option<Followed> {
+        let sending = self.sending.as_ref()?;
+        let caller = caller(request.headers())?;
+        let verb = verb(method(request.uri().path()))?;
+        let sampled = sending.sampler.continues(&caller);
+        sampled.then(|| Followed::begin(sending.spans.clone(), verb, caller, state(request.headers())))
+    }
+
+    /// Sends what waits.
+    pub(crate) async fn end(&self) {
+        if let Some(sending) = &self.sending {
+            sending.exporters.shutdown(FLUSH).await;
+        }
+    }
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tracer").field(&self.sending.as_ref().map(|sending| &sending.spans)).finish()
+    }
+}
+
+impl Telemetry {
+    fn variable(&self, name: &str) -> Option<String> {
+        match &self.source {
+            Source::Environment => std::env::var(name).ok(),
+            Source::Given(variables) => variables.get(name).cloned(),
+        }
+    }
+}
+
+/// Who sends, where no variable says it. A backend that is configured has no name before it is asked, and may have
+/// several then: it is named after the program.
+fn program(backend: &Backend) -> Program {
+    let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION"));
+    let (service, version) = backend.name_and_version().unwrap_or_else(|| (executable(), String::new()));
+    Program { service, version, scope: scope.build() }
+}
+
+fn executable() -> String {
+    let path = std::env::current_exe().ok();
+    let name =
+        path.as_deref().and_then(|path| path.file_stem()).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "extender-policy".to_owned())
+}
+
+/// Two headers are none: nobody can say which is right.
+fn caller(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut given = headers.get_all(TRACEPARENT).iter();
+    let only = given.next().filter(|_| given.next().is_none())?;
+    TraceContext::parse(only).ok()
+}
+
+fn state(headers: &HeaderMap) -> TraceState {
+    let given: Vec<_> = headers.get_all(TRACESTATE).iter().filter_map(|state| state.to_str().ok()).collect();
+    given.join(",").parse().unwrap_or_default()
+}
+
+/// The method that a span is named after. The handshake is not a part of a decision.
+fn verb(method: &str) -> Option<&'static str> {
+    match method {
+        "Filter" => Some("extender.policy.v1alpha1.PolicyService/Filter"),
+        "Score" => Some("extender.policy.v1alpha1.PolicyService/Score"),
+        "Preempt" => Some("extender.policy.v1alpha1.PolicyService/Preempt"),
+        "Bind" => Some("extender.policy.v1alpha1.PolicyService/Bind"),
+        _ => None,
+    }
+}
