@@ -61,7 +61,8 @@ async fn prioritize_asks_nobody_about_what_came_with_filter() {
     }
     assert_eq!(wanted(&function), [true; 3]);
     assert!(function.scored().is_empty());
-    let line = r#"extender_gateway_backend_known_nodes_total{backend="only",verb="score",source="remembered"} 6"#;
+    let line =
+        r#"extender_gateway_backend_known_nodes_total{backend="only",verb="score",source="remembered"} 6"#;
     assert!(gateway.metrics.text().contains(line));
 }
 

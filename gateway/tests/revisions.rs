@@ -219,7 +219,8 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
             if let Some(next) = next {
                 fs::write(&file, next).unwrap();
                 program.signal("HUP").await;
-                let reloaded = format!("extender_gateway_configuration_reloads_total{{outcome=\"ok\"}} {reload}");
+                let reloaded =
+                    format!("extender_gateway_configuration_reloads_total{{outcome=\"ok\"}} {reload}");
                 program.counted(&reloaded).await;
             }
             for _ in 0..2 {
