@@ -8,7 +8,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use extender_gateway::observe::{Health, Metrics, health};
 use support::{
-    Gateway, by_name,
+    Gateway,
+    backend::{Scripted, configured},
+    by_name,
     http::{Answer, Client},
 };
 use tokio::net::TcpListener;
@@ -59,7 +61,10 @@ async fn the_scraper_chooses_the_format() {
 
 #[tokio::test]
 async fn made_up_paths_and_methods_bring_no_series() {
-    let gateway = Gateway::start("nodes: {source: NamesOnly}\nbackends: []\n").await;
+    let backend = Scripted::refusing(&["b"], "no", 3).await;
+    let backend = configured("only", &backend, "filter: {timeout: 60s}");
+    let rest = format!("nodes: {{source: NamesOnly}}\ntimeouts: {{decision: 90s}}\nbackends:\n{backend}");
+    let gateway = Gateway::start(&rest).await;
     let mut client = Client::connect(gateway.address).await;
     client.post("/filter", by_name(&["a"]).as_bytes()).await;
     client.post("/made/up", b"").await;
