@@ -49,9 +49,10 @@ fn left(names: &[&str]) -> Value {
 }
 
 fn counted(gateway: &Gateway, metric: &str, verb: &str) -> u64 {
-    let line = format!(r#"extender_gateway_{metric}_total{{backend="only",verb="{verb}"}} "#);
+    let start = format!(r#"extender_gateway_backend_{metric}_total{{backend="only",verb="{verb}""#);
     let text = gateway.metrics.text();
-    text.lines().find_map(|known| known.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
+    let counts = text.lines().filter(|line| line.starts_with(&start));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
 #[tokio::test]
@@ -68,8 +69,8 @@ async fn the_second_pod_of_a_class_asks_nobody() {
     assert_eq!(filter(&gateway, 9, &["a"]).await, left(&[]));
     assert_eq!(function.filtered(), [["c", "a", "b"]], "asked once for all");
     assert!(function.scored().is_empty(), "the scores came with the verdicts");
-    assert_eq!(counted(&gateway, "remembered_answers", "filter"), 7);
-    assert_eq!(counted(&gateway, "remembered_answers", "score"), 6);
+    assert_eq!(counted(&gateway, "known_nodes", "filter"), 7);
+    assert_eq!(counted(&gateway, "known_nodes", "score"), 6);
 }
 
 #[tokio::test]

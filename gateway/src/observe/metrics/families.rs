@@ -196,12 +196,12 @@ impl Listing<'_> {
     }
 
     fn asked(&mut self, definitions: &[&'static Definition]) -> Vec<Arc<Asked>> {
-        let asked = definitions.iter().map(|definition| self.list(Asked::new(definition)));
-        let asked: Vec<_> = asked.collect();
-        asked.iter().for_each(|asked| {
-            self.meter.inspect(|meter| otlp::asked(meter, asked));
-        });
-        asked
+        let list = |definition: &&'static Definition| {
+            let gauge = self.list(Asked::new(definition));
+            self.meter.inspect(|meter| otlp::asked(meter, &gauge));
+            gauge
+        };
+        definitions.iter().map(list).collect()
     }
 
     fn list<M: Listed + 'static>(&mut self, metric: M) -> Arc<M> {

@@ -13,9 +13,12 @@ use super::definition::Definition;
 /// Who records on the path of a call takes a series out once and keeps it: looking it up takes a lock.
 pub(super) struct Family<S> {
     pub(super) definition: &'static Definition,
-    new: Box<dyn Fn(&[String]) -> S + Send + Sync>,
+    new: Box<New<S>>,
     series: RwLock<BTreeMap<Vec<String>, Arc<S>>>,
 }
+
+/// Makes the series of these values of the labels.
+type New<S> = dyn Fn(&[String]) -> S + Send + Sync;
 
 impl<S> fmt::Debug for Family<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -120,7 +120,9 @@ mod tests {
     #[test]
     fn a_value_counts_for_every_boundary_that_it_does_not_exceed() {
         let histogram = Histogram::new(&[1.0, 2.0], None);
-        [0.5, 1.0, 1.5, 2.0, 3.0].into_iter().for_each(|value| histogram.observe(value, None));
+        for value in [0.5, 1.0, 1.5, 2.0, 3.0] {
+            histogram.observe(value, None);
+        }
         let spread = histogram.spread();
         assert_eq!(spread.rungs, [(1.0, 2, None), (2.0, 4, None), (f64::INFINITY, 5, None)]);
         assert_eq!((spread.count(), spread.sum.to_bits()), (5, 8.0_f64.to_bits()));

@@ -1,0 +1,47 @@
+//! What recording costs on the path of a call: no allocation, once everything has come before.
+
+use std::{hint::black_box, time::Duration};
+
+use allocation_counter::measure;
+use extender_gateway::observe::{
+    Metrics,
+    metrics::{Applied, BackendMetrics, Opinion, VerbMetrics},
+};
+use extender_gateway_core::FailureKind;
+
+const TOOK: Duration = Duration::from_micros(300);
+
+fn record(filter: &VerbMetrics, zones: &BackendMetrics) {
+    let call = filter.begun();
+    zones.asked(400);
+    zones.remembered(20);
+    zones.bytes(4_000, 60);
+    zones.answered(TOOK, None);
+    zones.rejected("in drain", 3);
+    zones.rejected_share(3, 420);
+    zones.failed((FailureKind::Late, Applied::Ignore), TOOK, None);
+    zones.shadowed(Opinion::Agrees);
+    filter.nodes(420, 417);
+    filter.bytes(12_000, 9_000);
+    filter.answered("ok", TOOK, None);
+    filter.answered("late", TOOK, None);
+    drop(call);
+}
+
+#[test]
+fn recording_does_not_allocate() {
+    let metrics = Metrics::new();
+    let (filter, zones) = (metrics.verb("filter"), metrics.backend("zones", "filter"));
+    record(&filter, &zones);
+    let used = measure(|| (0..100).for_each(|_| record(black_box(&filter), black_box(&zones))));
+    assert_eq!(used.count_total, 0, "{used:?}");
+    assert_eq!((filter.calls(), zones.calls()), (202, 101));
+}
+
+#[test]
+fn an_exemplar_does_not_allocate_either() {
+    let metrics = Metrics::new();
+    let filter = metrics.verb("filter");
+    let used = measure(|| filter.answered("ok", TOOK, Some([7; 16])));
+    assert_eq!(used.count_total, 0, "{used:?}");
+}
