@@ -5,7 +5,10 @@ mod offered;
 mod replicas;
 mod scores;
 
-pub(super) use self::{asked::words, offered::offered};
+pub(super) use self::{
+    asked::{refused, tried_again, words},
+    offered::offered,
+};
 use super::case::Case;
 
 /// All sentences, in the order in which they are read.

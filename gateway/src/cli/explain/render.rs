@@ -40,10 +40,10 @@ impl fmt::Display for Rendered<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case, notes, top } = self;
         for line in headline::lines(case) {
-            writeln!(out, "{}", clean(&line))?;
+            writeln!(out, "{}", clean(&line).trim_end())?;
         }
         for note in *notes {
-            writeln!(out, "- {}", clean(note))?;
+            writeln!(out, "- {}", clean(note).trim_end())?;
         }
         let Some(attempt) = case.latest() else { return Ok(()) };
         calls::write(attempt, out)?;
@@ -60,5 +60,6 @@ fn rest(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result 
     if hidden == 0 {
         return Ok(());
     }
-    writeln!(out, "{} more; --top 0 shows all", counted(hidden as u64, what))
+    let hidden = counted(hidden as u64, &format!("more {what}"));
+    writeln!(out, "{hidden}; --top 0 shows all")
 }

@@ -1,16 +1,29 @@
-//! Decisions for tests.
+//! Decisions and cases for tests.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::attempt::Call;
-use crate::observe::api::{Decision, NodeForm, PodRef};
+use super::{
+    attempt::Call,
+    case::{Case, Subject},
+    cluster::ClusterView,
+    pod::{Condition, PodFacts, Standing},
+};
+use crate::{
+    cli::admin::Gathered,
+    observe::api::{
+        API_VERSION, BackendFailed, BackendPart, Decision, DecisionList, LogState, NodeForm, NodePart,
+        NodeVerdict, PodRef,
+    },
+};
 
-/// A point in time, in seconds after a fixed one.
+/// A point in time, in seconds after 2026-11-21 23:00:00 UTC.
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_795_302_000 + seconds).unwrap()
 }
 
-/// A call that no backend took part in.
+/// A call about `shop/web-0` that no backend took part in.
 pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
     Decision {
         id: format!("{verb}-{seconds}"),
@@ -38,4 +51,163 @@ pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
 /// The same one, decided by this gateway.
 pub(super) fn call(verb: &str, seconds: i64, gateway: &str) -> Call {
     Call { gateway: gateway.to_owned(), decision: decision(verb, seconds) }
+}
+
+/// A backend that was asked about all nodes.
+pub(super) fn backend(name: &str, asked: usize) -> BackendPart {
+    BackendPart {
+        name: name.to_owned(),
+        mode: "Enforce".to_owned(),
+        weight: None,
+        normalization: None,
+        asked: u32::try_from(asked).unwrap(),
+        known: 0,
+        rejected: 0,
+        clamped: 0,
+        seconds: 0.0012,
+        answer: None,
+        failure: None,
+    }
+}
+
+/// Why it failed, and what its policy did.
+pub(super) fn failed(kind: &str, message: &str, policy: &str) -> Option<BackendFailed> {
+    Some(BackendFailed { kind: kind.to_owned(), message: message.to_owned(), policy: policy.to_owned() })
+}
+
+/// A node about which nobody said anything.
+pub(super) fn node(name: &str) -> NodePart {
+    NodePart {
+        name: name.to_owned(),
+        rejected_by: None,
+        reason: None,
+        total: None,
+        backends: BTreeMap::new(),
+    }
+}
+
+/// A filter call in which `zones` rejects those nodes that come with a reason.
+pub(super) fn filter(seconds: i64, nodes: &[(&str, Option<&str>)]) -> Decision {
+    let verdict = |(name, reason): &(&str, Option<&str>)| {
+        let rejected = reason.map(str::to_owned);
+        let verdict = NodeVerdict {
+            accepted: rejected.is_none(),
+            rejected: rejected.clone(),
+            ..NodeVerdict::default()
+        };
+        NodePart {
+            rejected_by: rejected.as_ref().map(|_| "zones".to_owned()),
+            reason: rejected,
+            backends: BTreeMap::from([("zones".to_owned(), verdict)]),
+            ..node(name)
+        }
+    };
+    let rejected = u32::try_from(nodes.iter().filter(|(_, reason)| reason.is_some()).count()).unwrap();
+    let offered = u32::try_from(nodes.len()).unwrap();
+    Decision {
+        offered,
+        left: Some(offered - rejected),
+        backends: vec![BackendPart { rejected, ..backend("zones", nodes.len()) }],
+        nodes: nodes.iter().map(verdict).collect(),
+        ..decision("filter", seconds)
+    }
+}
+
+/// A prioritize call in which `zones` gives these raw scores, as they are and times 2.
+pub(super) fn prioritize(seconds: i64, nodes: &[(&str, i32)]) -> Decision {
+    let scored = |(name, raw): &(&str, i32)| {
+        let raw = *raw;
+        let verdict = NodeVerdict {
+            raw: Some(raw),
+            normalized: Some(raw.into()),
+            weighted: Some((2 * raw).into()),
+            ..NodeVerdict::default()
+        };
+        let backends = BTreeMap::from([("zones".to_owned(), verdict)]);
+        NodePart { total: Some((2 * raw).into()), backends, ..node(name) }
+    };
+    let zones = BackendPart {
+        weight: Some(2),
+        normalization: Some("None".to_owned()),
+        ..backend("zones", nodes.len())
+    };
+    Decision {
+        offered: u32::try_from(nodes.len()).unwrap(),
+        backends: vec![zones],
+        nodes: nodes.iter().map(scored).collect(),
+        ..decision("prioritize", seconds)
+    }
+}
+
+/// A bind call that succeeded.
+pub(super) fn bind(seconds: i64, name: &str) -> Decision {
+    let binder = BackendPart { answer: Some("bound".to_owned()), ..backend("binder", 0) };
+    Decision {
+        offered: 1,
+        node_form: None,
+        backends: vec![binder],
+        nodes: vec![node(name)],
+        ..decision("bind", seconds)
+    }
+}
+
+/// A log of 64 MiB that has all calls since 23:00:00 UTC.
+pub(super) fn log() -> LogState {
+    LogState {
+        max_bytes: 64 << 20,
+        bytes: 4096,
+        calls: 12,
+        pods: 3,
+        evicted: 0,
+        since: at(0),
+        oldest: Some(at(1)),
+    }
+}
+
+/// What a gateway answers that decided these calls.
+pub(super) fn answer(gateway: &str, items: Vec<Decision>) -> DecisionList {
+    DecisionList {
+        api_version: API_VERSION.to_owned(),
+        kind: "DecisionList".to_owned(),
+        gateway: gateway.to_owned(),
+        log: log(),
+        truncated: false,
+        items,
+    }
+}
+
+/// The pod `u-1`, created at 23:00:05 UTC, which runs on a node or waits.
+pub(super) fn pod(place: Option<&str>) -> PodFacts {
+    PodFacts {
+        uid: "u-1".to_owned(),
+        created: at(5),
+        scheduler_name: "default-scheduler".to_owned(),
+        node: place.map(str::to_owned),
+        phase: if place.is_some() { "Running" } else { "Pending" }.to_owned(),
+        ..PodFacts::default()
+    }
+}
+
+/// A pod that the scheduler tried in vain, the last time at this time.
+pub(super) fn refused(seconds: i64) -> PodFacts {
+    let scheduled = Condition {
+        status: "False".to_owned(),
+        reason: "Unschedulable".to_owned(),
+        message: "0/5 nodes are available: 5 Insufficient cpu.".to_owned(),
+        time: Some(at(seconds)),
+    };
+    PodFacts { scheduled: Some(scheduled), ..pod(None) }
+}
+
+/// What is known of `shop/web-0` at 23:10:00 UTC where the apiserver has this pod, in a cluster of 5 nodes, and the only
+/// gateway decided these calls.
+pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Case {
+    of(Standing::There(Box::new(pod)), vec![answer("gateway-0", items)], None)
+}
+
+/// The same of this standing and these answers, with a node that is asked for.
+pub(super) fn of(standing: Standing, answers: Vec<DecisionList>, asked: Option<&str>) -> Case {
+    let subject = Subject { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
+    let view = ClusterView { standing, nodes: Some(5), node_exists: asked.map(|_| true) };
+    Case::new(subject, view, Gathered { answers, away: Vec::new() }, &[], at(600))
 }

@@ -8,8 +8,8 @@ use crate::observe::api::{BackendStatus, Status};
 type Aspect = (&'static str, fn(&Status) -> String);
 
 const ASPECTS: [Aspect; 4] = [
-    ("versions", |status| status.version.clone()),
-    ("configuration generations (each counts its own, from its start)", |status| {
+    ("version", |status| status.version.clone()),
+    ("the configuration's generation (each counts its own, from its start)", |status| {
         status.configuration.generation.to_string()
     }),
     ("backends, or the order in which their answers count", |status| listed(status, configured)),
@@ -30,7 +30,7 @@ fn of((what, value): &Aspect, replicas: &[Status]) -> Option<String> {
         return None;
     }
     let sides: Vec<_> = names.iter().map(|(value, names)| format!("{}: {value}", names.join(", "))).collect();
-    Some(format!("Replicas differ in their {what}. {}", sides.join("; ")))
+    Some(format!("Replicas differ in {what}. {}", sides.join("; ")))
 }
 
 fn listed(status: &Status, of_backend: fn(&BackendStatus) -> Option<String>) -> String {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::differences;
 use crate::{
     cli::admin::{Away, Gathered},
-    observe::api::{API_VERSION, Severity, Status},
+    observe::api::{API_VERSION, Problem, Severity, Status},
 };
 
 /// What `-o json` and `-o yaml` write.
@@ -41,9 +41,26 @@ impl Report {
         }
     }
 
-    /// What keeps pods from being scheduled, and replicas that do not answer.
-    pub(super) fn errors(&self) -> usize {
-        let problems = self.replicas.iter().flat_map(|status| &status.problems);
-        problems.filter(|problem| problem.severity == Severity::Error).count() + self.away.len()
+    /// What is wrong, the worst first, each with the replicas that say so.
+    pub(super) fn problems(&self) -> Vec<(&Problem, Vec<&str>)> {
+        let mut groups: Vec<(&Problem, Vec<&str>)> = Vec::new();
+        for (gateway, problem) in self.replicas.iter().flat_map(of_replica) {
+            match groups.iter_mut().find(|(other, _)| *other == problem) {
+                Some((_, gateways)) => gateways.push(gateway),
+                None => groups.push((problem, vec![gateway])),
+            }
+        }
+        groups.sort_by_key(|(problem, _)| problem.severity);
+        groups
     }
+
+    /// How much keeps pods from being scheduled, replicas that do not answer among it.
+    pub(super) fn errors(&self) -> usize {
+        let is_error = |(problem, _): &&(&Problem, _)| problem.severity == Severity::Error;
+        self.problems().iter().filter(is_error).count() + self.away.len()
+    }
+}
+
+fn of_replica(status: &Status) -> impl Iterator<Item = (&str, &Problem)> {
+    status.problems.iter().map(|problem| (status.gateway.as_str(), problem))
 }

@@ -1,1 +1,142 @@
-//! Tests.
+//! What people and programs read, to the letter.
+
+mod hostile;
+mod samples;
+
+use jiff::Timestamp;
+
+use self::samples::{at, report, status};
+use super::{Report, render::Rendered};
+use crate::{
+    cli::admin::Away,
+    observe::api::{Problem, Refused, Severity},
+};
+
+const DOCUMENT: &str = include_str!("../../../../docs/explain.md");
+
+fn text(report: &Report) -> String {
+    Rendered(report).to_string()
+}
+
+#[test]
+fn the_document_shows_what_is_printed() {
+    let shown =
+        format!("```text\n$ extender-gateway status\n{}```\n", text(&report(vec![samples::documented()])));
+    assert!(DOCUMENT.contains(&shown), "docs/explain.md has to show this:\n{shown}");
+}
+
+#[test]
+fn a_gateway_that_does_nothing_yet() {
+    let mut idle = status("gateway-0");
+    idle.verbs.clear();
+    idle.backends.clear();
+    idle.pods = None;
+    idle.ready = false;
+    idle.nodes.synced = false;
+    idle.log.max_bytes = 0;
+    let expected = "\
+No problem.
+
+gateway-0 0.1.0, not ready, started 1 h 0 min ago
+  configuration  /etc/extender-gateway/gateway.yaml, generation 1, in use since 2026-11-21 22:00:00 UTC (1 h 0 min ago)
+  nodes          5,000 from Watch, not listed yet, heard of 200 ms ago
+  decision log   switched off
+
+VERB  CALLS  FAILED  MEDIAN  P99  LAST CALL
+
+no backends
+";
+    assert_eq!(text(&report(vec![idle])), expected);
+}
+
+#[test]
+fn problems_are_said_once_and_the_worst_first() {
+    let problem = |severity, about: &str| Problem {
+        severity,
+        about: about.to_owned(),
+        what: "is down".to_owned(),
+        remedy: "start it".to_owned(),
+    };
+    let [mut first, mut second] = [status("gateway-1"), status("gateway-0")];
+    first.problems =
+        vec![problem(Severity::Warning, "configuration"), problem(Severity::Error, "backend zones")];
+    second.problems = vec![problem(Severity::Error, "backend zones")];
+    let mut both = report(vec![first, second]);
+    both.away.push(Away { gateway: "http://gateway-2:9403".into(), why: "no answer within 5 s".into() });
+    let expected = "\
+ERROR    http://gateway-2:9403 does not answer: no answer within 5 s
+ERROR    gateway-0, gateway-1: backend zones: is down
+         start it
+WARNING  gateway-1: configuration: is down
+         start it
+
+gateway-0 ";
+    assert!(text(&both).starts_with(expected), "{}", text(&both));
+    assert_eq!(both.errors(), 2);
+    let mut warned = status("gateway-0");
+    warned.problems = vec![problem(Severity::Warning, "configuration")];
+    assert_eq!(report(vec![warned]).errors(), 0);
+}
+
+#[test]
+fn replicas_that_differ() {
+    let alike = report(vec![status("gateway-0"), status("gateway-1")]);
+    assert_eq!(alike.differences, [""; 0]);
+    let mut other = status("gateway-2");
+    other.version = "0.2.0".into();
+    other.configuration.generation = 3;
+    other.backends[0].mode = "Shadow".into();
+    other.backends[0].handshake.as_mut().unwrap().revision = "r2".into();
+    let expected = [
+        "Replicas differ in version. gateway-0, gateway-1: 0.1.0; gateway-2: 0.2.0",
+        "Replicas differ in the configuration's generation (each counts its own, from its start). gateway-0, gateway-1: 1; \
+         gateway-2: 3",
+        "Replicas differ in backends, or the order in which their answers count. gateway-0, gateway-1: zones \
+         (http://zones:9000, Enforce, filter score); gateway-2: zones (http://zones:9000, Shadow, filter score)",
+        "Replicas differ in what backends say of themselves. gateway-0, gateway-1: zones is label-rules 0.1.0 r1; \
+         gateway-2: zones is label-rules 0.1.0 r2",
+    ];
+    let differing = report(vec![status("gateway-0"), other, status("gateway-1")]);
+    assert_eq!(differing.differences, expected);
+    assert!(text(&differing).starts_with("DIFFERS  Replicas differ in version. "), "{}", text(&differing));
+    assert_eq!(differing.errors(), 0);
+}
+
+#[test]
+fn what_a_backend_suffers_from() {
+    let mut ill = status("gateway-0");
+    ill.configuration.refused = Some(Refused { time: at(-60), message: "line 3: no".into() });
+    let zones = &mut ill.backends[0];
+    zones.connected = false;
+    zones.failure = Some("cannot connect".into());
+    zones.handshake = None;
+    zones.verbs[0].unsuitable = Some("it does not filter".into());
+    zones.verbs[1].last_failure = Some(Refused { time: at(-5), message: "late: no answer".into() });
+    let mut disabled = status("x").backends.remove(0);
+    disabled.name = "racks".into();
+    disabled.mode = "Disabled".into();
+    disabled.connected = false;
+    disabled.verbs.clear();
+    ill.backends.push(disabled);
+    let text = text(&report(vec![ill]));
+    for line in [
+        "  refused        1 min 0 s ago: line 3: no\n",
+        "zones    http://zones:9000  Enforce   down: cannot connect  -\n",
+        "racks    http://zones:9000  Disabled  -                     label-rules 0.1.0, revision r1, holds the nodes\n",
+        "  cannot be asked: it does not filter\n",
+        "  5 s ago: late: no answer\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn programs_read_each_replica_as_it_answered() {
+    let report = report(vec![status("gateway-0")]);
+    let json = serde_json::to_value(&report).unwrap();
+    let yaml: serde_json::Value = serde_saphyr::from_str(&serde_saphyr::to_string(&report).unwrap()).unwrap();
+    assert_eq!(json, yaml);
+    assert_eq!((&json["kind"], &json["away"]), (&"StatusReport".into(), &serde_json::json!([])));
+    assert_eq!(json["replicas"][0], serde_json::to_value(status("gateway-0")).unwrap());
+    assert_eq!(json["time"].as_str().unwrap().parse::<Timestamp>().unwrap(), at(0));
+}

@@ -17,24 +17,40 @@ const AFTER_CALL: SignedDuration = SignedDuration::from_secs(2);
 
 pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
     let Some(pod) = case.pod() else { return };
-    match case.latest().and_then(|attempt| attempt.last()) {
-        Some(call) => notes.extend(since(pod, ended(&call.decision), case.time)),
-        None => notes.push(never(case, pod)),
+    if case.latest().is_none() {
+        notes.push(never(case, pod));
+    } else if let Some(again) = tried_again(case) {
+        notes.push(since(&again, case.time));
     }
 }
 
-/// The pod was tried again after the last call, and nobody asked.
-fn since(pod: &PodFacts, last: Timestamp, now: Timestamp) -> Option<String> {
-    let condition = refused(pod)?;
+/// An attempt after the last call, which nobody was asked about.
+pub(in crate::cli::explain) struct TriedAgain<'a> {
+    /// When the last call was answered.
+    last: Timestamp,
+    /// When the scheduler last changed its words.
+    tried: Timestamp,
+    condition: &'a Condition,
+}
+
+/// Whether the pod was tried in vain after the last call.
+pub(in crate::cli::explain) fn tried_again(case: &Case) -> Option<TriedAgain<'_>> {
+    let condition = refused(case.pod()?)?;
+    let last = ended(&case.latest()?.last()?.decision);
     let tried = condition.time.filter(|tried| tried.duration_since(last) > AFTER_CALL)?;
-    Some(format!(
-        "Not asked since {} ({}): kube-scheduler tried the pod again, the last time that its words changed at {}, and {} {}",
-        moment(last),
-        ago(last, now),
-        moment(tried),
+    Some(TriedAgain { last, tried, condition })
+}
+
+fn since(again: &TriedAgain<'_>, now: Timestamp) -> String {
+    let TriedAgain { last, tried, condition } = again;
+    format!(
+        "Not asked since {} ({}): {} PodScheduled, written at {}, says: {}",
+        moment(*last),
+        ago(*last, now),
         own_doing(condition),
-        says(condition)
-    ))
+        moment(*tried),
+        words(condition)
+    )
 }
 
 /// Why there is no call about a pod that exists.
@@ -64,7 +80,7 @@ fn never(case: &Case, pod: &PodFacts) -> String {
 }
 
 /// The condition of a pod that a scheduler has tried in vain.
-fn refused(pod: &PodFacts) -> Option<&Condition> {
+pub(in crate::cli::explain) fn refused(pod: &PodFacts) -> Option<&Condition> {
     let condition = pod.scheduled.as_ref()?;
     let tried = condition.status == "False" && condition.reason != "SchedulingGated";
     (pod.node.is_none() && tried).then_some(condition)
@@ -86,7 +102,8 @@ fn says(condition: &Condition) -> String {
 /// A condition's reason and message.
 pub(in crate::cli::explain) fn words(condition: &Condition) -> String {
     let Condition { reason, message, .. } = condition;
-    [reason.as_str(), message].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    let words: Vec<_> = [reason.as_str(), message].into_iter().filter(|part| !part.is_empty()).collect();
+    if words.is_empty() { "nothing".to_owned() } else { words.join(": ") }
 }
 
 /// A scheduler that may be another one.

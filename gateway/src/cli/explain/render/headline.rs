@@ -5,7 +5,7 @@ use crate::{
         explain::{
             attempt::{Attempt, best},
             case::Case,
-            notes::{offered, words},
+            notes::{offered, refused, tried_again, words},
             pod::{PodFacts, Standing},
         },
         text::{ago, counted, moment, number},
@@ -19,7 +19,7 @@ pub(super) fn lines(case: &Case) -> Vec<String> {
     let Some(attempt) = case.latest() else { return lines };
     lines.push(asked(case, attempt));
     lines.extend(outcome(case, attempt));
-    lines.extend(case.pod().and_then(condition));
+    lines.extend(condition(case));
     lines
 }
 
@@ -126,9 +126,8 @@ fn bind(call: &Decision) -> String {
     }
 }
 
-/// The scheduler's own words about a pod that is on no node.
-fn condition(pod: &PodFacts) -> Option<String> {
-    let condition =
-        pod.scheduled.as_ref().filter(|condition| pod.node.is_none() && condition.status == "False")?;
+/// The scheduler's own words about a pod that is on no node; those of a later attempt are in a note.
+fn condition(case: &Case) -> Option<String> {
+    let condition = refused(case.pod()?).filter(|_| tried_again(case).is_none())?;
     Some(format!("PodScheduled: {}", words(condition)))
 }

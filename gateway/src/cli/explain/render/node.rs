@@ -22,7 +22,7 @@ pub(super) fn write(case: &Case, name: &str, top: Top, out: &mut fmt::Formatter<
     for attempt in case.attempts.iter().take(top.rows()) {
         of_attempt(attempt, name, case, &mut table);
     }
-    write!(out, "\nWhat was said about {}\n{table}", clean(name))?;
+    write!(out, "\nWhat was said about {}:\n{table}", clean(name))?;
     rest(out, case.attempts.len().saturating_sub(top.rows()), "attempt")
 }
 

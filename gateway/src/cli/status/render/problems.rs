@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::{
     cli::{status::report::Report, text::clean},
-    observe::api::{Problem, Severity, Status},
+    observe::api::{Problem, Severity},
 };
 
 /// Writes all problems, the worst first, and in what replicas differ.
 pub(super) fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let problems = grouped(report);
+    let problems = report.problems();
     for away in &report.away {
         writeln!(out, "ERROR    {} does not answer: {}", clean(&away.gateway), clean(&away.why))?;
     }
@@ -23,23 +23,6 @@ pub(super) fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Resul
         writeln!(out, "No problem.")?;
     }
     Ok(())
-}
-
-/// A problem that several replicas have is said once.
-fn grouped(report: &Report) -> Vec<(&Problem, Vec<&str>)> {
-    let mut groups: Vec<(&Problem, Vec<&str>)> = Vec::new();
-    for (status, problem) in report.replicas.iter().flat_map(of_replica) {
-        match groups.iter_mut().find(|(other, _)| *other == problem) {
-            Some((_, gateways)) => gateways.push(&status.gateway),
-            None => groups.push((problem, vec![&status.gateway])),
-        }
-    }
-    groups.sort_by_key(|(problem, _)| problem.severity);
-    groups
-}
-
-fn of_replica(status: &Status) -> impl Iterator<Item = (&Status, &Problem)> {
-    status.problems.iter().map(move |problem| (status, problem))
 }
 
 fn one(problem: &Problem, gateways: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,165 @@
+//! Statuses for tests.
+
+use jiff::Timestamp;
+
+use crate::{
+    cli::{admin::Gathered, status::report::Report},
+    observe::api::{
+        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
+        NodeForm, Problem, Refused, Severity, Status, TableStatus, VerbStatus,
+    },
+};
+
+/// A point in time, in seconds after 2026-11-21 23:00:00 UTC.
+pub(super) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_795_302_000 + seconds).unwrap()
+}
+
+/// What these replicas said at 23:00:00 UTC.
+pub(super) fn report(answers: Vec<Status>) -> Report {
+    Report::new(Gathered { answers, away: Vec::new() }, at(0))
+}
+
+/// A gateway that was started an hour ago and serves with one backend.
+pub(super) fn status(gateway: &str) -> Status {
+    let configuration = ConfigurationStatus {
+        file: "/etc/extender-gateway/gateway.yaml".into(),
+        generation: 1,
+        loaded: at(-3600),
+        refused: None,
+    };
+    let table =
+        |count| TableStatus { source: "Watch".into(), count, synced: true, silent_seconds: Some(0.2) };
+    Status {
+        api_version: API_VERSION.into(),
+        kind: "Status".into(),
+        gateway: gateway.into(),
+        version: "0.1.0".into(),
+        started: at(-3600),
+        ready: true,
+        configuration,
+        verbs: vec![verb("filter", 12_345), verb("prioritize", 11_800)],
+        backends: vec![zones()],
+        nodes: table(5000),
+        pods: Some(table(12_000)),
+        log: log(),
+        traces: None,
+        problems: Vec::new(),
+    }
+}
+
+fn log() -> LogState {
+    LogState {
+        max_bytes: 64 << 20,
+        bytes: 12 << 20,
+        calls: 24_000,
+        pods: 11_800,
+        evicted: 0,
+        since: at(-3600),
+        oldest: Some(at(-3500)),
+    }
+}
+
+fn verb(verb: &str, calls: u64) -> VerbStatus {
+    VerbStatus {
+        verb: verb.into(),
+        calls,
+        failed: 3,
+        median_seconds: Some(0.0012),
+        p99_seconds: Some(0.0045),
+        last: Some(LastCall {
+            time: at(-12),
+            node_form: Some(NodeForm::Names),
+            nodes: 500,
+            outcome: "ok".into(),
+        }),
+    }
+}
+
+fn zones() -> BackendStatus {
+    BackendStatus {
+        name: "zones".into(),
+        url: "http://zones:9000".into(),
+        mode: "Enforce".into(),
+        connected: true,
+        failure: None,
+        handshake: Some(Handshake {
+            name: "label-rules".into(),
+            version: "0.1.0".into(),
+            revision: "r1".into(),
+            holds_nodes: true,
+        }),
+        verbs: vec![backend_verb("filter", Some(0.12)), backend_verb("score", None)],
+    }
+}
+
+fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
+    BackendVerb {
+        verb: verb.into(),
+        unsuitable: None,
+        calls: 4321,
+        failures: 3,
+        failed_lately: 0,
+        lately: 256,
+        median_seconds: Some(0.0008),
+        p99_seconds: Some(0.002),
+        rejected_share,
+        last_failure: None,
+    }
+}
+
+/// One with something to see: a backend that is down, and a configuration that was refused.
+pub(super) fn documented() -> Status {
+    let mut status = status("gateway-0");
+    let message = "line 9: backends[1].filter.timeout: 1 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
+    status.configuration.refused = Some(Refused { time: at(-300), message: message.into() });
+    status.verbs.push(VerbStatus {
+        failed: 0,
+        calls: 0,
+        median_seconds: None,
+        p99_seconds: None,
+        last: None,
+        ..verb("bind", 0)
+    });
+    status.backends.push(quota());
+    let problem = |severity, about: &str, what: &str, remedy: &str| Problem {
+        severity,
+        about: about.into(),
+        what: what.into(),
+        remedy: remedy.into(),
+    };
+    status.problems = vec![
+        problem(
+            Severity::Error,
+            "backend quota",
+            "cannot connect to quota:9000: connection refused; its filter fails calls about pods that it matches",
+            "start it or correct its url; until then, mode: Disabled leaves it out",
+        ),
+        problem(
+            Severity::Warning,
+            "configuration",
+            "a change was refused 5 min ago, and the one before stays in use",
+            "correct the file: extender-gateway check-config says what is wrong",
+        ),
+    ];
+    status
+}
+
+fn quota() -> BackendStatus {
+    let failure = Refused { time: at(-2), message: "unreachable: connection refused".into() };
+    let filter = BackendVerb {
+        failures: 57,
+        failed_lately: 57,
+        last_failure: Some(failure),
+        ..backend_verb("filter", Some(0.003))
+    };
+    BackendStatus {
+        name: "quota".into(),
+        url: "http://quota:9000".into(),
+        connected: false,
+        failure: Some("cannot connect to quota:9000: connection refused".into()),
+        handshake: None,
+        verbs: vec![filter],
+        ..zones()
+    }
+}
