@@ -68,7 +68,7 @@ impl Running {
     }
 
     pub(crate) async fn at(info: fn() -> Info, address: SocketAddr) -> Self {
-        let options = Options { address, drain: Duration::ZERO };
+        let options = Options { address, drain: Duration::ZERO, ..Options::default() };
         let bound = Bound::new(Labelled(info), options).await.unwrap();
         let address = bound.address();
         let (stop, stopped) = oneshot::channel();

@@ -6,7 +6,7 @@ use extender_gateway::{
     backend::{link::Link, tables},
     config::{self, Config},
     door::{self, Door},
-    observe::Metrics,
+    observe::{Metrics, Observer},
     serve::assembly::Assembly,
 };
 use tokio::{net::TcpListener, time::sleep};
@@ -32,8 +32,8 @@ pub(super) struct Gateway {
 impl Gateway {
     pub(super) async fn start(text: &str) -> Self {
         let config = read(text);
-        let metrics = Arc::new(Metrics::new());
-        let mut assembly = Assembly::new(&config, "equivalence".into(), Arc::clone(&metrics));
+        let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 1 << 20));
+        let mut assembly = Assembly::new(&config, "equivalence".into(), Arc::clone(&observer));
         let cluster = Cluster::new(assembly.table());
         cluster.list(&World::default());
         if let Some(pods) = assembly.pods() {
@@ -44,7 +44,7 @@ impl Gateway {
         let served = assembly.serve(&config).await.expect("nobody binds, so no apiserver is needed");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
-        let door = Arc::new(Door::new(served, metrics));
+        let door = Arc::new(Door::new(served, observer));
         tokio::spawn(door::serve(listener, Arc::clone(&door), std::future::pending()));
         Self { assembly, door, client: Client::connect(address).await, cluster }
     }
@@ -58,7 +58,7 @@ impl Gateway {
 
     /// How often a counter has counted so far, whatever its labels.
     pub(super) fn counted(&self, counter: &str) -> u64 {
-        let text = self.door.metrics.text();
+        let text = self.door.observer.metrics.text();
         let counts = text.lines().filter(|line| line.starts_with(counter));
         counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
