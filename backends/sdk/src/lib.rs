@@ -33,6 +33,15 @@
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
 //! - [`Telemetry`] sends spans of the calls that the gateway traces; [`trace`] lets a policy add to them.
 //! - [`testing`] tries a policy on nodes without a server.
+//!
+//! # Traces
+//!
+//! The gateway says with each call whether it is traced (the W3C `traceparent` in the call's metadata). For those that
+//! are, and where the standard `OTEL_*` variables name a collector, a span of the policy's work is sent there over OTLP,
+//! from reading the request to the policy's last word, as a part of the gateway's trace: with the policy's name and
+//! revision, how many nodes it evaluated and refused, and how it ended. Without the variables, and for calls that are
+//! not traced, that is a look at one header. Variables that cannot be used end the start with a sentence. What waits
+//! when the process is told to stop is sent within 5 s. The feature `otlp`, on by default, is what all of it needs.
 
 mod answer;
 mod args;

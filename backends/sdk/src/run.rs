@@ -115,6 +115,13 @@ mod tests {
     }
 
     #[test]
+    fn help_names_the_variables_that_are_read() {
+        let named = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED"];
+        assert!(named.iter().all(|name| help().contains(name) == cfg!(feature = "otlp")), "{}", help());
+        assert!(help().starts_with(HELP));
+    }
+
+    #[test]
     fn bad_usage_says_what_would_be_right() {
         for (arguments, expected) in [
             (&["--adress"][..], "--adress is not an option of this program"),

@@ -16,6 +16,7 @@ use extender_policy_sdk::{
     Policy, Scale, ServeError, Telemetry, Verb, Verdict, View, trace,
 };
 use tokio::{
+    net::TcpListener,
     sync::{Semaphore, oneshot},
     task::JoinHandle,
 };
@@ -374,12 +375,8 @@ async fn wrong_variables_end_the_start() {
 
 #[tokio::test]
 async fn a_collector_that_is_away_costs_spans_and_no_calls() {
-    let endpoint = {
-        let collector = Collector::grpc().await.unwrap();
-        let endpoint = collector.endpoint();
-        collector.stop().await;
-        endpoint
-    };
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let endpoint = format!("http://{nobody}");
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, ("OTEL_BSP_SCHEDULE_DELAY", "1")];
     let mut running = Running::start(Obedient::default(), &variables).await;
     for _ in 0..100 {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use extender_collector::{Collector, ReceivedSpan};
-use extender_otlp::{Explicit, Exporters, Parent, Program, Settings, Span, StartError, TraceContext};
+use extender_otlp::{Explicit, Exporters, Parent, Program, Settings, Span, Spans, StartError, TraceContext};
 use opentelemetry::{
     InstrumentationScope, KeyValue,
     metrics::MeterProvider as _,
@@ -208,6 +208,20 @@ async fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
+/// How many spans named "later" were sent before one of them arrived.
+async fn sent_until_one_arrives(spans: &Spans, collector: &Collector) -> u64 {
+    let mut sent = 0;
+    loop {
+        spans.send(span("later"));
+        sent += 1;
+        // The exporter still tries to get rid of what it has.
+        let arrived = timeout(Duration::from_millis(20), collector.spans(collector.count() + 1)).await;
+        if arrived.is_ok_and(|arrived| arrived.iter().any(|received| received.span.name == "later")) {
+            return sent;
+        }
+    }
+}
+
 #[tokio::test]
 async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
     const SENT: u64 = 100_000;
@@ -224,16 +238,7 @@ async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
         assert!(spans.delivery().waiting <= 100, "{spans:?}");
     }
     let collector = Collector::grpc_at(address).await.unwrap();
-    let mut later = 0;
-    loop {
-        spans.send(span("later"));
-        later += 1;
-        // The exporter still tries to get rid of what it has.
-        let arrived = timeout(Duration::from_millis(20), collector.spans(collector.count() + 1)).await;
-        if arrived.is_ok_and(|arrived| arrived.iter().any(|received| received.span.name == "later")) {
-            break;
-        }
-    }
+    let later = timeout(PATIENCE, sent_until_one_arrives(spans, &collector)).await.unwrap();
     exporters.shutdown(PATIENCE).await;
     let delivery = spans.delivery();
     assert_eq!((delivery.waiting, &delivery.fault), (0, &None), "{delivery:?}");
@@ -265,5 +270,36 @@ async fn a_collector_that_never_answers_does_not_hold_up_the_end() {
         timeout(PATIENCE, ended).await.unwrap();
         // What is sent after the end is lost, without harm.
         exporters.spans().unwrap().send(span("after"));
+    }
+}
+
+/// The crates underneath read the environment, too, and what they find there must not go to the collector that the
+/// settings name. A test has no environment of its own, so this one runs itself with one.
+#[tokio::test]
+async fn nothing_of_the_environment_is_added_to_what_the_settings_say() {
+    const NAME: &str = "nothing_of_the_environment_is_added_to_what_the_settings_say";
+    const VARIABLES: [(&str, &str); 6] = [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=of-another,x-tenant=another"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "nonsense"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "service.name=another,deployment=another"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "3600000"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "3600000"),
+    ];
+    if std::env::var_os(VARIABLES[0].0).is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let ran = child.args([NAME, "--exact"]).envs(VARIABLES).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let (grpc, http) = (Collector::grpc().await.unwrap(), Collector::http().await.unwrap());
+    for (collector, protocol) in [(grpc, "grpc"), (http, "http/protobuf")] {
+        let endpoint = collector.endpoint();
+        delivers(&collector, &endpoint, &[HEADERS, ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]).await;
+        let received = &collector.spans(1).await[0];
+        assert!(!received.headers.contains_key("authorization"), "{:?}", received.headers);
+        assert_eq!(received.headers.get_all("x-tenant").iter().count(), 1);
+        assert!(!received.resource.contains_key("deployment"), "{:?}", received.resource);
     }
 }

@@ -14,12 +14,7 @@ use opentelemetry_proto::tonic::collector::{
     metrics::v1::metrics_service_server::MetricsServiceServer,
     trace::v1::trace_service_server::TraceServiceServer,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    task::JoinHandle,
-    time::timeout,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
@@ -126,17 +121,6 @@ impl Collector {
             }
         };
         timeout(PATIENCE, found).await.expect("what is expected comes within a minute")
-    }
-
-    /// Ends, connections included.
-    pub async fn stop(mut self) -> SocketAddr {
-        self.serving.abort();
-        drop((&mut self.serving).await);
-        // Until the connections' own tasks have gone, too, which no handle waits for.
-        while TcpStream::connect(self.address).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-        self.address
     }
 }
 
