@@ -67,7 +67,7 @@ fn all(errors: &ConfigErrors) -> String {
 
 /// A line for each.
 fn each(away: &[Away]) -> String {
-    away.iter().map(|Away { gateway, why }| format!("\n- {gateway}: {why}")).collect()
+    away.iter().flat_map(|Away { gateway, why }| ["\n- ", gateway, ": ", why]).collect()
 }
 
 impl From<ConfigErrors> for Failure {

@@ -45,7 +45,7 @@ impl ClusterView {
         let all = async { join!(standing(client, namespace, name), count(&nodes), exists) };
         match timeout(PATIENCE, all).await {
             Ok((standing, nodes, node)) => Self { standing, nodes, node_exists: node.flatten() },
-            Err(_) => Self::unasked("the apiserver did not answer within 5 s"),
+            Err(_) => Self::unasked("it did not answer within 5 s"),
         }
     }
 }
@@ -58,7 +58,7 @@ async fn standing(client: &Client, namespace: &str, name: &str) -> Standing {
             let (near, elsewhere) = join!(near(&pods, name), elsewhere(client, name));
             Standing::Gone { near, elsewhere }
         }
-        Err(error) => Standing::NotAsked { why: format!("the apiserver did not say: {}", said(error)) },
+        Err(error) => Standing::NotAsked { why: said(error) },
     }
 }
 
