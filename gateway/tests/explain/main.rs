@@ -10,6 +10,7 @@ use std::{path::Path, process::Output};
 use extender_gateway::observe::api::{DecisionList, LogState};
 use serde_json::{Value, json};
 use server::{Server, kubeconfig, nobody};
+use tempfile::NamedTempFile;
 use tokio::process::Command;
 
 const DECISIONS: &str = "/debug/decisions";
@@ -191,7 +192,7 @@ async fn without_a_way_to_the_apiserver_the_gateways_are_enough() {
     let (code, out, _) = run(GATEWAY, &["explain", "web-0", "-n", "shop", "--gateway", &gateway.url()]).await;
     assert_eq!(code, 0);
     assert!(out.starts_with("Pod shop/web-0 was bound to a, as the bind call says.\n"), "{out}");
-    assert!(out.contains("- Nothing is known from the apiserver: there is no usable kubeconfig"), "{out}");
+    assert!(out.contains("- Nothing is known from the apiserver: there is no kubeconfig, and no service account of a pod; set KUBECONFIG,"), "{out}");
     let line = ["explain", "web-0", "-n", "shop", "--gateway", &gateway.url(), "--no-cluster"];
     let (_, out, _) = run(GATEWAY, &line).await;
     assert!(out.contains("- Nothing is known from the apiserver: --no-cluster leaves it alone.\n"), "{out}");
@@ -269,6 +270,33 @@ async fn the_environment_names_gateways() {
     let (code, out, _) = ended(command.kill_on_drop(true).output().await.unwrap());
     assert_eq!(code, 0);
     assert!(out.starts_with("apiVersion: extender-gateway.io/v1alpha1\nkind: Explanation\n"), "{out}");
+}
+
+#[tokio::test]
+async fn a_usual_kubeconfig_that_is_broken_is_said() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
+    let broken = NamedTempFile::new().unwrap();
+    std::fs::write(broken.path(), "clusters: 5").unwrap();
+    let mut command = Command::new(GATEWAY);
+    command.args(["explain", "web-0", "-n", "shop", "--gateway", &gateway.url()]);
+    command.env_clear().env("KUBECONFIG", broken.path()).kill_on_drop(true);
+    let (code, out, _) = ended(command.output().await.unwrap());
+    assert!(
+        code == 0 && out.contains("- Nothing is known from the apiserver: the kubeconfig cannot be used: "),
+        "{out}"
+    );
+}
+
+#[tokio::test]
+async fn the_number_of_nodes_is_the_gateways_where_the_apiserver_says_none() {
+    let gateway = Server::start([
+        (DECISIONS, decisions("gateway-0", &[filter()])),
+        (STATUS, status::status("gateway-0", &json!([]))),
+    ])
+    .await;
+    let line = ["explain", "web-0", "-n", "shop", "--gateway", &gateway.url(), "--no-cluster", "--node", "c"];
+    let (_, out, _) = run(GATEWAY, &line).await;
+    assert!(out.contains("- c was not offered in this attempt (2 of 5 nodes were): "), "{out}");
 }
 
 #[tokio::test]

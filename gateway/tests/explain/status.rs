@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{GATEWAY, STATUS, Server, run, server::nobody};
 
 /// A gateway's status with these problems.
-fn status(gateway: &str, problems: &Value) -> (u16, Value) {
+pub(crate) fn status(gateway: &str, problems: &Value) -> (u16, Value) {
     let time = "2026-11-21T23:00:00Z";
     let status = json!({
         "apiVersion": "extender-gateway.io/v1alpha1", "kind": "Status", "gateway": gateway, "version": "0.1.0",

@@ -48,7 +48,7 @@ async fn answers_that_are_none() {
         ),
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\n{",
-            "the connection broke (end of file before message length reached); see the gateway's log",
+            "the connection broke (error reading a body from connection: end of file before message length reached); see the gateway's log",
         ),
         ("SSH-2.0\r\n", "the connection broke (invalid HTTP version parsed); see the gateway's log"),
     ] {
