@@ -59,8 +59,11 @@ pub(super) struct Gateways {
     lost: Vec<Away>,
 }
 
+/// Where one replica is asked.
 enum Place {
+    /// At this address, which the URL stands for.
     Address(AdminUrl, std::net::SocketAddr),
+    /// Through the apiserver.
     Pod(Client, PodPlace),
 }
 

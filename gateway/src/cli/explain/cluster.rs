@@ -23,6 +23,7 @@ const NEAR: f64 = 0.85;
 /// What the apiserver says.
 #[derive(Debug)]
 pub(super) struct ClusterView {
+    /// Where the pod is.
     pub(super) standing: Standing,
     /// How many nodes there are; `None` where it does not say.
     pub(super) nodes: Option<u64>,
@@ -69,6 +70,7 @@ async fn near(pods: &Api<Pod>, name: &str) -> Vec<String> {
     nearest(name, names.collect())
 }
 
+/// The names that are like this one, the most alike first.
 pub(super) fn nearest(name: &str, mut names: Vec<String>) -> Vec<String> {
     let likeness = |other: &String| strsim::jaro_winkler(name, other);
     names.retain(|other| likeness(other) >= NEAR);
