@@ -5,6 +5,7 @@ mod apiserver;
 mod check_config;
 mod explain;
 mod failure;
+mod names;
 mod output;
 mod scheduler_config;
 mod status;

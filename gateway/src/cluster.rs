@@ -6,7 +6,7 @@
 //! binds pods, and says whether they are bound.
 
 pub mod binder;
-mod causes;
+pub(crate) mod causes;
 pub mod file;
 pub mod heard;
 pub mod pods;

@@ -7,7 +7,7 @@ mod trouble;
 
 use std::fmt;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use kube::Client;
@@ -18,23 +18,24 @@ use self::{
     pods::{PodPlace, Selection},
     trouble::Trouble,
 };
-use super::apiserver::Way;
+use super::{apiserver::Way, names};
 use crate::observe::api::{DecisionList, Status};
 
 /// Where a gateway listens that has no other `admin.address`.
 const DEFAULT_URL: &str = "http://127.0.0.1:9403";
 
+const URL_HELP: &str = "The admin address of a gateway; several with commas, or the option again. Of a name with several \
+    addresses, as that of a headless Service, all are asked [default: http://127.0.0.1:9403]";
+
 /// Which gateways are asked.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which gateways")]
 pub(super) struct GatewayOptions {
-    /// The admin address of a gateway, http://HOST:PORT; several with commas, or the option again. All addresses
-    /// of a name are asked, as those of a headless Service [default: http://127.0.0.1:9403]
-    #[arg(long = "gateway", value_name = "URL", env = "EXTENDER_GATEWAYS", value_delimiter = ',')]
+    #[arg(long = "gateway", value_name = "URL", env = "EXTENDER_GATEWAYS", value_delimiter = ',', help = URL_HELP)]
     urls: Vec<AdminUrl>,
 
     /// Ask the gateway's pods in this namespace, through the apiserver: works from wherever kubectl does
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
     gateway_namespace: Option<String>,
 
     /// Which pods of that namespace are the gateway's
@@ -47,7 +48,8 @@ pub(super) struct GatewayOptions {
     gateway_selector: String,
 
     /// The port of admin.address in those pods
-    #[arg(long, value_name = "PORT", requires = "gateway_namespace", default_value_t = 9403)]
+    #[arg(long, value_name = "PORT", requires = "gateway_namespace", default_value_t = 9403,
+        value_parser = value_parser!(u16).range(1..))]
     admin_port: u16,
 }
 
@@ -57,8 +59,11 @@ pub(super) struct Gateways {
     lost: Vec<Away>,
 }
 
+/// Where one replica is asked.
 enum Place {
+    /// At this address, which the URL stands for.
     Address(AdminUrl, std::net::SocketAddr),
+    /// Through the apiserver.
     Pod(Client, PodPlace),
 }
 

@@ -1,6 +1,6 @@
 //! The way to kube-apiserver, for commands that ask it: the usual kubeconfig, or the pod's account.
 
-use std::{path::PathBuf, time::Duration};
+use std::{io::ErrorKind, path::PathBuf, time::Duration};
 
 use clap::Args;
 use kube::{
@@ -75,12 +75,25 @@ impl ClusterOptions {
         match &self.kubeconfig {
             Some(path) => of_file(Kubeconfig::read_from(path)).await.map_err(unusable),
             None if self.context.is_some() => of_file(Kubeconfig::read()).await.map_err(unusable),
-            None => Config::infer().await.map_err(|_| NOWHERE.to_owned()),
+            None => match Kubeconfig::read() {
+                Err(error) if is_missing(&error) => Config::incluster().map_err(|_| NOWHERE.to_owned()),
+                file => of_file(file).await.map_err(unusable),
+            },
         }
     }
 }
 
-const NOWHERE: &str = "there is no usable kubeconfig, and no service account of a pod; set KUBECONFIG, or say --kubeconfig FILE";
+/// There is none at the usual places, which is usual, too.
+fn is_missing(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+const NOWHERE: &str =
+    "there is no kubeconfig, and no service account of a pod; set KUBECONFIG, or say --kubeconfig FILE";
 
 fn client(mut config: Config) -> Result<Apiserver, kube::Error> {
     config.connect_timeout = Some(SILENCE);

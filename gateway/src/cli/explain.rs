@@ -31,6 +31,7 @@ use super::{
     Console, Failure,
     admin::GatewayOptions,
     apiserver::{ClusterOptions, Way},
+    names,
     output::Output,
 };
 use crate::observe::api::{DecisionList, Status};
@@ -56,7 +57,7 @@ Exit codes:
   1  the answer cannot be printed
   2  the command line is wrong
   5  no gateway could be asked
-  6  nothing is known about the pod: it does not exist, or no gateway has a call about it and nobody else was asked";
+  6  nothing is known about the pod, as where it does not exist";
 
 /// How many calls of each replica are read: more than a log keeps of one pod.
 const MOST_CALLS: u32 = 1000;
@@ -69,11 +70,11 @@ pub(super) struct Options {
     pod: PodName,
 
     /// The pod's namespace [default: that of the kubeconfig's context, or default]
-    #[arg(long, short, value_name = "NAMESPACE", value_parser = target::namespace)]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = names::namespace)]
     namespace: Option<String>,
 
     /// Say everything about this node
-    #[arg(long, value_name = "NODE", value_parser = target::node_name)]
+    #[arg(long, value_name = "NODE", value_parser = names::node_name)]
     node: Option<String>,
 
     /// How many rows of each part are shown; 0: all

@@ -3,7 +3,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use super::{admin::Away, text::counted};
+use super::{
+    admin::Away,
+    text::{clean, counted},
+};
 use crate::config::ConfigErrors;
 
 /// Why a command failed.
@@ -67,7 +70,9 @@ fn all(errors: &ConfigErrors) -> String {
 
 /// A line for each.
 fn each(away: &[Away]) -> String {
-    away.iter().map(|Away { gateway, why }| format!("\n- {gateway}: {why}")).collect()
+    away.iter()
+        .flat_map(|Away { gateway, why }| ["\n- ".into(), clean(gateway), ": ".into(), clean(why)])
+        .collect()
 }
 
 impl From<ConfigErrors> for Failure {

@@ -69,6 +69,70 @@ fn wrong_command_lines() {
 }
 
 #[test]
+fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
+    let cases: [(&[&str], &str); 15] = [
+        (&["explain"], "<pod/NAME>"),
+        (&["explain", "web-0", "shop"], "unexpected argument 'shop'"),
+        (&["explain", "deploy/web"], "\"deploy\" is not a pod; say pod/web, with the namespace behind -n"),
+        (
+            &["explain", "Web"],
+            "\"Web\" is not the name of a pod; say pod/NAME as `kubectl get pods` shows it",
+        ),
+        (
+            &["explain", "a", "-n", "a.b"],
+            "\"a.b\" is not the name of a namespace; say it as `kubectl get namespaces` shows",
+        ),
+        (
+            &["explain", "a", "--node", "a b"],
+            "\"a b\" is not the name of a node; say it as `kubectl get nodes` shows it",
+        ),
+        (&["explain", "a", "--top", "-1"], "unexpected argument '-1'"),
+        (&["explain", "a", "--top", "many"], "invalid value 'many' for '--top <N>'"),
+        (&["explain", "a", "-o", "wide"], "[possible values: table, json, yaml]"),
+        (
+            &["explain", "a", "--gateway", "gateway:9403"],
+            "\"gateway:9403\" has no scheme; say http://HOST:PORT, as in http://",
+        ),
+        (
+            &["status", "--gateway", "https://a:1"],
+            "an admin address speaks HTTP without TLS; say http://HOST:PORT, and reach",
+        ),
+        (&["status", "--admin-port", "1"], "--gateway-namespace <NAMESPACE>"),
+        (&["status", "--gateway-namespace", "a", "--admin-port", "65536"], "65536 is not in 1..=65535"),
+        (&["status", "--gateway-namespace", "a/b"], "\"a/b\" is not the name of a namespace; say it as"),
+        (&["explain", "a", "--no-cluster", "--context", "b"], "cannot be used with '--context <NAME>'"),
+    ];
+    for (line, text) in cases {
+        let error = arguments(line).unwrap_err();
+        let told = error.to_string().replace("\n  ", " ");
+        assert!(error.exit_code() == 2 && told.contains(text), "{line:?}: {told}");
+    }
+}
+
+#[test]
+fn the_plugin_takes_the_same_arguments() {
+    Plugin::command().debug_assert();
+    for line in
+        [&["web-0", "-n", "shop"] as &[_], &["po/web-0", "--context", "b", "--kubeconfig", "c", "--top", "0"]]
+    {
+        assert!(Plugin::try_parse_from([&["kubectl-extender_explain"], line].concat()).is_ok(), "{line:?}");
+        assert!(arguments(&[&["explain"], line].concat()).is_ok(), "{line:?}");
+    }
+}
+
+#[test]
+fn the_help_has_the_exit_codes() {
+    for (line, codes) in
+        [("explain", &["0", "1", "2", "5", "6"] as &[_]), ("status", &["0", "1", "2", "4", "5"])]
+    {
+        let help = arguments(&[line, "--help"]).unwrap_err().to_string();
+        let (_, listed) = help.split_once("Exit codes:\n").unwrap();
+        let listed: Vec<_> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(listed, codes, "{help}");
+    }
+}
+
+#[test]
 fn check_config_prints_what_the_file_means() {
     let (outcome, [out, notes], served) = run_with(&["check-config", "--no-files"], RIGHT);
     let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";

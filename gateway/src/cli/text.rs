@@ -1,6 +1,6 @@
 //! Texts for people: numbers, times and names as they stand in sentences and tables.
 //!
-//! Names and reasons come from strangers: nothing gets to a terminal that is not [`clean`].
+//! Names and reasons come from strangers: nothing gets to a terminal that is not [`clean()`].
 
 mod amounts;
 mod clean;

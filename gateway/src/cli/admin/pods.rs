@@ -12,7 +12,9 @@ use crate::cli::apiserver::said;
 #[derive(Debug)]
 pub(super) struct Selection {
     pub(super) namespace: String,
+    /// A label selector as kubectl takes it.
     pub(super) labels: String,
+    /// That of `admin.address`.
     pub(super) port: u16,
 }
 

@@ -1,6 +1,6 @@
 //! One request to an admin address, and its answer.
 
-use std::{fmt::Display, net::SocketAddr, pin::pin, time::Duration};
+use std::{error::Error, net::SocketAddr, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, header::HOST};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::{net::TcpStream, time::timeout};
 
 use super::trouble::Trouble;
-use crate::cli::apiserver::said;
+use crate::{cli::apiserver::said, cluster::causes::whole_text};
 
 /// How long a gateway may say nothing: until the connection, until the answer begins, and from one piece to the next.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,24 +28,26 @@ pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Troub
 /// Asks at this address.
 pub(super) async fn direct(address: SocketAddr, host: &str, path: &str) -> Result<Vec<u8>, Trouble> {
     let stream = in_time(TcpStream::connect(address)).await?.map_err(Trouble::Connect)?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
     // Ends with the answer, or with the process.
     tokio::spawn(connection);
-    let request = Request::get(path).header(HOST, host).body(Empty::<Bytes>::new()).map_err(broken)?;
-    let response = in_time(sender.send_request(request)).await?.map_err(broken)?;
+    let request =
+        Request::get(path).header(HOST, host).body(Empty::<Bytes>::new()).map_err(|error| broken(&error))?;
+    let response = in_time(sender.send_request(request)).await?.map_err(|error| broken(&error))?;
     read(response).await
 }
 
 /// Asks through the apiserver, with its path.
 pub(super) async fn proxied(client: &Client, path: &str) -> Result<Vec<u8>, Trouble> {
-    let request = Request::get(path).body(kube::client::Body::empty()).map_err(broken)?;
+    let request = Request::get(path).body(kube::client::Body::empty()).map_err(|error| broken(&error))?;
     let response = in_time(client.send(request)).await?.map_err(|error| Trouble::Apiserver(said(error)))?;
     read(response).await
 }
 
 async fn read<B: Body<Data = Bytes>>(response: Response<B>) -> Result<Vec<u8>, Trouble>
 where
-    B::Error: Display,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let code = response.status().as_u16();
     let body = whole(response.into_body()).await?;
@@ -54,11 +56,11 @@ where
 
 async fn whole<B: Body<Data = Bytes>>(body: B) -> Result<Vec<u8>, Trouble>
 where
-    B::Error: Display,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let (mut body, mut read) = (pin!(body), Vec::new());
     while let Some(frame) = in_time(body.frame()).await? {
-        let piece = frame.map_err(broken)?.into_data().unwrap_or_default();
+        let piece = frame.map_err(|error| broken(&*error.into()))?.into_data().unwrap_or_default();
         if read.len() + piece.len() > LARGEST {
             return Err(Trouble::TooLarge);
         }
@@ -80,6 +82,6 @@ fn message(body: &[u8]) -> String {
     )
 }
 
-fn broken(error: impl Display) -> Trouble {
-    Trouble::Broken(error.to_string())
+fn broken(error: &(dyn Error + 'static)) -> Trouble {
+    Trouble::Broken(whole_text(error))
 }

@@ -1,1 +1,67 @@
-//! Tests.
+//! What is said of admin addresses that answer something else, or nothing.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use super::*;
+
+/// What is said of a gateway that answers these bytes to everything, and hangs up, or says nothing more for ever.
+async fn said_of(answer: Option<&'static str>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+        match answer {
+            Some(answer) => stream.write_all(answer.as_bytes()).await.unwrap(),
+            None => std::future::pending().await,
+        }
+    });
+    let options = GatewayOptions {
+        urls: vec![url],
+        gateway_namespace: None,
+        gateway_selector: String::new(),
+        admin_port: 0,
+    };
+    let gateways = options.find(&Way::Closed(String::new())).await;
+    let Gathered { answers, away } = gateways.ask::<Status>("/debug/status").await;
+    assert!(answers.is_empty() && away.len() == 1);
+    away[0].why.clone()
+}
+
+#[tokio::test]
+async fn answers_that_are_none() {
+    for (answer, said) in [
+        (
+            "HTTP/1.1 400 Bad Request\r\ncontent-length: 25\r\n\r\n{\"error\": \"no such verb\"}",
+            "it answers 400 \"no such verb\"",
+        ),
+        (
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nhm?\n",
+            "it answers 404 \"hm?\"; is it the admin address of an extender-gateway? The metrics and the extender have others",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+            "its answer cannot be read (missing field `apiVersion` at line 1 column 2); is it an extender-gateway of this version?",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\n{",
+            "the connection broke (error reading a body from connection: end of file before message length reached); see the gateway's log",
+        ),
+        ("SSH-2.0\r\n", "the connection broke (invalid HTTP version parsed); see the gateway's log"),
+    ] {
+        assert_eq!(said_of(Some(answer)).await, said);
+    }
+}
+
+/// The clock runs ahead as soon as nothing else is left to do.
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_says_nothing_is_not_waited_for_for_ever() {
+    let said = said_of(None).await;
+    assert!(
+        said.starts_with("no answer within 5 s; see its log, and whether admin.address is what is asked. "),
+        "{said}"
+    );
+}

@@ -16,7 +16,9 @@ use crate::{
 /// The pod and what was asked about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subject {
+    /// `metadata.namespace`.
     pub(super) namespace: String,
+    /// `metadata.name`.
     pub(super) name: String,
     /// The node of `--node`.
     pub(super) node: Option<String>,
@@ -60,6 +62,7 @@ pub(super) struct Case {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Replica {
+    /// Its host name, which is its pod's.
     pub(super) name: String,
     /// Its decision log.
     pub(super) log: LogState,

@@ -23,6 +23,7 @@ const NEAR: f64 = 0.85;
 /// What the apiserver says.
 #[derive(Debug)]
 pub(super) struct ClusterView {
+    /// Where the pod is.
     pub(super) standing: Standing,
     /// How many nodes there are; `None` where it does not say.
     pub(super) nodes: Option<u64>,
@@ -45,7 +46,7 @@ impl ClusterView {
         let all = async { join!(standing(client, namespace, name), count(&nodes), exists) };
         match timeout(PATIENCE, all).await {
             Ok((standing, nodes, node)) => Self { standing, nodes, node_exists: node.flatten() },
-            Err(_) => Self::unasked("the apiserver did not answer within 5 s"),
+            Err(_) => Self::unasked("it did not answer within 5 s"),
         }
     }
 }
@@ -58,7 +59,7 @@ async fn standing(client: &Client, namespace: &str, name: &str) -> Standing {
             let (near, elsewhere) = join!(near(&pods, name), elsewhere(client, name));
             Standing::Gone { near, elsewhere }
         }
-        Err(error) => Standing::NotAsked { why: format!("the apiserver did not say: {}", said(error)) },
+        Err(error) => Standing::NotAsked { why: said(error) },
     }
 }
 
@@ -69,6 +70,7 @@ async fn near(pods: &Api<Pod>, name: &str) -> Vec<String> {
     nearest(name, names.collect())
 }
 
+/// The names that are like this one, the most alike first.
 pub(super) fn nearest(name: &str, mut names: Vec<String>) -> Vec<String> {
     let likeness = |other: &String| strsim::jaro_winkler(name, other);
     names.retain(|other| likeness(other) >= NEAR);

@@ -71,8 +71,8 @@ pub(super) fn backend(name: &str, asked: usize) -> BackendPart {
 }
 
 /// Why it failed, and what its policy did.
-pub(super) fn failed(kind: &str, message: &str, policy: &str) -> Option<BackendFailed> {
-    Some(BackendFailed { kind: kind.to_owned(), message: message.to_owned(), policy: policy.to_owned() })
+pub(super) fn failed(kind: &str, message: &str, policy: &str) -> BackendFailed {
+    BackendFailed { kind: kind.to_owned(), message: message.to_owned(), policy: policy.to_owned() }
 }
 
 /// A node about which nobody said anything.

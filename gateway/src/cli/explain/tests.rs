@@ -49,7 +49,7 @@ c         zones  zone is drained
 fn a_pod_that_nobody_took() {
     let mut call = filter(10, &[("a", Some("full")), ("b", Some("full"))]);
     let racks = BackendPart {
-        failure: failed("late", "no answer within 200 ms", "ignore"),
+        failure: Some(failed("late", "no answer within 200 ms", "ignore")),
         seconds: 0.2,
         ..backend("racks", 2)
     };
@@ -76,7 +76,7 @@ b         zones  full
 #[test]
 fn a_call_that_failed() {
     let zones =
-        BackendPart { failure: failed("unreachable", "cannot connect", "fail"), ..backend("zones", 2) };
+        BackendPart { failure: Some(failed("unreachable", "cannot connect", "fail")), ..backend("zones", 2) };
     let call = Decision {
         outcome: "backend".into(),
         message: Some("extender-gateway: backend zones failed filter".into()),
@@ -121,7 +121,9 @@ REJECTED  BY     WHY              NODES
 #[test]
 fn every_word_about_one_node() {
     let mut scored = prioritize(11, &[("a", 10), ("b", 7)]);
-    scored.backends.push(BackendPart { failure: failed("reset", "closed", "ignore"), ..backend("racks", 2) });
+    scored
+        .backends
+        .push(BackendPart { failure: Some(failed("reset", "closed", "ignore")), ..backend("racks", 2) });
     let mut preempt =
         Decision { offered: 1, left: Some(1), backends: vec![backend("zones", 1)], ..decision("preempt", 5) };
     let verdict = NodeVerdict { victims: Some(2), ..NodeVerdict::default() };
@@ -168,7 +170,7 @@ fn where_a_pod_is_in_words() {
     assert_eq!(there(nominated), "Pod shop/web-0 is on no node (Pending); b is nominated for it.");
     let unasked = || Standing::NotAsked { why: "no kubeconfig".into() };
     assert_eq!(first(unasked(), vec![filter(1, &[])]), "Pod shop/web-0: where it is, is not known.");
-    let bound = "Pod shop/web-0 was bound to a, as the bind call says; the apiserver was not asked.";
+    let bound = "Pod shop/web-0 was bound to a, as the bind call says.";
     assert_eq!(first(unasked(), vec![bind(1, "a")]), bound);
     let gone = Standing::Gone { near: Vec::new(), elsewhere: Vec::new() };
     assert_eq!(first(gone, vec![filter(1, &[])]), "Pod shop/web-0 is gone.");

@@ -1,6 +1,7 @@
 //! What is said of a pod that nobody knows.
 
 use super::{case::Case, notes, pod::Standing};
+use crate::cli::text::clean;
 
 /// Why nothing is known, and where to look.
 pub(super) fn text(case: &Case) -> String {
@@ -17,7 +18,7 @@ pub(super) fn text(case: &Case) -> String {
             "is it the right namespace (-n)?".to_owned(),
         ),
     };
-    let lines = notes::of(case).into_iter().map(|note| format!("\n- {note}"));
+    let lines = notes::of(case).into_iter().map(|note| format!("\n- {}", clean(&note)));
     format!("{first}; {remedy}{}", lines.collect::<String>())
 }
 

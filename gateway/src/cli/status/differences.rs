@@ -12,8 +12,10 @@ const ASPECTS: [Aspect; 4] = [
     ("the configuration's generation (each counts its own, from its start)", |status| {
         status.configuration.generation.to_string()
     }),
-    ("backends, or the order in which their answers count", |status| listed(status, configured)),
-    ("what backends say of themselves", |status| listed(status, introduced)),
+    ("backends, or the order in which their answers count", |status| {
+        listed(status.backends.iter().map(configured))
+    }),
+    ("what backends say of themselves", |status| listed(status.backends.iter().filter_map(introduced))),
 ];
 
 /// A sentence for each aspect that is not the same everywhere.
@@ -33,14 +35,14 @@ fn of((what, value): &Aspect, replicas: &[Status]) -> Option<String> {
     Some(format!("Replicas differ in {what}. {}", sides.join("; ")))
 }
 
-fn listed(status: &Status, of_backend: fn(&BackendStatus) -> Option<String>) -> String {
-    let texts: Vec<_> = status.backends.iter().filter_map(of_backend).collect();
+fn listed(texts: impl Iterator<Item = String>) -> String {
+    let texts: Vec<_> = texts.collect();
     if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
-fn configured(backend: &BackendStatus) -> Option<String> {
+fn configured(backend: &BackendStatus) -> String {
     let verbs: Vec<_> = backend.verbs.iter().map(|verb| verb.verb.as_str()).collect();
-    Some(format!("{} ({}, {}, {})", backend.name, backend.url, backend.mode, verbs.join(" ")))
+    format!("{} ({}, {}, {})", backend.name, backend.url, backend.mode, verbs.join(" "))
 }
 
 /// One that is not connected is a problem of its own, and no difference.

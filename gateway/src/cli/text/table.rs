@@ -26,10 +26,12 @@ pub(in crate::cli) struct Table {
 }
 
 impl Column {
+    /// A column of texts.
     pub(in crate::cli) fn left(title: &str) -> Self {
         Self::Left(clean(title).into_owned())
     }
 
+    /// A column of numbers.
     pub(in crate::cli) fn right(title: &str) -> Self {
         Self::Right(clean(title).into_owned())
     }
@@ -50,6 +52,7 @@ impl Column {
 }
 
 impl Table {
+    /// One without rows.
     pub(in crate::cli) fn new(columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new() }
     }

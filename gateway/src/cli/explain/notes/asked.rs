@@ -53,6 +53,8 @@ fn since(again: &TriedAgain<'_>, now: Timestamp) -> String {
     )
 }
 
+const UNSEEN: &str = "No call about the pod is known, but not everything could be looked through.";
+
 /// Why there is no call about a pod that exists.
 fn never(case: &Case, pod: &PodFacts) -> String {
     if pod.created_with_node {
@@ -60,21 +62,31 @@ fn never(case: &Case, pod: &PodFacts) -> String {
             .to_owned();
     }
     if let Some(gated) = pod.scheduled.as_ref().filter(|condition| condition.reason == "SchedulingGated") {
-        return format!("Not asked yet: the pod is held back by its spec.schedulingGates. {}", says(gated));
+        return format!(
+            "Not asked yet: the pod is held back by its spec.schedulingGates.{}",
+            following(gated)
+        );
     }
     let text = match (refused(pod), &pod.node) {
+        (None, None) => {
+            "Not asked: no scheduler has tried the pod yet; does one run that has the name in its \
+            spec.schedulerName?"
+                .to_owned()
+        }
+        (condition, _) if !is_certain(case, pod) => {
+            format!("{UNSEEN}{}", condition.map(following).unwrap_or_default())
+        }
         (Some(condition), _) => format!(
-            "Not asked since the pod was created, {}: {} {}",
+            "Not asked since the pod was created, {}: {}{}",
             moment(pod.created),
             own_doing(condition),
-            says(condition)
+            following(condition)
         ),
-        (None, None) => "Not asked: no scheduler has tried the pod yet; does one run that has the name in its spec.schedulerName?"
-            .to_owned(),
-        (None, Some(_)) if is_certain(case, pod) => "Never asked: the pod was placed by another scheduler, or by one that has \
-            this gateway not among its extenders (`extender-gateway scheduler-config` prints them)."
-            .to_owned(),
-        (None, Some(_)) => "No call about the pod is known any more.".to_owned(),
+        (None, Some(_)) => {
+            "Never asked: the pod was placed by another scheduler, or by one that has this gateway not among \
+            its extenders (`extender-gateway scheduler-config` prints them)."
+                .to_owned()
+        }
     };
     text + &scheduler(pod)
 }
@@ -95,8 +107,9 @@ fn own_doing(condition: &Condition) -> &'static str {
     }
 }
 
-fn says(condition: &Condition) -> String {
-    format!("PodScheduled says: {}", words(condition))
+/// The scheduler's own words as a further sentence.
+fn following(condition: &Condition) -> String {
+    format!(" PodScheduled says: {}", words(condition))
 }
 
 /// A condition's reason and message.

@@ -187,7 +187,7 @@ fn a_log_that_does_not_have_it() {
         case.gateways[0].log = log;
         of(&case)
     };
-    let lost = "No call about the pod is known any more.";
+    let lost = "No call about the pod is known, but not everything could be looked through.";
     let evicted = LogState { evicted: 1234, oldest: Some(at(300)), ..samples::log() };
     let expected = "The decision log of gateway-0 reaches back to 2026-11-21 23:05:00 UTC at most: 1,234 calls had to go so that it \
                     stays within decisions.maxBytes, 64 MiB.";
@@ -200,6 +200,19 @@ fn a_log_that_does_not_have_it() {
     let off = LogState { max_bytes: 0, oldest: None, ..samples::log() };
     let expected = "The decision log of gateway-0 is switched off: decisions.maxBytes is 0 there.";
     assert_eq!(with(off, Vec::new()), [lost, expected]);
+}
+
+#[test]
+fn what_could_not_be_looked_through_proves_nothing() {
+    let mut case = samples::case(refused(60), Vec::new());
+    case.away
+        .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });
+    let expected = "No call about the pod is known, but not everything could be looked through. PodScheduled says: \
+                    Unschedulable: 0/5 nodes are available: 5 Insufficient cpu.";
+    assert_eq!(of(&case), [expected, "http://gateway-1:9403 did not answer: no answer within 5 s."]);
+    // Without a condition no scheduler has tried, whatever the logs have.
+    case.pod = Standing::There(Box::new(pod(None)));
+    assert!(of(&case)[0].starts_with("Not asked: no scheduler has tried the pod yet; "));
 }
 
 #[test]

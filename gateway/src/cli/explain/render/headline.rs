@@ -33,7 +33,7 @@ fn standing(case: &Case) -> String {
         }
         (Standing::NotAsked { .. }, None) => format!("{pod}: where it is, is not known."),
         (Standing::NotAsked { .. }, Some(node)) => {
-            format!("{pod} was bound to {node}, as the bind call says; the apiserver was not asked.")
+            format!("{pod} was bound to {node}, as the bind call says.")
         }
     }
 }

@@ -67,7 +67,7 @@ fn filtered() -> Decision {
     call.backends[0].known = 3;
     call.backends[0].asked = 7;
     let late = BackendPart {
-        failure: failed("late", "no answer within 200 ms", "ignore"),
+        failure: Some(failed("late", "no answer within 200 ms", "ignore")),
         seconds: 0.2,
         ..backend("quota", 5)
     };

@@ -50,7 +50,7 @@ fn hostile_backend() -> impl Strategy<Value = BackendPart> {
             clamped,
             seconds,
             answer,
-            failure: failure.and_then(|(kind, message, policy)| failed(&kind, &message, &policy)),
+            failure: failure.map(|(kind, message, policy)| failed(&kind, &message, &policy)),
         },
     )
 }
@@ -61,13 +61,13 @@ fn call() -> impl Strategy<Value = Decision> {
     let lists = (prop::collection::vec(hostile_backend(), 0..3), prop::collection::vec(hostile_node(), 0..5));
     (verb, outcome, prop::option::of(any_text()), lists, any::<(u32, Option<u32>, f64)>(), 0..600_i64)
         .prop_map(|(verb, outcome, message, (backends, nodes), (offered, left, seconds), time)| Decision {
+            seconds,
+            offered,
+            left,
             outcome,
             message,
             backends,
             nodes,
-            offered,
-            left,
-            seconds,
             ..decision(verb, time)
         })
 }
