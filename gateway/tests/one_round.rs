@@ -61,8 +61,7 @@ async fn prioritize_asks_nobody_about_what_came_with_filter() {
     }
     assert_eq!(wanted(&function), [true; 3]);
     assert!(function.scored().is_empty());
-    let line =
-        r#"extender_gateway_backend_known_nodes_total{backend="only",verb="score",source="remembered"} 6"#;
+    let line = r#"extender_gateway_backend_known_nodes_total{backend="only",verb="score",source="early"} 6"#;
     assert!(gateway.metrics.text().contains(line));
 }
 
@@ -178,7 +177,7 @@ async fn another_number_of_scores_makes_the_answer_malformed() {
     function.state().brings = Brings::OneTooMany;
     let error = gateway.post("/filter", about(&sibling(1), &NODES)).await.error();
     assert_eq!(error, "extender-gateway: backend only failed filter: 5 scores for 4 nodes");
-    let line = r#"extender_gateway_backend_failures_total{backend="only",verb="filter",kind="malformed",policy="none"} 1"#;
+    let line = r#"extender_gateway_backend_failures_total{backend="only",verb="filter",kind="malformed",policy="fail"} 1"#;
     assert!(gateway.metrics.text().contains(line));
 }
 

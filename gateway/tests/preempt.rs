@@ -123,7 +123,7 @@ async fn strangers_and_repetitions_do_not_get_out() {
         let lenient = gateway(REQUEST, &[("bad", &bad, "failurePolicy: Ignore"), ("good", &good, "")]).await;
         let answer = lenient.post("/preempt", call()).await;
         assert_eq!(answer.json(), left(&[("n1", &["u1"], 1), ("n2", &["u3"], 0)]), "{detail}");
-        let counted = r#"backend="bad",verb="preempt",kind="malformed"} 1"#;
+        let counted = r#"backend="bad",verb="preempt",kind="malformed",policy="ignore"} 1"#;
         assert!(lenient.metrics.text().contains(counted), "{}", lenient.metrics.text());
     }
 }

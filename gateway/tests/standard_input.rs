@@ -35,7 +35,7 @@ fn paths_are_relative_to_the_working_directory_and_mistakes_have_a_name_for_it()
     let text = format!("{LINES}nodes: {{source: File, file: nodes.json}}\n{BACKENDS}");
     let output = run(folder.path(), &["check-config", "--config", "-"], &text);
     let said = String::from_utf8(output.stderr).unwrap();
-    let expected = "standard input line 5: nodes.file: nodes.json: cannot be read: No such file";
+    let expected = "standard input line 6: nodes.file: nodes.json: cannot be read: No such file";
     assert!(said.starts_with(expected), "{said}");
     assert_eq!(output.status.code(), Some(3));
     let nodes = br#"{"kind": "Node", "metadata": {"name": "a"}}"#;

@@ -95,5 +95,5 @@ pub(crate) async fn check(fault: &Fault, situation: Situation) {
     let asked = |who: Next| usize::from(situation.next == who && situation.next_is_asked());
     assert_eq!(next.messages("Bind").len(), asked(Next::Binder), "{case}");
     assert_eq!(apiserver.bindings().len(), asked(Next::Nobody), "{case}: who else binds but the gateway");
-    counted(&gateway, fault, Verb::Bind, &case);
+    counted(&gateway, fault, Verb::Bind, &case).await;
 }

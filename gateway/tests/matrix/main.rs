@@ -71,14 +71,20 @@ async fn failing(fault: &Fault, verb: Verb, first: impl Fn() + Send + Sync + 'st
     start(script).await.address
 }
 
-#[track_caller]
-fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
+/// Waits until the failure is counted, which happens behind the answer.
+async fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
     let counted = format!(
         "extender_gateway_backend_failures_total{{backend=\"bad\",verb=\"{}\",kind=\"{}\",",
         verb.block(),
         fault.kind
     );
-    assert!(gateway.metrics.text().contains(&counted), "{case}: {}", gateway.metrics.text());
+    let there = async {
+        while !gateway.metrics.text().contains(&counted) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let in_time = tokio::time::timeout(std::time::Duration::from_secs(10), there).await;
+    assert!(in_time.is_ok(), "{case}: {}", gateway.metrics.text());
 }
 
 /// Runs cases a few at a time, each few on a runtime of their own, with which their sockets go.

@@ -51,5 +51,5 @@ pub(crate) async fn check(fault: &Fault, verb: Verb, policy: &str) {
             assert_eq!(*merged, verb.without_the_failing_one(), "{case}: {whole}");
         }
     }
-    counted(&gateway, fault, verb, &case);
+    counted(&gateway, fault, verb, &case).await;
 }

@@ -24,6 +24,7 @@ pub(crate) struct Program {
     log: Log,
     pub(crate) extender: SocketAddr,
     metrics: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
 /// A program that does not serve yet.
@@ -31,6 +32,7 @@ pub(crate) struct Starting {
     pub(crate) child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     metrics: SocketAddr,
+    pub(crate) admin: SocketAddr,
     log: Log,
 }
 
@@ -60,12 +62,13 @@ impl Starting {
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let metrics = address(&mut lines, "metrics listening on ").await;
-        Self { child, lines, metrics, log }
+        let admin = address(&mut lines, "admin listening on ").await;
+        Self { child, lines, metrics, admin, log }
     }
 
     pub(crate) async fn serving(mut self) -> Program {
         let extender = address(&mut self.lines, "extender listening on ").await;
-        Program { child: self.child, extender, metrics: self.metrics, log: self.log }
+        Program { child: self.child, extender, metrics: self.metrics, admin: self.admin, log: self.log }
     }
 }
 
