@@ -30,6 +30,8 @@ pub struct Visit {
     pub took: Duration,
     /// Who asked.
     pub caller: SocketAddr,
+    /// Whether it speaks TLS.
+    pub secure: bool,
     /// How: the HTTP version, and the request's target.
     pub http: (http::Version, http::Uri),
     /// The caller's span, where it named one and traces are made.
@@ -65,6 +67,8 @@ pub struct Account {
     pub annotated: Option<TraceContext>,
     /// The pod.
     pub pod: Subject,
+    /// Its namespace is exempt: nobody is asked.
+    pub exempt: bool,
     /// What was to be decided about.
     pub nodes: Nodes,
     /// How many nodes were left; `None` where the call ended with an error, and in verbs that leave all.
@@ -335,7 +339,18 @@ impl Account {
         let Self { id, pod, nodes, time, began, trace, .. } = self;
         let (id, pod, nodes) = (id.clone(), pod.clone(), nodes.clone());
         let parts = vec![part];
-        Self { id, time: *time, began: *began, trace: *trace, annotated: None, pod, nodes, left: None, parts }
+        Self {
+            id,
+            time: *time,
+            began: *began,
+            trace: *trace,
+            annotated: None,
+            pod,
+            exempt: false,
+            nodes,
+            left: None,
+            parts,
+        }
     }
 
     /// With what the one who was asked beside the call said.
@@ -359,6 +374,6 @@ impl Account {
     pub fn new(id: String, began: Instant, pod: Subject, nodes: Nodes) -> Self {
         let time = SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
         let parts = Vec::new();
-        Self { id, time, began, trace: None, annotated: None, pod, nodes, left: None, parts }
+        Self { id, time, began, trace: None, annotated: None, pod, exempt: false, nodes, left: None, parts }
     }
 }

@@ -127,7 +127,8 @@ impl Decider {
         (began, parent): (Instant, Option<TraceContext>),
     ) -> Account {
         let trace = self.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
-        Account { trace, ..Account::new(self.ids.next(), began, pod, nodes) }
+        let exempt = self.exempt.contains(&pod.namespace);
+        Account { trace, exempt, ..Account::new(self.ids.next(), began, pod, nodes) }
     }
 
     /// The same of a call that brings its pod.

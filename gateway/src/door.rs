@@ -110,10 +110,15 @@ impl Door {
     }
 
     /// Answers one request. Never fails: whatever goes wrong has an answer.
-    async fn call(&self, request: Request<Incoming>, caller: SocketAddr) -> Response<Reply> {
+    async fn call(
+        &self,
+        request: Request<Incoming>,
+        (caller, secure): (SocketAddr, bool),
+    ) -> Response<Reply> {
         let (head, body) = request.into_parts();
         let served = self.served.load_full();
         let mut guest = Guest::new(&self.observer, (&head, caller), served.generation);
+        guest.secure = secure;
         let verb = match verb(&head, &served.verbs) {
             Ok(verb) => verb,
             Err((verb, refusal)) => {

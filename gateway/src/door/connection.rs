@@ -119,7 +119,7 @@ impl Host {
         caller: SocketAddr,
     ) -> Result<Response<Reply>, Infallible> {
         let version = request.version();
-        let mut response = self.door.call(request, caller).await;
+        let mut response = self.door.call(request, (caller, self.tls.is_some())).await;
         // HTTP/2 has a frame for it, which the end of the connection sends.
         if version < Version::HTTP_2 && self.leaving.load(Ordering::Relaxed) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -40,6 +40,7 @@ impl<'o> Guest<'o> {
             began: Instant::now(),
             took: Duration::ZERO,
             caller,
+            secure: false,
             http: (head.version, head.uri.clone()),
             parent: parent.and_then(|parent| TraceContext::parse(parent).ok()),
             generation,

@@ -1,11 +1,12 @@
 //! The latest call of each verb, for who wants to know whether kube-scheduler calls at all.
 
 use std::{
+    collections::HashMap,
     sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
-use super::api::{LastCall, NodeForm};
+use super::api::{LastCall, NodeForm, Refused};
 use crate::{
     account::{Nodes, Visit},
     wire::Offer,
@@ -14,9 +15,12 @@ use crate::{
 /// The verbs, in the order in which they are shown.
 pub(super) const VERBS: [&str; 4] = ["filter", "prioritize", "preempt", "bind"];
 
-/// The latest calls.
+/// The latest calls, and the latest failure of each backend and verb.
 #[derive(Debug, Default)]
-pub struct Latest([Mutex<Option<Call>>; VERBS.len()]);
+pub struct Latest {
+    calls: [Mutex<Option<Call>>; VERBS.len()],
+    failures: Mutex<HashMap<(String, &'static str), (SystemTime, String)>>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Call {
@@ -41,13 +45,32 @@ impl Latest {
             nodes: account.map_or(0, |account| account.nodes.count()),
             outcome: visit.outcome,
         };
-        *self.0[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        *self.calls[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+    }
+
+    /// A backend failed; `verb` is what it was asked.
+    pub(super) fn failed(&self, backend: &str, verb: &'static str, what: &str) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.insert((backend.to_owned(), verb), (SystemTime::now(), what.to_owned()));
+    }
+
+    /// How a backend failed last.
+    pub(super) fn failure(&self, backend: &str, verb: &'static str) -> Option<Refused> {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let (time, message) = failures.get(&(backend.to_owned(), verb))?.clone();
+        Some(Refused { time: jiff::Timestamp::try_from(time).ok()?, message })
+    }
+
+    /// Forgets the failures of all backends but these.
+    pub fn retain(&self, names: &[&str]) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.retain(|(name, _), _| names.contains(&name.as_str()));
     }
 
     /// The latest call of a verb, by its place in [`VERBS`].
     pub(super) fn of(&self, at: usize) -> Option<LastCall> {
         let Call { time, form, nodes, outcome } =
-            (*self.0[at].lock().unwrap_or_else(PoisonError::into_inner))?;
+            (*self.calls[at].lock().unwrap_or_else(PoisonError::into_inner))?;
         let time = jiff::Timestamp::try_from(time).ok()?;
         Some(LastCall { time, node_form: form, nodes, outcome: outcome.to_owned() })
     }

@@ -72,7 +72,7 @@ impl Observer {
             offered as usize,
             account.left.unwrap_or(if visit.outcome == "ok" { offered } else { 0 }) as usize,
         );
-        account.parts.iter().for_each(|part| count(visit.verb, part, example));
+        account.parts.iter().for_each(|part| self.count(visit.verb, part, example));
         self.debug.say(visit.verb, account);
         self.unscheduled.see(&visit, account);
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
@@ -94,7 +94,7 @@ impl Observer {
             tracer.settle_beside(verb, &account);
         }
         let verb = if verb == "score" { "prioritize" } else { verb };
-        account.parts.iter().for_each(|part| count(verb, part, None));
+        account.parts.iter().for_each(|part| self.count(verb, part, None));
         let took: Duration =
             account.parts.iter().flat_map(|part| &part.inquiries).map(|inquiry| inquiry.took).sum();
         let ending =
@@ -102,45 +102,50 @@ impl Observer {
         self.keep(&account, ending);
     }
 
+    /// Counts what a backend did in a call of this verb.
+    fn count(&self, verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
+        let all = &part.backend.meters;
+        let meters = match verb {
+            "filter" => &all.filter,
+            "prioritize" => &all.score,
+            "preempt" => &all.preempt,
+            _ => &all.bind,
+        };
+        for inquiry in &part.inquiries {
+            count_inquiry(meters, (part, inquiry), example);
+        }
+        match &part.said {
+            Said::Refused(heard) => {
+                let mut rejected = 0;
+                for refusal in &heard.refusals {
+                    meters.rejected(&refusal.reason, refusal.positions.len());
+                    rejected += refusal.positions.len();
+                }
+                let of =
+                    part.inquiries.last().map_or(0, |inquiry| inquiry.asked.saturating_add(inquiry.known));
+                meters.rejected_share(rejected, of as usize);
+            }
+            Said::Scored(_, outside @ 1..) => meters.clamped(*outside),
+            Said::Failed(failure) => {
+                let name = part.backend.settings.name.as_str();
+                self.latest.failed(name, meters.verb(), &failure.detail);
+            }
+            _ => {}
+        }
+        if let Some(opinion) = part.opinion {
+            meters.shadowed(match opinion {
+                Opinion::Agrees => Counted::Agrees,
+                Opinion::Disagrees => Counted::Disagrees,
+                Opinion::Failed => Counted::Failed,
+            });
+        }
+    }
+
     fn keep(&self, account: &Account, ending: Ending<'_>) {
         let evicted = self.decisions.keep(account, ending);
         if evicted > 0 {
             self.metrics.evicted(evicted);
         }
-    }
-}
-
-/// Counts what a backend did in a call of this verb.
-fn count(verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
-    let all = &part.backend.meters;
-    let meters = match verb {
-        "filter" => &all.filter,
-        "prioritize" => &all.score,
-        "preempt" => &all.preempt,
-        _ => &all.bind,
-    };
-    for inquiry in &part.inquiries {
-        count_inquiry(meters, (part, inquiry), example);
-    }
-    match &part.said {
-        Said::Refused(heard) => {
-            let mut rejected = 0;
-            for refusal in &heard.refusals {
-                meters.rejected(&refusal.reason, refusal.positions.len());
-                rejected += refusal.positions.len();
-            }
-            let of = part.inquiries.last().map_or(0, |inquiry| inquiry.asked.saturating_add(inquiry.known));
-            meters.rejected_share(rejected, of as usize);
-        }
-        Said::Scored(_, outside @ 1..) => meters.clamped(*outside),
-        _ => {}
-    }
-    if let Some(opinion) = part.opinion {
-        meters.shadowed(match opinion {
-            Opinion::Agrees => Counted::Agrees,
-            Opinion::Disagrees => Counted::Disagrees,
-            Opinion::Failed => Counted::Failed,
-        });
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
 
-use super::{events::Events, pods::PodFeed};
+use super::{events::Events, pods::PodFeed, telemetry};
 use crate::{
     cluster::{file::NodeFile, table::NodeTable, watch},
     config::NodeSource,
@@ -61,12 +61,14 @@ impl Background {
             axum::serve(listener, routes).await
         };
         let (admin, shown) = self.admin;
+        let spans = Arc::clone(&shown.observer);
         let administered = async {
             let listener = TcpListener::from_std(admin)?;
             axum::serve(listener, admin::routes(shown)).await
         };
         tokio::select! {
             ended = administered => format!("the admin address ended: {:?}", ended.err()),
+            never = telemetry::count_spans(spans) => match never {},
             never = self.events.run() => match never {},
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
             failure = self.pods.run(self.kubeconfig.as_deref()) => failure,

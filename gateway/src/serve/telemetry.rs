@@ -6,13 +6,15 @@ use extender_otlp::{
 use opentelemetry::{InstrumentationScope, metrics::MeterProvider};
 use tokio::runtime::Handle;
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, Emission, Exporter, OtlpProtocol},
     observe::{Metrics, Observer, Tracer, log, metrics::Gauge, status::Standing, traces::Choice},
 };
 
+/// How often spans are counted.
+const COUNT: Duration = Duration::from_secs(1);
 /// How the gateway calls itself.
 const SERVICE: &str = "extender-gateway";
 
@@ -81,6 +83,20 @@ impl Changes {
         }
         let names: Vec<&str> = config.backends.iter().map(|backend| backend.name.as_str()).collect();
         self.observer.metrics.retain_backends(&names);
+        self.observer.latest.retain(&names);
+    }
+}
+
+/// Counts what became of spans, for ever: the exporter counts for itself.
+pub(super) async fn count_spans(observer: Arc<Observer>) -> Infallible {
+    let Some(tracer) = &observer.tracer else { return std::future::pending().await };
+    let mut before = tracer.delivery();
+    loop {
+        tokio::time::sleep(COUNT).await;
+        let now = tracer.delivery();
+        observer.metrics.spans_exported(now.delivered - before.delivered);
+        observer.metrics.spans_dropped(now.failed + now.dropped - before.failed - before.dropped);
+        before = now;
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
         left: None,
         outcome: "ok".to_owned(),
         message: None,
+        exempt: false,
         backends: Vec::new(),
         nodes: Vec::new(),
     }

@@ -77,6 +77,9 @@ pub struct Decision {
     /// What kube-scheduler was told, where the call ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The pod's namespace is exempt, so that nobody was asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exempt: bool,
     /// Who was asked, in the order in which answers count, and those in shadow behind them.
     pub backends: Vec<BackendPart>,
     /// What was said about each node, in kube-scheduler's order.

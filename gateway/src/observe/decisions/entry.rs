@@ -40,6 +40,8 @@ pub(super) struct Entry {
     pub(super) nodes: Runs,
     pub(super) offered: u32,
     pub(super) parts: Box<[PartEntry]>,
+    /// Nobody was asked, because of the pod's namespace.
+    pub(super) exempt: bool,
     /// Of what was asked beside the call with the same id.
     pub(super) beside: bool,
 }
@@ -127,6 +129,7 @@ impl Entry {
             nodes,
             offered,
             parts,
+            exempt: account.exempt,
             beside,
         }
     }

@@ -120,9 +120,9 @@ impl Retention {
         if pod.calls.len() >= MOST_OF_A_POD {
             self.drop_oldest(&mut pod);
         }
+        self.calls += usize::from(!entry.beside);
         pod.calls.push_back(Arc::new(entry));
         self.bytes += bytes;
-        self.calls += 1;
         self.put_back(pod);
         self.make_room();
     }
@@ -143,8 +143,10 @@ impl Retention {
     fn drop_oldest(&mut self, pod: &mut Pod) {
         if let Some(oldest) = pod.calls.pop_front() {
             self.bytes -= oldest.bytes();
-            self.calls -= 1;
-            self.evicted += 1;
+            if !oldest.beside {
+                self.calls -= 1;
+                self.evicted += 1;
+            }
         }
     }
 

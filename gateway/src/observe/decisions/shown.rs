@@ -48,6 +48,7 @@ pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry
         left: entry.left,
         outcome: entry.outcome.to_owned(),
         message: entry.message.as_deref().map(str::to_owned),
+        exempt: entry.exempt,
         backends,
         nodes: sheet.nodes,
     }

@@ -39,7 +39,7 @@ fn attributes(visit: &Visit) -> Vec<KeyValue> {
     let mut attributes = vec![
         KeyValue::new(HTTP_REQUEST_METHOD, "POST"),
         KeyValue::new(URL_PATH, uri.path().to_owned()),
-        KeyValue::new(URL_SCHEME, uri.scheme_str().unwrap_or("http").to_owned()),
+        KeyValue::new(URL_SCHEME, if visit.secure { "https" } else { "http" }),
         KeyValue::new(NETWORK_PROTOCOL_VERSION, if *version == Version::HTTP_2 { "2" } else { "1.1" }),
         KeyValue::new(CLIENT_ADDRESS, visit.caller.ip().to_string()),
         KeyValue::new(CLIENT_PORT, i64::from(visit.caller.port())),

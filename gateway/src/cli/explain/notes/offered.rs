@@ -24,12 +24,16 @@ pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
 /// No backend took part.
 fn nobody(case: &Case, attempt: &Attempt) -> Option<String> {
     let nobody = attempt.calls.iter().all(|call| call.decision.backends.is_empty());
-    nobody.then(|| {
-        format!(
+    let exempt = attempt.calls.iter().any(|call| call.decision.exempt);
+    nobody.then(|| match exempt {
+        true => format!(
             "Nobody was asked in this attempt: namespace {} is one of exempt.namespaces (kube-system and the gateway's own, unless \
-             the configuration says otherwise), or no backend's match takes the pod; `extender-gateway check-config` prints both.",
+             the configuration says otherwise).",
             case.namespace
-        )
+        ),
+        false => "Nobody was asked in this attempt: no backend has a match that takes the pod; \
+                  `extender-gateway check-config` prints them."
+            .to_owned(),
     })
 }
 

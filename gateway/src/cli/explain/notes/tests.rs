@@ -174,8 +174,11 @@ fn nobody_was_interested() {
     let empty = Decision { backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     let scored = Decision { backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
     let found = notes(pod(Some("a")), vec![empty, scored]);
+    only(&found, "Nobody was asked in this attempt: no backend has a match that takes the pod; ");
+    let exempt = Decision { exempt: true, backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
+    let called = Decision { exempt: true, backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     only(
-        &found,
+        &notes(pod(Some("a")), vec![called, exempt]),
         "Nobody was asked in this attempt: namespace shop is one of exempt.namespaces (kube-system and the gateway's own,",
     );
 }

@@ -36,6 +36,7 @@ fn entry(log: &mut Retention, pod: u32, left: u32) -> Entry {
         nodes,
         offered: 100,
         parts: Box::default(),
+        exempt: false,
         beside: false,
     }
 }
