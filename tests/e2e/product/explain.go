@@ -13,12 +13,20 @@ import (
 // Explain runs `extender-gateway explain` about a pod and returns what it prints as "table", "json" or "yaml". The gateway is
 // asked at its admin address.
 func Explain(ctx context.Context, kubeconfig, admin, format string, pod *corev1.Pod) (string, error) {
+	return explain(ctx, pod, "-o", format, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
+}
+
+// ExplainThroughAPIServer does the same for the gateways that are pods of a namespace, through kube-apiserver's proxy of pods.
+func ExplainThroughAPIServer(ctx context.Context, kubeconfig, namespace, adminPort string, pod *corev1.Pod) (string, error) {
+	return explain(ctx, pod, "-o", "json", "--kubeconfig", kubeconfig, "--gateway-namespace", namespace, "--admin-port", adminPort)
+}
+
+func explain(ctx context.Context, pod *corev1.Pod, options ...string) (string, error) {
 	binary, err := Binary(Gateway)
 	if err != nil {
 		return "", err
 	}
-	command := exec.CommandContext(ctx, binary, "explain", "pod/"+pod.Name, "-n", pod.Namespace, "-o", format,
-		"--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
+	command := exec.CommandContext(ctx, binary, append([]string{"explain", "pod/" + pod.Name, "-n", pod.Namespace}, options...)...)
 	var said bytes.Buffer
 	command.Stderr = &said
 	out, err := command.Output()
