@@ -83,7 +83,7 @@ async fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
             tokio::task::yield_now().await;
         }
     };
-    let in_time = tokio::time::timeout(std::time::Duration::from_secs(10), there).await;
+    let in_time = timeout(Duration::from_secs(10), there).await;
     assert!(in_time.is_ok(), "{case}: {}", gateway.metrics.text());
 }
 
