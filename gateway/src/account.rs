@@ -335,6 +335,7 @@ pub struct Exchange {
 
 impl Account {
     /// Of what is asked beside this call.
+    #[must_use]
     pub fn beside(&self, part: Part) -> Self {
         let Self { id, pod, nodes, time, began, trace, .. } = self;
         let (id, pod, nodes) = (id.clone(), pod.clone(), nodes.clone());

@@ -89,7 +89,7 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
     let extender = listen("extender.address", config.extender.address)?;
-    let observed = listen("metrics.address", config.metrics.address)?;
+    let scraped = listen("metrics.address", config.metrics.address)?;
     let administered = listen("admin.address", config.admin.address)?;
     let second = runtime::Builder::new_current_thread().enable_all().build()?;
     let telemetry = Telemetry::start(&config, second.handle())?;
@@ -102,7 +102,7 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
         let _inside = runtime.enter();
         signal(SignalKind::hangup())?
     };
-    println!("metrics listening on {}", observed.local_addr()?);
+    println!("metrics listening on {}", scraped.local_addr()?);
     println!("admin listening on {}", administered.local_addr()?);
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer));
@@ -120,7 +120,7 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
         kubeconfig: config.kubeconfig.clone(),
         table: assembly.table(),
         pods: assembly.pod_feed(),
-        listener: observed,
+        listener: scraped,
         metrics: Arc::clone(&observer.metrics),
         health: Arc::clone(&health),
         admin: (administered, Arc::new(Admin::new(Arc::clone(&observer), Arc::clone(&standing)))),

@@ -132,12 +132,8 @@ fn the_help_has_the_exit_codes() {
     }
 }
 
-#[test]
-fn check_config_prints_what_the_file_means() {
-    let (outcome, [out, notes], served) = run_with(&["check-config", "--no-files"], RIGHT);
-    let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";
-    assert!(notes.starts_with(warning) && notes.lines().count() == 1, "{notes}");
-    let expected = "\
+/// What `RIGHT` means.
+const MEANING: &str = "\
 # /etc/gateway.yaml has no mistakes. This is what it means:
 apiVersion: extender-gateway.io/v1alpha1
 kind: GatewayConfiguration
@@ -206,7 +202,13 @@ backends:  # in the order in which their answers count
     normalize: Max
     # reversed: as the backend declares
 ";
-    assert_eq!(out, expected);
+
+#[test]
+fn check_config_prints_what_the_file_means() {
+    let (outcome, [out, notes], served) = run_with(&["check-config", "--no-files"], RIGHT);
+    let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";
+    assert!(notes.starts_with(warning) && notes.lines().count() == 1, "{notes}");
+    assert_eq!(out, MEANING);
     assert!(outcome.is_ok() && served.is_none());
 }
 

@@ -63,7 +63,7 @@ impl Decider {
                     let nodes = Asked::Some(std::mem::take(&mut aside.asked));
                     (opinion, Said::Refused(Heard { nodes, refusals: answer.refusals }))
                 });
-                observer.settle_beside("filter", aside.account.with(said, inquiry));
+                observer.settle_beside("filter", &aside.account.with(said, inquiry));
             });
         }
     }
@@ -92,7 +92,7 @@ impl Decider {
                     let opinion = opinion_on_scores(&scores, &aside, &best);
                     Ok((opinion, aside.scored(scores)?))
                 });
-                observer.settle_beside("score", aside.account.with(said, inquiry));
+                observer.settle_beside("score", &aside.account.with(said, inquiry));
             });
         }
     }

@@ -64,7 +64,8 @@ impl<'o> Guest<'o> {
     /// It leaves with this answer.
     pub(super) fn answered(mut self, response: Response<Reply>) -> Response<Reply> {
         self.status = response.status().as_u16();
-        self.response_bytes = response.body().size_hint().exact().map_or(0, |bytes| bytes as usize);
+        let bytes = response.body().size_hint().exact().unwrap_or_default();
+        self.response_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         response
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     extract::{Query as Parameters, State, rejection::QueryRejection},
-    http::{StatusCode, Uri},
+    http::{Method, StatusCode, Uri},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -46,6 +46,7 @@ pub fn routes(admin: Arc<Admin>) -> Router {
         .route("/debug/flags/f", flags::rejections())
         .route("/debug/flags/v", flags::verbosity())
         .fallback(nothing)
+        .method_not_allowed_fallback(not_served)
         .with_state(admin)
 }
 
@@ -95,6 +96,11 @@ async fn nothing(uri: Uri) -> Response {
     refused(StatusCode::NOT_FOUND, &text)
 }
 
+async fn not_served(method: Method, uri: Uri) -> Response {
+    refused(StatusCode::METHOD_NOT_ALLOWED, &format!("{method} is not served at {}", uri.path()))
+}
+
+/// What every error of this address looks like.
 fn refused(status: StatusCode, why: &str) -> Response {
     (status, Json(serde_json::json!({ "error": why }))).into_response()
 }

@@ -81,29 +81,32 @@ fn scores(account: &Account, rows: usize) -> Option<String> {
         return None;
     }
     let names: Vec<&str> = ballots.iter().map(|(name, _)| *name).collect();
+    let shares: Vec<_> = ballots.iter().map(|(_, ballot)| share(ballot)).collect();
     let mut table = head(&["#", "Pod", "Node", "Score"], &names);
     for (rank, (node, total)) in order.iter().take(rows).enumerate() {
-        let cells = ballots.iter().map(|(_, ballot)| share(ballot, *node));
+        let cells = shares.iter().map(|share| share(*node));
         row(&mut table, (rank, account, *node), [total.to_string()].into_iter().chain(cells));
     }
     Some(table)
 }
 
-/// What a ballot adds to the score of a node.
-fn share(ballot: &Ballot, node: u32) -> String {
-    let rank = match &ballot.nodes {
-        None => Some(node as usize),
-        Some(nodes) => nodes.binary_search(&node).ok(),
-    };
-    let raw = rank.and_then(|rank| ballot.scores.get(rank));
-    raw.map_or_else(
-        || "-".to_owned(),
-        |raw| {
-            let weighted = score::normalized(ballot)(*raw) * f64::from(ballot.weight);
-            let text = format!("{weighted:.2}");
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        },
-    )
+/// What a ballot adds to the score of each node.
+fn share(ballot: &Ballot) -> impl Fn(u32) -> String {
+    let normalized = score::normalized(ballot);
+    move |node| {
+        let rank = match &ballot.nodes {
+            None => Some(node as usize),
+            Some(nodes) => nodes.binary_search(&node).ok(),
+        };
+        let raw = rank.and_then(|rank| ballot.scores.get(rank));
+        raw.map_or_else(|| "-".to_owned(), |raw| amount(normalized(*raw) * f64::from(ballot.weight)))
+    }
+}
+
+/// With two decimals at most.
+fn amount(weighted: f64) -> String {
+    let text = format!("{weighted:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// `# | Pod | Node`, and one column a policy with its reason.
@@ -123,7 +126,7 @@ fn rejections(account: &Account, rows: usize) -> Option<String> {
     for (rank, said) in nodes.take(rows).enumerate() {
         let reason =
             |column| said.iter().find(|(_, at, _)| *at == column).map_or("", |(_, _, reason)| *reason);
-        let cells = (0..names.len()).map(|column| reason(column).replace(['|', '\n', '\r'], " "));
+        let cells = (0..names.len()).map(|column| cell(reason(column)));
         row(&mut table, (rank, account, said[0].0), cells);
     }
     (!by_node.is_empty()).then_some(table)
@@ -134,14 +137,20 @@ fn head(columns: &[&str], policies: &[&str]) -> String {
     format!("| {} |\n|{}\n", all.join(" | "), " --- |".repeat(all.len()))
 }
 
+/// A text that strangers chose, as one cell of one line.
+fn cell(text: &str) -> String {
+    text.replace(|c: char| c == '|' || c.is_control(), " ")
+}
+
 fn row(
     table: &mut String,
     (rank, account, node): (usize, &Account, u32),
     cells: impl Iterator<Item = String>,
 ) {
     let pod = &account.pod;
+    let (pod, node) = (cell(&format!("{}/{}", pod.namespace, pod.name)), cell(name(account, node)));
     // Writing to a String does not fail.
-    let _ = write!(table, "| {rank} | {}/{} | {} |", pod.namespace, pod.name, name(account, node));
+    let _ = write!(table, "| {rank} | {pod} | {node} |");
     cells.for_each(|cell| {
         let _ = write!(table, " {cell} |");
     });

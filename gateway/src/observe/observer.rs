@@ -52,20 +52,20 @@ impl Observer {
     /// Takes down what became of a call, behind its answer: this is no part of what its caller waits for.
     pub fn settle_soon(self: Arc<Self>, visit: Visit) {
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move { self.settle(visit) })),
+            Ok(runtime) => drop(runtime.spawn(async move { self.settle(&visit) })),
             // The runtime is gone, and with it whoever could look.
-            Err(_) => self.settle(visit),
+            Err(_) => self.settle(&visit),
         }
     }
 
-    fn settle(&self, visit: Visit) {
-        let kept = self.tracer.as_ref().is_some_and(|tracer| tracer.settle(&visit));
+    fn settle(&self, visit: &Visit) {
+        let kept = self.tracer.as_ref().is_some_and(|tracer| tracer.settle(visit));
         let trace = visit.account.as_ref().and_then(|account| account.trace);
         let example = trace.filter(|_| kept).map(|trace| trace.trace_id.to_bytes());
         let verb = self.metrics.verb(visit.verb);
         verb.answered(visit.outcome, visit.took, example);
         verb.bytes(visit.request_bytes, visit.response_bytes);
-        self.latest.put(&visit);
+        self.latest.put(visit);
         let Some(account) = &visit.account else { return };
         let offered = account.nodes.count();
         verb.nodes(
@@ -74,7 +74,7 @@ impl Observer {
         );
         account.parts.iter().for_each(|part| self.count(visit.verb, part, example));
         self.debug.say(visit.verb, account);
-        self.unscheduled.see(&visit, account);
+        self.unscheduled.see(visit, account);
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
         let ending = Ending {
             verb: visit.verb,
@@ -89,9 +89,9 @@ impl Observer {
     }
 
     /// Takes down what a backend said that was asked beside a call; `verb` is the backend's.
-    pub fn settle_beside(&self, verb: &'static str, account: Account) {
+    pub fn settle_beside(&self, verb: &'static str, account: &Account) {
         if let Some(tracer) = &self.tracer {
-            tracer.settle_beside(verb, &account);
+            tracer.settle_beside(verb, account);
         }
         let verb = if verb == "score" { "prioritize" } else { verb };
         account.parts.iter().for_each(|part| self.count(verb, part, None));
@@ -99,7 +99,7 @@ impl Observer {
             account.parts.iter().flat_map(|part| &part.inquiries).map(|inquiry| inquiry.took).sum();
         let ending =
             Ending { verb, took, trace: None, generation: 0, outcome: "ok", message: None, beside: true };
-        self.keep(&account, ending);
+        self.keep(account, ending);
     }
 
     /// Counts what a backend did in a call of this verb.
@@ -157,7 +157,9 @@ fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), ex
     let exchanges = inquiry.exchanges.all();
     let failure = inquiry.failure.map(|kind| (kind, applied(part)));
     if exchanges.is_empty() {
-        failure.into_iter().for_each(|failure| meters.unasked(failure));
+        if let Some(failure) = failure {
+            meters.unasked(failure);
+        }
         return;
     }
     meters.asked(inquiry.asked as usize);

@@ -69,18 +69,16 @@ impl Tracer {
     /// The span of a decision about this pod, which its caller may have made a part of another: all calls of a pod are
     /// kept, or none.
     pub fn begin(&self, pod: &Subject, parent: Option<TraceContext>) -> TraceContext {
-        let sampler = self.choice.load().sampler;
-        match parent {
-            Some(parent) => TraceContext { sampled: sampler.continues(&parent), ..parent.child() },
-            None => {
-                let trace_id = ids::trace();
-                let sampled = match pod.uid.as_bytes() {
-                    [] => sampler.begins(&trace_id.to_bytes()),
-                    uid => sampler.begins(uid),
-                };
-                TraceContext { trace_id, span_id: ids::span(), sampled }
-            }
+        let by = self.choice.load().sampler;
+        if let Some(parent) = parent {
+            return TraceContext { sampled: by.continues(&parent), ..parent.child() };
         }
+        let root = TraceContext::root();
+        let sampled = match pod.uid.as_bytes() {
+            [] => by.begins(&root.trace_id.to_bytes()),
+            uid => by.begins(uid),
+        };
+        TraceContext { sampled, ..root }
     }
 
     /// The span that a pod's annotation names, where that is looked at. One that cannot be read is none.

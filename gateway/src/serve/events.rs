@@ -42,7 +42,9 @@ impl Events {
                 Some(client) => self.tell(client, due).await,
                 None => Some(EventOutcome::Failed),
             };
-            outcome.into_iter().for_each(|outcome| self.observer.metrics.event(outcome));
+            if let Some(outcome) = outcome {
+                self.observer.metrics.event(outcome);
+            }
         }
     }
 

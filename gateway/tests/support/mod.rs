@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod admin;
 pub(crate) mod apiserver;
 pub(crate) mod backend;
 pub(crate) mod binding;
@@ -33,6 +34,7 @@ pub(crate) struct Gateway {
     pub(crate) observer: Arc<Observer>,
     pub(crate) table: Arc<NodeTable>,
     pub(crate) pods: Option<Arc<PodTable>>,
+    pub(crate) door: Arc<Door>,
     /// Ends when the door is closed and the last call answered.
     pub(crate) served: tokio::task::JoinHandle<()>,
 }
@@ -54,8 +56,16 @@ impl Gateway {
 
     /// Starts one with this configuration, whatever its addresses are.
     pub(crate) async fn start_with(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Self {
-        let metrics = Arc::new(Metrics::new());
-        let observer = Arc::new(Observer::new(Arc::clone(&metrics), 16 << 20));
+        Self::start_seen(config, Observer::new(Arc::new(Metrics::new()), 16 << 20), stop).await
+    }
+
+    /// Starts one with this configuration, of whose calls this observer is told.
+    pub(crate) async fn start_seen(
+        config: Config,
+        observer: Observer,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        let (metrics, observer) = (Arc::clone(&observer.metrics), Arc::new(observer));
         let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&observer));
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
@@ -66,8 +76,8 @@ impl Gateway {
         let door = Arc::new(Door::new(served, Arc::clone(&observer)));
         tokio::spawn(async move { panic!("{}", assembly.panicked().await) });
         let tls = config.extender.tls.map(|tls| Arc::new(Tls::open(tls).unwrap()));
-        let served = tokio::spawn(door::serve(Entrance { listener, tls }, door, stop));
-        Self { address, metrics, observer, table, pods, served }
+        let served = tokio::spawn(door::serve(Entrance { listener, tls }, Arc::clone(&door), stop));
+        Self { address, metrics, observer, table, pods, door, served }
     }
 
     /// Posts a body and returns the answer.

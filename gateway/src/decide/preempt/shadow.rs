@@ -51,7 +51,7 @@ impl Decider {
                 inquiry.asks_about(aside.told.candidates.len());
                 let answer = aside.ask(&mut inquiry.exchanges).await;
                 let said = aside.opinion(answer, &settings);
-                observer.settle_beside("preempt", aside.account.with(said, inquiry));
+                observer.settle_beside("preempt", &aside.account.with(said, inquiry));
             });
         }
     }

@@ -7,23 +7,25 @@ use std::sync::{
 };
 
 use axum::{
-    extract::State,
+    extract::{State, rejection::StringRejection},
     http::StatusCode,
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
 
-use super::Admin;
+use super::{Admin, refused};
 use crate::observe::{debug::MOST, log};
 
 type Route = MethodRouter<Arc<Admin>>;
+/// A body that is too large, or no text, is none.
+type Body = Result<String, StringRejection>;
 
 /// How many of the best nodes of each call go to the log.
 pub(super) fn scores() -> Route {
     let now =
         async |State(admin): State<Arc<Admin>>| said(&admin.observer.debug.scores.load(Ordering::Relaxed));
-    let set = async |State(admin): State<Arc<Admin>>, body: String| {
-        set(&admin.observer.debug.scores, ("debugTopNScores", number(&body)), &body)
+    let set = async |State(admin): State<Arc<Admin>>, body: Body| {
+        set(&admin.observer.debug.scores, ("debugTopNScores", number), body)
     };
     get(now).post(set).put(set)
 }
@@ -33,8 +35,8 @@ pub(super) fn rejections() -> Route {
     let now = async |State(admin): State<Arc<Admin>>| {
         said(&admin.observer.debug.rejections.load(Ordering::Relaxed))
     };
-    let set = async |State(admin): State<Arc<Admin>>, body: String| {
-        set(&admin.observer.debug.rejections, ("debugFilterFailure", number_or_word(&body)), &body)
+    let set = async |State(admin): State<Arc<Admin>>, body: Body| {
+        set(&admin.observer.debug.rejections, ("debugFilterFailure", number_or_word), body)
     };
     get(now).post(set).put(set)
 }
@@ -42,33 +44,35 @@ pub(super) fn rejections() -> Route {
 /// Which lines go to the log.
 pub(super) fn verbosity() -> Route {
     let now = async || said(&log::level());
-    let set = async |body: String| match log::set_level(&body) {
-        Ok(level) => said(&format!("successfully set log level to {level}")),
-        Err(wrong) => wrong_value(&wrong),
+    let set = async |body: Body| match body.map(|level| log::set_level(&level)) {
+        Ok(Ok(level)) => said(&format!("successfully set log level to {level}")),
+        Ok(Err(wrong)) => refused(StatusCode::BAD_REQUEST, &wrong),
+        Err(wrong) => refused(wrong.status(), &wrong.body_text()),
     };
     get(now).post(set).put(set)
 }
 
-fn set(switch: &AtomicU32, (name, rows): (&str, Option<u32>), body: &str) -> Response {
-    match rows {
-        Some(rows) => {
-            switch.store(rows, Ordering::Relaxed);
-            said(&format!("successfully set {name} to {}", body.trim()))
-        }
-        None => wrong_value(&format!(
-            "failed to set {name} to {:?}; a number of rows from 0 to {MOST}, 0 for no table",
-            body.trim()
-        )),
-    }
+fn set(switch: &AtomicU32, (name, rows): (&str, fn(&str) -> Option<u32>), body: Body) -> Response {
+    let body = match body {
+        Ok(body) => body,
+        Err(wrong) => return refused(wrong.status(), &wrong.body_text()),
+    };
+    let wanted = body.trim();
+    let Some(rows) = rows(wanted) else {
+        let rows = format!("a number of rows from 0 to {MOST}, 0 for no table");
+        return refused(StatusCode::BAD_REQUEST, &format!("failed to set {name} to {wanted:?}; {rows}"));
+    };
+    switch.store(rows, Ordering::Relaxed);
+    said(&format!("successfully set {name} to {wanted}"))
 }
 
 fn number(body: &str) -> Option<u32> {
-    body.trim().parse().ok().filter(|rows| *rows <= MOST)
+    body.parse().ok().filter(|rows| *rows <= MOST)
 }
 
 /// Koordinator's switch for rejections is on or off.
 fn number_or_word(body: &str) -> Option<u32> {
-    match body.trim() {
+    match body {
         "true" => Some(MOST),
         "false" => Some(0),
         _ => number(body),
@@ -77,8 +81,4 @@ fn number_or_word(body: &str) -> Option<u32> {
 
 fn said(what: &dyn std::fmt::Display) -> Response {
     format!("{what}\n").into_response()
-}
-
-fn wrong_value(why: &str) -> Response {
-    (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response()
 }

@@ -168,7 +168,8 @@ pub struct NodePart {
     /// The backend whose rejection counted: the first in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_by: Option<String>,
-    /// Why, as kube-scheduler was told, without the backend's name before it.
+    /// Why, as kube-scheduler was told, without the backend's name before it. Where a backend changes its words, the
+    /// gateway may have told the earlier ones once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The weighted sum; `None` where nobody scored it, and in calls that do not score.
