@@ -68,12 +68,16 @@ func groups(run results.Run) (list []group) {
 	return list
 }
 
-// distance is 0 for the situations that the documentation is about.
+// distance is 0 for the situations that the documentation is about. What observing costs is too little to be seen here.
 func distance(s results.Situation) int {
-	if s.Policies == 3 && s.Nodes >= 1000 {
+	switch {
+	case s.ComparesObservability():
+		return 2
+	case s.Policies == 3 && s.Nodes >= 1000:
 		return 0
+	default:
+		return 1
 	}
-	return 1
 }
 
 // draw writes the chart: a group of bars for each situation, each with a scale of its own.

@@ -23,10 +23,23 @@ func writeTables(out io.Writer, run results.Run) {
 func writeRates(out io.Writer, s results.Situation) {
 	fmt.Fprintf(out, "\n### %s\n\n", heading(s))
 	fmt.Fprintf(out, "%d pods a round after %d of warm-up; median (lower–upper quartile).\n\n", s.Pods, s.Warmup)
+	if s.ComparesObservability() {
+		writeObserved(out, s)
+		return
+	}
 	fmt.Fprintln(out, "| | pods/s | of the echo extender | of plain extenders |")
 	fmt.Fprintln(out, "|---|---|---|---|")
 	for _, c := range s.Contenders {
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", c.Title, cell(&c.PodsPerSecond, 1), cell(c.RatioToEcho, 2), cell(c.RatioToPlain, 2))
+	}
+}
+
+// writeObserved is about a few hundredths, so that it has a digit more.
+func writeObserved(out io.Writer, s results.Situation) {
+	fmt.Fprintln(out, "| | pods/s | of the echo extender | of the gateway without it |")
+	fmt.Fprintln(out, "|---|---|---|---|")
+	for _, c := range s.Contenders {
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", c.Title, cell(&c.PodsPerSecond, 1), cell(c.RatioToEcho, 2), cell(c.RatioToUnobserved, 3))
 	}
 }
 

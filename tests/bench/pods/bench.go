@@ -22,7 +22,9 @@ type stage struct {
 	pods, warmup  int
 	cluster       *controlplane.Cluster
 	plainExtender string
-	policies      []policy
+	// collector is the OpenTelemetry Collector's program, where it is needed.
+	collector string
+	policies  []policy
 }
 
 func run(ctx context.Context, s settings) error {
@@ -34,8 +36,12 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "building the control plane (where Kubernetes was never compiled before, this takes minutes)")
-	built, err := binaries.Build(ctx, binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler)
-	if err != nil {
+	programs := []string{binaries.PlainExtender, binaries.Etcd, binaries.APIServer, binaries.Scheduler}
+	if s.needsCollector() {
+		programs = append(programs, binaries.Collector)
+	}
+	built, err := binaries.Build(ctx, programs...)
+	if err := errors.Join(err, sendOften()); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "extender-gateway-bench-")
@@ -43,7 +49,7 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	r := results.Run{Environment: environment, Preset: s.preset, Rounds: s.rounds}
-	if err := s.measureAll(ctx, &r, dir, built[binaries.PlainExtender]); err != nil {
+	if err := s.measureAll(ctx, &r, dir, built); err != nil {
 		return fmt.Errorf("%w\nall logs are kept in %s", err, dir)
 	}
 	return os.RemoveAll(dir)
@@ -67,7 +73,7 @@ func (s *settings) checkBinaries() (err error) {
 
 // measureAll measures one situation after the other. The file is written after each, so that a long run
 // that is stopped leaves what it has.
-func (s *settings) measureAll(ctx context.Context, r *results.Run, dir, plainExtender string) error {
+func (s *settings) measureAll(ctx context.Context, r *results.Run, dir string, built map[string]string) error {
 	progress := newProgress(*s)
 	for number, situation := range s.situations {
 		progress.begin(number)
@@ -75,7 +81,7 @@ func (s *settings) measureAll(ctx context.Context, r *results.Run, dir, plainExt
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			return err
 		}
-		b := &stage{situation: situation, plainExtender: plainExtender}
+		b := &stage{situation: situation, plainExtender: built[binaries.PlainExtender], collector: built[binaries.Collector]}
 		b.pods, b.warmup = situation.counts(*s)
 		measured, err := b.run(ctx, folder, number, progress)
 		if err != nil {

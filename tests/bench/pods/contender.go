@@ -10,6 +10,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/collector"
 	"extender-gateway.io/tests/kube/controlplane"
 	"extender-gateway.io/tests/kube/peer"
 	"extender-gateway.io/tests/kube/process"
@@ -33,12 +34,14 @@ var kinds = []string{none, unbatched, echo, plain, naive, gateway}
 // contender is one way to run kube-scheduler.
 type contender struct {
 	kind string
-	// declared and table are for the gateway's policies alone.
+	// declared and table are for the gateway's policies alone, shown for the gateway.
 	declared, table string
+	shown           observability
 }
 
-// contendersOf has one contender of each kind, and of the gateway one for each declaration and table.
-func contendersOf(chosen, declared, tables []string) (list []contender) {
+// contendersOf has one contender of each kind, and of the gateway one for each declaration, table and observability.
+// Those that differ in observability alone follow one another, for that is compared most closely.
+func contendersOf(chosen, declared, tables []string, shown ...observability) (list []contender) {
 	for _, kind := range chosen {
 		if kind != gateway {
 			list = append(list, contender{kind: kind})
@@ -46,7 +49,9 @@ func contendersOf(chosen, declared, tables []string) (list []contender) {
 		}
 		for _, declaration := range declared {
 			for _, table := range tables {
-				list = append(list, contender{gateway, declaration, table})
+				for _, shown := range orDefault(shown) {
+					list = append(list, contender{gateway, declaration, table, shown})
+				}
 			}
 		}
 	}
@@ -54,14 +59,17 @@ func contendersOf(chosen, declared, tables []string) (list []contender) {
 }
 
 func (c contender) name() string {
-	switch {
-	case c.kind != gateway:
+	if c.kind != gateway {
 		return c.kind
-	case c.table == "on":
-		return c.kind + "-" + c.declared + "-table"
-	default:
-		return c.kind + "-" + c.declared
 	}
+	name := c.kind + "-" + c.declared
+	if c.table == "on" {
+		name += "-table"
+	}
+	if c.shown != asItComes {
+		name += "-observed-" + string(c.shown)
+	}
+	return name
 }
 
 func (c contender) title(policies int) string {
@@ -82,7 +90,7 @@ func (c contender) title(policies int) string {
 		if c.table == "on" {
 			title += ", table"
 		}
-		return title
+		return title + c.shown.title()
 	}
 }
 
@@ -95,6 +103,24 @@ func counted(number int, noun string) string {
 		return fmt.Sprintf("%d %sies", number, stem)
 	}
 	return fmt.Sprintf("%d %ss", number, noun)
+}
+
+// observability is "" where the gateway was not told what to show, and for the others.
+func (c contender) observability() string {
+	if c.kind != gateway || c.shown == asItComes {
+		return ""
+	}
+	return string(c.shown)
+}
+
+// unobserved is the name of the same gateway that shows nothing, to which one that was told what to show is compared;
+// "" for the others.
+func (c contender) unobserved() string {
+	if c.observability() == "" {
+		return ""
+	}
+	c.shown = off
+	return c.name()
 }
 
 // binaries of the product that the contender needs.
@@ -140,6 +166,8 @@ type extenders struct {
 	stage     *stage
 	entries   []configv1.Extender
 	processes []*process.Process
+	// sink gets what the gateway sends, if it sends anything.
+	sink *collector.Sink
 }
 
 // stop ends the processes in the reverse of the order in which they were started.
@@ -187,7 +215,11 @@ func (e *extenders) startGateway(ctx context.Context, c contender) error {
 	for i, p := range e.stage.policies {
 		backends = append(backends, backend(p.name, addresses[i]))
 	}
-	server, err := product.StartGateway(ctx, e.stage.cluster.Dir, product.NewConfig(e.stage.cluster, e.stage.mode, backends))
+	config := product.NewConfig(e.stage.cluster, e.stage.mode, backends)
+	if err := e.observe(ctx, &config, c.shown); err != nil {
+		return err
+	}
+	server, err := product.StartGateway(ctx, e.stage.cluster.Dir, config)
 	return e.ask(server, err)
 }
 

@@ -28,7 +28,7 @@ func TestTheRateLeavesTheWarmUpOut(t *testing.T) {
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"--contenders=none,foo"}, {"--rounds=0"}, {"extra"}, {"--preset=slow"}, {"--nodes=0"},
-		{"--preset=quick", "--nodes=100"}, {"--declare=impure"},
+		{"--preset=quick", "--nodes=100"}, {"--declare=impure"}, {"--observability=some"}, {"--preset=quick", "--observability=off"},
 	} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v was accepted", args)
@@ -60,7 +60,7 @@ func TestEachPresetHasWhatRatiosNeed(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		for _, s := range situations {
-			if !s.has(echo) || !s.has(plain) || !s.has(gateway) {
+			if !s.has(echo) || !s.has(gateway) || !s.has(plain) && !s.comparesObservability() {
 				t.Errorf("%s: %+v", name, s)
 			}
 		}
@@ -113,7 +113,7 @@ func TestPoliciesLeaveNodes(t *testing.T) {
 
 func TestTitlesSayHowMany(t *testing.T) {
 	for count, want := range map[int]string{1: "gateway, 1 whole-set policy, table", 3: "gateway, 3 whole-set policies, table"} {
-		if got := (contender{gateway, "set", "on"}).title(count); got != want {
+		if got := (contender{gateway, "set", "on", asItComes}).title(count); got != want {
 			t.Error(got)
 		}
 	}

@@ -41,7 +41,10 @@ func (b *stage) round(ctx context.Context, c contender) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	return b.schedule(ctx, c, started)
+	if o, err = b.schedule(ctx, c, started); err != nil {
+		return o, err
+	}
+	return o, started.delivered(ctx, c.shown)
 }
 
 // schedule runs a kube-scheduler until all pods are bound.

@@ -25,6 +25,7 @@ type settings struct {
 type dimensions struct {
 	nodes, policies                                []int
 	modes, workloads, contenders, declared, tables []string
+	shown                                          []observability
 }
 
 // defaults are one situation, with everybody in it.
@@ -33,6 +34,7 @@ func defaults() dimensions {
 		nodes: []int{1000}, policies: []int{3},
 		modes: []string{"names"}, workloads: []string{fewDeployments},
 		contenders: kinds, declared: []string{"pure"}, tables: []string{"off"},
+		shown: []observability{asItComes},
 	}
 }
 
@@ -52,6 +54,7 @@ func parse(args []string) (settings, error) {
 	flags.Func("contenders", "`list` of "+strings.Join(kinds, ", ")+" (default all)", words(&d.contenders, kinds...))
 	flags.Func("declare", "`list` of how the gateway's policies declare themselves: pure, node, set (default pure)", words(&d.declared, "pure", "node", "set"))
 	flags.Func("table", "`list` of whether the gateway's policies hold the table of nodes: on, off (default off)", words(&d.tables, "on", "off"))
+	flags.Func("observability", "`list` of what the gateway shows of its calls: "+strings.Join(observabilities, ", ")+" (default default)", d.observabilities)
 	flags.IntVar(&s.rounds, "rounds", 7, "rounds of all contenders")
 	flags.IntVar(&s.pods, "pods", 0, "pods of a round that count (default 300, with objects 30)")
 	flags.IntVar(&s.warmup, "warmup", 0, "pods of a round that are placed before (default a sixth of --pods)")
@@ -99,7 +102,7 @@ func (d dimensions) product() (list []situation) {
 				for _, policies := range d.policies {
 					list = append(list, situation{
 						nodes: nodes, mode: modeNamed(mode), workload: workload, policies: policies,
-						contenders: contendersOf(d.contenders, d.declared, d.tables),
+						contenders: contendersOf(d.contenders, d.declared, d.tables, d.shown...),
 					})
 				}
 			}
@@ -127,6 +130,18 @@ func integers(list *[]int) func(string) error {
 		}
 		return nil
 	}
+}
+
+func (d *dimensions) observabilities(text string) error {
+	var list []string
+	if err := words(&list, observabilities...)(text); err != nil {
+		return err
+	}
+	d.shown = nil
+	for _, word := range list {
+		d.shown = append(d.shown, observability(word))
+	}
+	return nil
 }
 
 func words(list *[]string, known ...string) func(string) error {

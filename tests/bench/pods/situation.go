@@ -33,7 +33,7 @@ func (s situation) counts(settings settings) (pods, warmup int) {
 }
 
 // The presets. A round of one contender takes about seven seconds on two cores: quick takes four minutes,
-// standard twenty, full most of a day.
+// standard half an hour, full most of a day.
 var presets = map[string]func() []situation{
 	"quick":    quick,
 	"standard": standard,
@@ -69,7 +69,21 @@ func standard() []situation {
 		{1000, names, allDifferent, 3, contendersOf([]string{echo, plain, gateway}, three, tables)},
 		{5000, names, fewDeployments, 3, contendersOf([]string{none, echo, plain, gateway}, []string{"pure"}, tables)},
 		{1000, objects, fewDeployments, 3, contendersOf([]string{echo, plain, naive, gateway}, []string{"pure"}, tables)},
+		observed(),
 	}
+}
+
+// observed compares the gateway with itself: what it costs to see what it does.
+func observed() situation {
+	return situation{
+		1000, controlplane.Names, fewDeployments, 3,
+		contendersOf([]string{echo, gateway}, []string{"pure", "node"}, []string{"on"}, compared...),
+	}
+}
+
+// comparesObservability says whether the situation is about what observing costs.
+func (s situation) comparesObservability() bool {
+	return slices.ContainsFunc(s.contenders, func(c contender) bool { return c.observability() != "" })
 }
 
 func full() []situation {
@@ -78,7 +92,7 @@ func full() []situation {
 		modes: []string{"names", "objects"}, workloads: []string{fewDeployments, allDifferent},
 		contenders: kinds, declared: []string{"pure", "node", "set"}, tables: tables,
 	}
-	return all.product()
+	return append(all.product(), observed())
 }
 
 // has says whether a contender of this kind takes part.

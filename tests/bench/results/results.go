@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Run is one run of the benchmark.
@@ -52,10 +53,14 @@ type Contender struct {
 	// Declared is how the gateway's policies declare themselves: pure, node or set.
 	Declared string `json:"declared,omitempty"`
 	// Table says whether the gateway's policies hold the table of nodes: on or off.
-	Table         string  `json:"table,omitempty"`
+	Table string `json:"table,omitempty"`
+	// Observability is what the gateway was told to show of its calls: off, sampled or traced; "" for its default.
+	Observability string  `json:"observability,omitempty"`
 	PodsPerSecond Spread  `json:"podsPerSecond"`
 	RatioToEcho   *Spread `json:"ratioToEcho,omitempty"`
 	RatioToPlain  *Spread `json:"ratioToPlain,omitempty"`
+	// RatioToUnobserved is to the same gateway that shows nothing.
+	RatioToUnobserved *Spread `json:"ratioToUnobserved,omitempty"`
 	// Processes are what a pod costs each process, medians of the rounds.
 	Processes []Process `json:"processes"`
 }
@@ -77,6 +82,11 @@ func (c Contender) Total() Process {
 		sum.InvoluntarySwitches += p.InvoluntarySwitches
 	}
 	return sum
+}
+
+// ComparesObservability says whether the gateway was compared with itself, with more and less to see of it.
+func (s Situation) ComparesObservability() bool {
+	return slices.ContainsFunc(s.Contenders, func(c Contender) bool { return c.RatioToUnobserved != nil })
 }
 
 // Label is the situation in words.

@@ -28,6 +28,12 @@ type Metrics struct {
 	Interval string `json:"interval,omitempty"`
 }
 
+// Decisions is the log of decisions.
+type Decisions struct {
+	// MaxBytes is what it may take, such as 64Mi; 0 switches it off.
+	MaxBytes string `json:"maxBytes"`
+}
+
 // Events says which Kubernetes events are made.
 type Events struct {
 	// Unscheduled is "Emit" or "None".

@@ -87,14 +87,18 @@ func (c *Collector) LogFile() string { return c.process.LogFile }
 // Endpoint is where OTLP is taken, as OTEL_EXPORTER_OTLP_ENDPOINT names it.
 func (c *Collector) Endpoint(protocol Protocol) string {
 	if protocol == GRPC {
-		return "http://" + c.grpc.address()
+		return c.grpc.url()
 	}
-	return "http://" + c.http.address()
+	return c.http.url()
 }
 
 // post sends OTLP as JSON. When it returns nil, the receiver has it.
 func (c *Collector) post(ctx context.Context, path, body string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Endpoint(HTTP)+path, strings.NewReader(body))
+	return post(ctx, c.Endpoint(HTTP)+path, body)
+}
+
+func post(ctx context.Context, url, body string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package collector
 
 import (
+	"maps"
 	"os"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -11,22 +13,32 @@ type object = map[string]any
 // configuration has what comes in by either protocol go to the log and to the receiver. There is no queue, no batch and
 // no second try on the way: when the collector has acknowledged something, the receiver has it.
 func configuration(grpc, http port, receiver string) object {
-	pipeline := object{"receivers": []string{"otlp"}, "exporters": []string{"debug", "otlp_http"}}
+	return exporting(grpc, http, object{
+		"debug": object{"verbosity": "detailed"},
+		"otlp_http": object{
+			"endpoint":         receiver,
+			"encoding":         "json",
+			"compression":      "none",
+			"sending_queue":    object{"enabled": false},
+			"retry_on_failure": object{"enabled": false},
+		},
+	})
+}
+
+// sinkConfiguration has what comes in counted in the log, and dropped.
+func sinkConfiguration(grpc, http port) object {
+	return exporting(grpc, http, object{"debug": object{"verbosity": "basic"}})
+}
+
+// exporting gives all that comes in to all exporters.
+func exporting(grpc, http port, exporters object) object {
+	pipeline := object{"receivers": []string{"otlp"}, "exporters": slices.Sorted(maps.Keys(exporters))}
 	return object{
 		"receivers": object{"otlp": object{"protocols": object{
 			"grpc": object{"endpoint": grpc.address()},
 			"http": object{"endpoint": http.address()},
 		}}},
-		"exporters": object{
-			"debug": object{"verbosity": "detailed"},
-			"otlp_http": object{
-				"endpoint":         receiver,
-				"encoding":         "json",
-				"compression":      "none",
-				"sending_queue":    object{"enabled": false},
-				"retry_on_failure": object{"enabled": false},
-			},
-		},
+		"exporters": exporters,
 		"service": object{
 			"pipelines": object{"traces": pipeline, "metrics": pipeline},
 			// Its own metrics would take a fixed port.

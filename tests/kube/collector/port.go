@@ -45,4 +45,7 @@ func bindAny(socket int) (int, error) {
 // address is host:port.
 func (p port) address() string { return "127.0.0.1:" + strconv.Itoa(p.number) }
 
+// url is where a client of HTTP or gRPC finds it.
+func (p port) url() string { return "http://" + p.address() }
+
 func (p port) release() { _ = syscall.Close(p.socket) }

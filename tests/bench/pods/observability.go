@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"extender-gateway.io/tests/e2e/product"
+	"extender-gateway.io/tests/kube/collector"
+)
+
+// observability is what the gateway makes visible of its calls.
+type observability string
+
+const (
+	// asItComes is the gateway's default: metrics and the decision log, no traces.
+	asItComes observability = "default"
+	// off has no decision log and no traces. Metrics are counted all the same: that cannot be switched off.
+	off observability = "off"
+	// sampled is what the budget of 5 % is about: decision log, metrics, and traces of 1 % of the pods. Traces and metrics
+	// go to an OpenTelemetry Collector.
+	sampled observability = "sampled"
+	// traced is the same with traces of all pods.
+	traced observability = "traced"
+)
+
+var observabilities = []string{string(asItComes), string(off), string(sampled), string(traced)}
+
+// compared is everything beside off, in the presets.
+var compared = []observability{off, sampled, traced}
+
+func orDefault(shown []observability) []observability {
+	if len(shown) == 0 {
+		return []observability{asItComes}
+	}
+	return shown
+}
+
+func (o observability) title() string {
+	return map[observability]string{
+		off:     ", nothing observed",
+		sampled: ", decision log, metrics, 1 % of traces",
+		traced:  ", decision log, metrics, all traces",
+	}[o]
+}
+
+// ratio is the share of pods whose calls are traced.
+func (o observability) ratio() float64 {
+	if o == traced {
+		return 1
+	}
+	return 0.01
+}
+
+// needsCollector says whether something is sent.
+func (o observability) needsCollector() bool { return o == sampled || o == traced }
+
+// needsCollector says whether some contender sends something.
+func (s *settings) needsCollector() bool {
+	return slices.ContainsFunc(s.situations, func(one situation) bool {
+		return slices.ContainsFunc(one.contenders, func(c contender) bool { return c.shown.needsCollector() })
+	})
+}
+
+// sendOften is for the gateways that are started: what they send goes out within the round whose cost it is a part of,
+// instead of after five seconds.
+func sendOften() error { return os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "500") }
+
+// observe starts what the gateway sends to, and configures that it does.
+func (e *extenders) observe(ctx context.Context, config *product.Config, o observability) (err error) {
+	if o == off {
+		config.Decisions = &product.Decisions{MaxBytes: "0"}
+		config.Traces = &product.Traces{Exporter: "None"}
+	}
+	if !o.needsCollector() {
+		return nil
+	}
+	if e.sink, err = collector.StartSink(ctx, e.stage.cluster.Dir, e.stage.collector); err != nil {
+		return err
+	}
+	e.processes = append(e.processes, e.sink.Process)
+	config.OTLP = &product.OTLP{Endpoint: e.sink.Endpoint, Protocol: "grpc"}
+	config.Decisions = &product.Decisions{MaxBytes: "64Mi"}
+	config.Traces = &product.Traces{Exporter: "OTLP", Ratio: o.ratio()}
+	config.Metrics.Exporter, config.Metrics.Interval = "OTLP", "1s"
+	return nil
+}
+
+// delivered fails when the gateway has sent nothing: what it would cost then is nothing, too. Of one pod in a hundred
+// there may be none in a round, so that its traces are not waited for.
+func (e *extenders) delivered(ctx context.Context, o observability) error {
+	if e.sink == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := e.sink.Has(ctx, collector.Metrics)
+	if o == traced {
+		err = errors.Join(err, e.sink.Has(ctx, collector.Traces))
+	}
+	return err
+}

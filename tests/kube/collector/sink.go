@@ -1,0 +1,80 @@
+package collector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/process"
+)
+
+// Sink is an OpenTelemetry Collector that only counts what it gets: a benchmark wants to know what sending costs, not
+// what becomes of it.
+type Sink struct {
+	*process.Process
+	// Endpoint is where OTLP is taken over gRPC.
+	Endpoint string
+	// written is how long its log was when it was ready: its file may have that of an earlier one, too.
+	written int
+}
+
+// The kinds of what comes, as the collector's log names them.
+const (
+	Traces  = "Traces"
+	Metrics = "Metrics"
+)
+
+// StartSink runs the program (binaries.Collector) until it takes OTLP. Its log and its configuration are in dir. The
+// caller kills the process.
+func StartSink(ctx context.Context, dir, program string) (*Sink, error) {
+	grpc, err := reservePort()
+	if err != nil {
+		return nil, err
+	}
+	// Once the collector listens, the ports are its own.
+	defer grpc.release()
+	http, err := reservePort()
+	if err != nil {
+		return nil, err
+	}
+	defer http.release()
+	file := filepath.Join(dir, binaries.Collector+".yaml")
+	if err := writeConfiguration(file, sinkConfiguration(grpc, http)); err != nil {
+		return nil, err
+	}
+	p, err := process.Start(binaries.Collector, dir, program, "--config", file)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{Process: p, Endpoint: grpc.url()}
+	if err := s.ready(ctx, http); err != nil {
+		return nil, errors.Join(err, p.Kill())
+	}
+	return s, nil
+}
+
+func (s *Sink) ready(ctx context.Context, http port) error {
+	// The port of HTTP is the last that it opens.
+	err := s.Until(ctx, "ready", func(ctx context.Context) error { return post(ctx, http.url()+"/v1/traces", "{}") })
+	if err != nil {
+		return err
+	}
+	log, err := os.ReadFile(s.LogFile)
+	s.written = len(log)
+	return err
+}
+
+// Has waits until something of this kind has come.
+func (s *Sink) Has(ctx context.Context, kind string) error {
+	return s.Until(ctx, "sent "+kind, func(context.Context) error {
+		log, err := os.ReadFile(s.LogFile)
+		if err == nil && !bytes.Contains(log[s.written:], []byte("\t"+kind+"\t")) {
+			err = fmt.Errorf("no %s in %s", kind, s.LogFile)
+		}
+		return err
+	})
+}

@@ -1,0 +1,41 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"extender-gateway.io/tests/kube/binaries"
+)
+
+func TestASinkSaysWhatHasComeToItAndNotToTheOneBefore(t *testing.T) {
+	built, err := binaries.Build(t.Context(), binaries.Collector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	for range 2 {
+		sink, err := StartSink(ctx, dir, built[binaries.Collector])
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := sink.Has(gone, Traces); !errors.Is(err, context.Canceled) {
+			t.Errorf("before anything was sent: %v", err)
+		}
+		if err := export(ctx, strings.TrimPrefix(sink.Endpoint, "http://")); err != nil {
+			t.Error(err)
+		}
+		if err := sink.Has(ctx, Traces); err != nil {
+			t.Error(err)
+		}
+		if err := sink.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+}
