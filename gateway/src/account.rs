@@ -3,18 +3,21 @@
 //! Nothing here decides anything. What a decision has at hand anyway is moved into its account, so that the way of a
 //! call is spared the work of showing it: logs, metrics and traces are made from the account behind the answer.
 
+mod inquiry;
+
 use std::{
     net::SocketAddr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use extender_gateway_core::{BackendFailure, FailureKind, FailurePolicy, filter::Heard, score::Ballot};
+use extender_gateway_core::{BackendFailure, FailurePolicy, filter::Heard, score::Ballot};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
+pub use self::inquiry::{Desk, Ending, Exchange, Exchanges, Inquiry, Open, Source};
 use crate::{
-    backend::{Backend, question::Form},
+    backend::Backend,
     object::pod::ObjectPod,
     wire::{PreemptRequest, Request},
 };
@@ -32,6 +35,8 @@ pub struct Visit {
     pub caller: SocketAddr,
     /// Whether it speaks TLS.
     pub secure: bool,
+    /// The HTTP method.
+    pub method: http::Method,
     /// How: the HTTP version, and the request's target.
     pub http: (http::Version, http::Uri),
     /// The caller's span, where it named one and traces are made.
@@ -75,6 +80,8 @@ pub struct Account {
     pub left: Option<u32>,
     /// The backends that had a part in it, in the order in which their answers count.
     pub parts: Vec<Part>,
+    /// Where what they are asked is put down, until it is gathered.
+    pub desk: Desk,
 }
 
 /// The pod of a call.
@@ -110,6 +117,8 @@ pub enum Nodes {
     Candidates(Arc<PreemptRequest>),
     /// That of bind.
     Target(String),
+    /// So many, which the account of the call has that this one is beside.
+    OfTheCall(u32),
 }
 
 impl Nodes {
@@ -119,6 +128,7 @@ impl Nodes {
             Self::Offered(request) => request.names.count(),
             Self::Candidates(request) => request.count(),
             Self::Target(_) => 1,
+            Self::OfTheCall(count) => *count,
         }
     }
 }
@@ -225,120 +235,27 @@ impl Part {
     }
 }
 
-/// Finding out what a backend says: from what is known, and for the rest by asking it.
-#[derive(Debug)]
-pub struct Inquiry {
-    /// When it began.
-    pub began: Instant,
-    /// How long it took.
-    pub took: Duration,
-    /// How many nodes the backend was asked about.
-    pub asked: u32,
-    /// For how many its answer was known.
-    pub known: u32,
-    /// From where.
-    pub source: Source,
-    /// The questions that went to it.
-    pub exchanges: Exchanges,
-    /// Why there is no answer.
-    pub failure: Option<FailureKind>,
-}
-
-/// From where answers are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// They are remembered from other pods.
-    Memory,
-    /// They came with the answer to filter.
-    Filter,
-}
-
-/// The questions that went to a backend.
-#[derive(Debug, Default)]
-pub struct Exchanges {
-    /// The span that they are parts of, where traces are made.
-    trace: Option<TraceContext>,
-    all: Vec<Exchange>,
-}
-
-impl Exchanges {
-    /// The span of the next question.
-    pub fn span(&self) -> Option<TraceContext> {
-        self.trace.as_ref().map(TraceContext::child)
-    }
-
-    /// Adds one.
-    pub fn push(&mut self, exchange: Exchange) {
-        self.all.push(exchange);
-    }
-
-    /// Those so far.
-    pub fn all(&self) -> &[Exchange] {
-        &self.all
-    }
-}
-
-impl Inquiry {
-    /// Begins now, as a part of this span.
-    pub fn begin(trace: Option<TraceContext>) -> Self {
-        Self {
-            began: Instant::now(),
-            took: Duration::ZERO,
-            asked: 0,
-            known: 0,
-            source: Source::Memory,
-            exchanges: Exchanges { trace, all: Vec::new() },
-            failure: None,
+impl Account {
+    /// Brings what was asked to whom it was asked: also what was given up, because the call was decided without it or
+    /// its caller went.
+    pub fn gather(&mut self) {
+        for (part, inquiry) in self.desk.take() {
+            self.parts[part].inquiries.push(inquiry);
+        }
+        for part in &mut self.parts {
+            // Found out after the answer, which was no use.
+            if let (Said::Failed(failure), Some(last)) = (&part.said, part.inquiries.last_mut()) {
+                last.failure.get_or_insert(failure.kind);
+            }
         }
     }
 
-    /// Of so many nodes the backend's answer is known.
-    pub fn knows(&mut self, nodes: usize) {
-        self.known = u32::try_from(nodes).unwrap_or(u32::MAX);
-    }
-
-    /// The backend is asked about so many nodes.
-    pub fn asks_about(&mut self, nodes: usize) {
-        self.asked = u32::try_from(nodes).unwrap_or(u32::MAX);
-    }
-
-    /// Ends now, with an answer or without.
-    #[must_use]
-    pub fn ended<T>(self, answer: &Result<T, BackendFailure>) -> Self {
-        let failure = answer.as_ref().err().map(|failure| failure.kind);
-        Self { took: self.began.elapsed(), failure, ..self }
-    }
-}
-
-/// One question that went to a backend.
-#[derive(Debug)]
-pub struct Exchange {
-    /// Its span, where traces are made.
-    pub span: Option<TraceContext>,
-    /// When it was sent.
-    pub began: Instant,
-    /// How long the answer took.
-    pub took: Duration,
-    /// About how many nodes.
-    pub nodes: u32,
-    /// How these were named.
-    pub form: Form,
-    /// Bytes of the question.
-    pub sent: usize,
-    /// Bytes of the answer.
-    pub received: usize,
-    /// Why there is no answer.
-    pub failure: Option<FailureKind>,
-    /// The gRPC status.
-    pub code: &'static str,
-}
-
-impl Account {
     /// Of what is asked beside this call.
     #[must_use]
     pub fn beside(&self, part: Part) -> Self {
         let Self { id, pod, nodes, time, began, trace, .. } = self;
-        let (id, pod, nodes) = (id.clone(), pod.clone(), nodes.clone());
+        // What was asked about is in this account: a shadow that takes its time must not hold the request.
+        let (id, pod, nodes) = (id.clone(), pod.clone(), Nodes::OfTheCall(nodes.count()));
         let parts = vec![part];
         Self {
             id,
@@ -351,6 +268,7 @@ impl Account {
             nodes,
             left: None,
             parts,
+            desk: Desk::default(),
         }
     }
 
@@ -375,6 +293,18 @@ impl Account {
     pub fn new(id: String, began: Instant, pod: Subject, nodes: Nodes) -> Self {
         let time = SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
         let parts = Vec::new();
-        Self { id, time, began, trace: None, annotated: None, pod, exempt: false, nodes, left: None, parts }
+        Self {
+            id,
+            time,
+            began,
+            trace: None,
+            annotated: None,
+            pod,
+            exempt: false,
+            nodes,
+            left: None,
+            parts,
+            desk: Desk::default(),
+        }
     }
 }

@@ -33,10 +33,9 @@ use bind::{BindQuestion, Bound};
 use grpc::{Ended, Limits};
 use link::Link;
 use question::{Form, Question};
-use tokio::time::Instant;
 
 use crate::{
-    account::{Exchange, Exchanges},
+    account::{Ending, Exchanges},
     config,
     observe::{Metrics, metrics::BackendMetrics},
 };
@@ -179,8 +178,11 @@ impl Backend {
         pieces: [Bytes; N],
         (limits, (nodes, form), record): (Limits, (u32, Form), &mut Exchanges),
     ) -> Result<Bytes, BackendFailure> {
-        let (began, sent) = (Instant::now(), pieces.iter().map(Bytes::len).sum());
-        let span = record.span();
+        if let Some(late) = grpc::too_late(limits) {
+            return Err(late);
+        }
+        let sent = pieces.iter().map(Bytes::len).sum();
+        let span = record.ask((nodes, form), sent);
         let answer = grpc::traced((&link.connection, path), pieces, limits, span.as_ref()).await;
         let code = answer.as_ref().err().map_or("OK", Ended::code);
         let answer = answer.map_err(BackendFailure::from);
@@ -189,18 +191,7 @@ impl Backend {
             // The connection may be ending; the task behind it finds out sooner than its next look.
             self.connection.look_again.notify_one();
         }
-        let received = answer.as_ref().map_or(0, Bytes::len);
-        record.push(Exchange {
-            span,
-            began,
-            took: began.elapsed(),
-            nodes,
-            form,
-            sent,
-            received,
-            failure,
-            code,
-        });
+        record.end(Ending { received: answer.as_ref().map_or(0, Bytes::len), failure, code });
         answer
     }
 }

@@ -61,14 +61,19 @@ pub async fn traced(
     span: Option<&TraceContext>,
 ) -> Result<Bytes, Ended> {
     let Limits { within, .. } = limits;
-    if within < WORTH_ASKING {
-        let detail = "it was not asked: the call had used up its time before";
-        return Err(BackendFailure::new(FailureKind::Late, detail).into());
+    if let Some(late) = too_late(limits) {
+        return Err(late.into());
     }
     let call = exchange(connection, timed(path, limits.within, span), pieces, limits);
     let late =
         || BackendFailure::new(FailureKind::Late, format!("no answer within {}ms", within.as_millis()));
     tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(late().into()))
+}
+
+/// Why nothing is sent within such limits; `None` when something is.
+pub fn too_late(limits: Limits) -> Option<BackendFailure> {
+    let detail = "it was not asked: the call had used up its time before";
+    (limits.within < WORTH_ASKING).then(|| BackendFailure::new(FailureKind::Late, detail))
 }
 
 /// What a call may take.

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 pub use self::error::BindError;
 use super::{CallError, Decider};
 use crate::{
-    account::{Account, Inquiry, Part, Policy, Said},
+    account::{Account, Inquiry, Open, Part, Policy, Said},
     backend::{
         Backend,
         bind::{BindQuestion, Bound},
@@ -107,10 +107,11 @@ impl<'c> Attempt<'c> {
         let pod = object::pod::parse(&json).map_err(|error| BindError::Apiserver(error.into()))?;
         let known = Known { pod, json: &json };
         for (backend, settings) in self.order(&known.pod) {
-            let mut part = Part::new(backend, policy(settings.failure_policy));
-            let outcome = self.ask((backend, settings), &known, &mut part).await;
-            account.parts.push(part);
-            if outcome? == Outcome::Bound {
+            let at = account.parts.len();
+            account.parts.push(Part::new(backend, policy(settings.failure_policy)));
+            let inquiry = account.desk.open(at, self.trace);
+            let part = &mut account.parts[at];
+            if self.ask((backend, settings), &known, (part, inquiry)).await? == Outcome::Bound {
                 return Ok(Outcome::Bound);
             }
         }
@@ -149,11 +150,10 @@ impl<'c> Attempt<'c> {
         &self,
         (backend, settings): (&Backend, &BindSettings),
         known: &Known<'_>,
-        part: &mut Part,
+        (part, mut inquiry): (&mut Part, Open),
     ) -> Result<Outcome, CallError> {
-        let mut inquiry = Inquiry::begin(self.trace);
         let answer = self.answer((backend, settings), known, &mut inquiry).await;
-        part.inquiries.push(inquiry.ended(&answer));
+        inquiry.close(&answer);
         match answer {
             Ok(Bound::Yes) => {
                 part.said = Said::Words("bound".to_owned());
@@ -216,7 +216,6 @@ impl<'c> Attempt<'c> {
                     part.policy = Policy::Fail;
                     let of = (&known.pod, part.policy, self.trace);
                     self.decider.failures.record(backend, "bind", &failure, of);
-                    part.inquiries.last_mut().into_iter().for_each(|last| last.failure = Some(failure.kind));
                     part.said = Said::Failed(failure.clone());
                     return Err(failed(backend, failure));
                 }

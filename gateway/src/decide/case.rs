@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Call, CallError};
 use crate::{
-    account::Account,
+    account::{Account, Desk},
     backend::{
         Backend,
         info::{Known, NodesView, Plan, PodView},
@@ -40,6 +40,8 @@ pub(super) struct Case<'c> {
     pub(super) id: String,
     /// The span of the decision, where traces are made.
     pub(super) trace: Option<TraceContext>,
+    /// Where it is put down what backends are asked.
+    pub(super) desk: Desk,
     known: &'c Known,
     /// Until when the call waits for unknown nodes. Once for all backends.
     patience: Instant,
@@ -135,9 +137,9 @@ pub(super) struct Views {
 impl<'c> Case<'c> {
     /// A call that has to be decided within `budget` from its beginning.
     pub(super) fn new(call: Call<'c>, account: &Account, (known, budget): (&'c Known, Duration)) -> Self {
-        let (id, trace) = (account.id.clone(), account.trace);
+        let (id, trace, desk) = (account.id.clone(), account.trace, account.desk.clone());
         let patience = patience(Instant::now(), call.began, budget);
-        Self { call, id, trace, known, patience, taken: false, pods: Vec::new(), nodes: Vec::new() }
+        Self { call, id, trace, desk, known, patience, taken: false, pods: Vec::new(), nodes: Vec::new() }
     }
 
     pub(super) fn pod(&self, views: Views) -> &Bytes {

@@ -98,12 +98,12 @@ impl Decider {
         while fold.verdict().is_none() {
             for ask in asks.drain(..) {
                 let participant = &participants[ask.seat];
-                under_way.push(async move { (ask.seat, participant.ask(case, &ask.nodes, deadline).await) });
+                under_way.push(async move {
+                    (ask.seat, participant.ask(case, (ask.seat, &ask.nodes), deadline).await)
+                });
             }
             let answered = under_way.next().await;
-            let (seat, (answer, inquiry)) =
-                answered.expect("while there is no verdict somebody is being asked");
-            parts[seat].inquiries.push(inquiry);
+            let (seat, answer) = answered.expect("while there is no verdict somebody is being asked");
             if let Err(failure) = &answer {
                 let outcome = (call.pod, parts[seat].policy, case.trace);
                 self.failures.record(participants[seat].backend, "filter", failure, outcome);

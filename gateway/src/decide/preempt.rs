@@ -80,7 +80,9 @@ impl Decider {
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
-        let mut inquiry = Inquiry::begin(account.trace);
+        let at = account.parts.len();
+        account.parts.push(Part::new(backend, settings.failure_policy.into()));
+        let mut inquiry = account.desk.open(at, account.trace);
         let asked = match backend.link() {
             Ok(link) => {
                 let about = (call, &*account.id, until);
@@ -96,13 +98,18 @@ impl Decider {
         };
         let terms = Terms { policy: settings.failure_policy, added };
         let Asked { told, kept } = asked;
+        if told.unknown > 0 && kept.is_ok() {
+            let told: Vec<u32> = told.candidates.iter().map(|candidate| candidate.node).collect();
+            let left = chain.left().iter().map(|candidate| candidate.node);
+            account.parts[at].unknown = left.filter(|node| !told.contains(node)).collect();
+        }
         let taken = chain.take(&told.candidates, kept, terms);
         let failure = match &taken {
             Taken::Skipped(failure) | Taken::Failed(failure) => Some(failure),
             Taken::Counted => None,
         };
-        let mut part = Part::new(backend, settings.failure_policy.into());
-        part.inquiries.push(inquiry.ended(&failure.map_or(Ok(()), |failure| Err(failure.clone()))));
+        inquiry.close(&failure.map_or(Ok(()), |failure| Err(failure.clone())));
+        let part = &mut account.parts[at];
         part.said = match failure {
             None => Said::Kept(victims(chain.left())),
             Some(failure) => {
@@ -110,7 +117,6 @@ impl Decider {
                 Said::Failed(failure.clone())
             }
         };
-        account.parts.push(part);
         match taken {
             Taken::Counted => {
                 self.metrics.unknown_nodes(u64::from(told.unknown));

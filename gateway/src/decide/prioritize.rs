@@ -58,7 +58,9 @@ impl Decider {
             }
         }
         let deadline = call.began + self.timeouts.decision;
-        let asked = participants.iter().map(|participant| participant.ask(&case, &foreseen, deadline));
+        let asked = (0..)
+            .zip(&participants)
+            .map(|(at, participant)| participant.ask((&case, at), &foreseen, deadline));
         let answers = join_all(asked).await;
         let ballots = self.ballots((call, account.trace), answers, &mut account.parts);
         let totals = score::totals(count as usize, &ballots);
@@ -75,8 +77,7 @@ impl Decider {
         parts: &mut [Part],
     ) -> Vec<Ballot> {
         let mut ballots = Vec::with_capacity(answers.len());
-        for (part, (answer, inquiry)) in parts.iter_mut().zip(answers) {
-            part.inquiries.push(inquiry);
+        for (part, answer) in parts.iter_mut().zip(answers) {
             match answer {
                 Ok(None) => {}
                 Ok(Some(mut ballot)) => {
@@ -103,15 +104,16 @@ fn put_down(ballots: Vec<Ballot>, parts: &mut [Part]) {
     scored.zip(ballots).for_each(|(place, ballot)| *place = ballot);
 }
 
-/// A ballot, if something was scored, and how it was found out.
-type Answer = (Result<Option<Ballot>, BackendFailure>, Inquiry);
+/// A ballot, if something was scored.
+type Answer = Result<Option<Ballot>, BackendFailure>;
 
 impl Participant<'_> {
-    async fn ask(&self, case: &Case<'_>, foreseen: &[Scores], deadline: Instant) -> Answer {
-        let mut inquiry = Inquiry::begin(case.trace);
+    /// Its scores; `None` when it knows none of the nodes. How they were found out is put down for its place.
+    async fn ask(&self, (case, at): (&Case<'_>, usize), foreseen: &[Scores], deadline: Instant) -> Answer {
+        let mut inquiry = case.desk.open(at, case.trace);
         let ballot = self.find_out((case, deadline), foreseen, &mut inquiry).await;
-        let inquiry = inquiry.ended(&ballot);
-        (ballot, inquiry)
+        inquiry.close(&ballot);
+        ballot
     }
 
     /// Its scores; `None` when it knows none of the nodes.

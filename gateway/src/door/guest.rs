@@ -41,6 +41,7 @@ impl<'o> Guest<'o> {
             took: Duration::ZERO,
             caller,
             secure: false,
+            method: head.method.clone(),
             http: (head.version, head.uri.clone()),
             parent: parent.and_then(|parent| TraceContext::parse(parent).ok()),
             generation,

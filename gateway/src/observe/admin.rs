@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Query as Parameters, State, rejection::QueryRejection},
-    http::{Method, StatusCode, Uri},
+    extract::{Query as Parameters, Request, State, rejection::QueryRejection},
+    http::{Method, StatusCode, Uri, header::ORIGIN},
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -27,13 +28,13 @@ pub struct Admin {
     /// The gateway.
     pub standing: Arc<Standing>,
     /// One long answer at a time: each may take some ten megabytes while it is made.
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
 }
 
 impl Admin {
     /// Shows these.
     pub fn new(observer: Arc<Observer>, standing: Arc<Standing>) -> Self {
-        Self { observer, standing, turn: Mutex::new(()) }
+        Self { observer, standing, turn: Arc::default() }
     }
 }
 
@@ -47,7 +48,19 @@ pub fn routes(admin: Arc<Admin>) -> Router {
         .route("/debug/flags/v", flags::verbosity())
         .fallback(nothing)
         .method_not_allowed_fallback(not_served)
+        .layer(middleware::from_fn(from_no_page))
         .with_state(admin)
+}
+
+/// Refuses what a browser sends for a page: whoever forwards this port to a machine of his own lets no page of the web in.
+async fn from_no_page(request: Request, next: Next) -> Response {
+    if request.headers().contains_key(ORIGIN) {
+        return refused(
+            StatusCode::FORBIDDEN,
+            "requests of web pages (with an Origin header) are not served",
+        );
+    }
+    next.run(request).await
 }
 
 async fn decisions(
@@ -58,9 +71,11 @@ async fn decisions(
         Ok(query) => query,
         Err(wrong) => return refused(StatusCode::BAD_REQUEST, &wrong.body_text()),
     };
-    let _turn = admin.turn.lock().await;
+    let turn = Arc::clone(&admin.turn).lock_owned().await;
     let shown = Arc::clone(&admin);
     let found = spawn_blocking(move || {
+        // Held until it is done, whether the caller still waits or not.
+        let _turn = turn;
         let (items, truncated) = shown.observer.decisions.find(&query);
         let list = DecisionList {
             api_version: API_VERSION.to_owned(),

@@ -59,6 +59,7 @@ fn name(account: &Account, node: u32) -> &str {
         Nodes::Offered(request) => request.names.name(node),
         Nodes::Candidates(request) => request.name(node),
         Nodes::Target(node) => node,
+        Nodes::OfTheCall(_) => "",
     }
 }
 

@@ -37,7 +37,7 @@ impl Latest {
         let form = account.and_then(|account| match &account.nodes {
             Nodes::Offered(request) if matches!(request.offer, Offer::Names) => Some(NodeForm::Names),
             Nodes::Offered(_) => Some(NodeForm::Objects),
-            Nodes::Candidates(_) | Nodes::Target(_) => None,
+            Nodes::Candidates(_) | Nodes::Target(_) | Nodes::OfTheCall(_) => None,
         });
         let call = Call {
             time: account.map_or_else(SystemTime::now, |account| account.time),

@@ -1,8 +1,13 @@
 //! Who is told what became of calls, and makes of it what can be seen: metrics, traces, the decision log, the log.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::runtime::Handle;
+use http::Version;
+use tokio::{runtime::Handle, task::yield_now};
 
 use super::{
     DecisionLog, Metrics, Tracer, Unscheduled,
@@ -52,9 +57,24 @@ impl Observer {
     /// Takes down what became of a call, behind its answer: this is no part of what its caller waits for.
     pub fn settle_soon(self: Arc<Self>, visit: Visit) {
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move { self.settle(&visit) })),
+            Ok(runtime) => drop(runtime.spawn(async move {
+                if visit.http.0 == Version::HTTP_2 {
+                    // The answer is written by the connection's task, which is woken after this one.
+                    yield_now().await;
+                }
+                self.settle_whole(visit);
+            })),
             // The runtime is gone, and with it whoever could look.
-            Err(_) => self.settle(&visit),
+            Err(_) => self.settle_whole(visit),
+        }
+    }
+
+    /// A panic is counted, as that of a call.
+    fn settle_whole(&self, mut visit: Visit) {
+        visit.account.iter_mut().for_each(Account::gather);
+        // What a panic leaves half done are records of this call.
+        if catch_unwind(AssertUnwindSafe(|| self.settle(&visit))).is_err() {
+            self.metrics.panicked();
         }
     }
 
@@ -68,10 +88,7 @@ impl Observer {
         self.latest.put(visit);
         let Some(account) = &visit.account else { return };
         let offered = account.nodes.count();
-        verb.nodes(
-            offered as usize,
-            account.left.unwrap_or(if visit.outcome == "ok" { offered } else { 0 }) as usize,
-        );
+        verb.nodes(offered as usize, account.left.map_or_else(|| scored(account), |left| left as usize));
         account.parts.iter().for_each(|part| self.count(visit.verb, part, example));
         self.debug.say(visit.verb, account);
         self.unscheduled.see(visit, account);
@@ -79,7 +96,7 @@ impl Observer {
         let ending = Ending {
             verb: visit.verb,
             took: visit.took,
-            trace: trace.map(|trace| trace.trace_id.to_string()),
+            trace: trace.filter(|_| kept).map(|trace| trace.trace_id.to_string()),
             generation: visit.generation,
             outcome: visit.outcome,
             message,
@@ -149,6 +166,15 @@ impl Observer {
     }
 }
 
+/// How many nodes somebody scored.
+fn scored(account: &Account) -> usize {
+    let scored = account.parts.iter().filter_map(|part| match &part.said {
+        Said::Scored(ballot, _) => Some(ballot.scores.len()),
+        _ => None,
+    });
+    scored.max().unwrap_or(0)
+}
+
 fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), example: Option<[u8; 16]>) {
     match inquiry.source {
         Source::Memory => meters.remembered(inquiry.known as usize),
@@ -166,6 +192,8 @@ fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), ex
     let sum = |bytes: fn(&Exchange) -> usize| exchanges.iter().map(bytes).sum();
     meters.bytes(sum(|exchange| exchange.sent), sum(|exchange| exchange.received));
     match failure {
+        // How long it would have taken, nobody knows.
+        None if inquiry.given_up => {}
         None => meters.answered(inquiry.took, example),
         Some(failure) => meters.failed(failure, inquiry.took, example),
     }

@@ -10,10 +10,7 @@ mod names;
 mod previous;
 mod question;
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use extender_gateway_core::FailureKind;
@@ -42,18 +39,12 @@ pub struct Tracer {
     spans: Spans,
     choice: ArcSwap<Choice>,
     previous: Previous,
-    kept: AtomicU64,
 }
 
 impl Tracer {
     /// One whose spans go there.
     pub fn new(spans: Spans, choice: Choice) -> Self {
-        Self {
-            spans,
-            choice: ArcSwap::from_pointee(choice),
-            previous: Previous::default(),
-            kept: AtomicU64::new(0),
-        }
+        Self { spans, choice: ArcSwap::from_pointee(choice), previous: Previous::default() }
     }
 
     /// From now on this is kept.
@@ -105,7 +96,6 @@ impl Tracer {
                 self.ask(visit.verb, account, part, context);
             }
         }
-        self.kept.fetch_add(1, Ordering::Relaxed);
         true
     }
 

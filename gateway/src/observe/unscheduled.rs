@@ -17,6 +17,13 @@ use crate::account::{Account, Said, Subject, Visit};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long nothing is said again of a pod, whatever its counts are then.
 const PAUSE: Duration = Duration::from_mins(10);
+/// A pod that nobody asked about for so long is gone, or was placed through another replica: kube-scheduler tries each
+/// pod again within some five minutes.
+const GONE: Duration = Duration::from_mins(15);
+/// The longest name that Kubernetes has, in bytes.
+const LONGEST_NAME: usize = 253;
+/// How long nothing is tried after the apiserver did not take an event.
+const RETRY: Duration = Duration::from_secs(30);
 /// How many pods are followed. Others are not told of.
 const MOST: usize = 10_000;
 /// The longest note that the apiserver takes, in bytes.
@@ -33,6 +40,8 @@ pub struct Unscheduled {
 struct Waiting {
     pod: Subject,
     since: Instant,
+    /// When it was last asked about.
+    seen: Instant,
     note: String,
     /// When something was said, and what.
     said: Option<(Instant, String)>,
@@ -58,7 +67,7 @@ impl Unscheduled {
 
     /// Takes note of what became of a call.
     pub(super) fn see(&self, visit: &Visit, account: &Account) {
-        if visit.verb != "filter" || account.pod.uid.is_empty() || !self.wanted.load(Ordering::Relaxed) {
+        if visit.verb != "filter" || !is_followed(&account.pod) || !self.wanted.load(Ordering::Relaxed) {
             return;
         }
         let mut pods = self.lock();
@@ -68,10 +77,10 @@ impl Unscheduled {
         }
         let Some(note) = note(visit, account) else { return };
         if let Some(waiting) = pods.get_mut(&account.pod.uid) {
-            waiting.note = note;
+            (waiting.note, waiting.seen) = (note, Instant::now());
         } else if pods.len() < MOST {
-            let pod = account.pod.clone();
-            pods.insert(pod.uid.clone(), Waiting { pod, since: Instant::now(), note, said: None });
+            let (pod, now) = (account.pod.clone(), Instant::now());
+            pods.insert(pod.uid.clone(), Waiting { pod, since: now, seen: now, note, said: None });
         }
     }
 
@@ -79,10 +88,19 @@ impl Unscheduled {
     pub fn due(&self) -> Option<Due> {
         let now = Instant::now();
         let mut pods = self.lock();
+        pods.retain(|_, waiting| now.duration_since(waiting.seen) < GONE);
         let waiting =
             pods.values_mut().filter(|waiting| waiting.is_due(now)).min_by_key(|waiting| waiting.since)?;
         waiting.said = Some((now, waiting.note.clone()));
         Some(Due { pod: waiting.pod.clone(), note: waiting.note.clone() })
+    }
+
+    /// What was due could not be said: it is due again after a while.
+    pub fn retry(&self, uid: &str) {
+        if let Some(waiting) = self.lock().get_mut(uid) {
+            waiting.said = None;
+            waiting.since = Instant::now() + RETRY - PATIENCE;
+        }
     }
 
     /// A pod does not wait any more.
@@ -103,6 +121,12 @@ impl Waiting {
             Some((when, what)) => *what != self.note && now.duration_since(*when) >= PAUSE,
         }
     }
+}
+
+/// Whether a pod is one that the apiserver could have.
+fn is_followed(pod: &Subject) -> bool {
+    let sizes = [pod.uid.len(), pod.name.len(), pod.namespace.len()];
+    !pod.uid.is_empty() && sizes.iter().all(|size| *size <= LONGEST_NAME)
 }
 
 /// Who keeps the pod from its nodes; `None` where no policy does.

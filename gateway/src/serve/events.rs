@@ -10,6 +10,7 @@ use kube::{
 use tokio::time::sleep;
 
 use crate::{
+    account::Subject,
     cluster::watch,
     observe::{Due, Observer, metrics::EventOutcome},
 };
@@ -40,7 +41,10 @@ impl Events {
             }
             let outcome = match &client {
                 Some(client) => self.tell(client, due).await,
-                None => Some(EventOutcome::Failed),
+                None => {
+                    self.observer.unscheduled.retry(&due.pod.uid);
+                    Some(EventOutcome::Failed)
+                }
             };
             if let Some(outcome) = outcome {
                 self.observer.metrics.event(outcome);
@@ -69,7 +73,7 @@ impl Events {
                 self.observer.unscheduled.forget(&pod.uid);
                 return None;
             }
-            Err(error) => return Some(failed(&pod.name, &error)),
+            Err(error) => return Some(self.failed(&pod, &error)),
         }
         let regarding = ObjectReference {
             api_version: Some("v1".to_owned()),
@@ -92,16 +96,21 @@ impl Events {
         };
         match Recorder::new(client.clone(), reporter).publish(&event, &regarding).await {
             Ok(()) => Some(EventOutcome::Emitted),
-            Err(error) => Some(failed(&pod.name, &error)),
+            Err(error) => Some(self.failed(&pod, &error)),
         }
+    }
+
+    fn failed(&self, pod: &Subject, error: &kube::Error) -> EventOutcome {
+        warn(&pod.name, error);
+        self.observer.unscheduled.retry(&pod.uid);
+        EventOutcome::Failed
     }
 }
 
-fn failed(pod: &str, error: &kube::Error) -> EventOutcome {
+fn warn(pod: &str, error: &kube::Error) {
     tracing::warn!(
         pod,
         "an event could not be written: {error}; the gateway's account needs get on pods, and create and patch on \
          events of events.k8s.io"
     );
-    EventOutcome::Failed
 }

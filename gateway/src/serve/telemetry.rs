@@ -141,7 +141,8 @@ fn explicit(config: &Config) -> Explicit {
         timeout: config.otlp.timeout,
         traces: exporter(config.traces.exporter),
         metrics: exporter(config.metrics.exporter),
-        ratio: config.traces.ratio.and_then(|ratio| Ratio::new(ratio.share()).ok()),
+        // Laid over it with each configuration, so that one that does not say it falls back on the variables.
+        ratio: None,
         interval: config.metrics.interval,
     }
 }

@@ -35,17 +35,17 @@ pub(super) struct Told {
 }
 
 impl Participant<'_> {
-    /// What it says, and how that was found out.
+    /// What it says. How that was found out is put down for its seat.
     pub(super) async fn ask(
         &self,
         case: &Case<'_>,
-        nodes: &Asked,
+        (seat, nodes): (usize, &Asked),
         deadline: Instant,
-    ) -> (Result<Told, BackendFailure>, Inquiry) {
-        let mut inquiry = Inquiry::begin(case.trace);
+    ) -> Result<Told, BackendFailure> {
+        let mut inquiry = case.desk.open(seat, case.trace);
         let told = self.find_out(case, (nodes, deadline), &mut inquiry).await;
-        let inquiry = inquiry.ended(&told);
-        (told, inquiry)
+        inquiry.close(&told);
+        told
     }
 
     async fn find_out(

@@ -164,6 +164,7 @@ fn nodes(nodes: &Nodes, texts: &mut Texts) -> (Runs, u32) {
             (Runs::of(texts.numbers((0..count).map(|node| request.name(node)))), count)
         }
         Nodes::Target(node) => (Runs::of([texts.number(node)]), 1),
+        Nodes::OfTheCall(count) => (Runs::default(), *count),
     }
 }
 

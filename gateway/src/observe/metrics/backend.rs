@@ -100,7 +100,7 @@ pub struct BackendMetrics {
     disagreed: Arc<Counter>,
     shadow: Few<&'static str, 3>,
     recent: Recent,
-    /// The latest share of the nodes of a call that was rejected, as the bits of a float.
+    /// The mean share of the nodes of the latest calls that was rejected, as the bits of a float.
     share: AtomicU64,
 }
 
@@ -196,7 +196,10 @@ impl BackendMetrics {
         #[expect(clippy::cast_precision_loss, reason = "there are not that many nodes")]
         let share = rejected as f64 / of as f64;
         self.shared.rejected.observe(share, None);
-        self.share.store(share.to_bits(), Ordering::Relaxed);
+        // A mean that forgets: an eighth of what is new. Two writers at once lose one of both, which is no matter.
+        let before = self.latest_rejected_share();
+        let mean = before.map_or(share, |before| before + (share - before) / 8.0);
+        self.share.store(mean.to_bits(), Ordering::Relaxed);
     }
 
     /// So many of its scores were clamped to the range that it declares.
@@ -242,7 +245,8 @@ impl BackendMetrics {
         self.recent.lately()
     }
 
-    /// Which share of the nodes of the latest call it rejected, from 0 to 1; `None` before the first.
+    /// Which share of the nodes of the latest calls it rejected, from 0 to 1, the later ones counting more; `None` before
+    /// the first.
     pub fn latest_rejected_share(&self) -> Option<f64> {
         let share = self.share.load(Ordering::Relaxed);
         (share != NO_SHARE).then(|| f64::from_bits(share))

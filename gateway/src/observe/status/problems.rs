@@ -11,6 +11,8 @@ use crate::{
     },
 };
 
+/// A failure that is older is over, in seconds.
+const OVER: i64 = 600;
 /// How many of the latest calls a problem with calls needs at least.
 const ENOUGH: u32 = 10;
 /// A decision log that reaches back less far is too small, in seconds.
@@ -153,7 +155,9 @@ fn of_verb((about, worst): (&str, Severity), verb: &BackendVerb, settings: &conf
         ));
     }
     let BackendVerb { failed_lately, lately, .. } = *verb;
-    if lately >= ENOUGH && failed_lately * 10 >= lately {
+    let failed = verb.last_failure.as_ref().map(|failure| failure.time);
+    let fresh = failed.is_some_and(|failed| jiff::Timestamp::now().as_second() - failed.as_second() < OVER);
+    if fresh && lately >= ENOUGH && failed_lately * 10 >= lately {
         let what = format!("{failed_lately} of the latest {lately} calls to {name} failed");
         let remedy =
             "its own log, and the gateway's lines `backend failed`, say why; `mode: Disabled` takes it out";
@@ -170,8 +174,8 @@ fn of_verb((about, worst): (&str, Severity), verb: &BackendVerb, settings: &conf
         );
         problems.push(problem(Severity::Warning, about, what, "make it faster, or raise its timeout"));
     }
-    if verb.rejected_share.is_some_and(|share| share >= 1.0) && lately > 0 {
-        let what = "it rejected every node of the latest call to filter";
+    if verb.rejected_share.is_some_and(|share| share >= 0.99) && lately >= ENOUGH {
+        let what = "it rejects nearly every node that it is asked about";
         let remedy = "look at a pod with `extender-gateway explain`; `mode: Shadow` asks it without counting its answers";
         problems.push(problem(Severity::Warning, about, what, remedy));
     }

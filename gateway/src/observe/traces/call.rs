@@ -79,7 +79,7 @@ fn attributes(visit: &Visit, account: &Account) -> Vec<KeyValue> {
             names::NODE_FORM,
             if matches!(request.offer, Offer::Names) { "names" } else { "objects" },
         )),
-        Nodes::Candidates(_) => {}
+        Nodes::Candidates(_) | Nodes::OfTheCall(_) => {}
         Nodes::Target(node) => attributes.push(KeyValue::new(K8S_NODE_NAME, node.clone())),
     }
     if visit.outcome != "ok" {

@@ -19,7 +19,8 @@ use crate::account::Visit;
 pub(super) fn span(visit: &Visit, context: TraceContext) -> Span {
     let (start, end) = call::time(visit);
     let parent = visit.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
-    let name = if visit.verb == "none" { "POST".to_owned() } else { format!("POST /{}", visit.verb) };
+    let method = method(visit);
+    let name = if visit.verb == "none" { method.to_owned() } else { format!("{method} /{}", visit.verb) };
     Span {
         kind: SpanKind::Server,
         parent,
@@ -34,10 +35,16 @@ pub(super) fn status(visit: &Visit) -> Status {
     if visit.outcome == "ok" { Status::Unset } else { Status::error(visit.message.clone()) }
 }
 
+/// The method, if it is one that everybody knows.
+fn method(visit: &Visit) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+    known.into_iter().find(|known| *known == visit.method.as_str()).unwrap_or("_OTHER")
+}
+
 fn attributes(visit: &Visit) -> Vec<KeyValue> {
     let (version, uri) = &visit.http;
     let mut attributes = vec![
-        KeyValue::new(HTTP_REQUEST_METHOD, "POST"),
+        KeyValue::new(HTTP_REQUEST_METHOD, method(visit)),
         KeyValue::new(URL_PATH, uri.path().to_owned()),
         KeyValue::new(URL_SCHEME, if visit.secure { "https" } else { "http" }),
         KeyValue::new(NETWORK_PROTOCOL_VERSION, if *version == Version::HTTP_2 { "2" } else { "1.1" }),

@@ -1,20 +1,26 @@
 //! The latest kept call of each pod, to which its next one is linked.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    hash::BuildHasher,
+    sync::{Mutex, PoisonError},
+};
 
 use extender_otlp::TraceContext;
-use foldhash::{HashMap, HashMapExt};
+use foldhash::{HashMap, HashMapExt, fast::RandomState};
 
 /// How many pods are remembered, twice: what was not asked about for so many others is forgotten.
 const MOST: usize = 8192;
 
-/// Spans by the UID of the pod: of the latest pods, and of those before.
+/// Spans by the hash of the pod's UID, which may be of any length: of the latest pods, and of those before.
 #[derive(Debug)]
-pub(super) struct Previous(Mutex<[HashMap<String, TraceContext>; 2]>);
+pub(super) struct Previous {
+    spans: Mutex<[HashMap<u64, TraceContext>; 2]>,
+    hasher: RandomState,
+}
 
 impl Default for Previous {
     fn default() -> Self {
-        Self(Mutex::new([HashMap::new(), HashMap::new()]))
+        Self { spans: Mutex::new([HashMap::new(), HashMap::new()]), hasher: RandomState::default() }
     }
 }
 
@@ -24,16 +30,17 @@ impl Previous {
         if uid.is_empty() {
             return None;
         }
-        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let uid = self.hasher.hash_one(uid);
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         let [latest, before] = &mut *spans;
-        if let Some(known) = latest.get_mut(uid) {
+        if let Some(known) = latest.get_mut(&uid) {
             return Some(std::mem::replace(known, span));
         }
         if latest.len() >= MOST {
             *before = std::mem::take(latest);
         }
-        latest.insert(uid.to_owned(), span);
-        before.remove(uid)
+        latest.insert(uid, span);
+        before.remove(&uid)
     }
 }
 
