@@ -48,6 +48,11 @@ pub(crate) fn generated(verb: Verb, nodes: &[Node]) -> Call {
     Call { origin: "generated", verb, body: body.into() }
 }
 
+/// The pod of the generated calls, as namespace/name.
+pub(crate) fn generated_pod() -> Result<String, Failure> {
+    Ok(Question::read(&generated(Verb::Filter, &[]).body, &KnownNodes::new())?.pod_name)
+}
+
 /// Twelve nodes: two in each rack, three of each tenant, four in each zone. Their numbers are far from
 /// those of the captured ones.
 pub(crate) fn twelve_nodes() -> Vec<Node> {

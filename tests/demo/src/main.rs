@@ -1,6 +1,6 @@
 //! `extender-demo`: starts the gateway and three policies as real servers on loopback, sends calls as
-//! kube-scheduler makes them, and shows what came of each. It fails when an answer of the gateway is not
-//! what the policies say when they are asked directly.
+//! kube-scheduler makes them, and shows what came of each, at last with `extender-gateway explain`. It fails when an
+//! answer of the gateway is not what the policies say when they are asked directly.
 
 use std::{
     error::Error,
@@ -16,6 +16,7 @@ mod ask;
 mod calls;
 mod colour;
 mod compare;
+mod explain;
 mod panel;
 mod question;
 mod serve;
@@ -52,6 +53,7 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (colours, mut panel) = (colour::Colours::of_stdout(), stage.panel()?);
     print!("{}", show::introduction(&stage, colours));
     let surprises = ask::all(&stage, &mut panel, colours)?;
+    print!("{}", explain::last_pod(&stage, colours)?);
     print!("{}", show::conclusion(&surprises, colours));
     if !surprises.is_empty() {
         return Ok(ExitCode::FAILURE);

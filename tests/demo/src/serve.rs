@@ -6,7 +6,7 @@ use crate::stage::Stage;
 
 /// Prints what to put into kube-scheduler's configuration, then waits for Ctrl-C.
 pub(crate) fn until_interrupted(stage: &Stage) {
-    let (extender, metrics) = (stage.gateway.extender, stage.gateway.metrics);
+    let (extender, metrics, admin) = (stage.gateway.extender, stage.gateway.metrics, stage.gateway.admin);
     println!(
         "
 The gateway serves until Ctrl-C. In kube-scheduler's KubeSchedulerConfiguration:
@@ -26,6 +26,7 @@ The same by hand:
   curl -s --data-binary @tests/captures/filter-names.json http://{extender}/filter
   curl -s --data-binary @tests/captures/prioritize-nodes.json http://{extender}/prioritize
   curl -s http://{metrics}/metrics
+  extender-gateway status --gateway http://{admin}
 
 Change tests/demo/rules/rack-drain.yaml while it runs: the policy reads it again."
     );

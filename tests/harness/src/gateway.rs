@@ -24,6 +24,8 @@ pub struct Gateway {
     pub extender: SocketAddr,
     /// Where metrics and health are.
     pub metrics: SocketAddr,
+    /// Where `explain` and `status` ask.
+    pub admin: SocketAddr,
 }
 
 /// Where the gateway gets node facts from.
@@ -82,10 +84,10 @@ impl Gateway {
             .map_err(|cause| GatewayError::Configuration { path: file.to_owned(), cause })?;
         let mut command = Command::new(Program::Gateway.path().map_err(LaunchError::from)?);
         command.arg("serve").arg("--config").arg(file);
-        let beginnings = ["extender listening on ", "metrics listening on "];
-        let (process, [extender, metrics]) =
+        let beginnings = ["extender listening on ", "metrics listening on ", "admin listening on "];
+        let (process, [extender, metrics, admin]) =
             Process::start("extender-gateway", command, beginnings).map_err(LaunchError::from)?;
-        Ok(Self { process, extender, metrics })
+        Ok(Self { process, extender, metrics, admin })
     }
 }
 

@@ -32,3 +32,6 @@ pub(super) const POLICY: &str = "extender.failure.policy";
 pub(super) const OPINION: &str = "extender.opinion";
 /// What a link is: `previous call` or `pod annotation`.
 pub(super) const LINK: &str = "extender.link";
+
+#[cfg(test)]
+mod tests;

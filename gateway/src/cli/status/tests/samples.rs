@@ -132,14 +132,14 @@ pub(super) fn documented() -> Status {
         problem(
             Severity::Error,
             "backend quota",
-            "cannot connect to quota:9000: connection refused; its filter fails calls about pods that it matches",
-            "start it or correct its url; until then, mode: Disabled leaves it out",
+            "cannot connect to quota:9000: connection refused",
+            "start it, or correct its url or tls; `mode: Disabled` takes it out of the decisions",
         ),
         problem(
             Severity::Warning,
-            "configuration",
-            "a change was refused 5 min ago, and the one before stays in use",
-            "correct the file: extender-gateway check-config says what is wrong",
+            "the configuration",
+            &format!("the file has changed and is not in use: {message}"),
+            "correct the file; `extender-gateway check-config` says when it is right",
         ),
     ];
     status
