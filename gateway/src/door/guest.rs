@@ -40,7 +40,7 @@ impl<'o> Guest<'o> {
             began: Instant::now(),
             took: Duration::ZERO,
             caller,
-            http: (head.version, head.uri.clone()),
+            http: (head.method.clone(), head.version, head.uri.clone()),
             parent: parent.and_then(|parent| TraceContext::parse(parent).ok()),
             generation,
             request_bytes: 0,
