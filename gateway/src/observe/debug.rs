@@ -156,3 +156,6 @@ fn row(
     });
     table.push('\n');
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,16 @@
-//! The latest call of each verb, for who wants to know whether kube-scheduler calls at all.
+//! The latest call of each verb, for who wants to know whether kube-scheduler calls at all, and the latest failure of
+//! each backend.
 
 use std::{
+    collections::HashMap,
     sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
-use super::api::{LastCall, NodeForm};
+use extender_gateway_core::BackendFailure;
+use jiff::Timestamp;
+
+use super::api::{LastCall, NodeForm, Refused};
 use crate::{
     account::{Nodes, Visit},
     wire::Offer,
@@ -48,7 +53,25 @@ impl Latest {
     pub(super) fn of(&self, at: usize) -> Option<LastCall> {
         let Call { time, form, nodes, outcome } =
             (*self.0[at].lock().unwrap_or_else(PoisonError::into_inner))?;
-        let time = jiff::Timestamp::try_from(time).ok()?;
+        let time = Timestamp::try_from(time).ok()?;
         Some(LastCall { time, node_form: form, nodes, outcome: outcome.to_owned() })
+    }
+}
+
+/// The latest failure of each backend in each of its verbs. Backends are those that were configured since the start.
+#[derive(Debug, Default)]
+pub struct Failures(Mutex<HashMap<(String, &'static str), Refused>>);
+
+impl Failures {
+    pub(super) fn put(&self, (backend, verb): (&str, &'static str), failure: &BackendFailure) {
+        let said = Refused { time: Timestamp::now(), message: failure.to_string() };
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.insert((backend.to_owned(), verb), said);
+    }
+
+    /// That of a backend in one of its verbs.
+    pub(super) fn of(&self, backend: &str, verb: &'static str) -> Option<Refused> {
+        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.get(&(backend.to_owned(), verb)).cloned()
     }
 }

@@ -8,7 +8,7 @@ use super::{
     DecisionLog, Metrics, Tracer, Unscheduled,
     debug::Debug,
     decisions::Ending,
-    latest::Latest,
+    latest::{Failures, Latest},
     metrics::{Applied, BackendMetrics, Opinion as Counted},
 };
 use crate::account::{Account, Exchange, Inquiry, Opinion, Part, Policy, Said, Source, Visit};
@@ -26,6 +26,8 @@ pub struct Observer {
     pub debug: Debug,
     /// The latest call of each verb.
     pub latest: Latest,
+    /// The latest failure of each backend.
+    pub failures: Failures,
     /// Pods that stay unscheduled because of policies.
     pub unscheduled: Unscheduled,
 }
@@ -39,6 +41,7 @@ impl Observer {
             tracer: None,
             debug: Debug::default(),
             latest: Latest::default(),
+            failures: Failures::default(),
             unscheduled: Unscheduled::default(),
         }
     }
@@ -72,7 +75,7 @@ impl Observer {
             offered as usize,
             account.left.unwrap_or(if visit.outcome == "ok" { offered } else { 0 }) as usize,
         );
-        account.parts.iter().for_each(|part| count(visit.verb, part, example));
+        account.parts.iter().for_each(|part| self.count(visit.verb, part, example));
         self.debug.say(visit.verb, account);
         self.unscheduled.see(visit, account);
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
@@ -94,12 +97,19 @@ impl Observer {
             tracer.settle_beside(verb, account);
         }
         let verb = if verb == "score" { "prioritize" } else { verb };
-        account.parts.iter().for_each(|part| count(verb, part, None));
+        account.parts.iter().for_each(|part| self.count(verb, part, None));
         let took: Duration =
             account.parts.iter().flat_map(|part| &part.inquiries).map(|inquiry| inquiry.took).sum();
         let ending =
             Ending { verb, took, trace: None, generation: 0, outcome: "ok", message: None, beside: true };
         self.keep(account, ending);
+    }
+
+    fn count(&self, verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
+        let meters = count(verb, part, example);
+        if let Said::Failed(failure) = &part.said {
+            self.failures.put((part.backend.settings.name.as_str(), meters.verb()), failure);
+        }
     }
 
     fn keep(&self, account: &Account, ending: Ending<'_>) {
@@ -110,8 +120,8 @@ impl Observer {
     }
 }
 
-/// Counts what a backend did in a call of this verb.
-fn count(verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
+/// Counts what a backend did in a call of this verb, where that is counted.
+fn count<'p>(verb: &'static str, part: &'p Part, example: Option<[u8; 16]>) -> &'p BackendMetrics {
     let all = &part.backend.meters;
     let meters = match verb {
         "filter" => &all.filter,
@@ -142,6 +152,7 @@ fn count(verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
             Opinion::Failed => Counted::Failed,
         });
     }
+    meters
 }
 
 fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), example: Option<[u8; 16]>) {

@@ -145,7 +145,7 @@ impl Standing {
             ready: self.health.is_ready(),
             configuration,
             verbs: (0..VERBS.len()).map(|at| verb(observer, at)).collect(),
-            backends: backend::all(&served, &observer.metrics),
+            backends: backend::all(&served, observer),
             nodes: self.nodes(),
             pods: self.pods.is_synced().then(|| self.watched_pods()),
             log: observer.decisions.state(),

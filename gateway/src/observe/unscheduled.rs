@@ -17,6 +17,9 @@ use crate::account::{Account, Said, Subject, Visit};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long nothing is said again of a pod, whatever its counts are then.
 const PAUSE: Duration = Duration::from_mins(10);
+/// How long a pod is followed that nobody asks about any more: one that waits is tried again every five minutes at the
+/// latest (`podMaxInUnschedulablePodsDuration` of kube-scheduler).
+const GONE: Duration = Duration::from_mins(30);
 /// How many pods are followed. Others are not told of.
 const MOST: usize = 10_000;
 /// The longest note that the apiserver takes, in bytes.
@@ -33,6 +36,8 @@ pub struct Unscheduled {
 struct Waiting {
     pod: Subject,
     since: Instant,
+    /// When it was last refused.
+    seen: Instant,
     note: String,
     /// When something was said, and what.
     said: Option<(Instant, String)>,
@@ -67,11 +72,12 @@ impl Unscheduled {
             return;
         }
         let Some(note) = note(visit, account) else { return };
+        let now = Instant::now();
         if let Some(waiting) = pods.get_mut(&account.pod.uid) {
-            waiting.note = note;
+            (waiting.note, waiting.seen) = (note, now);
         } else if pods.len() < MOST {
             let pod = account.pod.clone();
-            pods.insert(pod.uid.clone(), Waiting { pod, since: Instant::now(), note, said: None });
+            pods.insert(pod.uid.clone(), Waiting { pod, since: now, seen: now, note, said: None });
         }
     }
 
@@ -79,6 +85,7 @@ impl Unscheduled {
     pub fn due(&self) -> Option<Due> {
         let now = Instant::now();
         let mut pods = self.lock();
+        pods.retain(|_, waiting| now.duration_since(waiting.seen) < GONE);
         let waiting =
             pods.values_mut().filter(|waiting| waiting.is_due(now)).min_by_key(|waiting| waiting.since)?;
         waiting.said = Some((now, waiting.note.clone()));
@@ -140,3 +147,6 @@ fn note(visit: &Visit, account: &Account) -> Option<String> {
     );
     Some(extender_gateway_core::reason::one_line(&text, LONGEST))
 }
+
+#[cfg(test)]
+mod tests;

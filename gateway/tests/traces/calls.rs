@@ -78,7 +78,7 @@ async fn a_call_is_a_server_span_a_decision_and_a_span_for_each_question() {
             ("extender.mode", "Enforce"),
             ("extender.nodes.asked", "3"),
             ("extender.nodes.known", "0"),
-            ("extender.nodes.form", "name"),
+            ("extender.nodes.form", "rows"),
             ("extender.nodes.rejected", rejected),
         ];
         assert_eq!(steady(asked), attributes(&expected));

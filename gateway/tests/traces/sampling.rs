@@ -40,7 +40,8 @@ async fn of_what_is_not_sampled_nothing_is_sent_and_backends_are_told() {
 async fn without_traces_backends_are_told_nothing() {
     let backend = Scripted::refusing(&[], "", 3).await;
     let only = configured("only", &backend, "filter: {timeout: 60s}");
-    let gateway = super::Gateway::start(&format!("{NAMES}\nbackends:\n{only}")).await;
+    let gateway =
+        super::Gateway::start(&format!("timeouts: {{decision: 60s}}\n{NAMES}\nbackends:\n{only}")).await;
     gateway.post("/filter", by_name(&["a"])).await;
     assert_eq!(backend.metadata("Filter", "traceparent"), [""]);
 }

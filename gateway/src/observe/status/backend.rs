@@ -9,22 +9,22 @@ use crate::{
     config::{self, Mode, Words},
     door::Served,
     observe::{
-        Metrics,
+        Observer,
         api::{BackendStatus, BackendVerb, Handshake},
     },
 };
 
 /// All that are configured, those that are asked in the order in which their answers count.
-pub(super) fn all(served: &Served, metrics: &Metrics) -> Vec<BackendStatus> {
-    let asked = served.decider.links().map(|(settings, link)| one(settings, Some(link), metrics));
+pub(super) fn all(served: &Served, observer: &Observer) -> Vec<BackendStatus> {
+    let asked = served.decider.links().map(|(settings, link)| one(settings, Some(link), observer));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
-    asked.chain(disabled.map(|settings| one(settings, None, metrics))).collect()
+    asked.chain(disabled.map(|settings| one(settings, None, observer))).collect()
 }
 
 fn one(
     settings: &config::Backend,
     link: Option<Result<Arc<Link>, BackendFailure>>,
-    metrics: &Metrics,
+    observer: &Observer,
 ) -> BackendStatus {
     let (link, failure) = match link {
         Some(Ok(link)) => (Some(link), None),
@@ -44,7 +44,7 @@ fn one(
             revision: info.revision.clone(),
             holds_nodes: info.keeps_tables,
         }),
-        verbs: verbs(settings).map(|verb| of_verb(settings, verb, (info, metrics))).collect(),
+        verbs: verbs(settings).map(|verb| of_verb(settings, verb, (info, observer))).collect(),
     }
 }
 
@@ -61,9 +61,9 @@ fn verbs(settings: &config::Backend) -> impl Iterator<Item = &'static str> {
 fn of_verb(
     settings: &config::Backend,
     verb: &'static str,
-    (info, metrics): (Option<&Info>, &Metrics),
+    (info, observer): (Option<&Info>, &Observer),
 ) -> BackendVerb {
-    let of = metrics.backend(settings.name.as_str(), verb);
+    let of = observer.metrics.backend(settings.name.as_str(), verb);
     let lately = of.lately();
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
     BackendVerb {
@@ -76,7 +76,7 @@ fn of_verb(
         median_seconds: seconds(lately.and_then(|lately| lately.median)),
         p99_seconds: seconds(lately.and_then(|lately| lately.p99)),
         rejected_share: of.latest_rejected_share(),
-        last_failure: None,
+        last_failure: observer.failures.of(settings.name.as_str(), verb),
     }
 }
 
