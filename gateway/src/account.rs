@@ -35,10 +35,8 @@ pub struct Visit {
     pub caller: SocketAddr,
     /// Whether it speaks TLS.
     pub secure: bool,
-    /// The HTTP method.
-    pub method: http::Method,
-    /// How: the HTTP version, and the request's target.
-    pub http: (http::Version, http::Uri),
+    /// How: the HTTP method and version, and the request's target.
+    pub http: (http::Method, http::Version, http::Uri),
     /// The caller's span, where it named one and traces are made.
     pub parent: Option<TraceContext>,
     /// Under which configuration it was decided.

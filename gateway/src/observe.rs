@@ -11,6 +11,8 @@ mod latest;
 pub mod log;
 pub mod metrics;
 mod observer;
+#[cfg(test)]
+mod samples;
 mod seldom;
 pub mod status;
 pub mod traces;

@@ -41,8 +41,7 @@ impl<'o> Guest<'o> {
             took: Duration::ZERO,
             caller,
             secure: false,
-            method: head.method.clone(),
-            http: (head.version, head.uri.clone()),
+            http: (head.method.clone(), head.version, head.uri.clone()),
             parent: parent.and_then(|parent| TraceContext::parse(parent).ok()),
             generation,
             request_bytes: 0,
@@ -94,5 +93,50 @@ impl Drop for Guest<'_> {
             "the caller went before there was an answer".clone_into(&mut visit.message);
         }
         Arc::clone(self.observer).settle_soon(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+    use crate::observe::Metrics;
+
+    fn observer() -> Arc<Observer> {
+        Arc::new(Observer::new(Arc::new(Metrics::new()), 1 << 20))
+    }
+
+    fn head() -> Parts {
+        Request::post("/filter").body(()).unwrap().into_parts().0
+    }
+
+    fn has(observer: &Observer, line: &str) -> bool {
+        observer.metrics.text().contains(&format!("extender_gateway_{line}\n"))
+    }
+
+    #[tokio::test]
+    async fn who_hangs_up_is_gone_and_not_in_flight_any_more() {
+        let observer = observer();
+        let mut guest = Guest::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        guest.enter("filter");
+        assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 1"));
+        drop(guest);
+        assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 0"));
+        assert!(!observer.metrics.text().contains("outcome=\"gone\""), "that is counted behind the call");
+        tokio::task::yield_now().await;
+        assert!(has(&observer, "calls_total{verb=\"filter\",outcome=\"gone\"} 1"));
+    }
+
+    #[tokio::test]
+    async fn who_is_answered_is_not_gone() {
+        let observer = observer();
+        let mut guest = Guest::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        guest.enter("filter");
+        assert_eq!(guest.answered(Response::new(Reply::default())).status(), 200);
+        tokio::task::yield_now().await;
+        assert!(has(&observer, "calls_total{verb=\"filter\",outcome=\"ok\"} 1"));
+        assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 0"));
+        assert!(!observer.metrics.text().contains("outcome=\"gone\""));
     }
 }

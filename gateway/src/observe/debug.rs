@@ -157,3 +157,6 @@ fn row(
     });
     table.push('\n');
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,14 @@
-//! The latest call of each verb, for who wants to know whether kube-scheduler calls at all.
+//! The latest call of each verb, for who wants to know whether kube-scheduler calls at all, and the latest failure of
+//! each backend.
 
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
     time::SystemTime,
 };
+
+use extender_gateway_core::BackendFailure;
+use jiff::Timestamp;
 
 use super::api::{LastCall, NodeForm, Refused};
 use crate::{
@@ -15,12 +19,9 @@ use crate::{
 /// The verbs, in the order in which they are shown.
 pub(super) const VERBS: [&str; 4] = ["filter", "prioritize", "preempt", "bind"];
 
-/// The latest calls, and the latest failure of each backend and verb.
+/// The latest calls.
 #[derive(Debug, Default)]
-pub struct Latest {
-    calls: [Mutex<Option<Call>>; VERBS.len()],
-    failures: Mutex<HashMap<(String, &'static str), (SystemTime, String)>>,
-}
+pub struct Latest([Mutex<Option<Call>>; VERBS.len()]);
 
 #[derive(Debug, Clone, Copy)]
 struct Call {
@@ -45,33 +46,38 @@ impl Latest {
             nodes: account.map_or(0, |account| account.nodes.count()),
             outcome: visit.outcome,
         };
-        *self.calls[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
-    }
-
-    /// A backend failed; `verb` is what it was asked.
-    pub(super) fn failed(&self, backend: &str, verb: &'static str, what: &str) {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.insert((backend.to_owned(), verb), (SystemTime::now(), what.to_owned()));
-    }
-
-    /// How a backend failed last.
-    pub(super) fn failure(&self, backend: &str, verb: &'static str) -> Option<Refused> {
-        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let (time, message) = failures.get(&(backend.to_owned(), verb))?.clone();
-        Some(Refused { time: jiff::Timestamp::try_from(time).ok()?, message })
-    }
-
-    /// Forgets the failures of all backends but these.
-    pub fn retain(&self, names: &[&str]) {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.retain(|(name, _), _| names.contains(&name.as_str()));
+        *self.0[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }
 
     /// The latest call of a verb, by its place in [`VERBS`].
     pub(super) fn of(&self, at: usize) -> Option<LastCall> {
         let Call { time, form, nodes, outcome } =
-            (*self.calls[at].lock().unwrap_or_else(PoisonError::into_inner))?;
-        let time = jiff::Timestamp::try_from(time).ok()?;
+            (*self.0[at].lock().unwrap_or_else(PoisonError::into_inner))?;
+        let time = Timestamp::try_from(time).ok()?;
         Some(LastCall { time, node_form: form, nodes, outcome: outcome.to_owned() })
+    }
+}
+
+/// The latest failure of each backend in each of its verbs. Backends are those that were configured since the start.
+#[derive(Debug, Default)]
+pub struct Failures(Mutex<HashMap<(String, &'static str), Refused>>);
+
+impl Failures {
+    /// Forgets those of all backends but these.
+    pub fn retain(&self, names: &[&str]) {
+        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.retain(|(name, _), _| names.contains(&name.as_str()));
+    }
+
+    pub(super) fn put(&self, (backend, verb): (&str, &'static str), failure: &BackendFailure) {
+        let said = Refused { time: Timestamp::now(), message: failure.to_string() };
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.insert((backend.to_owned(), verb), said);
+    }
+
+    /// That of a backend in one of its verbs.
+    pub(super) fn of(&self, backend: &str, verb: &'static str) -> Option<Refused> {
+        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.get(&(backend.to_owned(), verb)).cloned()
     }
 }

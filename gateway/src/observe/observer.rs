@@ -13,7 +13,7 @@ use super::{
     DecisionLog, Metrics, Tracer, Unscheduled,
     debug::Debug,
     decisions::Ending,
-    latest::Latest,
+    latest::{Failures, Latest},
     metrics::{Applied, BackendMetrics, Opinion as Counted},
 };
 use crate::account::{Account, Exchange, Inquiry, Opinion, Part, Policy, Said, Source, Visit};
@@ -31,6 +31,8 @@ pub struct Observer {
     pub debug: Debug,
     /// The latest call of each verb.
     pub latest: Latest,
+    /// The latest failure of each backend.
+    pub failures: Failures,
     /// Pods that stay unscheduled because of policies.
     pub unscheduled: Unscheduled,
 }
@@ -44,6 +46,7 @@ impl Observer {
             tracer: None,
             debug: Debug::default(),
             latest: Latest::default(),
+            failures: Failures::default(),
             unscheduled: Unscheduled::default(),
         }
     }
@@ -58,7 +61,7 @@ impl Observer {
     pub fn settle_soon(self: Arc<Self>, visit: Visit) {
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(async move {
-                if visit.http.0 == Version::HTTP_2 {
+                if visit.http.1 == Version::HTTP_2 {
                     // The answer is written by the connection's task, which is woken after this one.
                     yield_now().await;
                 }
@@ -119,42 +122,10 @@ impl Observer {
         self.keep(account, ending);
     }
 
-    /// Counts what a backend did in a call of this verb.
     fn count(&self, verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
-        let all = &part.backend.meters;
-        let meters = match verb {
-            "filter" => &all.filter,
-            "prioritize" => &all.score,
-            "preempt" => &all.preempt,
-            _ => &all.bind,
-        };
-        for inquiry in &part.inquiries {
-            count_inquiry(meters, (part, inquiry), example);
-        }
-        match &part.said {
-            Said::Refused(heard) => {
-                let mut rejected = 0;
-                for refusal in &heard.refusals {
-                    meters.rejected(&refusal.reason, refusal.positions.len());
-                    rejected += refusal.positions.len();
-                }
-                let of =
-                    part.inquiries.last().map_or(0, |inquiry| inquiry.asked.saturating_add(inquiry.known));
-                meters.rejected_share(rejected, of as usize);
-            }
-            Said::Scored(_, outside @ 1..) => meters.clamped(*outside),
-            Said::Failed(failure) => {
-                let name = part.backend.settings.name.as_str();
-                self.latest.failed(name, meters.verb(), &failure.detail);
-            }
-            _ => {}
-        }
-        if let Some(opinion) = part.opinion {
-            meters.shadowed(match opinion {
-                Opinion::Agrees => Counted::Agrees,
-                Opinion::Disagrees => Counted::Disagrees,
-                Opinion::Failed => Counted::Failed,
-            });
+        let meters = count(verb, part, example);
+        if let Said::Failed(failure) = &part.said {
+            self.failures.put((part.backend.settings.name.as_str(), meters.verb()), failure);
         }
     }
 
@@ -173,6 +144,41 @@ fn scored(account: &Account) -> usize {
         _ => None,
     });
     scored.max().unwrap_or(0)
+}
+
+/// Counts what a backend did in a call of this verb, where that is counted.
+fn count<'p>(verb: &'static str, part: &'p Part, example: Option<[u8; 16]>) -> &'p BackendMetrics {
+    let all = &part.backend.meters;
+    let meters = match verb {
+        "filter" => &all.filter,
+        "prioritize" => &all.score,
+        "preempt" => &all.preempt,
+        _ => &all.bind,
+    };
+    for inquiry in &part.inquiries {
+        count_inquiry(meters, (part, inquiry), example);
+    }
+    match &part.said {
+        Said::Refused(heard) => {
+            let mut rejected = 0;
+            for refusal in &heard.refusals {
+                meters.rejected(&refusal.reason, refusal.positions.len());
+                rejected += refusal.positions.len();
+            }
+            let of = part.inquiries.last().map_or(0, |inquiry| inquiry.asked.saturating_add(inquiry.known));
+            meters.rejected_share(rejected, of as usize);
+        }
+        Said::Scored(_, outside @ 1..) => meters.clamped(*outside),
+        _ => {}
+    }
+    if let Some(opinion) = part.opinion {
+        meters.shadowed(match opinion {
+            Opinion::Agrees => Counted::Agrees,
+            Opinion::Disagrees => Counted::Disagrees,
+            Opinion::Failed => Counted::Failed,
+        });
+    }
+    meters
 }
 
 fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), example: Option<[u8; 16]>) {

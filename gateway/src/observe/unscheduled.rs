@@ -17,9 +17,9 @@ use crate::account::{Account, Said, Subject, Visit};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long nothing is said again of a pod, whatever its counts are then.
 const PAUSE: Duration = Duration::from_mins(10);
-/// A pod that nobody asked about for so long is gone, or was placed through another replica: kube-scheduler tries each
-/// pod again within some five minutes.
-const GONE: Duration = Duration::from_mins(15);
+/// How long a pod is followed that nobody asks about any more: one that waits is tried again every five minutes at the
+/// latest (`podMaxInUnschedulablePodsDuration` of kube-scheduler).
+const GONE: Duration = Duration::from_mins(30);
 /// The longest name that Kubernetes has, in bytes.
 const LONGEST_NAME: usize = 253;
 /// How long nothing is tried after the apiserver did not take an event.
@@ -40,7 +40,7 @@ pub struct Unscheduled {
 struct Waiting {
     pod: Subject,
     since: Instant,
-    /// When it was last asked about.
+    /// When it was last refused.
     seen: Instant,
     note: String,
     /// When something was said, and what.
@@ -76,10 +76,11 @@ impl Unscheduled {
             return;
         }
         let Some(note) = note(visit, account) else { return };
+        let now = Instant::now();
         if let Some(waiting) = pods.get_mut(&account.pod.uid) {
-            (waiting.note, waiting.seen) = (note, Instant::now());
+            (waiting.note, waiting.seen) = (note, now);
         } else if pods.len() < MOST {
-            let (pod, now) = (account.pod.clone(), Instant::now());
+            let pod = account.pod.clone();
             pods.insert(pod.uid.clone(), Waiting { pod, since: now, seen: now, note, said: None });
         }
     }
@@ -164,3 +165,6 @@ fn note(visit: &Visit, account: &Account) -> Option<String> {
     );
     Some(extender_gateway_core::reason::one_line(&text, LONGEST))
 }
+
+#[cfg(test)]
+mod tests;

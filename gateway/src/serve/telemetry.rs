@@ -83,7 +83,7 @@ impl Changes {
         }
         let names: Vec<&str> = config.backends.iter().map(|backend| backend.name.as_str()).collect();
         self.observer.metrics.retain_backends(&names);
-        self.observer.latest.retain(&names);
+        self.observer.failures.retain(&names);
     }
 }
 

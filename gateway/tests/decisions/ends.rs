@@ -5,7 +5,7 @@ use extender_policy_api::v1alpha1::NodeView;
 use super::{
     node, part,
     support::{
-        admin::Seen,
+        admin::{Seen, until},
         backend::{Act, Scripted, configured, info},
         by_name,
         http::Client,
@@ -73,9 +73,7 @@ async fn a_call_whose_caller_hangs_up_is_gone() {
     let (bad, seen) = start("filter: {timeout: 60s}", Act::Hang).await;
     let mut client = Client::connect(seen.gateway.address).await;
     client.write(raw(&by_name(&["a", "b"])).as_bytes()).await;
-    while bad.messages("Filter").is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is not asked", || !bad.messages("Filter").is_empty()).await;
     drop(client);
     let call = seen.call(1).await;
     let why = "the caller went before there was an answer";

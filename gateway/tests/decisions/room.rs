@@ -9,7 +9,7 @@ use super::{
     of_pod,
     support::{
         Gateway,
-        admin::Seen,
+        admin::{Seen, until},
         backend::{Scripted, configured},
         configuration,
         http::Client,
@@ -60,9 +60,8 @@ async fn a_log_that_is_switched_off_is_empty_and_says_so() {
     let (_backend, seen) = start(0).await;
     seen.gateway.post("/filter", of_pod("1", &["a"])).await;
     // What is counted before the log would be written.
-    while !seen.gateway.metrics.text().contains("calls_total{verb=\"filter\",outcome=\"ok\"} 1\n") {
-        yield_now().await;
-    }
+    let counted = "calls_total{verb=\"filter\",outcome=\"ok\"} 1\n";
+    until("it is not counted", || seen.gateway.metrics.text().contains(counted)).await;
     yield_now().await;
     let list = seen.admin.decisions("").await;
     assert_eq!((list.log.max_bytes, list.log.bytes, list.log.calls, list.items.len()), (0, 0, 0, 0));

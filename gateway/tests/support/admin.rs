@@ -21,6 +21,16 @@ use super::{
 /// Nothing is waited for that long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let there = async {
+        while !is_so() {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, there).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
 /// Where it listens.
 #[derive(Clone, Copy)]
 pub(crate) struct Admin(pub(crate) SocketAddr);
@@ -82,12 +92,8 @@ impl Seen {
 
     /// Waits until the log has so many calls, and what was asked beside them: they are taken down behind their answers.
     pub(crate) async fn settled(&self, count: u64) {
-        let there = async {
-            while self.gateway.observer.decisions.state().calls < count {
-                yield_now().await;
-            }
-        };
-        timeout(PATIENCE, there).await.unwrap_or_else(|_| panic!("{count} calls do not come"));
+        let log = &self.gateway.observer.decisions;
+        until(&format!("{count} calls do not come"), || log.state().calls >= count).await;
     }
 
     /// The latest calls, the newest first, once there are so many.

@@ -49,6 +49,7 @@ type Script = Box<dyn Fn(&str, Bytes) -> Act + Send + Sync>;
 pub(crate) struct Scripted {
     pub(crate) address: SocketAddr,
     calls: Arc<Mutex<Vec<(String, Bytes)>>>,
+    heads: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     ended: Arc<tokio::sync::Semaphore>,
 }
 
@@ -84,15 +85,21 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
+        let heads = Arc::new(Mutex::new(Vec::new()));
         let ended = Arc::new(tokio::sync::Semaphore::new(0));
         let script: Script = Box::new(script);
-        let shared = Arc::new(Shared { script, calls: Arc::clone(&calls), ended: Arc::clone(&ended) });
+        let shared = Arc::new(Shared {
+            script,
+            calls: Arc::clone(&calls),
+            heads: Arc::clone(&heads),
+            ended: Arc::clone(&ended),
+        });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(accepted(stream, tls.clone(), Arc::clone(&shared)));
             }
         });
-        Self { address, calls, ended }
+        Self { address, calls, heads, ended }
     }
 
     /// One that refuses the nodes of these names and scores every node with this number.
@@ -119,6 +126,15 @@ impl Scripted {
     pub(crate) fn messages(&self, verb: &str) -> Vec<Bytes> {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|(called, _)| called == verb).map(|(_, message)| message.clone()).collect()
+    }
+
+    /// The value of this metadata in each call of a verb so far; empty where it is not there.
+    pub(crate) fn metadata(&self, verb: &str, key: &str) -> Vec<String> {
+        let heads = self.heads.lock().unwrap();
+        let text = |head: &HeaderMap| {
+            head.get(key).map_or_else(String::new, |value| value.to_str().unwrap().to_owned())
+        };
+        heads.iter().filter(|(called, _)| called == verb).map(|(_, head)| text(head)).collect()
     }
 
     /// Waits until a call that hangs was given up by the gateway.
@@ -181,6 +197,7 @@ pub(crate) fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreRespo
 struct Shared {
     script: Script,
     calls: Arc<Mutex<Vec<(String, Bytes)>>>,
+    heads: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     ended: Arc<tokio::sync::Semaphore>,
 }
 
@@ -227,6 +244,7 @@ async fn call(
     }
     let verb = head.uri.path().rsplit('/').next().unwrap().to_owned();
     let message = message.freeze().slice(5..);
+    shared.heads.lock().unwrap().push((verb.clone(), head.headers));
     shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
     match (shared.script)(&verb, message) {
         Act::Message(message) => send(&mut respond, framed(&message), true),

@@ -55,6 +55,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.answer().await
     }
 
+    /// Posts with this header, too.
+    pub(crate) async fn post_with(&mut self, (name, value): (&str, &str), path: &str, body: &str) -> Answer {
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: gateway\r\n{name}: {value}\r\n");
+        self.write(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).await;
+        self.answer().await
+    }
+
     /// Sends bytes as they are, without waiting for an answer.
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();

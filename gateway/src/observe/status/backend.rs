@@ -76,7 +76,7 @@ fn of_verb(
         median_seconds: seconds(lately.and_then(|lately| lately.median)),
         p99_seconds: seconds(lately.and_then(|lately| lately.p99)),
         rejected_share: of.latest_rejected_share(),
-        last_failure: observer.latest.failure(settings.name.as_str(), verb),
+        last_failure: observer.failures.of(settings.name.as_str(), verb),
     }
 }
 

@@ -190,3 +190,6 @@ fn timeout(settings: &config::Backend, verb: &str) -> Option<Duration> {
         _ => settings.bind.as_ref().map(|bind| bind.timeout),
     }
 }
+
+#[cfg(test)]
+mod tests;

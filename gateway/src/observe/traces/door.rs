@@ -1,7 +1,7 @@
 //! The span of a request at the door, by the semantic conventions for HTTP servers.
 
 use extender_otlp::{Parent, Span, TraceContext};
-use http::Version;
+use http::{Method, Version};
 use opentelemetry::{
     KeyValue,
     trace::{SpanKind, Status},
@@ -19,7 +19,7 @@ use crate::account::Visit;
 pub(super) fn span(visit: &Visit, context: TraceContext) -> Span {
     let (start, end) = call::time(visit);
     let parent = visit.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
-    let method = method(visit);
+    let method = method(&visit.http.0);
     let name = if visit.verb == "none" { method.to_owned() } else { format!("{method} /{}", visit.verb) };
     Span {
         kind: SpanKind::Server,
@@ -35,19 +35,13 @@ pub(super) fn status(visit: &Visit) -> Status {
     if visit.outcome == "ok" { Status::Unset } else { Status::error(visit.message.clone()) }
 }
 
-/// The method, if it is one that everybody knows.
-fn method(visit: &Visit) -> &'static str {
-    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-    known.into_iter().find(|known| *known == visit.method.as_str()).unwrap_or("_OTHER")
-}
-
 fn attributes(visit: &Visit) -> Vec<KeyValue> {
-    let (version, uri) = &visit.http;
+    let (method, version, uri) = &visit.http;
     let mut attributes = vec![
-        KeyValue::new(HTTP_REQUEST_METHOD, method(visit)),
+        KeyValue::new(HTTP_REQUEST_METHOD, self::method(method).to_owned()),
         KeyValue::new(URL_PATH, uri.path().to_owned()),
         KeyValue::new(URL_SCHEME, if visit.secure { "https" } else { "http" }),
-        KeyValue::new(NETWORK_PROTOCOL_VERSION, if *version == Version::HTTP_2 { "2" } else { "1.1" }),
+        KeyValue::new(NETWORK_PROTOCOL_VERSION, protocol(*version)),
         KeyValue::new(CLIENT_ADDRESS, visit.caller.ip().to_string()),
         KeyValue::new(CLIENT_PORT, i64::from(visit.caller.port())),
         KeyValue::new(HTTP_REQUEST_BODY_SIZE, call::number(visit.request_bytes)),
@@ -64,4 +58,28 @@ fn attributes(visit: &Visit) -> Vec<KeyValue> {
         attributes.push(KeyValue::new(ERROR_TYPE, visit.outcome));
     }
     attributes
+}
+
+/// A method that callers make up is not one more name of spans.
+fn method(method: &Method) -> &str {
+    let known = [
+        Method::POST,
+        Method::GET,
+        Method::PUT,
+        Method::HEAD,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::PATCH,
+        Method::TRACE,
+        Method::CONNECT,
+    ];
+    if known.contains(method) { method.as_str() } else { "_OTHER" }
+}
+
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_2 => "2",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    }
 }

@@ -1,0 +1,100 @@
+//! Calls for tests of what is made of them.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use extender_gateway_core::{
+    BackendFailure, FailureKind,
+    filter::{Asked, Heard, Refusal},
+    score::{Ballot, Normalization, Range},
+};
+use http::{Method, Uri, Version};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::Metrics;
+use crate::{
+    account::{Account, Nodes, Part, Policy, Said, Subject, Visit},
+    backend::{Backend, connections::Connections, info::Known},
+    cluster::table::NodeTable,
+    config::{Config, NodeSource},
+    wire::Request,
+};
+
+/// A configuration with these backends.
+pub(super) fn config(backends: &str) -> Config {
+    let head =
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nnodes: {source: NamesOnly}\n";
+    Config::parse(&format!("{head}backends:\n{backends}"), Path::new("."))
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+/// A backend of this name. Nobody is there; it is not asked. Needs a runtime.
+pub(super) fn backend(name: &str) -> Arc<Backend> {
+    let config = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
+    let offered = Arc::new(NodeTable::of_calls());
+    let known = Known { source: NodeSource::NamesOnly, table: None, offered, pods: None };
+    Connections::new("test".into(), Arc::new(Metrics::new())).backend(&config.backends[0], &known)
+}
+
+/// A backend that said this.
+pub(super) fn part(name: &str, said: Said) -> Part {
+    Part { said, ..Part::new(&backend(name), Policy::Fail) }
+}
+
+/// It refuses these nodes of all for these reasons.
+pub(super) fn refused(refusals: &[(&str, &[u32])]) -> Said {
+    let refusal = |(reason, positions): &(&str, &[u32])| Refusal {
+        reason: (*reason).to_owned(),
+        preemption_may_help: false,
+        positions: positions.to_vec(),
+    };
+    Said::Refused(Heard { nodes: Asked::All, refusals: refusals.iter().map(refusal).collect() })
+}
+
+/// It gives the nodes at these places, or all, these scores.
+pub(super) fn scored(
+    (weight, normalization): (u32, Normalization),
+    nodes: Option<&[u32]>,
+    scores: &[i32],
+) -> Said {
+    let (nodes, scores) = (nodes.map(<[u32]>::to_vec), scores.to_vec());
+    Said::Scored(Ballot { weight, normalization, range: Range::default(), nodes, scores }, 0)
+}
+
+/// It failed.
+pub(super) fn failed(kind: FailureKind) -> Said {
+    Said::Failed(BackendFailure::new(kind, "no answer"))
+}
+
+/// A call about a pod of namespace `shop` and these nodes.
+pub(super) fn account(pod: &str, nodes: &[&str], parts: Vec<Part>) -> Account {
+    let body = json!({"Pod": {}, "NodeNames": nodes}).to_string();
+    let request = Request::read(body.into()).unwrap();
+    let pod = Subject {
+        namespace: "shop".to_owned(),
+        name: pod.to_owned(),
+        uid: format!("uid-{pod}"),
+        nominated: String::new(),
+    };
+    let account = Account::new("call".to_owned(), Instant::now(), pod, Nodes::Offered(Arc::new(request)));
+    Account { parts, ..account }
+}
+
+/// A call to filter that was answered; its account is kept apart.
+pub(super) fn visit(outcome: &'static str, message: &str) -> Visit {
+    Visit {
+        verb: "filter",
+        began: Instant::now(),
+        took: Duration::ZERO,
+        caller: ([127, 0, 0, 1], 1).into(),
+        http: (Method::POST, Version::HTTP_11, Uri::from_static("/filter")),
+        parent: None,
+        generation: 1,
+        request_bytes: 0,
+        response_bytes: 0,
+        status: 200,
+        outcome,
+        message: message.to_owned(),
+        account: None,
+    }
+}

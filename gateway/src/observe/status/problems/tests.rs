@@ -1,0 +1,278 @@
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use crate::{
+    cluster::table::NodeTable,
+    config::NodeSource,
+    observe::{
+        Health, Metrics,
+        api::{API_VERSION, ConfigurationStatus, LogState, Refused, TableStatus, VerbStatus},
+        samples,
+        status::Known,
+    },
+};
+
+/// A backend that filters and scores with the usual 200 ms; its failures end calls.
+const BACKEND: &str = "- {name: zones, url: 'http://zones:9000', filter: {}, score: {}}\n";
+
+/// A gateway, and what it says of itself.
+struct Scene {
+    status: Status,
+    config: Config,
+    standing: Standing,
+    observer: Observer,
+}
+
+fn ago(seconds: i64) -> Timestamp {
+    Timestamp::now() - SignedDuration::from_secs(seconds)
+}
+
+fn verb(name: &str) -> BackendVerb {
+    BackendVerb {
+        verb: name.to_owned(),
+        unsuitable: None,
+        calls: 20,
+        failures: 1,
+        failed_lately: 1,
+        lately: 20,
+        median_seconds: Some(0.001),
+        p99_seconds: Some(0.15),
+        rejected_share: Some(0.99),
+        last_failure: None,
+    }
+}
+
+/// One that has no problem, though hardly.
+fn good() -> Status {
+    let called = VerbStatus {
+        verb: "filter".to_owned(),
+        calls: 1,
+        failed: 0,
+        median_seconds: None,
+        p99_seconds: None,
+        last: None,
+    };
+    let zones = BackendStatus {
+        name: "zones".to_owned(),
+        url: "http://zones:9000".to_owned(),
+        mode: "Enforce".to_owned(),
+        connected: true,
+        failure: None,
+        handshake: None,
+        verbs: vec![verb("filter"), verb("score")],
+    };
+    let nodes = TableStatus { source: "Watch".to_owned(), count: 1, synced: true, silent_seconds: None };
+    let log = LogState { evicted: 1, oldest: Some(ago(SHORT + 5)), ..LogState::default() };
+    let loaded = ago(100);
+    Status {
+        api_version: API_VERSION.to_owned(),
+        kind: "Status".to_owned(),
+        gateway: "test".to_owned(),
+        version: "1".to_owned(),
+        started: ago(100),
+        ready: true,
+        configuration: ConfigurationStatus { file: "f".to_owned(), generation: 1, loaded, refused: None },
+        verbs: vec![called],
+        backends: vec![zones],
+        nodes,
+        pods: None,
+        log,
+        traces: None,
+        problems: Vec::new(),
+    }
+}
+
+impl Scene {
+    fn new() -> Self {
+        let known = Known {
+            gateway: "test".into(),
+            file: "f".to_owned(),
+            source: NodeSource::Watch,
+            table: Some(Arc::new(NodeTable::new())),
+            pods: Arc::default(),
+            health: Arc::new(Health::default()),
+        };
+        Self {
+            status: good(),
+            config: samples::config(BACKEND),
+            standing: Standing::new(known),
+            observer: Observer::new(Arc::new(Metrics::new()), 1 << 20),
+        }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        of(&self.status, &self.config, (&self.standing, &self.observer))
+    }
+}
+
+#[test]
+fn where_all_is_well_there_is_no_problem() {
+    assert_eq!(Scene::new().problems(), []);
+}
+
+type Change = fn(&mut Scene);
+
+fn zones(scene: &mut Scene) -> &mut BackendStatus {
+    &mut scene.status.backends[0]
+}
+
+fn filter(scene: &mut Scene) -> &mut BackendVerb {
+    &mut zones(scene).verbs[0]
+}
+
+/// What is so, what it is about, how bad it is, and what is said.
+const GATEWAY: [(Change, &str, Severity, &str); 8] = [
+    (
+        |scene| scene.status.ready = false,
+        "the gateway",
+        Severity::Error,
+        "it is not ready, so that kube-scheduler's calls go elsewhere",
+    ),
+    (
+        |scene| {
+            let message = "line 3: no".to_owned();
+            scene.status.configuration.refused = Some(Refused { time: ago(1), message });
+        },
+        "the configuration",
+        Severity::Warning,
+        "the file has changed and is not in use: line 3: no",
+    ),
+    (
+        |scene| scene.status.nodes.synced = false,
+        "the nodes",
+        Severity::Error,
+        "they have not been listed yet, so that backends that want facts about nodes are told none",
+    ),
+    (
+        |scene| scene.standing.table.as_ref().unwrap().heard.failed(|| "forbidden".to_owned()),
+        "the nodes",
+        Severity::Warning,
+        "watching them has failed for # s: forbidden",
+    ),
+    (
+        |scene| scene.standing.pods.heard.failed(|| "forbidden".to_owned()),
+        "the pods",
+        Severity::Warning,
+        "watching them has failed for # s: forbidden",
+    ),
+    (
+        |scene| scene.status.verbs[0].calls = 0,
+        "kube-scheduler",
+        Severity::Warning,
+        "nobody has called since the start",
+    ),
+    (
+        |scene| scene.status.log.oldest = Some(ago(5)),
+        "the decision log",
+        Severity::Warning,
+        "it is full and reaches back # s only",
+    ),
+    (
+        |scene| scene.status.configuration.refused = Some(Refused { time: ago(1), message: String::new() }),
+        "the configuration",
+        Severity::Warning,
+        "the file has changed and is not in use: ",
+    ),
+];
+
+const BACKENDS: [(Change, &str, Severity, &str); 7] = [
+    (
+        |scene| {
+            let zones = zones(scene);
+            (zones.connected, zones.failure) = (false, Some("connection refused".to_owned()));
+        },
+        "backend zones",
+        Severity::Error,
+        "connection refused",
+    ),
+    (|scene| zones(scene).connected = false, "backend zones", Severity::Error, "there is no connection"),
+    (
+        |scene| {
+            zones(scene).connected = false;
+            scene.config = samples::config(&BACKEND.replace("filter: {}", "filter: {failurePolicy: Ignore}"));
+        },
+        "backend zones",
+        Severity::Warning,
+        "there is no connection",
+    ),
+    (
+        |scene| filter(scene).unsuitable = Some("wants facts".to_owned()),
+        "backend zones",
+        Severity::Error,
+        "it cannot be asked to filter: it wants facts",
+    ),
+    (
+        |scene| filter(scene).failed_lately = 2,
+        "backend zones",
+        Severity::Error,
+        "2 of the latest 20 calls to filter failed",
+    ),
+    (
+        |scene| filter(scene).p99_seconds = Some(0.161),
+        "backend zones",
+        Severity::Warning,
+        "1 of 100 calls to filter takes 161 ms or more, its timeout is 200 ms",
+    ),
+    (
+        |scene| filter(scene).rejected_share = Some(1.0),
+        "backend zones",
+        Severity::Warning,
+        "it rejected every node of the latest call to filter",
+    ),
+];
+
+/// The text with `#` for each number of seconds.
+fn timeless(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let follows = |at: usize| words.get(at + 1).is_some_and(|word| matches!(*word, "s" | "s:"));
+    let word = |(at, word): (usize, &&str)| if follows(at) { "#".to_owned() } else { (*word).to_owned() };
+    words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_problem_has_its_sentence_and_a_remedy() {
+    for (change, about, severity, what) in GATEWAY.into_iter().chain(BACKENDS) {
+        let mut scene = Scene::new();
+        change(&mut scene);
+        let [problem] = &scene.problems()[..] else { panic!("{what}: {:#?}", scene.problems()) };
+        assert_eq!(
+            (problem.about.as_str(), problem.severity, problem.what.as_str()),
+            (about, severity, what)
+        );
+        assert!(problem.remedy.len() > 10, "{problem:?}");
+    }
+}
+
+#[test]
+fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
+    let quiet: [Change; 5] = [
+        |scene| {
+            let filter = filter(scene);
+            (filter.lately, filter.failed_lately, filter.p99_seconds) = (9, 9, Some(0.2));
+        },
+        |scene| filter(scene).p99_seconds = None,
+        |scene| {
+            zones(scene).connected = false;
+            scene.config = samples::config(&BACKEND.replace("filter:", "mode: Disabled, filter:"));
+        },
+        |scene| (scene.status.started, scene.status.verbs[0].calls) = (ago(LONELY - 5), 0),
+        |scene| (scene.status.log.evicted, scene.status.log.oldest) = (0, Some(ago(1))),
+    ];
+    for change in quiet {
+        let mut scene = Scene::new();
+        change(&mut scene);
+        assert_eq!(scene.problems(), []);
+    }
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let mut scene = Scene::new();
+    scene.status.verbs[0].calls = 0;
+    filter(&mut scene).rejected_share = Some(1.0);
+    zones(&mut scene).connected = false;
+    let severities: Vec<Severity> = scene.problems().iter().map(|problem| problem.severity).collect();
+    assert_eq!(severities, [Severity::Error, Severity::Warning, Severity::Warning]);
+}
