@@ -31,7 +31,7 @@ test: format lint docs rust-tests go-checks binaries demo guard go-tests ## Ever
 e2e: binaries go ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
 
-# PRESET is quick (4 minutes), standard (25) or full (a day); ROUNDS and PODS change its rounds. ARGS choose
+# PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS choose
 # situations instead of a preset: make bench ARGS="--nodes 5000 --policies 8". The first run compiles
 # Kubernetes, which takes minutes more.
 bench: PRESET := $(if $(ARGS),,$(or $(PRESET),standard))

@@ -97,6 +97,20 @@ func TestTheGatewayAlone(t *testing.T) {
 	}
 }
 
+func TestWhatObservingCostsTheGatewayAlone(t *testing.T) {
+	var out bytes.Buffer
+	writeAlone(&out, results.Alone{Rounds: 7, Cases: []results.AloneCase{{Case: "filter"}}, Observability: []results.AloneObserved{{
+		Case: "filter 420 names, per node", Columns: []results.AloneShown{
+			{Name: "nothing observed", Processor: results.AloneSpread{Median: 400}, Ratio: results.AloneSpread{Least: 1, Median: 1, Largest: 1}},
+			{Name: "1 % of traces", Processor: results.AloneSpread{Median: 408.2}, Ratio: results.AloneSpread{Least: 0.98, Median: 1.021, Largest: 1.06}},
+		},
+	}}})
+	want := "| | nothing observed | 1 % of traces |\n|---|---|---|\n| filter 420 names, per node | 400 (1.000; 1.00–1.00) | 408 (1.021; 0.98–1.06) |\n"
+	if !strings.Contains(out.String(), want) {
+		t.Error(out.String())
+	}
+}
+
 func TestTheFiguresAreReplacedBetweenTheirMarkers(t *testing.T) {
 	page := "# Performance\n" + beginMarker + "old\n" + endMarker + "The end.\n"
 	for range 2 {

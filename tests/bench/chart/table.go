@@ -83,20 +83,40 @@ func writeAlone(out io.Writer, alone results.Alone) {
 	if len(alone.Cases) == 0 {
 		return
 	}
-	head, line := "|", "|---|"
-	for _, column := range alone.Cases[0].Columns {
-		head += " | " + column.Name
-		line += "---|"
-	}
-	fmt.Fprintf(out, "%s |\n%s\n", head, line)
+	fmt.Fprint(out, "|")
+	writeColumns(out, alone.Cases[0].Columns, func(c results.Column) string { return c.Name })
+	fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---|", len(alone.Cases[0].Columns)))
 	for _, c := range alone.Cases {
 		fmt.Fprintf(out, "| %s", c.Case)
-		for _, column := range c.Columns {
-			fmt.Fprintf(out, " | %s", aloneCell(column))
-		}
-		fmt.Fprintln(out, " |")
+		writeColumns(out, c.Columns, aloneCell)
 	}
 	fmt.Fprintln(out)
+	writeAloneObserved(out, alone.Observability)
+}
+
+// writeAloneObserved writes what seeing its calls costs the gateway.
+func writeAloneObserved(out io.Writer, cases []results.AloneObserved) {
+	if len(cases) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "Processor time of the gateway, microseconds a call. In brackets: of the gateway without it, round by round, median; least–most.\n\n|")
+	writeColumns(out, cases[0].Columns, func(c results.AloneShown) string { return c.Name })
+	fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---|", len(cases[0].Columns)))
+	for _, c := range cases {
+		fmt.Fprintf(out, "| %s", c.Case)
+		writeColumns(out, c.Columns, func(c results.AloneShown) string {
+			return fmt.Sprintf("%.0f (%.3f; %.2f–%.2f)", c.Processor.Median, c.Ratio.Median, c.Ratio.Least, c.Ratio.Largest)
+		})
+	}
+	fmt.Fprintln(out)
+}
+
+// writeColumns writes the cells behind the first one, and ends the line.
+func writeColumns[C any](out io.Writer, columns []C, cell func(C) string) {
+	for _, column := range columns {
+		fmt.Fprintf(out, " | %s", cell(column))
+	}
+	fmt.Fprintln(out, " |")
 }
 
 func aloneCell(c results.Column) string {

@@ -64,6 +64,9 @@ func (s *settings) needsCollector() bool {
 	})
 }
 
+// metricsInterval is a twelfth of the gateway's default, so that about one sending is within a round.
+const metricsInterval = "5s"
+
 // sendOften is for the gateways that are started: what they send goes out within the round whose cost it is a part of,
 // instead of after five seconds.
 func sendOften() error { return os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "500") }
@@ -71,7 +74,7 @@ func sendOften() error { return os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "500") }
 // observe starts what the gateway sends to, and configures that it does.
 func (e *extenders) observe(ctx context.Context, config *product.Config, o observability) (err error) {
 	if o == off {
-		config.Decisions = &product.Decisions{MaxBytes: "0"}
+		config.Decisions = &product.Decisions{MaxBytes: 0}
 		config.Traces = &product.Traces{Exporter: "None"}
 	}
 	if !o.needsCollector() {
@@ -82,9 +85,9 @@ func (e *extenders) observe(ctx context.Context, config *product.Config, o obser
 	}
 	e.processes = append(e.processes, e.sink.Process)
 	config.OTLP = &product.OTLP{Endpoint: e.sink.Endpoint, Protocol: "grpc"}
-	config.Decisions = &product.Decisions{MaxBytes: "64Mi"}
+	config.Decisions = &product.Decisions{MaxBytes: 64 << 20}
 	config.Traces = &product.Traces{Exporter: "OTLP", Ratio: o.ratio()}
-	config.Metrics.Exporter, config.Metrics.Interval = "OTLP", "1s"
+	config.Metrics.Exporter, config.Metrics.Interval = "OTLP", metricsInterval
 	return nil
 }
 

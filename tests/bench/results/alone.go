@@ -10,6 +10,25 @@ import (
 type Alone struct {
 	Rounds int         `json:"rounds"`
 	Cases  []AloneCase `json:"cases"`
+	// Observability is what it costs to see what the gateway does.
+	Observability []AloneObserved `json:"observability"`
+}
+
+// AloneObserved is one kind of call to gateways that show more and less of it.
+type AloneObserved struct {
+	// Case is such as "filter 420 names, per node".
+	Case string `json:"case"`
+	// Columns begin with the gateway that shows nothing.
+	Columns []AloneShown `json:"columns"`
+}
+
+// AloneShown is what a call costs one of these gateways.
+type AloneShown struct {
+	Name string `json:"name"`
+	// Processor is microseconds of processor time.
+	Processor AloneSpread `json:"processor"`
+	// Ratio is to the first.
+	Ratio AloneSpread `json:"ratio"`
 }
 
 // AloneCase is one kind of call.

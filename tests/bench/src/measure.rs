@@ -12,7 +12,7 @@ use crate::{
 
 /// A round lasts at least this long: a few milliseconds of a fast contender would say more about where
 /// the system happened to put its threads than about the contender.
-const ROUND_AT_LEAST: Duration = Duration::from_millis(200);
+pub(crate) const ROUND_AT_LEAST: Duration = Duration::from_millis(200);
 
 /// Who is measured, and the processes that work for it.
 pub struct Entrant<'a> {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::{
     measure::Series,
+    observed::Comparison,
     statistics::{Spread, percentile},
     usage::Usage,
 };
@@ -24,6 +25,11 @@ pub struct Report {
     pub budget: f64,
     /// One for each case.
     pub cases: Vec<Line>,
+    /// The processor time of the gateway with all that can be seen of it may be at most this many times that of the
+    /// gateway without it.
+    pub observability_budget: f64,
+    /// What observing costs.
+    pub observability: Vec<Comparison>,
 }
 
 /// What was measured for one case.

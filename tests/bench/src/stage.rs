@@ -6,7 +6,7 @@ use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 use clap::ValueEnum;
 use extender_harness::{
     binaries::Program,
-    gateway::{Backend, Configuration, Gateway, NodeSource},
+    gateway::{Backend, Configuration, Gateway, GatewayError, NodeSource, Observability},
     node::{Images, Node, nodes},
     policy::Policy,
     process::Process,
@@ -17,6 +17,9 @@ use crate::{case::Form, contender::Failure, policy::Declaration};
 
 /// How many nodes the gateway knows in names mode: kube-scheduler offers a part of them.
 const KNOWN_NODES: usize = 5_000;
+
+/// Where they are.
+const NODES_FILE: &str = "nodes.json";
 
 /// How many nodes full objects are taken from. Each has 14 kB.
 const FULL_NODES: usize = 5_000;
@@ -68,7 +71,7 @@ pub struct Stage {
     known_nodes: Vec<Node>,
     full_nodes: Vec<Node>,
     /// The gateways' configuration and nodes.
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Role {
@@ -99,14 +102,14 @@ impl Stage {
     pub fn set() -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let known_nodes = nodes(0..KNOWN_NODES, Images::Few);
-        let file = folder.path().join("nodes.json");
+        let file = folder.path().join(NODES_FILE);
         write_node_list(&file, known_nodes.iter().map(|node| node.json.as_str()))?;
         let start = |role| Ensemble::start(role, folder.path(), &file);
         let ensembles = [start(Role::Cold)?, start(Role::Warm)?, start(Role::Node)?, start(Role::Set)?];
         let (echo, [echo_address]) =
             Process::start("echo-extender", Command::new(Program::EchoExtender.path()?), ["listening on "])?;
         let full_nodes = nodes(0..FULL_NODES, Images::Usual);
-        Ok(Self { ensembles, echo, echo_address, known_nodes, full_nodes, _folder: folder })
+        Ok(Self { ensembles, echo, echo_address, known_nodes, full_nodes, folder })
     }
 
     /// Whether the policies refuse the node, told apart from the policies.
@@ -122,6 +125,16 @@ impl Stage {
         }
     }
 
+    /// Where files of gateways are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where gateways that are asked by names know nodes from.
+    pub(crate) fn nodes(&self) -> NodeSource {
+        NodeSource::File(self.folder.path().join(NODES_FILE))
+    }
+
     /// Where the floor listens.
     pub fn echo(&self) -> SocketAddr {
         self.echo_address
@@ -135,12 +148,10 @@ impl Stage {
 
 impl Ensemble {
     fn start(role: Role, folder: &Path, nodes: &Path) -> Result<Self, Failure> {
-        let policies = [policy(role, 0)?, policy(role, 1)?, policy(role, 2)?];
+        let policies = policies(role)?;
         let gateway = |nodes, form: &str| {
-            let backends = policies.iter().map(|policy| Backend::of(policy, 1)).collect();
-            let address = ([127, 0, 0, 1], 0).into();
-            let configuration = Configuration { address, nodes, backends, timeout: TIMEOUT };
-            Gateway::start(&configuration, &folder.join(format!("{role:?}-{form}.yaml")))
+            let file = folder.join(format!("{role:?}-{form}.yaml"));
+            gateway(&policies, nodes, Observability::AsItComes, &file)
         };
         let by_names = gateway(NodeSource::File(nodes.to_owned()), "names")?;
         let by_objects = gateway(NodeSource::Request, "objects")?;
@@ -164,6 +175,23 @@ impl Ensemble {
     pub fn policy_processes(&self) -> Vec<u32> {
         self.policies.iter().map(|policy| policy.process.id()).collect()
     }
+}
+
+/// The three policies of a role.
+pub(crate) fn policies(role: Role) -> Result<[Policy; 3], Failure> {
+    Ok([policy(role, 0)?, policy(role, 1)?, policy(role, 2)?])
+}
+
+/// A gateway with these policies, whose configuration is in this file.
+pub(crate) fn gateway(
+    policies: &[Policy; 3],
+    nodes: NodeSource,
+    observability: Observability,
+    file: &Path,
+) -> Result<Gateway, GatewayError> {
+    let backends = policies.iter().map(|policy| Backend::of(policy, 1)).collect();
+    let address = ([127, 0, 0, 1], 0).into();
+    Gateway::start(&Configuration { address, nodes, backends, timeout: TIMEOUT, observability }, file)
 }
 
 fn policy(role: Role, number: usize) -> Result<Policy, Failure> {

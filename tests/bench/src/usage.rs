@@ -7,9 +7,6 @@ use std::{
 
 use serde::Serialize;
 
-/// Linux counts processor time in ticks of this many microseconds for every program (`USER_HZ` is 100).
-const TICK_MICROSECONDS: u64 = 10_000;
-
 /// What was used, by one process or by several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
@@ -22,8 +19,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What these processes have used since they began. Threads that have ended count for processor time
-    /// alone.
+    /// What these processes have used since they began, but for threads that have ended.
     pub fn of(processes: &[u32]) -> io::Result<Self> {
         let mut sum = Self::default();
         for process in processes {
@@ -33,11 +29,13 @@ impl Usage {
     }
 
     fn of_process(process: u32) -> io::Result<Self> {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-        let mut usage = Self { processor: ticks(&stat).unwrap_or(0) * TICK_MICROSECONDS, ..Self::default() };
+        let mut usage = Self::default();
         for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+            let thread = thread?.path();
+            let read = |file| fs::read_to_string(thread.join(file));
             // A thread that ends between the two looks has nothing to say.
-            let Ok(status) = fs::read_to_string(thread?.path().join("status")) else { continue };
+            let (Ok(times), Ok(status)) = (read("schedstat"), read("status")) else { continue };
+            usage.processor += microseconds(&times).unwrap_or(0);
             usage.voluntary_switches += counter(&status, "voluntary_ctxt_switches:");
             usage.involuntary_switches += counter(&status, "nonvoluntary_ctxt_switches:");
         }
@@ -45,11 +43,9 @@ impl Usage {
     }
 }
 
-/// utime and stime of `/proc/PID/stat`. The program's name before them may hold blanks and parentheses.
-fn ticks(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_whitespace().skip(11);
-    Some(times.next()?.parse::<u64>().ok()? + times.next()?.parse::<u64>().ok()?)
+/// The time on a processor in `schedstat`, which has it in nanoseconds; `stat` counts in hundredths of a second.
+fn microseconds(schedstat: &str) -> Option<u64> {
+    Some(schedstat.split_whitespace().next()?.parse::<u64>().ok()? / 1000)
 }
 
 fn counter(status: &str, name: &str) -> u64 {
@@ -85,9 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_any_name() {
-        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 10 0 0 0 31 11 0 0 20 0 5 0 99 1 1";
-        assert_eq!(ticks(stat), Some(42));
+    fn the_time_on_a_processor_comes_first() {
+        assert_eq!(microseconds("42999 1000 7\n"), Some(42));
     }
 
     #[test]

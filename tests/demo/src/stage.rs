@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use extender_harness::{
-    gateway::{Backend, Configuration, Gateway, NodeSource},
+    gateway::{Backend, Configuration, Gateway, NodeSource, Observability},
     policy::Policy,
     request::write_node_list,
 };
@@ -47,7 +47,9 @@ impl Stage {
         let policies = policies.collect::<Result<Vec<_>, Failure>>()?;
         let backends = policies.iter().map(|(policy, weight)| Backend::of(policy, *weight)).collect();
         let nodes_file = NodeSource::File(file);
-        let configuration = Configuration { address, nodes: nodes_file, backends, timeout: TIMEOUT };
+        let observability = Observability::AsItComes;
+        let configuration =
+            Configuration { address, nodes: nodes_file, backends, timeout: TIMEOUT, observability };
         let gateway = Gateway::start(&configuration, &folder.path().join("gateway.yaml"))?;
         Ok(Self { policies, gateway, nodes, _folder: folder })
     }

@@ -30,8 +30,8 @@ type Metrics struct {
 
 // Decisions is the log of decisions.
 type Decisions struct {
-	// MaxBytes is what it may take, such as 64Mi; 0 switches it off.
-	MaxBytes string `json:"maxBytes"`
+	// MaxBytes is what it may take, in bytes; 0 switches it off.
+	MaxBytes int64 `json:"maxBytes"`
 }
 
 // Events says which Kubernetes events are made.

@@ -59,7 +59,29 @@ pub struct Configuration {
     pub backends: Vec<Backend>,
     /// How long a call, and each policy in it, may take; whole milliseconds.
     pub timeout: Duration,
+    /// What can be seen of it.
+    pub observability: Observability,
 }
+
+/// What the gateway shows of its calls. Metrics are counted always.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Observability {
+    /// What it does by itself: it has the decision log, and makes no traces.
+    #[default]
+    AsItComes,
+    /// No decision log, no traces.
+    Off,
+    /// The decision log, and metrics and traces by OTLP.
+    Sent {
+        /// Where they go, over gRPC.
+        collector: SocketAddr,
+        /// The share of pods that are traced, from 0 to 1.
+        ratio: f64,
+    },
+}
+
+/// How long spans are collected before they are sent, in milliseconds: what sending costs is to be seen soon.
+const SENT_AFTER: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
 /// Why the gateway does not run.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +105,7 @@ impl Gateway {
         fs::write(file, configuration.to_string())
             .map_err(|cause| GatewayError::Configuration { path: file.to_owned(), cause })?;
         let mut command = Command::new(Program::Gateway.path().map_err(LaunchError::from)?);
-        command.arg("serve").arg("--config").arg(file);
+        command.arg("serve").arg("--config").arg(file).env(SENT_AFTER.0, SENT_AFTER.1);
         let beginnings = ["extender listening on ", "metrics listening on ", "admin listening on "];
         let (process, [extender, metrics, admin]) =
             Process::start("extender-gateway", command, beginnings).map_err(LaunchError::from)?;
@@ -104,7 +126,11 @@ impl Display for Configuration {
         writeln!(file, "apiVersion: extender-gateway.io/v1alpha1")?;
         writeln!(file, "kind: GatewayConfiguration")?;
         writeln!(file, "extender: {{address: \"{}\"}}", self.address)?;
-        writeln!(file, "metrics: {{address: \"127.0.0.1:0\"}}")?;
+        let exporter = match self.observability {
+            Observability::Sent { .. } => ", exporter: OTLP, interval: 5s",
+            Observability::AsItComes | Observability::Off => "",
+        };
+        writeln!(file, "metrics: {{address: \"127.0.0.1:0\"{exporter}}}")?;
         writeln!(file, "admin: {{address: \"127.0.0.1:0\"}}")?;
         match &self.nodes {
             NodeSource::File(path) => {
@@ -115,6 +141,7 @@ impl Display for Configuration {
         }
         let timeout = self.timeout.as_millis();
         writeln!(file, "timeouts: {{decision: {timeout}ms}}")?;
+        self.observability.fmt(file)?;
         writeln!(file, "backends:")?;
         for Backend { name, address, weight } in &self.backends {
             writeln!(file, "- name: {name}")?;
@@ -123,6 +150,20 @@ impl Display for Configuration {
             writeln!(file, "  score: {{timeout: {timeout}ms, weight: {weight}}}")?;
         }
         Ok(())
+    }
+}
+
+impl Display for Observability {
+    /// Its lines of the file, but for that of metrics.
+    fn fmt(&self, file: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AsItComes => Ok(()),
+            Self::Off => writeln!(file, "decisions: {{maxBytes: 0}}\ntraces: {{exporter: None}}"),
+            Self::Sent { collector, ratio } => {
+                writeln!(file, "otlp: {{endpoint: \"http://{collector}\", protocol: grpc}}")?;
+                writeln!(file, "traces: {{exporter: OTLP, ratio: {ratio}}}")
+            }
+        }
     }
 }
 
@@ -142,6 +183,7 @@ mod tests {
             nodes: NodeSource::File("/some where/nodes.json".into()),
             backends: vec![backend("rack-drain", 9000, 1), backend("zones", 9001, 2)],
             timeout: Duration::from_secs(2),
+            observability: Observability::AsItComes,
         };
         assert_eq!(
             configuration.to_string(),
@@ -158,5 +200,29 @@ mod tests {
              - name: zones\n  url: http://127.0.0.1:9001\n  \
              filter: {timeout: 2000ms}\n  score: {timeout: 2000ms, weight: 2}\n"
         );
+    }
+
+    #[test]
+    fn what_is_shown_is_configured() {
+        let sent = Observability::Sent { collector: ([127, 0, 0, 1], 4317).into(), ratio: 0.01 };
+        let shown = |observability| {
+            let configuration = Configuration {
+                address: ([127, 0, 0, 1], 0).into(),
+                nodes: NodeSource::Request,
+                backends: vec![],
+                timeout: Duration::from_secs(1),
+                observability,
+            };
+            configuration.to_string()
+        };
+        assert!(shown(Observability::Off).contains("\ndecisions: {maxBytes: 0}\ntraces: {exporter: None}\n"));
+        let sent = shown(sent);
+        for line in [
+            "\nmetrics: {address: \"127.0.0.1:0\", exporter: OTLP, interval: 5s}\n",
+            "\notlp: {endpoint: \"http://127.0.0.1:4317\", protocol: grpc}\n",
+            "\ntraces: {exporter: OTLP, ratio: 0.01}\n",
+        ] {
+            assert!(sent.contains(line), "{sent}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use extender_harness::gateway::{Backend, Configuration, NodeSource};
+use extender_harness::gateway::{Backend, Configuration, NodeSource, Observability};
 
 use crate::peers::BACKENDS;
 
@@ -14,5 +14,7 @@ pub(crate) fn configuration(nodes: NodeSource, backends: [SocketAddr; BACKENDS])
     let name = ["rack", "quota", "zone"];
     let backend = |at: usize| Backend { name: name[at].to_owned(), address: backends[at], weight: 1 };
     let backends = (0..BACKENDS).map(backend).collect();
-    Configuration { address: ([127, 0, 0, 1], 0).into(), nodes, backends, timeout: TIMEOUT }
+    // With the decision log and without traces, as most will run it.
+    let observability = Observability::AsItComes;
+    Configuration { address: ([127, 0, 0, 1], 0).into(), nodes, backends, timeout: TIMEOUT, observability }
 }

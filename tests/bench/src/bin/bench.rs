@@ -13,6 +13,7 @@ use extender_bench::{
     case::{Case, Offers},
     contender::{EmptyCalls, Extender, Failure, Keeps},
     measure::{Entrant, Series, measure},
+    observed::{self, Comparison, Observed},
     pods::Pods,
     report::{BUDGET, Line, Report, Table},
     stage::{Role, Stage},
@@ -69,9 +70,19 @@ fn run(options: &Options) -> Result<(), Failure> {
         say_time_left(start, &cases, number + 1)?;
     }
     print_rest(&lines);
-    write_json(&options.json, &Report { rounds, budget: BUDGET, cases: lines })?;
+    let observability = compare_observed(&stage, &workloads, &cases, rounds)?;
+    let report = Report {
+        rounds,
+        budget: BUDGET,
+        cases: lines,
+        observability_budget: observed::BUDGET,
+        observability,
+    };
+    write_json(&options.json, &report)?;
     println!(
-        "\nWith names, the second table is to hold nothing above {BUDGET}.\n{} s; the same as JSON in {}",
+        "\nWith names, the second table is to hold nothing above {BUDGET}; the last one with 1 % of traces nothing \
+         above {}.\n{} s; the same as JSON in {}",
+        observed::BUDGET,
         start.elapsed().as_secs(),
         options.json.display()
     );
@@ -104,6 +115,39 @@ fn measure_case(stage: &Stage, workloads: &Workloads, case: &Case, rounds: usize
     };
     let roles: Vec<(&str, Series)> = Role::ALL.map(Role::label).into_iter().zip(series).collect();
     Ok(Line::new(case.label(), &floor, &calls, &roles))
+}
+
+/// Of small differences there are more rounds.
+const ROUNDS_OF_OBSERVED: usize = 5;
+
+/// What it costs to see what the gateway does, beside what it takes without.
+fn compare_observed(
+    stage: &Stage,
+    workloads: &Workloads,
+    cases: &[Case],
+    rounds: usize,
+) -> Result<Vec<Comparison>, Failure> {
+    let cases: Vec<&Case> = cases.iter().filter(|case| Observed::is_about(case)).collect();
+    if cases.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (observed, rounds) = (Observed::start(stage)?, ROUNDS_OF_OBSERVED * rounds);
+    println!(
+        "\nWhat observing costs the gateway, and how much that is of the first, {rounds} rounds in turn\n"
+    );
+    let mut all = Vec::new();
+    for case in cases {
+        let offers = Offers::new(case, stage.cluster(case.form), Stage::refused);
+        let compared = observed.compare((case, &offers, &workloads.of_deployments), rounds)?;
+        for (number, comparison) in compared.iter().enumerate() {
+            if all.is_empty() && number == 0 {
+                print!("{}", Table::ObservedHead(comparison));
+            }
+            print!("{}", Table::Observed(comparison));
+        }
+        all.extend(compared);
+    }
+    Ok(all)
 }
 
 impl Workloads {

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{Column, Cost, Line};
+use crate::observed::{self, Comparison};
 
 /// A part of the report, as text.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,10 @@ pub enum Table<'a> {
     CostsHead(&'a Line),
     /// What calls of one case cost.
     Costs(&'a Line),
+    /// What the columns of [`Table::Observed`] are.
+    ObservedHead(&'a Comparison),
+    /// What observing costs in one case.
+    Observed(&'a Comparison),
 }
 
 impl Display for Table<'_> {
@@ -30,6 +35,13 @@ impl Display for Table<'_> {
             Self::Ratios(line) => cells(out, &line.case, gateway(line), ratio),
             Self::CostsHead(line) => head(out, "CPU µs / switches a call", gateway(line)),
             Self::Costs(line) => costs(out, line),
+            Self::ObservedHead(comparison) => {
+                observed(out, "CPU µs a call", &comparison.columns, |column| column.name.to_owned())
+            }
+            Self::Observed(comparison) => observed(out, &comparison.case, &comparison.columns, |column| {
+                let (processor, ratio) = (column.processor.median, column.ratio);
+                format!("{processor:.0}, {:.3} ({:.2}-{:.2})", ratio.median, ratio.least, ratio.largest)
+            }),
         }
     }
 }
@@ -53,6 +65,17 @@ fn cells(
     write!(out, "{title:<36}")?;
     let width = width(columns);
     columns.iter().try_for_each(|column| write!(out, "{:>width$}", cell(column)))?;
+    writeln!(out)
+}
+
+fn observed(
+    out: &mut Formatter<'_>,
+    title: &str,
+    columns: &[observed::Column],
+    cell: impl Fn(&observed::Column) -> String,
+) -> fmt::Result {
+    write!(out, "{title:<30}")?;
+    columns.iter().try_for_each(|column| write!(out, "{:>29}", cell(column)))?;
     writeln!(out)
 }
 

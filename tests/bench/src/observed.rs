@@ -1,0 +1,230 @@
+//! What observing costs the gateway: the same calls to three gateways that show more and less of them.
+//!
+//! It is some hundredths of a call, which latencies are too noisy to show, and much of it is done behind the answer. So
+//! processor time is compared: all of a gateway's from the beginning of one of its turns to that of its next one, with what
+//! is sent to the collector meanwhile.
+
+mod sink;
+
+use std::time::Instant;
+
+use extender_harness::{
+    gateway::{Gateway, GatewayError, Observability},
+    policy::Policy,
+};
+use serde::Serialize;
+
+use self::sink::Sink;
+use crate::{
+    case::{Case, Form, Offers},
+    contender::{Contender, Extender, Failure, Keeps},
+    measure::ROUND_AT_LEAST,
+    pods::Pods,
+    stage::{Role, Stage, gateway, policies},
+    statistics::Spread,
+    usage::Usage,
+};
+
+/// The most processor time of a call, as a multiple of that of the gateway that shows nothing.
+pub const BUDGET: f64 = 1.05;
+
+/// What a gateway shows of its calls; the others are compared with the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    OnePercent,
+    All,
+}
+
+/// The gateways with policies of one role.
+#[derive(Debug)]
+struct Gateways {
+    role: Role,
+    all: Vec<Gateway>,
+    _policies: [Policy; 3],
+}
+
+/// Everything that runs for the comparison. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Observed {
+    sink: Sink,
+    gateways: Vec<Gateways>,
+}
+
+/// What was measured for one case.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Such as "filter 420 names, per node".
+    pub case: String,
+    /// The gateway that shows nothing first.
+    pub columns: Vec<Column>,
+}
+
+/// What a call costs one of the gateways.
+#[derive(Debug, Clone, Serialize)]
+pub struct Column {
+    /// What it shows.
+    pub name: &'static str,
+    /// Processor time of a call in microseconds, by round.
+    pub processor: Spread,
+    /// The same over that of the gateway that shows nothing, round by round.
+    pub ratio: Spread,
+}
+
+impl Shown {
+    const ALL: [Self; 3] = [Self::Nothing, Self::OnePercent, Self::All];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing observed",
+            Self::OnePercent => "log, metrics, 1 % of traces",
+            Self::All => "log, metrics, all traces",
+        }
+    }
+
+    fn observability(self, sink: &Sink) -> Observability {
+        let sent = |ratio| Observability::Sent { collector: sink.address, ratio };
+        match self {
+            Self::Nothing => Observability::Off,
+            Self::OnePercent => sent(0.01),
+            Self::All => sent(1.0),
+        }
+    }
+}
+
+impl Observed {
+    /// Starts everything beside what the stage has.
+    ///
+    /// # Errors
+    ///
+    /// Something does not start.
+    pub fn start(stage: &Stage) -> Result<Self, Failure> {
+        let sink = Sink::start()?;
+        let roles = [Role::Warm, Role::Node].into_iter();
+        let gateways = roles.map(|role| Gateways::start(role, stage, &sink)).collect::<Result<_, _>>()?;
+        Ok(Self { sink, gateways })
+    }
+
+    /// Whether a case is one of those that are compared: what kube-scheduler offers of 1,000 nodes.
+    pub fn is_about(case: &Case) -> bool {
+        case.form == Form::Names && case.nodes == 420
+    }
+
+    /// Compares all gateways in a case.
+    ///
+    /// # Errors
+    ///
+    /// An answer is wrong, or nothing has been sent to the collector.
+    pub fn compare(
+        &self,
+        (case, offers, pods): (&Case, &Offers, &Pods),
+        rounds: usize,
+    ) -> Result<Vec<Comparison>, Failure> {
+        let before = self.sink.spans();
+        let compared: Result<_, Failure> = self
+            .gateways
+            .iter()
+            .map(|gateways| {
+                let label = format!("{}, {}", case.label(), gateways.role.label());
+                Ok(Comparison::new(label, &gateways.measure((case, offers, pods), rounds)?))
+            })
+            .collect();
+        if self.sink.spans() == before {
+            return Err("no span has come to the collector".into());
+        }
+        compared
+    }
+}
+
+impl Gateways {
+    fn start(role: Role, stage: &Stage, sink: &Sink) -> Result<Self, Failure> {
+        let policies = policies(role)?;
+        let start = |shown: Shown| {
+            let file = stage.folder().join(format!("{role:?}-{shown:?}.yaml"));
+            gateway(&policies, stage.nodes(), shown.observability(sink), &file)
+        };
+        let all = Shown::ALL.into_iter().map(start).collect::<Result<_, GatewayError>>()?;
+        Ok(Self { role, all, _policies: policies })
+    }
+
+    /// Microseconds a call of each gateway, by round.
+    ///
+    /// Each second round goes backwards: what one still sends when its turn has ended does not always disturb the same other.
+    fn measure(
+        &self,
+        (case, offers, pods): (&Case, &Offers, &Pods),
+        rounds: usize,
+    ) -> Result<Vec<Vec<f64>>, Failure> {
+        let mut subjects = Vec::new();
+        for gateway in &self.all {
+            let mut extender = Extender::open(gateway.extender, Keeps::Survivors)?;
+            extender.warm_up(case, offers, pods)?;
+            subjects.push(Subject { extender, process: gateway.process.id(), turn: None, costs: Vec::new() });
+        }
+        for round in 0..rounds {
+            for at in 0..subjects.len() {
+                let at = if round % 2 == 0 { at } else { subjects.len() - 1 - at };
+                subjects[at].take_turn(case, offers, pods)?;
+            }
+        }
+        subjects.iter_mut().try_for_each(Subject::end_turn)?;
+        Ok(subjects.into_iter().map(|subject| subject.costs).collect())
+    }
+}
+
+/// A gateway while it is measured.
+struct Subject {
+    extender: Extender,
+    process: u32,
+    /// What it had used when its latest turn began, and the calls since then.
+    turn: Option<(Usage, usize)>,
+    costs: Vec<f64>,
+}
+
+impl Subject {
+    fn take_turn(&mut self, case: &Case, offers: &Offers, pods: &Pods) -> Result<(), Failure> {
+        self.end_turn()?;
+        let (used, begin, mut calls) = (Usage::of(&[self.process])?, Instant::now(), 0);
+        while calls < case.calls || begin.elapsed() < ROUND_AT_LEAST {
+            self.extender.call(case.verb, &offers.question(pods, calls))?;
+            calls += 1;
+        }
+        self.turn = Some((used, calls));
+        Ok(())
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
+    fn end_turn(&mut self) -> Result<(), Failure> {
+        let Some((before, calls)) = self.turn.take() else { return Ok(()) };
+        let used = Usage::of(&[self.process])? - before;
+        self.costs.push(used.processor as f64 / calls as f64);
+        Ok(())
+    }
+}
+
+impl Comparison {
+    /// Of what a call took each gateway, by round.
+    fn new(case: String, costs: &[Vec<f64>]) -> Self {
+        let column = |(shown, own): (Shown, &Vec<f64>)| Column {
+            name: shown.label(),
+            processor: Spread::of(own.iter().copied()),
+            ratio: Spread::of(own.iter().zip(&costs[0]).map(|(own, base)| own / base)),
+        };
+        Self { case, columns: Shown::ALL.into_iter().zip(costs).map(column).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_compared_round_by_round() {
+        let costs = [vec![100.0, 200.0, 300.0], vec![103.0, 204.0, 315.0], vec![120.0, 260.0, 330.0]];
+        let comparison = Comparison::new("filter".to_owned(), &costs);
+        let ratios: Vec<f64> = comparison.columns.iter().map(|column| column.ratio.median).collect();
+        assert_eq!(ratios, [1.0, 1.03, 1.2]);
+        let one = &comparison.columns[1];
+        assert_eq!((one.processor.median, one.ratio.least, one.ratio.largest), (204.0, 1.02, 1.05));
+    }
+}
