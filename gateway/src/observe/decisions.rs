@@ -6,6 +6,7 @@
 
 mod dictionary;
 mod entry;
+mod glossary;
 mod packed;
 mod query;
 mod retention;
@@ -24,6 +25,8 @@ use self::{entry::Entry, retention::Retention};
 use super::api::{Decision, LogState};
 use crate::account::Account;
 
+/// The most calls that are taken apart for one answer.
+const MOST_LOOKED_AT: usize = 5_000;
 /// The most nodes of one answer, over all of its calls: each is half a kilobyte.
 const MOST_ROWS: usize = 50_000;
 
@@ -70,7 +73,15 @@ impl DecisionLog {
             evicted,
             since: shown::timestamp(self.since),
             oldest: kept.oldest().map(shown::timestamp),
+            complete_since: kept.complete_since().map(shown::timestamp),
         }
+    }
+
+    /// What it may hold and holds, in bytes, and how many calls and pods that is. Costs little.
+    pub fn size(&self) -> [usize; 4] {
+        let kept = self.lock();
+        let (calls, pods, _) = kept.counts();
+        [kept.most(), kept.bytes(), calls, pods]
     }
 
     /// The calls that somebody wants to see, the newest first, and whether there are more.
@@ -81,19 +92,34 @@ impl DecisionLog {
         for entry in entries.iter().filter(|entry| entry.beside) {
             beside.entry(&entry.id).or_default().push(entry);
         }
+        let has_part = |entry: &Entry| {
+            let asides = beside.get(&*entry.id).into_iter().flatten();
+            let by = |backend: &String| {
+                entry.has_part(backend) || asides.clone().any(|aside| aside.has_part(backend))
+            };
+            query.backend.as_ref().is_none_or(by)
+        };
         let calls = entries.iter().filter(|entry| !entry.beside && query.wants_verb(entry.verb));
+        let calls = calls.filter(|entry| query.node.as_deref().is_none_or(|node| entry.offers(node)));
+        // Looking for what is said seldom may mean to look at everything, which is bounded.
+        let (calls, mut looked) = (calls.filter(|entry| has_part(entry)), 0);
         let mut wanted = calls.filter_map(|entry| {
+            looked += 1;
+            if looked > MOST_LOOKED_AT {
+                return None;
+            }
             let aside = beside.get(&*entry.id).into_iter().flatten();
             query.of(shown::decision(entry, aside.map(|entry| &***entry)))
         });
         let (mut found, mut rows) = (Vec::new(), 0);
         while found.len() < query.limit() && rows < MOST_ROWS {
-            let Some(decision) = wanted.next() else { return (found, false) };
+            let Some(decision) = wanted.next() else { break };
             rows += decision.nodes.len();
             found.push(decision);
         }
         let more = wanted.next().is_some();
-        (found, more)
+        drop(wanted);
+        (found, more || looked > MOST_LOOKED_AT)
     }
 
     fn lock(&self) -> MutexGuard<'_, Retention> {

@@ -99,7 +99,7 @@ impl Observer {
         let ending = Ending {
             verb: visit.verb,
             took: visit.took,
-            trace: trace.filter(|_| kept).map(|trace| trace.trace_id.to_string()),
+            trace: trace.filter(|_| kept).map(|trace| trace.trace_id),
             generation: visit.generation,
             outcome: visit.outcome,
             message,

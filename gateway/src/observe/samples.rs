@@ -89,6 +89,7 @@ pub(super) fn visit(outcome: &'static str, message: &str) -> Visit {
         caller: ([127, 0, 0, 1], 1).into(),
         http: (Method::POST, Version::HTTP_11, Uri::from_static("/filter")),
         parent: None,
+        secure: false,
         generation: 1,
         request_bytes: 0,
         response_bytes: 0,

@@ -104,15 +104,13 @@ pub(super) async fn count_spans(observer: Arc<Observer>) -> Infallible {
 pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<Standing>) {
     let metrics = &observer.metrics;
     standing.gauges(metrics);
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-    let of_log = |gauge, value: fn(&crate::observe::api::LogState) -> u64| {
+    let of_log =
+        [Gauge::DecisionLogLimit, Gauge::DecisionLogBytes, Gauge::DecisionLogCalls, Gauge::DecisionLogPods];
+    for (at, gauge) in of_log.into_iter().enumerate() {
         let observer = Arc::downgrade(observer);
-        metrics.gauge(gauge, move || Some(value(&observer.upgrade()?.decisions.state()) as f64));
-    };
-    of_log(Gauge::DecisionLogBytes, |log| log.bytes);
-    of_log(Gauge::DecisionLogLimit, |log| log.max_bytes);
-    of_log(Gauge::DecisionLogCalls, |log| log.calls);
-    of_log(Gauge::DecisionLogPods, |log| log.pods);
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        metrics.gauge(gauge, move || Some(observer.upgrade()?.decisions.size()[at] as f64));
+    }
 }
 
 fn choice(config: &Config, sampler: Sampler) -> Choice {

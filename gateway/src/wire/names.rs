@@ -108,6 +108,7 @@ impl Texts {
             .map_err(|entry| WireError::at(strings[entry].inner().start, "a node name that is not UTF-8"))
     }
 
+    #[inline]
     fn at(&self, entry: usize) -> &str {
         &self.all[range(&self.ends, entry)]
     }

@@ -162,6 +162,7 @@ pub(super) fn log() -> LogState {
         evicted: 0,
         since: at(0),
         oldest: Some(at(1)),
+        complete_since: None,
     }
 }
 

@@ -40,6 +40,9 @@ pub struct LogState {
     pub evicted: u64,
     /// When the gateway began to write it.
     pub since: Timestamp,
+    /// Since when all calls are there but those of pods with very many; absent where none had to go so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_since: Option<Timestamp>,
     /// When the oldest call came that is still there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Timestamp>,

@@ -9,8 +9,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 /// How far ahead of the last text the next one is looked for before it is looked up: nodes come in the order in which they
-/// came before, with gaps where some fell out.
-const AHEAD: u32 = 16;
+/// came before, with gaps where some fell out. Looking further would cost more than looking up.
+const AHEAD: usize = 4;
 
 /// Texts by numbers. Texts are only added, so that a number keeps its meaning while readers and one writer go on.
 #[derive(Debug, Default)]
@@ -42,6 +42,11 @@ impl Texts {
         &self.all[start as usize..self.ends[number as usize] as usize]
     }
 
+    /// The number of a text, if it has one.
+    pub(super) fn find(&self, text: &str) -> Option<u32> {
+        self.index.find(self.hasher.hash_one(text), |at| self.at(*at) == text).copied()
+    }
+
     /// The number of a text, a new one where it has none.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         let hash = self.hasher.hash_one(text);
@@ -64,13 +69,24 @@ impl Texts {
     pub(super) fn numbers<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> impl Iterator<Item = u32> {
         let mut next = 0_u32;
         texts.map(move |text| {
-            let known = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
-            let ahead = next..next.saturating_add(AHEAD).min(known);
-            let number = ahead.into_iter().find(|at| self.at(*at) == text);
-            let number = number.unwrap_or_else(|| self.number(text));
+            let number = self.find_ahead(next, text).unwrap_or_else(|| self.number(text));
             next = number + 1;
             number
         })
+    }
+
+    /// The number of a text, if it is one of the next ones.
+    fn find_ahead(&self, next: u32, text: &str) -> Option<u32> {
+        let (all, text) = (self.all.as_bytes(), text.as_bytes());
+        let mut start = next.checked_sub(1).map_or(0, |before| self.ends[before as usize] as usize);
+        for (number, end) in (next..).zip(self.ends.get(next as usize..)?.iter().take(AHEAD)) {
+            let end = *end as usize;
+            if end - start == text.len() && &all[start..end] == text {
+                return Some(number);
+            }
+            start = end;
+        }
+        None
     }
 
     /// How many bytes it takes, about.

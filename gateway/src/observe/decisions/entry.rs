@@ -7,6 +7,7 @@ use std::{
 };
 
 use extender_gateway_core::score::{Ballot, Normalization, Range};
+use opentelemetry::trace::TraceId;
 
 use super::{
     dictionary::{Dictionary, Texts},
@@ -26,7 +27,7 @@ pub(super) struct Entry {
     pub(super) time: SystemTime,
     pub(super) took: Duration,
     pub(super) verb: &'static str,
-    pub(super) trace: Option<Box<str>>,
+    pub(super) trace: Option<TraceId>,
     pub(super) generation: u64,
     pub(super) pod: Arc<Subject>,
     pub(super) nominated: u32,
@@ -59,6 +60,8 @@ pub(super) struct PartEntry {
     pub(super) unknown: Runs,
     pub(super) said: SaidEntry,
     pub(super) opinion: Option<&'static str>,
+    /// Nobody waited for its answer any more.
+    pub(super) given_up: bool,
 }
 
 /// What it said. Positions are those in the call.
@@ -93,7 +96,7 @@ pub(super) enum SaidEntry {
 pub(in crate::observe) struct Ending<'e> {
     pub(in crate::observe) verb: &'static str,
     pub(in crate::observe) took: Duration,
-    pub(in crate::observe) trace: Option<String>,
+    pub(in crate::observe) trace: Option<TraceId>,
     pub(in crate::observe) generation: u64,
     pub(in crate::observe) outcome: &'static str,
     pub(in crate::observe) message: Option<&'e str>,
@@ -117,7 +120,7 @@ impl Entry {
             time: account.time,
             took,
             verb,
-            trace: trace.map(String::into_boxed_str),
+            trace,
             generation,
             pod,
             nominated: texts.number(&account.pod.nominated),
@@ -134,11 +137,21 @@ impl Entry {
         }
     }
 
+    /// Whether this node was offered.
+    pub(super) fn offers(&self, node: &str) -> bool {
+        let number = self.dictionary.read().find(node);
+        number.is_some_and(|number| self.nodes.iter().any(|offered| offered == number))
+    }
+
+    /// Whether this backend had a part.
+    pub(super) fn has_part(&self, backend: &str) -> bool {
+        let number = self.dictionary.read().find(backend);
+        number.is_some_and(|number| self.parts.iter().any(|part| part.name == number))
+    }
+
     /// How many bytes it takes, without its pod and the dictionary.
     pub(super) fn bytes(&self) -> usize {
-        let texts = self.id.len()
-            + self.message.as_deref().map_or(0, str::len)
-            + self.trace.as_deref().map_or(0, str::len);
+        let texts = self.id.len() + self.message.as_deref().map_or(0, str::len);
         let parts: usize = self.parts.iter().map(PartEntry::bytes).sum();
         size_of_val(self) + texts + self.nodes.bytes() + parts
     }
@@ -181,6 +194,7 @@ impl PartEntry {
             took: inquiries.iter().map(waited).sum(),
             unknown: Runs::of(part.unknown.iter().copied()),
             said: SaidEntry::new(&part.said, texts),
+            given_up: last.is_some_and(|last| last.given_up),
             opinion: part.opinion.map(crate::account::Opinion::as_str),
         }
     }

@@ -2,6 +2,15 @@
 
 use std::iter;
 
+/// What an allocation of its own takes beside its bytes, about.
+const ALLOCATION: usize = 16;
+
+/// What is below this is written as one byte.
+const ONE_BYTE: u32 = 0x80;
+
+/// Room for some runs, so that it seldom grows while they are found.
+const USUAL: usize = 64;
+
 /// Numbers in any order, of which neighbours mostly follow one another: positions and ids of nodes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Runs(Box<[u8]>);
@@ -9,7 +18,7 @@ pub(super) struct Runs(Box<[u8]>);
 impl Runs {
     /// These numbers.
     pub(super) fn of(numbers: impl IntoIterator<Item = u32>) -> Self {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(USUAL);
         let (mut end, mut run) = (0_u32, None::<(u32, u32)>);
         for number in numbers {
             match &mut run {
@@ -42,7 +51,7 @@ impl Runs {
 
     /// How many bytes they take.
     pub(super) fn bytes(&self) -> usize {
-        self.0.len()
+        if self.0.is_empty() { 0 } else { self.0.len() + ALLOCATION }
     }
 }
 
@@ -58,10 +67,13 @@ fn put_run((start, len): (u32, u32), end: u32, out: &mut Vec<u8>) -> u32 {
 pub(super) struct Numbers(Box<[u8]>);
 
 impl Numbers {
-    /// These numbers.
-    pub(super) fn of(numbers: impl ExactSizeIterator<Item = i32>) -> Self {
-        let mut bytes = Vec::with_capacity(numbers.len());
-        numbers.for_each(|number| put(zigzag(i64::from(number)), &mut bytes));
+    /// These numbers. Mostly each is one byte: that is found out for all, and all are written, without a branch for each.
+    pub(super) fn of(numbers: impl ExactSizeIterator<Item = i32> + Clone) -> Self {
+        if numbers.clone().fold(0, |bits, number| bits | narrow_zigzag(number)) < ONE_BYTE {
+            return Self(numbers.map(|number| narrow_zigzag(number) as u8).collect());
+        }
+        let mut bytes = Vec::with_capacity(2 * numbers.len());
+        numbers.for_each(|number| put(u64::from(narrow_zigzag(number)), &mut bytes));
         Self(bytes.into())
     }
 
@@ -73,7 +85,7 @@ impl Numbers {
 
     /// How many bytes they take.
     pub(super) fn bytes(&self) -> usize {
-        self.0.len()
+        if self.0.is_empty() { 0 } else { self.0.len() + ALLOCATION }
     }
 }
 
@@ -81,12 +93,20 @@ fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
 
+/// The same number for what fits into 32 bits, of which a processor does several at once.
+fn narrow_zigzag(number: i32) -> u32 {
+    ((number << 1) ^ (number >> 31)).cast_unsigned()
+}
+
 fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
 fn put(number: u64, out: &mut Vec<u8>) {
-    prost::encoding::encode_varint(number, out);
+    match u8::try_from(number) {
+        Ok(byte) if number < u64::from(ONE_BYTE) => out.push(byte),
+        _ => prost::encoding::encode_varint(number, out),
+    }
 }
 
 fn take(bytes: &mut &[u8]) -> Option<u64> {
@@ -113,8 +133,13 @@ mod tests {
 
     #[test]
     fn what_is_usual_takes_little() {
-        assert!(Runs::of(1000..6000).bytes() <= 4, "a rotated list of nodes");
-        assert!(Runs::of([4998, 4999, 0, 1, 2]).bytes() <= 6);
-        assert_eq!(Numbers::of([0, 10, 63, -64].into_iter()).bytes(), 4, "usual scores");
+        assert!(Runs::of(1000..6000).0.len() <= 4, "a rotated list of nodes");
+        assert!(Runs::of([4998, 4999, 0, 1, 2]).0.len() <= 6);
+        assert_eq!(Numbers::of([0, 10, 63, -64].into_iter()).0.len(), 4, "usual scores");
+        assert_eq!(
+            Numbers::of([0, 10, 64, -65].into_iter()).0.len(),
+            6,
+            "large ones take more themselves alone"
+        );
     }
 }

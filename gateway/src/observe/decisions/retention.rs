@@ -2,15 +2,21 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Weak},
+    time::{Duration, SystemTime},
 };
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::{dictionary::Dictionary, entry::Entry};
 use crate::account::Subject;
 
 /// The most calls of one pod. One that is tried over and over must not push out all others.
 const MOST_OF_A_POD: usize = 64;
+/// A pod that waits is tried again every five minutes at the latest; one that has not come for so long is gone, or was
+/// placed through another replica.
+const GONE: Duration = Duration::from_mins(15);
 /// What a pod takes beside its calls and texts, in bytes, about.
 const POD_BYTES: usize = 256;
 /// The least size at which a dictionary is replaced, in bytes: names of nodes that are gone go with it.
@@ -23,9 +29,12 @@ pub(super) struct Retention {
     bytes: usize,
     calls: usize,
     evicted: u64,
-    pods: HashMap<String, Pod>,
+    /// When the latest call came that had to go.
+    lost: Option<SystemTime>,
+    /// By UID.
+    pods: HashMap<Arc<str>, Pod>,
     /// Pods that found a node, and those that did not, each by when they were last asked about.
-    ages: [BTreeMap<u64, String>; 2],
+    ages: [BTreeMap<u64, Arc<str>>; 2],
     turn: u64,
     dictionary: Arc<Dictionary>,
     /// Those of calls that are still there, with their sizes.
@@ -54,6 +63,7 @@ impl Retention {
             bytes: 0,
             calls: 0,
             evicted: 0,
+            lost: None,
             pods: HashMap::new(),
             ages: Default::default(),
             turn: 0,
@@ -104,66 +114,89 @@ impl Retention {
     pub(super) fn put(&mut self, entry: Entry) {
         let bytes = entry.bytes();
         if bytes + POD_BYTES > self.most {
-            self.evicted += 1;
+            self.evict(&entry);
             return;
         }
         self.turn += 1;
         let (who, turn) = (Arc::clone(&entry.pod), self.turn);
-        let mut pod = self.take(&key(&who)).unwrap_or_else(|| {
+        let key = key(&who);
+        let (key, mut pod) = self.take(&key).unwrap_or_else(|| {
             self.bytes += POD_BYTES + texts(&who);
-            Pod { who, calls: VecDeque::new(), waits: Waits::No, turn }
+            let who = Arc::clone(&who);
+            (key.as_ref().into(), Pod { who, calls: VecDeque::new(), waits: Waits::No, turn })
         });
         if !entry.beside {
             pod.waits = waits(&entry).unwrap_or(pod.waits);
         }
         pod.turn = turn;
         if pod.calls.len() >= MOST_OF_A_POD {
-            self.drop_oldest(&mut pod);
+            // The pod's own limit: nobody else has more room for it.
+            drop(self.drop_oldest(&mut pod));
         }
+        let now = entry.time;
         self.calls += usize::from(!entry.beside);
         pod.calls.push_back(Arc::new(entry));
         self.bytes += bytes;
-        self.put_back(pod);
-        self.make_room();
+        self.put_back(key, pod);
+        self.make_room_at(now);
+    }
+
+    /// A call had to go so that others have room.
+    fn evict(&mut self, entry: &Entry) {
+        self.evicted += u64::from(!entry.beside);
+        self.lost = self.lost.max(Some(entry.time));
     }
 
     /// Takes a pod out of the order.
-    fn take(&mut self, key: &str) -> Option<Pod> {
-        let pod = self.pods.remove(key)?;
+    fn take(&mut self, key: &str) -> Option<(Arc<str>, Pod)> {
+        let (key, pod) = self.pods.remove_entry(key)?;
         self.ages[pod.waits as usize].remove(&pod.turn);
-        Some(pod)
+        Some((key, pod))
     }
 
-    fn put_back(&mut self, pod: Pod) {
-        let key = key(&pod.who).into_owned();
-        self.ages[pod.waits as usize].insert(pod.turn, key.clone());
+    fn put_back(&mut self, key: Arc<str>, pod: Pod) {
+        self.ages[pod.waits as usize].insert(pod.turn, Arc::clone(&key));
         self.pods.insert(key, pod);
     }
 
-    fn drop_oldest(&mut self, pod: &mut Pod) {
-        if let Some(oldest) = pod.calls.pop_front() {
-            self.bytes -= oldest.bytes();
-            if !oldest.beside {
-                self.calls -= 1;
-                self.evicted += 1;
-            }
-        }
+    fn drop_oldest(&mut self, pod: &mut Pod) -> Option<Arc<Entry>> {
+        let oldest = pod.calls.pop_front()?;
+        self.bytes -= oldest.bytes();
+        self.calls -= usize::from(!oldest.beside);
+        Some(oldest)
     }
 
     fn make_room(&mut self) {
+        self.make_room_at(SystemTime::now());
+    }
+
+    /// The pod whose calls go first: one that found a node, or has not come for so long that it waits no more.
+    fn first_to_go(&self, now: SystemTime) -> Option<Arc<str>> {
+        let [placed, waiting] = &self.ages;
+        let longest = waiting.values().next();
+        let is_gone = |key: &&Arc<str>| {
+            let latest = self.pods.get(*key).and_then(|pod| pod.calls.back());
+            latest.is_some_and(|latest| now.duration_since(latest.time).is_ok_and(|age| age > GONE))
+        };
+        longest.filter(is_gone).or_else(|| placed.values().next()).or(longest).cloned()
+    }
+
+    fn make_room_at(&mut self, now: SystemTime) {
         while self.bytes() > self.most {
-            let oldest = self.ages.iter().find_map(|ages| ages.values().next().cloned());
-            let Some(mut pod) = oldest.and_then(|key| self.take(&key)) else {
+            let oldest = self.first_to_go(now);
+            let Some((key, mut pod)) = oldest.and_then(|key| self.take(&key)) else {
                 // Nothing is left but texts of nobody.
                 self.dictionary = Arc::default();
                 self.earlier.clear();
                 return;
             };
-            self.drop_oldest(&mut pod);
+            if let Some(oldest) = self.drop_oldest(&mut pod) {
+                self.evict(&oldest);
+            }
             if pod.calls.is_empty() {
                 self.bytes -= POD_BYTES + texts(&pod.who);
             } else {
-                self.put_back(pod);
+                self.put_back(key, pod);
             }
             self.earlier.retain(|(dictionary, _)| dictionary.strong_count() > 0);
         }
@@ -175,8 +208,13 @@ impl Retention {
         pods.flat_map(|pod| pod.calls.iter().cloned()).collect()
     }
 
-    /// When the oldest call came.
-    pub(super) fn oldest(&self) -> Option<std::time::SystemTime> {
+    /// Since when no call had to go.
+    pub(super) fn complete_since(&self) -> Option<SystemTime> {
+        self.lost
+    }
+
+    /// When the oldest call came. Looks at all pods.
+    pub(super) fn oldest(&self) -> Option<SystemTime> {
         self.pods.values().filter_map(|pod| pod.calls.front()).map(|entry| entry.time).min()
     }
 }

@@ -9,13 +9,16 @@ use jiff::Timestamp;
 
 use self::sheet::Sheet;
 use super::{
-    dictionary::Texts,
     entry::{Entry, PartEntry, SaidEntry},
+    glossary::Glossary,
 };
 use crate::{
     config::Words,
     observe::api::{BackendFailed, BackendPart, Decision, PodRef},
 };
+
+/// What is said of a backend whose answer was not needed any more, or came too late for a caller who had gone.
+const GIVEN_UP: &str = "given up: nobody waited for its answer any more";
 
 /// A time as it is shown.
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
@@ -24,7 +27,7 @@ pub(super) fn timestamp(time: SystemTime) -> Timestamp {
 
 /// Shows a call, with what was asked beside it.
 pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry>) -> Decision {
-    let texts = entry.dictionary.read();
+    let texts = Glossary::of(entry);
     let mut sheet = Sheet::new(entry, &texts);
     for part in &entry.parts {
         sheet.add(part, &texts);
@@ -34,9 +37,8 @@ pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry
         sheet.total(&entry.parts);
     }
     let mut backends: Vec<_> = entry.parts.iter().map(|part| shown_part(part, &texts)).collect();
-    drop(texts);
     for aside in beside {
-        let texts = aside.dictionary.read();
+        let texts = Glossary::of(aside);
         aside.parts.iter().for_each(|part| sheet.add(part, &texts));
         backends.extend(aside.parts.iter().map(|part| shown_part(part, &texts)));
     }
@@ -45,9 +47,9 @@ pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry
         time: timestamp(entry.time),
         seconds: entry.took.as_secs_f64(),
         verb: entry.verb.to_owned(),
-        trace_id: entry.trace.as_deref().map(str::to_owned),
+        trace_id: entry.trace.map(|trace| trace.to_string()),
         generation: entry.generation,
-        pod: pod(entry),
+        pod: pod(entry, &texts),
         node_form: entry.form,
         offered: entry.offered,
         left: entry.left,
@@ -59,8 +61,8 @@ pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry
     }
 }
 
-fn pod(entry: &Entry) -> PodRef {
-    let nominated = entry.dictionary.read().at(entry.nominated).to_owned();
+fn pod(entry: &Entry, texts: &Glossary) -> PodRef {
+    let nominated = texts.at(entry.nominated).to_owned();
     PodRef {
         namespace: entry.pod.namespace.clone(),
         name: entry.pod.name.clone(),
@@ -69,7 +71,7 @@ fn pod(entry: &Entry) -> PodRef {
     }
 }
 
-fn shown_part(part: &PartEntry, texts: &Texts) -> BackendPart {
+fn shown_part(part: &PartEntry, texts: &Glossary) -> BackendPart {
     let mut shown = BackendPart {
         name: texts.at(part.name).to_owned(),
         mode: part.mode.word().to_owned(),
@@ -84,6 +86,7 @@ fn shown_part(part: &PartEntry, texts: &Texts) -> BackendPart {
         failure: None,
     };
     match &part.said {
+        SaidEntry::Nothing if part.given_up => shown.answer = Some(GIVEN_UP.to_owned()),
         SaidEntry::Nothing => {}
         SaidEntry::Failed { kind, message } => {
             shown.failure = Some(BackendFailed {

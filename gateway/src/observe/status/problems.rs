@@ -99,8 +99,8 @@ fn lonely(status: &Status) -> Option<Problem> {
 }
 
 fn log(status: &Status) -> Option<Problem> {
-    let oldest = status.log.oldest.filter(|_| status.log.evicted > 0)?;
-    let age = jiff::Timestamp::now().as_second() - oldest.as_second();
+    let complete = status.log.complete_since?;
+    let age = jiff::Timestamp::now().as_second() - complete.as_second();
     let what = format!("it is full and reaches back {age} s only");
     (age < SHORT).then(|| problem(Severity::Warning, "the decision log", what, "a larger decisions.maxBytes"))
 }

@@ -24,7 +24,7 @@ impl Replica {
     /// Whether its log has all calls since then.
     pub(super) fn reaches_back_to(&self, time: Timestamp) -> bool {
         let log = &self.log;
-        let kept = log.evicted == 0 || log.oldest.is_some_and(|oldest| oldest <= time);
+        let kept = log.complete_since.is_none_or(|complete| complete <= time);
         log.max_bytes > 0 && log.since <= time && kept
     }
 }
@@ -44,14 +44,14 @@ fn log(case: &Case, replica: &Replica) -> Option<String> {
 
 fn reach(replica: &Replica) -> String {
     let log = &replica.log;
-    let (since, oldest) = (moment(log.since), moment(log.oldest.unwrap_or(log.since)));
-    if log.evicted == 0 {
-        return format!("begins at {since}, when the gateway was started");
-    }
+    let Some(complete) = log.complete_since else {
+        return format!("begins at {}, when the gateway was started", moment(log.since));
+    };
+    let complete = moment(complete);
     let evicted = counted(log.evicted, "call");
     let size = bytes(log.max_bytes);
     format!(
-        "reaches back to {oldest} at most: {evicted} had to go so that it stays within decisions.maxBytes, {size}"
+        "is complete since {complete} at most: {evicted} had to go so that it stays within decisions.maxBytes, {size}"
     )
 }
 

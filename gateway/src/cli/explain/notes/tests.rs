@@ -191,8 +191,9 @@ fn a_log_that_does_not_have_it() {
         of(&case)
     };
     let lost = "No call about the pod is known, but not everything could be looked through.";
-    let evicted = LogState { evicted: 1234, oldest: Some(at(300)), ..samples::log() };
-    let expected = "The decision log of gateway-0 reaches back to 2026-11-21 23:05:00 UTC at most: 1,234 calls had to go so that it \
+    let evicted =
+        LogState { evicted: 1234, oldest: Some(at(0)), complete_since: Some(at(300)), ..samples::log() };
+    let expected = "The decision log of gateway-0 is complete since 2026-11-21 23:05:00 UTC at most: 1,234 calls had to go so that it \
                     stays within decisions.maxBytes, 64 MiB.";
     assert_eq!(with(evicted.clone(), Vec::new()), [lost, expected]);
     assert_eq!(with(evicted, whole_attempt()), [expected]);

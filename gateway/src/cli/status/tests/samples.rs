@@ -57,6 +57,7 @@ fn log() -> LogState {
         evicted: 0,
         since: at(-3600),
         oldest: Some(at(-3500)),
+        complete_since: None,
     }
 }
 

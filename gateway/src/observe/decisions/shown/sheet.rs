@@ -8,8 +8,8 @@ use extender_gateway_core::{
 };
 
 use super::super::{
-    dictionary::Texts,
     entry::{Entry, PartEntry, SaidEntry},
+    glossary::Glossary,
     packed::{Numbers, Runs},
 };
 use crate::observe::api::{NodePart, NodeVerdict};
@@ -25,7 +25,7 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    pub(super) fn new(entry: &Entry, texts: &Texts) -> Self {
+    pub(super) fn new(entry: &Entry, texts: &Glossary) -> Self {
         let node = |name: u32| NodePart {
             name: texts.at(name).to_owned(),
             rejected_by: None,
@@ -42,7 +42,7 @@ impl Sheet {
     }
 
     /// Adds what a backend said that comes behind those before.
-    pub(super) fn add(&mut self, part: &PartEntry, texts: &Texts) {
+    pub(super) fn add(&mut self, part: &PartEntry, texts: &Glossary) {
         let name = texts.at(part.name);
         match &part.said {
             SaidEntry::Nothing | SaidEntry::Failed { .. } | SaidEntry::Words(_) => {}
@@ -52,12 +52,12 @@ impl Sheet {
                     self.score(&ballot, name);
                 }
             }
-            SaidEntry::Kept { nodes, victims } => self.keep(name, nodes, victims),
+            SaidEntry::Kept { nodes, victims } => self.keep(name, &part.unknown, (nodes, victims)),
         }
     }
 
     /// Lets what a backend said count: a node's first rejection is the one that kube-scheduler is told.
-    pub(super) fn count(&mut self, part: &PartEntry, texts: &Texts) {
+    pub(super) fn count(&mut self, part: &PartEntry, texts: &Glossary) {
         let name = texts.at(part.name);
         if matches!(part.said, SaidEntry::Refused { .. } | SaidEntry::Kept { .. }) {
             part.unknown.iter().for_each(|node| self.reject(node, name, UNKNOWN));
@@ -77,7 +77,7 @@ impl Sheet {
         self.nodes.iter_mut().zip(totals).for_each(|(node, total)| node.total = total);
     }
 
-    fn refuse(&mut self, name: &str, asked: Option<&Runs>, (refusals, texts): (&[(u32, Runs)], &Texts)) {
+    fn refuse(&mut self, name: &str, asked: Option<&Runs>, (refusals, texts): (&[(u32, Runs)], &Glossary)) {
         let accepted = NodeVerdict { accepted: true, ..NodeVerdict::default() };
         self.places(asked.map(Runs::iter)).into_iter().for_each(|node| self.put(node, name, &accepted));
         for (reason, nodes) in refusals {
@@ -88,9 +88,11 @@ impl Sheet {
     }
 
     /// A candidate that an earlier backend left out was no question any more.
-    fn keep(&mut self, name: &str, nodes: &Runs, victims: &Numbers) {
+    fn keep(&mut self, name: &str, unknown: &Runs, (nodes, victims): (&Runs, &Numbers)) {
+        let unknown: Vec<u32> = unknown.iter().collect();
         let left_out = NodeVerdict { rejected: Some(LEFT_OUT.to_owned()), ..NodeVerdict::default() };
-        let left = self.all().filter(|node| self.nodes[*node as usize].rejected_by.is_none());
+        let asked = |node: &u32| self.nodes[*node as usize].rejected_by.is_none() && !unknown.contains(node);
+        let left = self.all().filter(asked);
         left.collect::<Vec<_>>().into_iter().for_each(|node| self.put(node, name, &left_out));
         for (node, victims) in nodes.iter().zip(victims.iter()) {
             let kept = NodeVerdict { victims: Some(victims.cast_unsigned()), ..NodeVerdict::default() };

@@ -39,9 +39,14 @@ fn verb(name: &str) -> BackendVerb {
         lately: 20,
         median_seconds: Some(0.001),
         p99_seconds: Some(0.15),
-        rejected_share: Some(0.99),
-        last_failure: None,
+        rejected_share: Some(0.98),
+        last_failure: Some(failed(OVER + 5)),
     }
+}
+
+/// A failure so many seconds ago.
+fn failed(seconds: i64) -> Refused {
+    Refused { time: ago(seconds), message: "no answer".to_owned() }
 }
 
 /// One that has no problem, though hardly.
@@ -64,7 +69,7 @@ fn good() -> Status {
         verbs: vec![verb("filter"), verb("score")],
     };
     let nodes = TableStatus { source: "Watch".to_owned(), count: 1, synced: true, silent_seconds: None };
-    let log = LogState { evicted: 1, oldest: Some(ago(SHORT + 5)), ..LogState::default() };
+    let log = LogState { complete_since: Some(ago(SHORT + 5)), ..LogState::default() };
     let loaded = ago(100);
     Status {
         api_version: API_VERSION.to_owned(),
@@ -164,7 +169,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         "nobody has called since the start",
     ),
     (
-        |scene| scene.status.log.oldest = Some(ago(5)),
+        |scene| scene.status.log.complete_since = Some(ago(5)),
         "the decision log",
         Severity::Warning,
         "it is full and reaches back # s only",
@@ -204,7 +209,7 @@ const BACKENDS: [(Change, &str, Severity, &str); 7] = [
         "it cannot be asked to filter: it wants facts",
     ),
     (
-        |scene| filter(scene).failed_lately = 2,
+        |scene| (filter(scene).failed_lately, filter(scene).last_failure) = (2, Some(failed(1))),
         "backend zones",
         Severity::Error,
         "2 of the latest 20 calls to filter failed",
@@ -219,7 +224,7 @@ const BACKENDS: [(Change, &str, Severity, &str); 7] = [
         |scene| filter(scene).rejected_share = Some(1.0),
         "backend zones",
         Severity::Warning,
-        "it rejected every node of the latest call to filter",
+        "it rejects nearly every node that it is asked about",
     ),
 ];
 
@@ -238,7 +243,7 @@ fn each_problem_has_its_sentence_and_a_remedy() {
         change(&mut scene);
         let [problem] = &scene.problems()[..] else { panic!("{what}: {:#?}", scene.problems()) };
         assert_eq!(
-            (problem.about.as_str(), problem.severity, problem.what.as_str()),
+            (problem.about.as_str(), problem.severity, timeless(&problem.what).as_str()),
             (about, severity, what)
         );
         assert!(problem.remedy.len() > 10, "{problem:?}");
@@ -258,7 +263,7 @@ fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
             scene.config = samples::config(&BACKEND.replace("filter:", "mode: Disabled, filter:"));
         },
         |scene| (scene.status.started, scene.status.verbs[0].calls) = (ago(LONELY - 5), 0),
-        |scene| (scene.status.log.evicted, scene.status.log.oldest) = (0, Some(ago(1))),
+        |scene| scene.status.log.complete_since = None,
     ];
     for change in quiet {
         let mut scene = Scene::new();

@@ -1,0 +1,34 @@
+//! The texts of one entry, copied out of its dictionary, so that what takes long is done without the dictionary's lock.
+
+use std::collections::HashMap;
+
+use super::entry::{Entry, SaidEntry};
+
+/// Texts by their numbers.
+#[derive(Debug)]
+pub(super) struct Glossary(HashMap<u32, String>);
+
+impl Glossary {
+    /// Those of an entry.
+    pub(super) fn of(entry: &Entry) -> Self {
+        let parts = entry.parts.iter().flat_map(|part| std::iter::once(part.name).chain(said(&part.said)));
+        let numbers: Vec<u32> = entry.nodes.iter().chain([entry.nominated]).chain(parts).collect();
+        let texts = entry.dictionary.read();
+        Self(numbers.into_iter().map(|number| (number, texts.at(number).to_owned())).collect())
+    }
+
+    /// The text of a number of the entry.
+    pub(super) fn at(&self, number: u32) -> &str {
+        self.0.get(&number).map_or("", String::as_str)
+    }
+}
+
+/// The numbers of what a backend said.
+fn said(said: &SaidEntry) -> Vec<u32> {
+    match said {
+        SaidEntry::Nothing | SaidEntry::Scored { .. } | SaidEntry::Kept { .. } => Vec::new(),
+        SaidEntry::Failed { message, .. } => vec![*message],
+        SaidEntry::Refused { refusals, .. } => refusals.iter().map(|(reason, _)| *reason).collect(),
+        SaidEntry::Words(words) => vec![*words],
+    }
+}
