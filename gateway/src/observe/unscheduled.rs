@@ -100,7 +100,7 @@ impl Unscheduled {
     pub fn retry(&self, uid: &str) {
         if let Some(waiting) = self.lock().get_mut(uid) {
             waiting.said = None;
-            waiting.since = Instant::now() + RETRY - PATIENCE;
+            waiting.since = Instant::now() + RETRY.saturating_sub(PATIENCE);
         }
     }
 

@@ -39,12 +39,11 @@ impl Events {
             if client.is_none() {
                 client = self.connect().await;
             }
-            let outcome = match &client {
-                Some(client) => self.tell(client, due).await,
-                None => {
-                    self.observer.unscheduled.retry(&due.pod.uid);
-                    Some(EventOutcome::Failed)
-                }
+            let outcome = if let Some(client) = &client {
+                self.tell(client, due).await
+            } else {
+                self.observer.unscheduled.retry(&due.pod.uid);
+                Some(EventOutcome::Failed)
             };
             if let Some(outcome) = outcome {
                 self.observer.metrics.event(outcome);

@@ -92,7 +92,7 @@ pub(super) enum SaidEntry {
 }
 
 /// What an account does not say of its call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::observe) struct Ending<'e> {
     pub(in crate::observe) verb: &'static str,
     pub(in crate::observe) took: Duration,

@@ -27,7 +27,7 @@ use crate::contender::Failure;
 
 /// A collector of OTLP over gRPC, on a thread of its own for as long as this process runs.
 #[derive(Debug)]
-pub struct Sink {
+pub(super) struct Sink {
     /// Where it listens.
     pub address: SocketAddr,
     spans: Arc<AtomicUsize>,
@@ -39,7 +39,7 @@ impl Sink {
     /// # Errors
     ///
     /// There is no free port.
-    pub fn start() -> Result<Self, Failure> {
+    pub(super) fn start() -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let (address, spans) = (listener.local_addr()?, Arc::default());
@@ -53,7 +53,7 @@ impl Sink {
     }
 
     /// How many spans have come.
-    pub fn spans(&self) -> usize {
+    pub(super) fn spans(&self) -> usize {
         self.spans.load(Ordering::Relaxed)
     }
 }

@@ -25,16 +25,18 @@ pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
 fn nobody(case: &Case, attempt: &Attempt) -> Option<String> {
     let nobody = attempt.calls.iter().all(|call| call.decision.backends.is_empty());
     let exempt = attempt.calls.iter().any(|call| call.decision.exempt);
-    nobody.then(|| match exempt {
-        true => format!(
-            "Nobody was asked in this attempt: namespace {} is one of exempt.namespaces (kube-system and the gateway's own, unless \
-             the configuration says otherwise).",
-            case.namespace
-        ),
-        false => "Nobody was asked in this attempt: no backend has a match that takes the pod; \
-                  `extender-gateway check-config` prints them."
-            .to_owned(),
-    })
+    nobody.then(|| if exempt { is_exempt(case) } else { UNMATCHED.to_owned() })
+}
+
+const UNMATCHED: &str = "Nobody was asked in this attempt: no backend has a match that takes the pod; \
+                         `extender-gateway check-config` prints them.";
+
+fn is_exempt(case: &Case) -> String {
+    format!(
+        "Nobody was asked in this attempt: namespace {} is one of exempt.namespaces (kube-system and the gateway's own, unless \
+         the configuration says otherwise).",
+        case.namespace
+    )
 }
 
 /// The node of `--node` was not there.
