@@ -32,7 +32,7 @@ fn note(unscheduled: &Unscheduled) -> Option<String> {
 async fn one_event_tells_of_a_pod_that_has_waited_for_a_while() {
     let unscheduled = wanted();
     see(&unscheduled, &refusing("web", 2));
-    advance(PATIENCE - SECOND).await;
+    advance(PATIENCE.checked_sub(SECOND).unwrap()).await;
     assert_eq!(unscheduled.due(), None);
     advance(SECOND).await;
     let due = unscheduled.due().unwrap();
@@ -49,7 +49,7 @@ async fn it_is_told_again_only_when_counts_have_changed_and_after_a_pause() {
     advance(PATIENCE).await;
     assert!(unscheduled.due().is_some());
     see(&unscheduled, &refusing("web", 3));
-    advance(PAUSE - SECOND).await;
+    advance(PAUSE.checked_sub(SECOND).unwrap()).await;
     assert_eq!(unscheduled.due(), None, "changed, and too soon");
     see(&unscheduled, &refusing("web", 2));
     advance(SECOND).await;
@@ -123,7 +123,7 @@ async fn pods_that_come_no_more_make_room_for_others() {
     }
     see(&unscheduled, &refusing("late", 3));
     assert_eq!(unscheduled.lock().len(), MOST, "there is no room");
-    advance(GONE - SECOND).await;
+    advance(GONE.checked_sub(SECOND).unwrap()).await;
     account.pod.uid = "7".to_owned();
     see(&unscheduled, &account);
     advance(SECOND).await;
