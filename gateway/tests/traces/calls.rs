@@ -1,5 +1,6 @@
 //! The spans of calls that went well.
 
+use extender_collector::ReceivedSpan;
 use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
 use prost::Message;
 use serde_json::json;
@@ -68,23 +69,29 @@ async fn a_call_is_a_server_span_a_decision_and_a_span_for_each_question() {
     for (name, backend, rejected) in [("zones", &zones, "1"), ("racks", &racks, "0")] {
         let asked = spans.asked(name);
         assert_within(asked, decision);
-        assert_eq!((asked.span.name.as_str(), asked.span.kind, status(asked)), (FILTER, CLIENT, (0, "")));
-        let expected = [
-            ("rpc.system.name", "grpc"),
-            ("rpc.method", FILTER),
-            ("rpc.response.status_code", "OK"),
-            ("server.address", "127.0.0.1"),
-            ("extender.backend.name", name),
-            ("extender.mode", "Enforce"),
-            ("extender.nodes.asked", "3"),
-            ("extender.nodes.known", "0"),
-            ("extender.nodes.form", "rows"),
-            ("extender.nodes.rejected", rejected),
-        ];
-        assert_eq!(steady(asked), attributes(&expected));
-        assert_eq!(asked.attributes["server.port"], backend.address.port().to_string());
-        assert_eq!(backend.metadata("Filter", "traceparent"), [traceparent(asked, "01")]);
+        assert_asked(asked, (name, backend), rejected);
     }
+}
+
+/// The span of a question about three nodes, of which the backend rejects so many.
+#[track_caller]
+fn assert_asked(asked: &ReceivedSpan, (name, backend): (&str, &Scripted), rejected: &str) {
+    assert_eq!((asked.span.name.as_str(), asked.span.kind, status(asked)), (FILTER, CLIENT, (0, "")));
+    let expected = [
+        ("rpc.system.name", "grpc"),
+        ("rpc.method", FILTER),
+        ("rpc.response.status_code", "OK"),
+        ("server.address", "127.0.0.1"),
+        ("extender.backend.name", name),
+        ("extender.mode", "Enforce"),
+        ("extender.nodes.asked", "3"),
+        ("extender.nodes.known", "0"),
+        ("extender.nodes.form", "rows"),
+        ("extender.nodes.rejected", rejected),
+    ];
+    assert_eq!(steady(asked), attributes(&expected));
+    assert_eq!(asked.attributes["server.port"], backend.address.port().to_string());
+    assert_eq!(backend.metadata("Filter", "traceparent"), [traceparent(asked, "01")]);
 }
 
 #[tokio::test]

@@ -1,16 +1,17 @@
 //! What a decision is linked to: the pod's call before, and what its annotation names.
 
+use extender_collector::ReceivedSpan;
+use extender_gateway::observe::traces::Choice;
+use serde_json::json;
+
 use super::{
-    ANNOTATION, NAMES, Traced, all,
+    ANNOTATION, NAMES, Traced, all, place,
     support::{
         backend::{Scripted, configured},
         by_name, pod,
     },
     traceparent,
 };
-use extender_collector::ReceivedSpan;
-use extender_gateway::observe::traces::Choice;
-use serde_json::json;
 
 const NAMED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -23,9 +24,7 @@ fn annotated(value: &str) -> String {
 
 /// What each link is, and where it leads to.
 fn links(span: &ReceivedSpan) -> Vec<(String, String)> {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let to =
-        |at: usize| format!("{}-{}", hex(&span.span.links[at].trace_id), hex(&span.span.links[at].span_id));
+    let to = |at: usize| place(&span.span.links[at].trace_id, &span.span.links[at].span_id);
     let all = span.links().into_iter().enumerate();
     all.map(|(at, attributes)| (attributes["extender.link"].clone(), to(at))).collect()
 }

@@ -17,7 +17,10 @@ use std::{sync::Arc, time::Duration};
 use extender_collector::{Attributes, Collector, ReceivedSpan};
 use extender_gateway::observe::{Metrics, Observer, Tracer, traces::Choice};
 use extender_otlp::{Explicit, Exporter, Exporters, Program, Protocol, Ratio, Sampler, Settings};
-use opentelemetry::InstrumentationScope;
+use opentelemetry::{
+    InstrumentationScope,
+    trace::{SpanId, TraceId},
+};
 use support::{
     Gateway,
     backend::{Scripted, configured},
@@ -139,8 +142,13 @@ impl Spans {
 
 /// The span's place as W3C metadata says it.
 fn traceparent(span: &ReceivedSpan, flags: &str) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    format!("00-{}-{}-{flags}", hex(&span.span.trace_id), hex(&span.span.span_id))
+    format!("00-{}-{flags}", place(&span.span.trace_id, &span.span.span_id))
+}
+
+/// Two ids as text.
+fn place(trace: &[u8], span: &[u8]) -> String {
+    let (trace, span) = (trace.try_into().unwrap(), span.try_into().unwrap());
+    format!("{}-{}", TraceId::from_bytes(trace), SpanId::from_bytes(span))
 }
 
 /// Whether one span is a part of the other, and within its time.

@@ -1,5 +1,6 @@
 //! The spans of the other verbs, and of what is asked beside a call.
 
+use extender_collector::Collector;
 use extender_policy_api::v1alpha1::BindOutcome;
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     },
     traceparent,
 };
-use extender_collector::Collector;
 
 #[tokio::test]
 async fn prioritize_has_spans_and_no_count_of_what_is_left() {
