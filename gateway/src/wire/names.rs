@@ -84,6 +84,11 @@ impl Names {
         self.texts.at(self.first_entry(node))
     }
 
+    /// The names of all nodes one behind the other, and where each ends; `None` where a name occurs twice.
+    pub fn in_one_piece(&self) -> Option<(&str, &[u32])> {
+        self.repetitions.is_none().then_some((&self.texts.all, &self.texts.ends))
+    }
+
     /// The name at an entry as JSON, quotes and escapes included, as it stands in the request.
     pub fn quoted(&self, entry: usize) -> &[u8] {
         &self.body[self.quoted_range(entry)]

@@ -8,9 +8,51 @@ use std::{
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
+use super::packed::{Runs, RunsSoFar};
+
 /// How far ahead of the last text the next one is looked for before it is looked up: nodes come in the order in which they
 /// came before, with gaps where some fell out. Looking further would cost more than looking up.
 const AHEAD: usize = 4;
+
+/// How many texts are compared at once.
+const BLOCK: u32 = 16;
+/// After how many texts that followed one another that is worth while.
+const SURE: u32 = 4;
+
+/// Texts one behind the other, and where each ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'t> {
+    pub(super) all: &'t str,
+    pub(super) ends: &'t [u32],
+}
+
+impl<'t> Row<'t> {
+    fn at(self, place: usize) -> &'t str {
+        &self.all[start(self.ends, place) as usize..self.ends[place] as usize]
+    }
+
+    /// Whether the texts of the other row from a place on are those from this place on, a [`BLOCK`] of them.
+    fn has_block(self, place: usize, (other, at): (Row<'_>, usize)) -> bool {
+        let (Some((own, own_ends)), Some((others, others_ends))) = (self.block(place), other.block(at))
+        else {
+            return false;
+        };
+        own_ends == others_ends && own == others
+    }
+
+    /// The texts from a place on, and where each ends from there.
+    fn block(&self, place: usize) -> Option<(&[u8], [u32; BLOCK as usize])> {
+        let ends = self.ends.get(place..)?.first_chunk::<{ BLOCK as usize }>()?;
+        let start = start(self.ends, place);
+        let text = &self.all.as_bytes()[start as usize..*ends.last()? as usize];
+        Some((text, ends.map(|end| end - start)))
+    }
+}
+
+/// Where the text at a place begins.
+fn start(ends: &[u32], at: usize) -> u32 {
+    at.checked_sub(1).map_or(0, |before| ends[before])
+}
 
 /// Texts by numbers. Texts are only added, so that a number keeps its meaning while readers and one writer go on.
 #[derive(Debug, Default)]
@@ -38,8 +80,7 @@ impl Dictionary {
 impl Texts {
     /// The text of a number that this dictionary gave.
     pub(super) fn at(&self, number: u32) -> &str {
-        let start = number.checked_sub(1).map_or(0, |before| self.ends[before as usize]);
-        &self.all[start as usize..self.ends[number as usize] as usize]
+        self.row().at(number as usize)
     }
 
     /// The number of a text, if it has one.
@@ -57,11 +98,8 @@ impl Texts {
         self.all.push_str(text);
         self.ends.push(u32::try_from(self.all.len()).expect("it is replaced long before"));
         let Self { all, ends, index, hasher } = self;
-        let text_at = |at: u32| {
-            let start = at.checked_sub(1).map_or(0, |before| ends[before as usize]);
-            &all[start as usize..ends[at as usize] as usize]
-        };
-        index.insert_unique(hash, number, |at| hasher.hash_one(text_at(*at)));
+        let row = Row { all: &*all, ends: &*ends };
+        index.insert_unique(hash, number, |at| hasher.hash_one(row.at(*at as usize)));
         number
     }
 
@@ -75,10 +113,34 @@ impl Texts {
         })
     }
 
+    /// The same as runs, for texts that stand one behind the other: where they have followed one another for a while, many are
+    /// compared at once.
+    pub(super) fn runs(&mut self, texts: Row<'_>) -> Runs {
+        let (mut runs, mut next, mut straight) = (RunsSoFar::default(), 0, 0);
+        let mut at = 0;
+        while at < texts.ends.len() {
+            if straight >= SURE && self.row().has_block(next as usize, (texts, at)) {
+                runs.push(next, BLOCK);
+                (next, at) = (next + BLOCK, at + BLOCK as usize);
+                continue;
+            }
+            let text = texts.at(at);
+            let number = self.find_ahead(next, text).unwrap_or_else(|| self.number(text));
+            straight = if number == next && straight < SURE { straight + 1 } else { 0 };
+            runs.push(number, 1);
+            (next, at) = (number + 1, at + 1);
+        }
+        runs.done()
+    }
+
+    fn row(&self) -> Row<'_> {
+        Row { all: &self.all, ends: &self.ends }
+    }
+
     /// The number of a text, if it is one of the next ones.
     fn find_ahead(&self, next: u32, text: &str) -> Option<u32> {
         let (all, text) = (self.all.as_bytes(), text.as_bytes());
-        let mut start = next.checked_sub(1).map_or(0, |before| self.ends[before as usize] as usize);
+        let mut start = start(&self.ends, next as usize) as usize;
         for (number, end) in (next..).zip(self.ends.get(next as usize..)?.iter().take(AHEAD)) {
             let end = *end as usize;
             if end - start == text.len() && &all[start..end] == text {
@@ -97,6 +159,8 @@ impl Texts {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -109,5 +173,33 @@ mod tests {
         let again: Vec<u32> = texts.numbers(some.into_iter()).collect();
         assert_eq!(again, [7, 9, 60, 3, 100, 3]);
         assert_eq!(again.iter().map(|at| texts.at(*at)).collect::<Vec<_>>(), some);
+    }
+
+    proptest! {
+        /// Whatever comes in whatever order: the same numbers, one by one and many at once.
+        #[test]
+        fn rows_have_the_numbers_of_their_texts(
+            rows in prop::collection::vec(
+                (0..300_usize, 1..200_usize, prop::collection::vec(0..200_usize, 0..4)),
+                1..6,
+            ),
+        ) {
+            let (mut one_by_one, mut at_once) = (Texts::default(), Texts::default());
+            for (first, count, missing) in rows {
+                let names: Vec<String> = (0..count)
+                    .filter(|at| !missing.contains(at))
+                    .map(|at| (first + at) % 300)
+                    .map(|at| if at % 50 == 7 { String::new() } else { format!("node-{at}") })
+                    .collect();
+                let ends = names.iter().scan(0, |end, name| {
+                    *end += u32::try_from(name.len()).unwrap();
+                    Some(*end)
+                });
+                let ends: Vec<u32> = ends.collect();
+                let runs = at_once.runs(Row { all: &names.concat(), ends: &ends });
+                let numbers: Vec<u32> = one_by_one.numbers(names.iter().map(String::as_str)).collect();
+                prop_assert_eq!(runs.iter().collect::<Vec<_>>(), numbers);
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use extender_gateway_core::score::{Ballot, Normalization, Range};
 use opentelemetry::trace::TraceId;
 
 use super::{
-    dictionary::{Dictionary, Texts},
+    dictionary::{Dictionary, Row, Texts},
     packed::{Numbers, Runs},
 };
 use crate::{
@@ -169,8 +169,12 @@ fn form(nodes: &Nodes) -> Option<NodeForm> {
 fn nodes(nodes: &Nodes, texts: &mut Texts) -> (Runs, u32) {
     match nodes {
         Nodes::Offered(request) => {
-            let count = request.names.count();
-            (Runs::of(texts.numbers((0..count).map(|node| request.names.name(node)))), count)
+            let (names, count) = (&request.names, request.names.count());
+            let nodes = match names.in_one_piece() {
+                Some((all, ends)) => texts.runs(Row { all, ends }),
+                None => Runs::of(texts.numbers((0..count).map(|node| names.name(node)))),
+            };
+            (nodes, count)
         }
         Nodes::Candidates(request) => {
             let count = request.count();

@@ -18,22 +18,9 @@ pub(super) struct Runs(Box<[u8]>);
 impl Runs {
     /// These numbers.
     pub(super) fn of(numbers: impl IntoIterator<Item = u32>) -> Self {
-        let mut bytes = Vec::with_capacity(USUAL);
-        let (mut end, mut run) = (0_u32, None::<(u32, u32)>);
-        for number in numbers {
-            match &mut run {
-                Some((start, len)) if start.checked_add(*len) == Some(number) => *len += 1,
-                run => {
-                    if let Some(done) = run.replace((number, 1)) {
-                        end = put_run(done, end, &mut bytes);
-                    }
-                }
-            }
-        }
-        if let Some(done) = run {
-            put_run(done, end, &mut bytes);
-        }
-        Self(bytes.into())
+        let mut runs = RunsSoFar::default();
+        numbers.into_iter().for_each(|number| runs.push(number, 1));
+        runs.done()
     }
 
     /// All of them, in their order.
@@ -55,11 +42,46 @@ impl Runs {
     }
 }
 
-/// Writes a run behind one that ended before `end`; returns where it ends itself.
-fn put_run((start, len): (u32, u32), end: u32, out: &mut Vec<u8>) -> u32 {
-    put(zigzag(i64::from(start) - i64::from(end)), out);
-    put(u64::from(len), out);
-    start.wrapping_add(len)
+/// [`Runs`] to which numbers are added.
+#[derive(Debug, Default)]
+pub(super) struct RunsSoFar {
+    bytes: Vec<u8>,
+    /// Where the last run that is written ends.
+    end: u32,
+    /// The run that may go on: its first number, and how many they are.
+    run: (u32, u32),
+}
+
+impl RunsSoFar {
+    /// Adds so many numbers from this one on.
+    pub(super) fn push(&mut self, number: u32, count: u32) {
+        let (start, len) = self.run;
+        if len > 0 && start.checked_add(len) == Some(number) {
+            self.run.1 += count;
+        } else {
+            self.write();
+            self.run = (number, count);
+        }
+    }
+
+    /// All of them.
+    pub(super) fn done(mut self) -> Runs {
+        self.write();
+        Runs(self.bytes.into())
+    }
+
+    fn write(&mut self) {
+        let (start, len) = self.run;
+        if len == 0 {
+            return;
+        }
+        if self.bytes.is_empty() {
+            self.bytes.reserve(USUAL);
+        }
+        put(zigzag(i64::from(start) - i64::from(self.end)), &mut self.bytes);
+        put(u64::from(len), &mut self.bytes);
+        self.end = start.wrapping_add(len);
+    }
 }
 
 /// Numbers that are mostly small: scores.
