@@ -152,10 +152,10 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
         failure = &mut failed => return Err(ended(failure)),
     };
     let listener = TcpListener::from_std(extender)?;
-    println!("extender listening on {}", listener.local_addr()?);
-    health.ready();
     let door = Arc::new(Door::new(served, Arc::clone(&telemetry.observer)));
     standing.open(&door);
+    println!("extender listening on {}", listener.local_addr()?);
+    health.ready();
     let observed = (telemetry.changes(), standing);
     let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)), observed);
     let stop = stopped(&health)?;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     accepted, node, part, rejected, rejections,
     support::{
-        admin::Seen,
+        admin::{Seen, until},
         backend::{Act, Scripted, configured, filtered, info},
         by_name, in_full, pod,
     },
@@ -140,8 +140,9 @@ async fn what_a_shadow_says_stands_beside_the_decision() {
     let seen = Seen::start(&format!("{NAMES}{shadow}{real}")).await;
     let reply = seen.gateway.post("/filter", by_name(&["a", "b", "c"])).await.json();
     assert_eq!(reply["NodeNames"], json!(["a", "c"]));
-    // The call, and what was asked beside it.
-    let calls = seen.calls(2).await;
+    let counted = r#"extender_gateway_backend_shadow_answers_total{backend="shadow",verb="filter",outcome="disagrees"} 1"#;
+    until("the shadow has not answered", || seen.gateway.metrics.text().contains(counted)).await;
+    let calls = seen.calls(1).await;
     let [call] = &calls[..] else { panic!("one call: {calls:?}") };
     let names: Vec<&str> = call.backends.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(names, ["real", "shadow"]);

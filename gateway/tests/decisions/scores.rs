@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{
     node, part,
     support::{
-        admin::Seen,
+        admin::{Seen, until},
         backend::{Act, Scripted, configured, info, scored},
         by_name,
     },
@@ -102,7 +102,9 @@ async fn the_scores_of_a_shadow_are_shown_and_not_added() {
         + &configured("shadow", &shadow, "mode: Shadow, score: {timeout: 60s, weight: 5}");
     let seen = Seen::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backends}")).await;
     let reply = seen.gateway.post("/prioritize", by_name(&["a", "b", "c"])).await.json();
-    let calls = seen.calls(2).await;
+    let counted = r#"extender_gateway_backend_shadow_answers_total{backend="shadow",verb="score",outcome="disagrees"} 1"#;
+    until("the shadow has not answered", || seen.gateway.metrics.text().contains(counted)).await;
+    let calls = seen.calls(1).await;
     let (told, logged) = totals(&reply, &calls[0]);
     assert_eq!(logged, told);
     assert_eq!(verdict(&calls[0], "a", "shadow"), Some(&counts(9, 9.0, 45.0)));

@@ -103,10 +103,12 @@ async fn a_caller_that_hangs_up_leaves_spans() {
     client.write(format!("{head}{body}").as_bytes()).await;
     until("it is not asked", || !backend.messages("Filter").is_empty()).await;
     drop(client);
-    let spans = traced.spans(2).await;
+    let spans = traced.spans(3).await;
     for name in ["POST /filter", "decide filter"] {
         let span = spans.one(name);
         assert_eq!((status(span).0, &*span.attributes["error.type"]), (2, "gone"));
     }
+    let given_up = &spans.one("extender.policy.v1alpha1.PolicyService/Filter").attributes;
+    assert_eq!(given_up["rpc.response.status_code"], "CANCELLED");
     assert_eq!(spans.one("POST /filter").attributes.get("http.response.status_code"), None);
 }
