@@ -58,7 +58,8 @@ guard-record: export EXTENDER_GUARD_RECORD := yes
 guard-record: binaries valgrind ## Records what the three calls cost now as their ceilings
 	$(GUARD)
 
-GUARD := cargo test --locked -p extender-guard --test ceilings --test instructions -- --include-ignored
+# Of the whole workspace, for the same reason as the binaries below.
+GUARD := cargo test --locked --workspace --test ceilings --test instructions -- --include-ignored
 
 # CASES and EQUIVALENCE_SEED choose what is searched. `make test` has the same search with 300 cases.
 equivalence: export EQUIVALENCE_CASES := $(or $(CASES),10000)

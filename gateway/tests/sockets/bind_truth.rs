@@ -1,0 +1,198 @@
+//! What is true of a bind when something goes wrong: the apiserver is asked, and nothing else is believed.
+
+use crate::support::{
+    Gateway,
+    apiserver::{self, Apiserver, Turn},
+    backend::{Act, Scripted, configured as backend},
+    binding::{TO_A, binder, binding_to, bound, built_in, refused, says, with},
+};
+use extender_policy_api::v1alpha1::BindOutcome;
+
+#[tokio::test]
+async fn the_built_in_binder_says_what_keeps_it() {
+    let apiserver = Apiserver::start().await;
+    let gateway = built_in(&apiserver).await;
+    apiserver.set("web-0", "u-1", Some("b"));
+    let elsewhere = "extender-gateway: cannot bind: the pod is bound to node b";
+    refused(&gateway.post("/bind", TO_A).await, elsewhere);
+    apiserver.set("web-0", "u-2", None);
+    let other = "extender-gateway: cannot bind: the pod is gone, and another one with UID u-2 has its name";
+    refused(&gateway.post("/bind", TO_A).await, other);
+    assert_eq!(apiserver.node(), None, "the other pod was bound");
+    apiserver.delete("web-0");
+    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is gone");
+    apiserver.set("web-0", "u-1", None);
+    for (code, text) in
+        [(500, "told so"), (409, "told so"), (403, "told so; bind the gateway's service account")]
+    {
+        apiserver.binds(&[Turn::Status(code)]);
+        let error = gateway.post("/bind", TO_A).await.error();
+        let expected = format!("extender-gateway: cannot bind: the apiserver refuses: {text}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+    let counted = r#"extender_gateway_calls_total{verb="bind",outcome="apiserver"} 3"#;
+    assert!(gateway.metrics.text().contains(counted));
+}
+
+#[tokio::test]
+async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
+    let apiserver = Apiserver::start().await;
+    for (turn, budget) in [(Turn::DoAndDrop, "30s"), (Turn::DoAndHang, "2s")] {
+        apiserver.set("web-0", "u-1", None);
+        let gateway = built_in(&apiserver.within(budget)).await;
+        apiserver.binds(&[turn]);
+        bound(&gateway.post("/bind", TO_A).await);
+    }
+    for (turn, budget, text) in [
+        (Turn::Drop, "30s", "the apiserver cannot be asked: "),
+        (Turn::Hang, "400ms", "the apiserver did not answer in time"),
+    ] {
+        apiserver.set("web-0", "u-1", None);
+        let gateway = built_in(&apiserver.within(budget)).await;
+        apiserver.binds(&[turn]);
+        let error = gateway.post("/bind", TO_A).await.error();
+        assert!(error.starts_with(&format!("extender-gateway: cannot bind: {text}")), "{turn:?}: {error}");
+    }
+    // Done, and nobody can say so.
+    apiserver.binds(&[Turn::DoAndDrop]);
+    apiserver.reads(&[Turn::Status(500)]);
+    let error = built_in(&apiserver).await.post("/bind", TO_A).await.error();
+    assert!(error.starts_with("extender-gateway: cannot bind: the apiserver cannot be asked"), "{error}");
+}
+
+#[tokio::test]
+async fn an_apiserver_that_is_away_is_an_error_and_nobody_is_asked() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let kubeconfig = apiserver::kubeconfig(free);
+    let lying = binder(says(BindOutcome::Bound)).await;
+    let head =
+        format!("nodes: {{source: Request}}\ncluster: {{kubeconfig: {}}}\n", kubeconfig.path().display());
+    for (binder, rest) in [("BuiltIn", "filter: {}"), ("only", "bind: {}")] {
+        let backend = backend("only", &lying, rest);
+        let gateway = Gateway::start(&format!("{head}binder: {binder}\nbackends:\n{backend}")).await;
+        let error = gateway.post("/bind", TO_A).await.error();
+        assert!(
+            error.starts_with("extender-gateway: cannot bind: the apiserver cannot be asked: "),
+            "{error}"
+        );
+        assert!(error.contains("Connection refused"), "{error}");
+    }
+    assert!(lying.messages("Bind").is_empty());
+}
+
+#[tokio::test]
+async fn about_a_pod_that_cannot_be_bound_nobody_is_asked() {
+    let apiserver = Apiserver::start().await;
+    let binding = binding_to(&apiserver, "a", says(BindOutcome::Bound)).await;
+    let gateway = with(&apiserver, &binding, "{failurePolicy: Next}").await;
+    apiserver.set("web-0", "u-1", Some("b"));
+    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is bound to node b");
+    apiserver.set("web-0", "u-2", Some("a"));
+    let other = "extender-gateway: cannot bind: the pod is gone, and another one with UID u-2 has its name";
+    refused(&gateway.post("/bind", TO_A).await, other);
+    apiserver.delete("web-0");
+    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is gone");
+    assert!(binding.messages("Bind").is_empty() && apiserver.bindings().is_empty());
+}
+
+/// Ways in which a backend can fail, and what the gateway says of it.
+fn faults() -> [(Act, &'static str); 8] {
+    [
+        (Act::Hang, "no answer within 150ms"),
+        (Act::Reset, "the stream was reset: "),
+        (Act::Drop, "the connection was lost"),
+        (Act::Status(9, "not here"), "FAILED_PRECONDITION: not here"),
+        (Act::Status(12, ""), "UNIMPLEMENTED"),
+        (Act::Http(502), "the answer is not gRPC: HTTP status 502"),
+        (Act::Message(Vec::new()), "the answer has no outcome"),
+        (Act::Message(b"\xff\xff\xff".to_vec()), "the answer cannot be decoded"),
+    ]
+}
+
+#[tokio::test]
+async fn a_failure_that_left_the_pod_free_is_decided_by_the_policy() {
+    for (act, text) in faults() {
+        let bad = binder(act.clone()).await;
+        let apiserver = Apiserver::start().await;
+        let gateway = with(&apiserver, &bad, "{timeout: 150ms}").await;
+        let error = gateway.post("/bind", TO_A).await.error();
+        let expected = format!("extender-gateway: backend only failed bind: {text}");
+        assert!(error.starts_with(&expected), "{act:.60?}: {error}");
+        assert_eq!((apiserver.node(), apiserver.bindings().len()), (None, 0));
+        assert!(gateway.metrics.text().contains(r#"failures_total{backend="only",verb="bind""#));
+
+        let gateway = with(&apiserver, &bad, "{timeout: 150ms, failurePolicy: Next}").await;
+        bound(&gateway.post("/bind", TO_A).await);
+        assert_eq!(apiserver.node(), Some("a"));
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_was_not_asked_needs_no_look_at_the_truth() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let filtering = Scripted::refusing(&[], "", 0).await;
+    for (address, text) in [
+        (free, format!("cannot connect to {free}: connection refused")),
+        (filtering.address, "does not serve bind; leave bind out of its configuration".to_owned()),
+    ] {
+        let apiserver = Apiserver::start().await;
+        let start = async |policy: &str| {
+            let backend =
+                format!("- {{name: only, url: 'http://{address}', bind: {{failurePolicy: {policy}}}}}");
+            Gateway::start(&format!("{}backends:\n{backend}\n", apiserver.configuration("only"))).await
+        };
+        let error = start("Fail").await.post("/bind", TO_A).await;
+        refused(&error, &format!("extender-gateway: backend only failed bind: {text}"));
+        bound(&start("Next").await.post("/bind", TO_A).await);
+        assert_eq!(apiserver.log(), ["GET web-0", "GET web-0", "POST web-0"]);
+    }
+}
+
+#[tokio::test]
+async fn after_an_unclear_failure_the_truth_decides() {
+    let apiserver = Apiserver::start().await;
+    for policy in ["Fail", "Next"] {
+        for (act, _) in faults() {
+            apiserver.set("web-0", "u-1", None);
+            let lost = binding_to(&apiserver, "a", act.clone()).await;
+            let settings = format!("{{timeout: 150ms, failurePolicy: {policy}}}");
+            bound(&with(&apiserver, &lost, &settings).await.post("/bind", TO_A).await);
+
+            apiserver.set("web-0", "u-1", None);
+            let astray = binding_to(&apiserver, "b", act.clone()).await;
+            let answer = with(&apiserver, &astray, &settings).await.post("/bind", TO_A).await;
+            refused(&answer, "extender-gateway: cannot bind: the pod is bound to node b");
+
+            apiserver.set("web-0", "u-1", None);
+            apiserver.reads(&[Turn::Usual, Turn::Status(500)]);
+            let bad = binder(act.clone()).await;
+            let answer = with(&apiserver, &bad, &settings).await.post("/bind", TO_A).await;
+            refused(&answer, "extender-gateway: cannot bind: the apiserver refuses: told so");
+        }
+    }
+    assert!(apiserver.bindings().is_empty(), "the built-in binder must not act on what is unclear");
+}
+
+#[tokio::test]
+async fn a_backends_word_is_checked() {
+    let apiserver = Apiserver::start().await.within("1s");
+    let lying = binder(says(BindOutcome::Bound)).await;
+    let settings = "{failurePolicy: Next}";
+    let answer = with(&apiserver, &lying, settings).await.post("/bind", TO_A).await;
+    let text = "extender-gateway: backend only failed bind: it says that it has bound the pod; the pod is";
+    refused(&answer, &format!("{text} not bound"));
+    assert_eq!(apiserver.node(), None);
+
+    let astray = binding_to(&apiserver, "b", says(BindOutcome::Bound)).await;
+    let answer = with(&apiserver, &astray, settings).await.post("/bind", TO_A).await;
+    refused(&answer, &format!("{text} bound to node b"));
+}
+
+#[tokio::test]
+async fn a_binding_that_shows_a_moment_later_is_waited_for() {
+    let apiserver = Apiserver::start().await;
+    let binding = binding_to(&apiserver, "a", says(BindOutcome::Bound)).await;
+    apiserver.reads(&[Turn::Usual, Turn::Status(500), Turn::Drop]);
+    bound(&with(&apiserver, &binding, "{}").await.post("/bind", TO_A).await);
+    assert_eq!(apiserver.log(), ["GET web-0"; 4]);
+}

@@ -1,0 +1,181 @@
+//! Calls that go wrong between the gateway and a backend, or between the caller and the gateway: what is
+//! answered, and what is asked after that.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::support::{
+    Gateway,
+    backend::{Act, Scripted, configured as backend, filtered, framed, info, result, scored},
+    by_name,
+    http::Client,
+};
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::NodeView;
+use prost::Message;
+use serde_json::json;
+
+/// Every way in which a backend can fail a call, and what the gateway says of it.
+fn faults() -> Vec<(Act, &'static str)> {
+    let empty = scored(&support_message(), |_| 0).encode_to_vec();
+    let wrong =
+        extender_policy_api::v1alpha1::ScoreResponse { result: Some(result(7)), ..Default::default() };
+    vec![
+        (Act::Hang, "no answer within 150ms"),
+        (Act::Endless(empty), "no answer within 150ms"),
+        (Act::Reset, "the stream was reset: "),
+        (Act::Drop, "the connection was lost"),
+        (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
+        (Act::Status(12, ""), "UNIMPLEMENTED"),
+        (Act::Http(404), "the answer is not gRPC: HTTP status 404"),
+        (Act::Message(Vec::new()), "the answer has no result"),
+        (Act::Message(wrong.encode_to_vec()), "7 nodes were evaluated, 2 were asked about"),
+        (Act::Message(b"\xff\xff\xff".to_vec()), "the answer cannot be decoded"),
+        (Act::Framed(b"\x00\x00\x00".to_vec()), "the answer holds no message"),
+        (Act::Framed(framed(&[0; 16]).repeat(2)), "the answer holds more than one message"),
+        (Act::Framed(vec![0; 1 << 20]), "the answer has more than 67584 bytes"),
+    ]
+}
+
+fn support_message() -> Bytes {
+    use extender_policy_api::v1alpha1::{NodeRows, Nodes, ScoreRequest, nodes::Form};
+    let nodes = Some(Nodes { count: 0, form: Some(Form::Rows(NodeRows::default())) });
+    ScoreRequest { nodes, ..Default::default() }.encode_to_vec().into()
+}
+
+#[tokio::test]
+async fn every_failure_is_decided_by_the_failure_policy() {
+    for (act, text) in faults() {
+        let bad = Scripted::always(act.clone()).await;
+        let good = Scripted::refusing(&["a"], "no", 4).await;
+        for (policy, fails) in [("Fail", true), ("Ignore", false)] {
+            let bad = backend(
+                "bad",
+                &bad,
+                &format!("filter: {{timeout: 150ms, failurePolicy: {policy}}}, score: {{timeout: 150ms}}"),
+            );
+            let good = backend("good", &good, "filter: {}, score: {}");
+            let gateway =
+                Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{bad}{good}")).await;
+            let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
+            if fails {
+                let error = answer.error();
+                assert!(
+                    error.starts_with(&format!("extender-gateway: backend bad failed filter: {text}")),
+                    "{act:.60?}: {error}"
+                );
+                assert!(!error.contains('%') && answer.json().get("NodeNames").is_none(), "{answer:?}");
+            } else {
+                assert_eq!(
+                    (answer.error().as_str(), &answer.json()["NodeNames"]),
+                    ("", &json!(["b"])),
+                    "{act:?}"
+                );
+            }
+            let answer = gateway.post("/prioritize", by_name(&["a", "b"])).await;
+            assert_eq!(
+                answer.json(),
+                json!([{"Host": "a", "Score": 4}, {"Host": "b", "Score": 4}]),
+                "{act:?}"
+            );
+            assert!(gateway.metrics.text().contains(r#"backend_failures_total{backend="bad",verb="filter""#));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_is_not_there_is_a_failure_too() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n- {{name: gone, url: 'http://{gone}', filter: {{}}, score: {{}}}}"
+    ))
+    .await;
+    let error = gateway.post("/filter", by_name(&["a"])).await.error();
+    assert_eq!(
+        error,
+        format!("extender-gateway: backend gone failed filter: cannot connect to {gone}: connection refused")
+    );
+    assert_eq!(gateway.post("/prioritize", by_name(&["a"])).await.json(), json!([]));
+}
+
+#[tokio::test]
+async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {
+    let ready = Arc::new(AtomicBool::new(true));
+    let script = {
+        let ready = Arc::clone(&ready);
+        move |verb: &str, message: Bytes| match verb {
+            "GetInfo" if ready.load(Ordering::Relaxed) => Act::Message(info(NodeView::Name).encode_to_vec()),
+            "GetInfo" => Act::Status(14, "not serving"),
+            _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
+        }
+    };
+    let flaky = Scripted::start_bare(script, None).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
+        backend("flaky", &flaky, "filter: {timeout: 20s}")
+    ))
+    .await;
+    let mut client = Client::connect(gateway.address).await;
+    let mut filter = async || client.post("/filter", by_name(&["a", "b"]).as_bytes()).await;
+    let handshakes = || flaky.messages("GetInfo").len();
+    ready.store(false, Ordering::Relaxed);
+    let before = handshakes();
+    while handshakes() < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(filter().await.json()["NodeNames"], json!(["b"]), "a missed handshake costs no call");
+    let down =
+        "extender-gateway: backend flaky failed filter: the handshake failed: UNAVAILABLE: not serving";
+    while filter().await.error() != down {}
+    assert!(handshakes() >= before + 5);
+    ready.store(true, Ordering::Relaxed);
+    while filter().await.json()["NodeNames"] != json!(["b"]) {}
+}
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
+    let slow = Scripted::always(Act::Hang).await;
+    let configured = backend("slow", &slow, "filter: {timeout: 60s}");
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\nbackends:\n{configured}"
+    ))
+    .await;
+    let mut client = Client::connect(gateway.address).await;
+    let body = by_name(&["a"]);
+    let head =
+        format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    client.write(head.as_bytes()).await;
+    while slow.asked("Filter").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(client);
+    slow.given_up().await;
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_made_again_and_costs_no_later_call() {
+    let drops = AtomicBool::new(true);
+    let moody = Scripted::start(info(NodeView::Name), move |_, message| {
+        if drops.swap(false, Ordering::Relaxed) {
+            return Act::Drop;
+        }
+        Act::Message(filtered(&message, &["b"], "no").encode_to_vec())
+    })
+    .await;
+    let configured = backend("moody", &moody, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let first = gateway.post("/filter", by_name(&["a", "b"])).await.error();
+    assert!(
+        first.starts_with("extender-gateway: backend moody failed filter: the connection was"),
+        "{first}"
+    );
+    loop {
+        let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
+        if answer.error().is_empty() {
+            assert_eq!(answer.json()["NodeNames"], json!(["a"]));
+            return;
+        }
+    }
+}

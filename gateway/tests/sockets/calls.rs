@@ -1,0 +1,275 @@
+//! Calls as kube-scheduler makes them, against scripted backends on real sockets: what is answered, and what
+//! the backends are asked.
+
+use crate::support::{
+    Gateway,
+    backend::{Act, Scripted, configured as backend, filtered, info, rows, scored},
+    by_name,
+    http::Client,
+    in_full, node,
+};
+use extender_policy_api::v1alpha1::{NodeView, Scope};
+use prost::Message;
+use serde_json::json;
+
+/// Makes a request of these names.
+type Form = fn(&[&str]) -> String;
+
+/// Both forms of a request, and where the reply has the nodes that are left.
+const MODES: [(Form, &str); 2] = [(by_name, "NodeNames"), (in_full, "Nodes")];
+
+#[tokio::test]
+async fn verdicts_are_merged_in_order_in_both_modes() {
+    let first = Scripted::refusing(&["a"], "rack is\nbeing 100% drained", 0).await;
+    let second = Scripted::refusing(&["a", "b"], "over quota", 0).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n{}{}",
+        backend("first", &first, "filter: {}"),
+        backend("second", &second, "filter: {preemptionMayHelp: Honored}"),
+    ))
+    .await;
+    for (request, key) in MODES {
+        let answer = gateway.post("/filter", request(&["a", "b", "c"])).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+        let mut expected = json!({
+            "FailedNodes": {"b": "second: over quota"},
+            "FailedAndUnresolvableNodes": {"a": "first: rack is being 100 percent drained"},
+            "Error": "",
+        });
+        expected[key] =
+            if key == "Nodes" { json!({"metadata": {}, "items": [node("c")]}) } else { json!(["c"]) };
+        assert_eq!(answer.json(), expected);
+    }
+}
+
+#[tokio::test]
+async fn scores_are_weighed_and_added() {
+    let first = Scripted::start(info(NodeView::Name), |_, message| {
+        Act::Message(scored(&message, |name| if name == "a" { 7 } else { 0 }).encode_to_vec())
+    })
+    .await;
+    let second = Scripted::refusing(&[], "", 3).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n{}{}",
+        backend("first", &first, "score: {weight: 2}"),
+        backend("second", &second, "score: {}"),
+    ))
+    .await;
+    for (request, _) in MODES {
+        let answer = gateway.post("/any/prefix/prioritize", request(&["a", "b", "a"])).await;
+        assert_eq!(
+            answer.json(),
+            json!([{"Host": "a", "Score": 17}, {"Host": "b", "Score": 3}, {"Host": "a", "Score": 17}])
+        );
+    }
+    assert_eq!(first.asked("Score"), [["a", "b"], ["a", "b"]]);
+}
+
+#[tokio::test]
+async fn an_empty_list_asks_nobody() {
+    let backend_ = Scripted::refusing(&["a"], "no", 3).await;
+    let configured = backend("only", &backend_, "filter: {}, score: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    for body in [r#"{"Pod":{},"NodeNames":[]}"#, r#"{"Pod":{},"Nodes":{"items":null}}"#] {
+        let answer = gateway.post("/filter", body).await;
+        assert_eq!(answer.error(), "", "{answer:?}");
+        assert_eq!(gateway.post("/prioritize", body).await.json(), json!([]));
+    }
+    assert!(backend_.asked("Filter").is_empty() && backend_.asked("Score").is_empty());
+}
+
+#[tokio::test]
+async fn a_whole_set_backend_sees_the_survivors() {
+    let first = Scripted::refusing(&["a"], "no", 0).await;
+    let mut whole = info(NodeView::Name);
+    whole.verbs[0].scope = Scope::WholeSet as i32;
+    let whole = Scripted::start(whole, |_, message| {
+        Act::Message(filtered(&message, &["b"], "crowded").encode_to_vec())
+    })
+    .await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n{}{}",
+        backend("first", &first, "filter: {}"),
+        backend("whole", &whole, "filter: {}"),
+    ))
+    .await;
+    let answer = gateway.post("/filter", by_name(&["a", "b", "c"])).await.json();
+    assert_eq!(answer["NodeNames"], json!(["c"]));
+    assert_eq!(whole.asked("Filter"), [["b", "c"]]);
+}
+
+#[tokio::test]
+async fn rows_come_from_the_table_and_unknown_nodes_are_rejected_where_they_are_needed() {
+    let facts = Scripted::start(info(NodeView::Facts), |verb, message| match verb {
+        "Filter" => Act::Message(filtered(&message, &["b"], "no").encode_to_vec()),
+        _ => Act::Message(scored(&message, |_| 1).encode_to_vec()),
+    })
+    .await;
+    let names = Scripted::refusing(&["c"], "by name", 2).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Watch}}\nbackends:\n{}{}",
+        backend("names", &names, "filter: {}, score: {}"),
+        backend("facts", &facts, "filter: {}, score: {}"),
+    ))
+    .await;
+    for name in ["a", "b"] {
+        gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
+    }
+    let answer = gateway.post("/filter", by_name(&["a", "b", "c", "d"])).await.json();
+    assert_eq!(answer["NodeNames"], json!(["a"]));
+    assert_eq!(
+        answer["FailedAndUnresolvableNodes"],
+        json!({"b": "facts: no", "c": "names: by name", "d": "node is not yet known to the gateway"})
+    );
+    assert_eq!(names.asked("Filter"), [["a", "b", "c", "d"]]);
+    let told = rows(&facts.messages("Filter")[0]);
+    assert_eq!(told.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(told[0].facts.as_ref().unwrap().allocatable.as_ref().unwrap().milli_cpu, 2000);
+    let scores = gateway.post("/prioritize", by_name(&["a", "d"])).await.json();
+    assert_eq!(scores, json!([{"Host": "a", "Score": 3}, {"Host": "d", "Score": 2}]));
+    let error = gateway.post("/filter", by_name(&["x", "y"])).await.error();
+    assert_eq!(error, "extender-gateway: no node is left, and 2 nodes are not yet known to the gateway");
+}
+
+#[tokio::test]
+async fn a_node_that_arrives_in_time_is_asked_about() {
+    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+        Act::Message(filtered(&message, &[], "").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Watch}}\nbackends:\n{configured}")).await;
+    let call = gateway.post("/filter", by_name(&["late"]));
+    let arrive = async {
+        tokio::task::yield_now().await;
+        gateway.table.apply(node("late").to_string().as_bytes()).unwrap();
+    };
+    let (answer, ()) = tokio::join!(call, arrive);
+    assert_eq!(answer.json()["NodeNames"], json!(["late"]));
+}
+
+#[tokio::test]
+async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
+    let facts = Scripted::start(info(NodeView::FactsAndRaw), |_, message| {
+        Act::Message(filtered(&message, &[], "").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Watch}}\nbackends:\n{configured}")).await;
+    let answer = gateway.post("/filter", in_full(&["a"])).await.json();
+    assert_eq!(answer["Nodes"]["items"], json!([node("a")]));
+    let told = rows(&facts.messages("Filter")[0]);
+    assert_eq!(told[0].raw_json, node("a").to_string());
+    assert_eq!(told[0].facts.as_ref().unwrap().labels["name"], "a");
+}
+
+static LARGE: [u8; (1 << 20) + 1] = [b' '; (1 << 20) + 1];
+
+/// Method, path, body; status, and the beginning of what is said.
+const BAD_CALLS: [(&str, &str, &[u8], u16, &str); 11] = [
+    ("POST", "/filter", b"{", 200, "bad request: malformed JSON: expected a key in quotes"),
+    ("POST", "/filter", br#"{"NodeNames":["a"]}"#, 200, "bad request: the request has no Pod"),
+    ("POST", "/filter", br#"{"Pod":{}}"#, 200, "bad request: the request has neither Nodes"),
+    ("POST", "/filter", br#"{"Pod":{"metadata":7},"NodeNames":[]}"#, 200, "bad request: Pod: "),
+    ("POST", "/filter", &LARGE, 200, "the request has more than 1048576 bytes; raise extender"),
+    ("POST", "/prioritize", b"{", 400, "bad request: malformed JSON"),
+    ("POST", "/prioritize", &LARGE, 413, "the request has more than 1048576 bytes"),
+    ("POST", "/preempt", b"{}", 400, "bad request: the request has no Pod"),
+    ("POST", "/bind", b"{}", 200, "bad request: the request has no PodName"),
+    ("POST", "/nothing", b"{}", 404, "no verb at /nothing"),
+    ("GET", "/filter", b"", 405, "method GET is not served"),
+];
+
+#[tokio::test]
+async fn bad_calls_get_an_answer_in_the_form_of_their_verb() {
+    let accepting = Scripted::refusing(&[], "", 0).await;
+    let configured = backend("only", &accepting, "filter: {}, score: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let mut client = Client::connect(gateway.address).await;
+    for (method, path, body, status, text) in BAD_CALLS {
+        let answer = client.send(method, path, body).await;
+        assert_eq!(answer.status, status, "{path}");
+        let said = if status == 200 {
+            answer.error()
+        } else {
+            assert!(answer.body.is_empty(), "{answer:?}");
+            answer.header("x-extender-gateway-error").unwrap().to_owned()
+        };
+        assert!(said.starts_with(&format!("extender-gateway: {text}")), "{path}: {said}");
+    }
+    let answer = client.post("/filter", by_name(&["a"]).as_bytes()).await;
+    assert_eq!(answer.json()["NodeNames"], json!(["a"]), "the connection lives on");
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
+    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+        Act::Message(filtered(&message, &[], "").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{configured}")).await;
+    let body =
+        r#"{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"},"status":{"capacity":{"cpu":"x"}}}]}}"#;
+    let error = gateway.post("/filter", body).await.error();
+    assert!(error.starts_with("extender-gateway: bad request: node a: Node.status.capacity.cpu"), "{error}");
+    let error = gateway.post("/filter", by_name(&["a"])).await.error();
+    assert!(
+        error.starts_with("extender-gateway: backend facts failed filter: wants facts about nodes"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_pod_that_fits_nowhere_is_told_the_same_and_then_to_back_off() {
+    let attempt = std::sync::atomic::AtomicUsize::new(0);
+    let only = Scripted::start(info(NodeView::Name), move |_, message| {
+        let reason = format!("{} units are free", attempt.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        Act::Message(filtered(&message, &["a", "b"], &reason).encode_to_vec())
+    })
+    .await;
+    let configured = backend("only", &only, "filter: {}");
+    for (reasons, told, sixth) in [
+        ("{}", ["0", "0"], "the pod was tried too often in a short time; only: 0 units are free"),
+        ("{changing: AsGiven, repeated: AsGiven}", ["6", "7"], ""),
+    ] {
+        let gateway = Gateway::start(&format!(
+            "nodes: {{source: Request}}\nreasons: {reasons}\nbackends:\n{configured}"
+        ))
+        .await;
+        for units in told {
+            let answer = gateway.post("/filter", by_name(&["a", "b"])).await.json();
+            let reason = format!("only: {units} units are free");
+            assert_eq!(answer["FailedAndUnresolvableNodes"], json!({"a": reason, "b": reason}), "{reasons}");
+        }
+        for _ in 2..5 {
+            assert_eq!(gateway.post("/filter", by_name(&["a", "b"])).await.error(), "");
+        }
+        let error = gateway.post("/filter", by_name(&["a", "b"])).await.error();
+        assert!(error.ends_with(sixth) && error.is_empty() == sixth.is_empty(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn backends_are_asked_about_the_pods_that_match_them() {
+    let only = Scripted::refusing(&["a"], "no", 3).await;
+    for (rest, settings, asked) in [
+        ("", "", true),
+        ("exempt: {namespaces: [shop]}\n", "", false),
+        ("exempt: {namespaces: [search]}\n", "", true),
+        ("", "match: {namespaces: [shop]}, ", true),
+        ("", "match: {excludedNamespaces: [shop]}, ", false),
+        ("", "match: {managedResources: [{name: example.com/gpu}]}, ", false),
+        ("", "match: {podSelector: {matchExpressions: [{key: none, operator: Exists}]}}, ", false),
+        ("", "mode: Disabled, ", false),
+    ] {
+        let configured = backend("only", &only, &format!("{settings}filter: {{}}, score: {{}}"));
+        let gateway =
+            Gateway::start(&format!("nodes: {{source: Request}}\n{rest}backends:\n{configured}")).await;
+        let kept = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
+        assert_eq!(kept, if asked { json!(["b"]) } else { json!(["a", "b"]) }, "{rest}{settings}");
+        let scores = gateway.post("/prioritize", by_name(&["a"])).await.json();
+        let expected = if asked { json!([{"Host": "a", "Score": 3}]) } else { json!([]) };
+        assert_eq!(scores, expected, "{rest}{settings}");
+    }
+}

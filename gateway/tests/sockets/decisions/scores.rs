@@ -1,0 +1,110 @@
+//! Calls to prioritize.
+
+use extender_gateway::observe::api::NodeVerdict;
+use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Normalization, Verb};
+use prost::Message;
+use serde_json::json;
+
+use super::{node, part, totals, verdict};
+use crate::support::{
+    admin::{Seen, until},
+    backend::{Act, Scripted, configured, info, scored},
+    by_name,
+};
+
+/// What a backend says of how it scores.
+fn scale(normalization: Normalization, reversed: bool, (min, max): (i32, i32)) -> GetInfoResponse {
+    let mut info = info(NodeView::Name);
+    for verb in info.verbs.iter_mut().filter(|verb| verb.verb() == Verb::Score) {
+        verb.normalization = normalization as i32;
+        verb.reversed = reversed;
+        (verb.score_min, verb.score_max) = (Some(min), Some(max));
+    }
+    info
+}
+
+/// One that gives a to c these scores.
+async fn scoring(info: GetInfoResponse, scores: [i32; 3]) -> Scripted {
+    let score = move |name: &str| scores[usize::from(name.as_bytes()[0] - b'a')];
+    Scripted::start(info, move |_, message| Act::Message(scored(&message, score).encode_to_vec())).await
+}
+
+fn counts(raw: i32, normalized: f64, weighted: f64) -> NodeVerdict {
+    NodeVerdict {
+        raw: Some(raw),
+        normalized: Some(normalized),
+        weighted: Some(weighted),
+        ..NodeVerdict::default()
+    }
+}
+
+#[tokio::test]
+async fn a_call_has_raw_normalised_weighted_and_the_sum_that_was_answered() {
+    let plain = scoring(scale(Normalization::None, false, (0, 10)), [3, 99, -4]).await;
+    let spread = scoring(scale(Normalization::MinMax, true, (0, 1000)), [0, 300, 1000]).await;
+    let failing = Scripted::always(Act::Status(14, "gone")).await;
+    let backends = configured("plain", &plain, "score: {timeout: 60s, weight: 2}")
+        + &configured("spread", &spread, "score: {timeout: 60s, weight: 3}")
+        + &configured("failing", &failing, "score: {timeout: 60s}");
+    let seen = Seen::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backends}")).await;
+    let reply = seen.gateway.post("/prioritize", by_name(&["a", "b", "c"])).await.json();
+    let call = seen.call(1).await;
+
+    let (told, logged) = totals(&reply, &call);
+    let expected = json!([{"Host": "a", "Score": 36}, {"Host": "b", "Score": 41}, {"Host": "c", "Score": 0}]);
+    assert_eq!(told, expected);
+    assert_eq!(logged, told);
+    for (name, by_plain, by_spread) in [
+        ("a", counts(3, 3.0, 6.0), counts(0, 10.0, 30.0)),
+        ("b", counts(10, 10.0, 20.0), counts(300, 7.0, 21.0)),
+        ("c", counts(0, 0.0, 0.0), counts(1000, 0.0, 0.0)),
+    ] {
+        assert_eq!(verdict(&call, name, "plain"), Some(&by_plain), "{name}");
+        assert_eq!(verdict(&call, name, "spread"), Some(&by_spread), "{name}");
+        assert_eq!(verdict(&call, name, "failing"), None);
+    }
+    let (plain, spread) = (part(&call, "plain"), part(&call, "spread"));
+    assert_eq!((plain.weight, plain.normalization.as_deref(), plain.clamped), (Some(2), Some("None"), 2));
+    assert_eq!(
+        (spread.weight, spread.normalization.as_deref(), spread.clamped),
+        (Some(3), Some("MinMax reversed"), 0)
+    );
+    let failure = part(&call, "failing").failure.as_ref().unwrap();
+    assert_eq!((failure.kind.as_str(), failure.policy.as_str()), ("status", "ignore"));
+    assert_eq!((call.verb.as_str(), call.outcome.as_str(), call.left), ("prioritize", "ok", None));
+}
+
+#[tokio::test]
+async fn a_node_that_nobody_scored_has_no_sum() {
+    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+        Act::Message(scored(&message, |_| 4).encode_to_vec())
+    })
+    .await;
+    let backend = configured("facts", &facts, "score: {timeout: 60s}");
+    let seen = Seen::start(&format!("nodes: {{source: Watch}}\nbackends:\n{backend}")).await;
+    seen.gateway.table.apply(br#"{"metadata":{"name":"b"}}"#).unwrap();
+    let reply = seen.gateway.post("/prioritize", by_name(&["a", "b"])).await.json();
+    let call = seen.call(1).await;
+    let (told, logged) = totals(&reply, &call);
+    assert_eq!(told, json!([{"Host": "b", "Score": 4}]));
+    assert_eq!(logged, told);
+    assert_eq!((node(&call, "a").total, verdict(&call, "a", "facts")), (None, None));
+}
+
+#[tokio::test]
+async fn the_scores_of_a_shadow_are_shown_and_not_added() {
+    let real = scoring(info(NodeView::Name), [1, 2, 3]).await;
+    let shadow = scoring(info(NodeView::Name), [9, 8, 7]).await;
+    let backends = configured("real", &real, "score: {timeout: 60s}")
+        + &configured("shadow", &shadow, "mode: Shadow, score: {timeout: 60s, weight: 5}");
+    let seen = Seen::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backends}")).await;
+    let reply = seen.gateway.post("/prioritize", by_name(&["a", "b", "c"])).await.json();
+    let counted = r#"extender_gateway_backend_shadow_answers_total{backend="shadow",verb="score",outcome="disagrees"} 1"#;
+    until("the shadow has not answered", || seen.gateway.metrics.text().contains(counted)).await;
+    let calls = seen.calls(1).await;
+    let (told, logged) = totals(&reply, &calls[0]);
+    assert_eq!(logged, told);
+    assert_eq!(verdict(&calls[0], "a", "shadow"), Some(&counts(9, 9.0, 45.0)));
+    let part = part(&calls[0], "shadow");
+    assert_eq!((part.answer.as_deref(), part.weight), (Some("disagrees"), Some(5)));
+}

@@ -1,0 +1,311 @@
+//! `explain` and `status` as programs, between scripted gateways and a scripted apiserver.
+
+mod server;
+mod status;
+
+use std::{path::Path, process::Output};
+
+use extender_gateway::observe::api::{DecisionList, LogState};
+use serde_json::{Value, json};
+use server::{Server, kubeconfig, nobody};
+use tempfile::NamedTempFile;
+use tokio::process::Command;
+
+const DECISIONS: &str = "/debug/decisions";
+const STATUS: &str = "/debug/status";
+const POD: &str = "/api/v1/namespaces/shop/pods/web-0";
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+const NODES: &str = "/api/v1/nodes";
+const GATEWAY: &str = env!("CARGO_BIN_EXE_extender-gateway");
+const PLUGIN: &str = env!("CARGO_BIN_EXE_kubectl-extender_explain");
+
+/// How a program ended: exit code, standard output, standard error.
+type Ended = (i32, String, String);
+
+/// Runs a program that has no other way to a cluster than what the arguments say.
+async fn run(program: &str, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().env("HOME", "/nonexistent").kill_on_drop(true);
+    ended(command.output().await.unwrap())
+}
+
+fn ended(output: Output) -> Ended {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn path(file: &Path) -> &str {
+    file.to_str().unwrap()
+}
+
+/// What a gateway answers that decided these calls.
+fn decisions(gateway: &str, items: &[Value]) -> (u16, Value) {
+    let list = DecisionList {
+        api_version: "extender-gateway.io/v1alpha1".to_owned(),
+        kind: "DecisionList".to_owned(),
+        gateway: gateway.to_owned(),
+        log: LogState {
+            max_bytes: 1 << 26,
+            since: "2026-11-21T22:00:00Z".parse().unwrap(),
+            ..LogState::default()
+        },
+        truncated: false,
+        items: items.iter().map(|item| serde_json::from_value(item.clone()).unwrap()).collect(),
+    };
+    (200, serde_json::to_value(list).unwrap())
+}
+
+/// A call about `shop/web-0`.
+fn call(verb: &str, time: &str, nodes: &Value) -> Value {
+    json!({
+        "id": verb, "time": time, "seconds": 0.001, "verb": verb, "generation": 1, "outcome": "ok",
+        "pod": {"namespace": "shop", "name": "web-0", "uid": "u-1"},
+        "offered": nodes.as_array().unwrap().len(), "left": 1,
+        "backends": [{"name": "zones", "mode": "Enforce", "asked": 2, "known": 0, "seconds": 0.001}],
+        "nodes": nodes,
+    })
+}
+
+fn filter() -> Value {
+    let rejected = json!({"name": "b", "rejectedBy": "zones", "reason": "zone is drained",
+                          "backends": {"zones": {"rejected": "zone is drained"}}});
+    let accepted = json!({"name": "a", "backends": {"zones": {"accepted": true}}});
+    call("filter", "2026-11-21T23:00:10Z", &json!([accepted, rejected]))
+}
+
+fn bind() -> Value {
+    call("bind", "2026-11-21T23:00:11Z", &json!([{"name": "a"}]))
+}
+
+fn pod(node: Option<&str>) -> (u16, Value) {
+    let metadata = json!({"name": "web-0", "namespace": "shop", "uid": "u-1", "creationTimestamp": "2026-11-21T23:00:00Z"});
+    let spec = json!({"nodeName": node, "schedulerName": "default-scheduler", "containers": []});
+    (
+        200,
+        json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}),
+    )
+}
+
+/// What the apiserver answers where it is asked for one, and has more.
+fn nodes(more: u64) -> (u16, Value) {
+    (200, list(&json!([{"metadata": {"name": "a"}}]), more))
+}
+
+fn list(items: &Value, more: u64) -> Value {
+    json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "items": items,
+           "metadata": {"remainingItemCount": more}})
+}
+
+#[tokio::test]
+async fn all_replicas_are_asked_and_the_apiserver() {
+    let first = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
+    let second = Server::start([(DECISIONS, decisions("gateway-1", &[bind()]))]).await;
+    let apiserver = Server::start([(POD, pod(Some("a"))), (NODES, nodes(4999))]).await;
+    let (kubeconfig, away) = (apiserver.kubeconfig(), nobody().await);
+    let urls = format!("{},{},http://{away}", first.url(), second.url());
+    let line = ["explain", "pod/web-0", "--gateway", &urls, "--kubeconfig", path(kubeconfig.path())];
+    let (code, out, err) = run(GATEWAY, &line).await;
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    for part in [
+        "Pod shop/web-0 is on a.\n",
+        " by gateway-1; the log has 1 attempt.\n",
+        "Latest attempt: 2 of 5,000 nodes were offered, 1 left, 1 rejected; bound to a.\n",
+        "- One feasible node: not scored. ",
+        &format!(
+            "- http://{away} did not answer: cannot connect (Connection refused (os error 111)); is the gateway "
+        ),
+        "\nb         zones  zone is drained\n",
+    ] {
+        assert!(out.contains(part), "{part:?} is not in\n{out}");
+    }
+    assert!(
+        first.asked().contains(&format!("{DECISIONS}?namespace=shop&pod=web-0&limit=1000")),
+        "{:?}",
+        first.asked()
+    );
+}
+
+#[tokio::test]
+async fn the_plugin_reaches_gateways_through_the_apiserver() {
+    let gateways = json!([
+        {"metadata": {"name": "gateway-0"}, "status": {"phase": "Running"}},
+        {"metadata": {"name": "gateway-1"}, "status": {"phase": "Pending"}},
+    ]);
+    let apiserver = Server::start([
+        (POD, pod(Some("a"))),
+        (
+            "/api/v1/namespaces/gw/pods",
+            (200, json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": gateways})),
+        ),
+        (
+            "/api/v1/namespaces/gw/pods/gateway-0:1234/proxy/debug/decisions",
+            decisions("gateway-0", &[filter(), bind()]),
+        ),
+    ])
+    .await;
+    let kubeconfig = apiserver.kubeconfig();
+    let line = [
+        "web-0",
+        "-n",
+        "shop",
+        "--gateway-namespace",
+        "gw",
+        "--admin-port",
+        "1234",
+        "-o",
+        "json",
+        "--kubeconfig",
+    ];
+    let (code, out, err) = run(PLUGIN, &[&line as &[_], &[path(kubeconfig.path())]].concat()).await;
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let explanation: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(explanation["attempts"][0]["calls"][1]["verb"], "bind");
+    assert_eq!((&explanation["pod"]["node"], &explanation["uid"]), (&json!("a"), &json!("u-1")));
+    let listed = "/api/v1/namespaces/gw/pods?&labelSelector=app.kubernetes.io%2Fname%3Dextender-gateway";
+    assert!(apiserver.asked().contains(&listed.to_owned()), "{:?}", apiserver.asked());
+}
+
+#[tokio::test]
+async fn gateways_that_cannot_be_found_through_the_apiserver_are_away() {
+    let none = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []});
+    let refused = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "message": "pods is forbidden"});
+    for (answer, text) in [
+        ((200, none), "no pod of the gateway runs there; --gateway-selector says which labels it has"),
+        ((403, refused), "the apiserver cannot be asked: it refuses: pods is forbidden"),
+    ] {
+        let apiserver = Server::start([("/api/v1/namespaces/gw/pods", answer)]).await;
+        let kubeconfig = apiserver.kubeconfig();
+        let line = ["web-0", "--gateway-namespace", "gw", "--kubeconfig", path(kubeconfig.path())];
+        let (code, out, err) = run(PLUGIN, &line).await;
+        let expected = format!(
+            "extender-gateway: no gateway could be asked\n- the pods app.kubernetes.io/name=extender-gateway in namespace gw: {text}\n"
+        );
+        assert_eq!((code, out.as_str(), err), (5, "", expected));
+    }
+}
+
+#[tokio::test]
+async fn without_a_way_to_the_apiserver_the_gateways_are_enough() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter(), bind()]))]).await;
+    let (code, out, _) = run(GATEWAY, &["explain", "web-0", "-n", "shop", "--gateway", &gateway.url()]).await;
+    assert_eq!(code, 0);
+    assert!(out.starts_with("Pod shop/web-0 was bound to a, as the bind call says.\n"), "{out}");
+    assert!(out.contains("- Nothing is known from the apiserver: there is no kubeconfig, and no service account of a pod; set KUBECONFIG,"), "{out}");
+    let line = ["explain", "web-0", "-n", "shop", "--gateway", &gateway.url(), "--no-cluster"];
+    let (_, out, _) = run(GATEWAY, &line).await;
+    assert!(out.contains("- Nothing is known from the apiserver: --no-cluster leaves it alone.\n"), "{out}");
+    let away = kubeconfig(nobody().await);
+    let line = ["explain", "web-0", "--gateway", &gateway.url(), "--kubeconfig", path(away.path())];
+    let (code, out, _) = run(GATEWAY, &line).await;
+    assert!(
+        code == 0
+            && out.contains("- Nothing is known from the apiserver: ServiceError: client error (Connect)"),
+        "{out}"
+    );
+}
+
+#[tokio::test]
+async fn a_pod_that_does_not_exist_is_looked_for() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[]))]).await;
+    let here = list(&json!([{"metadata": {"name": "web-1", "namespace": "shop"}}]), 0);
+    let everywhere = |items: Value| (200, list(&items, 0));
+    for (others, end) in [
+        (json!([]), "near names there are web-1"),
+        (
+            json!([{"metadata": {"name": "web-0", "namespace": "test"}}]),
+            "namespace test has one: say -n test",
+        ),
+    ] {
+        let apiserver =
+            Server::start([(PODS, (200, here.clone())), ("/api/v1/pods", everywhere(others))]).await;
+        let kubeconfig = apiserver.kubeconfig();
+        let line = ["explain", "web-0", "--gateway", &gateway.url(), "--kubeconfig", path(kubeconfig.path())];
+        let (code, out, err) = run(GATEWAY, &line).await;
+        let expected = format!(
+            "extender-gateway: there is no pod web-0 in namespace shop, and no gateway knows a call about one; {end}\n"
+        );
+        assert!(code == 6 && out.is_empty() && err.starts_with(&expected), "{code} {err}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_is_looked_for() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
+    let node = |name| (200, json!({"kind": "PartialObjectMetadata", "metadata": {"name": name}}));
+    let apiserver =
+        Server::start([(POD, pod(Some("a"))), (NODES, nodes(1)), ("/api/v1/nodes/node-9", node("node-9"))])
+            .await;
+    let kubeconfig = apiserver.kubeconfig();
+    let explained = async |node| {
+        let line = [
+            "explain",
+            "web-0",
+            "--gateway",
+            &gateway.url(),
+            "--node",
+            node,
+            "--kubeconfig",
+            path(kubeconfig.path()),
+        ];
+        run(GATEWAY, &line).await.1
+    };
+    let there = explained("node-9").await;
+    assert!(there.contains("- node-9 was not offered in this attempt (2 of 2 nodes were): "), "{there}");
+    let missing = explained("node-8").await;
+    assert!(missing.contains("- There is no node node-8 in the cluster.\n"), "{missing}");
+    let rejected = explained("b").await;
+    assert!(rejected.contains("  filter  zones    rejected: zone is drained\n"), "{rejected}");
+}
+
+#[tokio::test]
+async fn the_environment_names_gateways() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
+    let mut command = Command::new(GATEWAY);
+    command
+        .args(["explain", "web-0", "-n", "shop", "-o", "yaml"])
+        .env_clear()
+        .env("EXTENDER_GATEWAYS", gateway.url());
+    let (code, out, _) = ended(command.kill_on_drop(true).output().await.unwrap());
+    assert_eq!(code, 0);
+    assert!(out.starts_with("apiVersion: extender-gateway.io/v1alpha1\nkind: Explanation\n"), "{out}");
+}
+
+#[tokio::test]
+async fn a_usual_kubeconfig_that_is_broken_is_said() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
+    let broken = NamedTempFile::new().unwrap();
+    std::fs::write(broken.path(), "clusters: 5").unwrap();
+    let mut command = Command::new(GATEWAY);
+    command.args(["explain", "web-0", "-n", "shop", "--gateway", &gateway.url()]);
+    command.env_clear().env("KUBECONFIG", broken.path()).kill_on_drop(true);
+    let (code, out, _) = ended(command.output().await.unwrap());
+    assert!(
+        code == 0 && out.contains("- Nothing is known from the apiserver: the kubeconfig cannot be used: "),
+        "{out}"
+    );
+}
+
+#[tokio::test]
+async fn the_number_of_nodes_is_the_gateways_where_the_apiserver_says_none() {
+    let gateway = Server::start([
+        (DECISIONS, decisions("gateway-0", &[filter()])),
+        (STATUS, status::status("gateway-0", &json!([]))),
+    ])
+    .await;
+    let line = ["explain", "web-0", "-n", "shop", "--gateway", &gateway.url(), "--no-cluster", "--node", "c"];
+    let (_, out, _) = run(GATEWAY, &line).await;
+    assert!(out.contains("- c was not offered in this attempt (2 of 5 nodes were): "), "{out}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_named_has_to_be_usable() {
+    let line = ["explain", "web-0", "--kubeconfig", "/nonexistent/config"];
+    let (code, _, err) = run(GATEWAY, &line).await;
+    let begin = "extender-gateway: --kubeconfig /nonexistent/config: the kubeconfig cannot be used: ";
+    assert!(code == 2 && err.starts_with(begin), "{code} {err}");
+    let apiserver = Server::start([]).await;
+    let kubeconfig = apiserver.kubeconfig();
+    let line = ["explain", "web-0", "--kubeconfig", path(kubeconfig.path()), "--context", "production"];
+    let (code, _, err) = run(GATEWAY, &line).await;
+    assert!(code == 2 && err.contains("production"), "{code} {err}");
+}

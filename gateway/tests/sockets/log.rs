@@ -1,0 +1,102 @@
+//! What callers can bring into the log, and how much of it.
+
+use std::net::SocketAddr;
+
+use crate::support::{
+    Gateway,
+    backend::{Scripted, configured, info},
+    by_name,
+    certificates::Authority,
+    secured::{HTTP_1, Secured, open},
+    written::Written,
+};
+use h2::Reason;
+use tokio::{net::TcpListener, sync::watch, time::Instant};
+
+/// A peer that ends every connection, in two ways in turn. Counts them.
+async fn fickle() -> (SocketAddr, watch::Receiver<u32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            count.send_modify(|count| *count += 1);
+            if *count.borrow() % 2 == 0 {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+                respond.send_reset(Reason::REFUSED_STREAM);
+                while connection.accept().await.is_some() {}
+            }
+        }
+    });
+    (address, counted)
+}
+
+#[tokio::test]
+async fn an_outage_is_one_line_though_each_attempt_fails_in_another_way() {
+    let (written, _guard) = Written::here();
+    let (address, mut attempts) = fickle().await;
+    let rest = format!(
+        "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'http://{address}', filter: {{}}}}\n"
+    );
+    let _gateway = Gateway::start(&rest).await;
+    attempts.wait_for(|attempts| *attempts >= 5).await.unwrap();
+    let lines = written.with(&["backend is"]);
+    assert!(lines.len() == 1 && lines[0].contains("backend is down: "), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
+    let (written, _guard) = Written::here();
+    let secured = Secured::start(", clientCAFile: CALLERS, allowedNames: [scheduler]").await;
+    let began = Instant::now();
+    let strangers = Authority::new("strangers");
+    let (stranger, other) = (strangers.issue("scheduler", &[]), secured.callers.issue("other", &["x.test"]));
+    for _ in 0..10 {
+        for identity in [None, Some(&stranger), Some(&other)] {
+            secured.filter(&secured.client(identity, HTTP_1)).await.unwrap_err();
+        }
+        open(secured.gateway.address, &strangers.client(None, HTTP_1)).await.unwrap_err();
+        assert_eq!(secured.gateway.post("/filter", "{}").await.status, 400);
+    }
+    let most = 1 + began.elapsed().as_secs();
+    for text in [
+        "the caller shows no certificate (peer sent no certificates); certFile and keyFile in the tlsConfig",
+        "the caller's certificate is of no authority in extender.tls.clientCAFile (invalid peer certificate: ",
+        "no name of extender.tls.allowedNames (it has the names [other, x.test]); another certificate, or its name in",
+        "the caller does not accept the gateway's certificate (UnknownCA); the authority of extender.tls.certFile",
+        "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix",
+    ] {
+        let lines = written.with(&["TLS handshake failed: ", text]);
+        assert!((1..=most).contains(&(lines.len() as u64)), "{text}: {lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn refused_calls_bring_a_line_a_second_for_each_kind() {
+    let (written, _written_here) = Written::here();
+    let facts = Scripted::start(info(extender_policy_api::v1alpha1::NodeView::Facts), |_, _| {
+        panic!("no node is known")
+    })
+    .await;
+    let rest = "nodes: {source: Watch}\ntimeouts: {decision: 10ms}\nbackends:\n".to_owned()
+        + &configured("facts", &facts, "filter: {timeout: 10ms}");
+    let gateway = Gateway::start(&rest).await;
+    let began = Instant::now();
+    for _ in 0..30 {
+        assert!(gateway.post("/filter", "{").await.error().contains("bad request"));
+        assert!(gateway.post("/filter", by_name(&["a"])).await.error().contains("not yet known"));
+        assert_eq!(gateway.post("/prioritize", "{").await.status, 400);
+    }
+    let most = 1 + began.elapsed().as_secs();
+    for kind in [
+        ["verb=\"filter\"", "outcome=\"request\"", "call refused: extender-gateway: bad request"],
+        ["verb=\"filter\"", "outcome=\"unknown_nodes\"", "call refused: extender-gateway: no node is left"],
+        ["verb=\"prioritize\"", "outcome=\"request\"", "call refused: extender-gateway: bad request"],
+    ] {
+        let lines = written.with(&kind);
+        assert!((1..=most).contains(&(lines.len() as u64)), "{kind:?}: {lines:#?}");
+        assert!(lines[0].contains("similar=0"), "{lines:#?}");
+    }
+}

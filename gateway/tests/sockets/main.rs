@@ -1,0 +1,34 @@
+//! The gateway on real sockets: its door on port 0 in front of scripted backends, its programs between scripted servers.
+//! One program, because linking takes longer than the tests.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod backend_tls;
+mod bind;
+mod bind_truth;
+mod call_failures;
+mod calls;
+mod decisions;
+mod explain;
+mod flags;
+mod handshake;
+mod http2;
+mod log;
+mod matrix;
+mod metrics;
+mod old_callers;
+mod one_round;
+mod preempt;
+mod reload;
+mod remembered;
+mod revisions;
+mod shadow;
+mod standard_input;
+mod status;
+mod stopping;
+mod support;
+mod tables;
+mod tables_of_calls;
+mod tls;
+mod traces;
+mod usage;

@@ -1,0 +1,208 @@
+//! The ways to fail.
+
+use extender_policy_api::v1alpha1::KeptCandidate;
+
+use super::verbs::{ABOUT_NODES, VERBS, Verb, bound, keeps, kept, missed, refused, scores};
+use crate::support::backend::{Act, framed};
+
+/// A way to fail: what happens, for which verbs, the kind that is counted and what is said.
+pub(crate) struct Fault {
+    pub(crate) name: String,
+    pub(crate) script: Script,
+    pub(crate) verbs: &'static [Verb],
+    pub(crate) kind: &'static str,
+    pub(crate) said: String,
+}
+
+#[derive(Clone)]
+pub(crate) enum Script {
+    /// Nobody listens.
+    Nobody,
+    /// Calls would be answered well, and the handshake fails: as behind a service whose pods are not ready.
+    Greets(Act),
+    Does(fn(Verb) -> Act),
+    Status(i32),
+}
+
+impl Fault {
+    /// Of the backend that fails. Only what is late on purpose may be late: the others have time on any machine.
+    pub(crate) fn timeout(&self) -> &'static str {
+        if self.said.contains("150ms") { "150ms" } else { "20s" }
+    }
+
+    /// Whether a backend that fails in this way has heard the question.
+    pub(crate) fn is_asked(&self) -> bool {
+        !matches!(self.script, Script::Nobody | Script::Greets(_))
+    }
+
+    fn new(name: &str, does: fn(Verb) -> Act, (kind, said): (&'static str, &str)) -> Self {
+        let (name, said) = (name.to_owned(), said.to_owned());
+        Self { name, script: Script::Does(does), verbs: VERBS, kind, said }
+    }
+}
+
+/// The names of the gRPC specification, by code.
+const CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+pub(crate) fn faults() -> Vec<Fault> {
+    let mut faults = transport();
+    faults.extend(contents());
+    faults.extend((0..).zip(CODES).skip(1).map(|(code, word)| Fault {
+        name: format!("status {word}"),
+        script: Script::Status(code),
+        verbs: VERBS,
+        kind: if code == 4 { "late" } else { "status" },
+        said: format!("{word}: no, percent"),
+    }));
+    faults.push(Fault {
+        name: "nobody listens".to_owned(),
+        script: Script::Nobody,
+        verbs: VERBS,
+        kind: "unreachable",
+        said: "cannot connect to ".to_owned(),
+    });
+    faults.extend([
+        greeting("not ready", Act::Status(14, "no, %"), ("status", "UNAVAILABLE: no, percent")),
+        greeting("never ready", Act::Hang, ("late", "no answer within 2000ms")),
+    ]);
+    faults
+}
+
+fn greeting(name: &str, act: Act, (kind, said): (&'static str, &str)) -> Fault {
+    let said = format!("the handshake failed: {said}");
+    Fault { name: name.to_owned(), script: Script::Greets(act), verbs: VERBS, kind, said }
+}
+
+fn transport() -> Vec<Fault> {
+    vec![
+        Fault::new("hangs", |_| Act::Hang, ("late", "no answer within 150ms")),
+        Fault::new("never ends", |verb| Act::Endless(verb.answer(2)), ("late", "no answer within 150ms")),
+        Fault::new("trickles", |verb| Act::Trickle(verb.answer(2)), ("late", "no answer within 150ms")),
+        Fault::new("resets", |_| Act::Reset, ("reset", "the stream was reset: ")),
+        Fault::new("resets amid", |verb| Act::Torn(verb.answer(2)), ("reset", "the stream was reset: ")),
+        Fault::new("hangs up", |_| Act::Drop, ("reset", "the connection was lost")),
+        Fault::new("HTTP 404", |_| Act::Http(404), ("malformed", "the answer is not gRPC: HTTP status 404")),
+        Fault::new("HTTP 503", |_| Act::Http(503), ("malformed", "the answer is not gRPC: HTTP status 503")),
+        Fault::new(
+            "half a prefix",
+            |_| Act::Framed(vec![0; 3]),
+            ("malformed", "the answer holds no message"),
+        ),
+        Fault::new(
+            "cut off",
+            |_| Act::Framed(vec![0, 0, 0, 0, 9, 1]),
+            ("malformed", "the answer's message is cut off"),
+        ),
+        Fault::new(
+            "two messages",
+            |verb| Act::Framed(framed(&verb.answer(2)).repeat(2)),
+            ("malformed", "the answer holds more than one message"),
+        ),
+        Fault::new(
+            "compressed",
+            |_| Act::Framed(vec![1, 0, 0, 0, 1, 7]),
+            ("malformed", "the answer is compressed"),
+        ),
+        Fault::new("oversize", |_| Act::Framed(vec![0; 1 << 20]), ("oversize", "the answer has more than ")),
+    ]
+}
+
+fn malformed(name: &str, does: fn(Verb) -> Act, said: &str, verbs: &'static [Verb]) -> Fault {
+    Fault { verbs, ..Fault::new(name, does, ("malformed", said)) }
+}
+
+fn contents() -> Vec<Fault> {
+    let empty = |_| Act::Message(Vec::new());
+    let mut faults = vec![
+        malformed(
+            "garbage",
+            |_| Act::Message(b"\xff\xff\xff".to_vec()),
+            "the answer cannot be decoded",
+            VERBS,
+        ),
+        malformed("empty", empty, "the answer has no result", ABOUT_NODES),
+        malformed("empty", empty, "the answer has no outcome", &[Verb::Bind]),
+        malformed(
+            "a strange outcome",
+            |_| Act::Message(bound(7)),
+            "the answer has outcome 7, which is none",
+            &[Verb::Bind],
+        ),
+        malformed(
+            "fewer evaluated",
+            |verb| Act::Message(verb.answer(1)),
+            "1 nodes were evaluated, 2 were asked about",
+            ABOUT_NODES,
+        ),
+        malformed(
+            "more evaluated",
+            |verb| Act::Message(verb.answer(3)),
+            "3 nodes were evaluated, 2 were asked about",
+            ABOUT_NODES,
+        ),
+        malformed(
+            "a miss",
+            |_| Act::Message(missed()),
+            "the backend does not know nodes inline",
+            &[Verb::Filter, Verb::Score],
+        ),
+    ];
+    faults.extend(of_filter());
+    faults.extend(of_score());
+    faults.extend(of_preempt());
+    faults
+}
+
+fn of_filter() -> [Fault; 3] {
+    let wrong = |name, does, said| malformed(name, does, said, &[Verb::Filter]);
+    [
+        wrong("out of range", |_| refused(&[&[2]]), "position 2 is out of range"),
+        wrong("in two groups", |_| refused(&[&[0], &[1, 0]]), "position 0 is refused twice"),
+        wrong("twice in a group", |_| refused(&[&[1, 1]]), "position 1 is refused twice"),
+    ]
+}
+
+fn of_score() -> [Fault; 3] {
+    let wrong = |name, does, said| malformed(name, does, said, &[Verb::Score]);
+    [
+        wrong("too few scores", |_| scores(0, 1), "1 scores for 2 nodes"),
+        wrong("too many scores", |_| scores(0, 3), "3 scores for 2 nodes"),
+        wrong("no scores", |_| Act::Message(Verb::Filter.answer(2)), "the answer has no scores"),
+    ]
+}
+
+fn of_preempt() -> [Fault; 4] {
+    let wrong = |name, does, said| malformed(name, does, said, &[Verb::Preempt]);
+    [
+        wrong("a strange node", |_| keeps(vec![kept(2)]), "position 2 is out of range"),
+        wrong("a node twice", |_| keeps(vec![kept(0), kept(0)]), "position 0 is kept twice"),
+        wrong(
+            "a strange victim",
+            |_| keeps(vec![KeptCandidate { victims: vec![1], ..kept(0) }]),
+            "victim 1 of position 0 is out of range",
+        ),
+        wrong(
+            "an added victim",
+            |_| keeps(vec![KeptCandidate { added_uids: vec!["u-x".into()], ..kept(0) }]),
+            "victim u-x was not offered",
+        ),
+    ]
+}

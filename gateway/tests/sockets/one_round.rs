@@ -1,0 +1,193 @@
+//! Filter brings the scores where the backend's declaration allows, and prioritize asks for what is missing alone.
+
+use std::time::Duration;
+
+use crate::support::{
+    Gateway,
+    backend::{configured, info},
+    function::{Brings, Function, about, about_objects, labelled, pure, sibling},
+};
+use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Scope};
+use prost::Message;
+use serde_json::{Value, json};
+
+const BOTH: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
+
+/// A backend, and a gateway that knows the nodes a to d, which it scores 1 to 4.
+async fn start(info: GetInfoResponse, rest: &str) -> (Function, Gateway) {
+    let function = Function::start(info).await;
+    let backend = configured("only", &function.backend, rest);
+    let rest = format!("nodes: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nbackends:\n{backend}");
+    let gateway = Gateway::start(&rest).await;
+    for (score, node) in (1..).zip(NODES) {
+        apply(&gateway, node, score);
+    }
+    (function, gateway)
+}
+
+const NODES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn apply(gateway: &Gateway, node: &str, score: u32) {
+    let node = labelled(node, &json!({"score": score.to_string()}));
+    gateway.table.apply(node.as_bytes()).unwrap();
+}
+
+async fn filter(gateway: &Gateway, pod: &Value) {
+    let answer = gateway.post("/filter", about(pod, &NODES)).await.json();
+    assert_eq!(answer["NodeNames"], json!(NODES), "{answer}");
+}
+
+/// The scores of these nodes, in their order.
+async fn prioritize(gateway: &Gateway, pod: &Value, names: &[&str]) -> Vec<i64> {
+    let answer = gateway.post("/prioritize", about(pod, names)).await.json();
+    answer.as_array().unwrap().iter().map(|host| host["Score"].as_i64().unwrap()).collect()
+}
+
+fn wanted(function: &Function) -> Vec<bool> {
+    let messages = function.backend.messages("Filter").into_iter();
+    messages.map(|message| FilterRequest::decode(message).unwrap().want_scores).collect()
+}
+
+#[tokio::test]
+async fn prioritize_asks_nobody_about_what_came_with_filter() {
+    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    for number in 0..3 {
+        filter(&gateway, &sibling(number)).await;
+        assert_eq!(prioritize(&gateway, &sibling(number), &["d", "b"]).await, [4, 2], "some of the nodes");
+    }
+    assert_eq!(wanted(&function), [true; 3]);
+    assert!(function.scored().is_empty());
+    let line = r#"extender_gateway_backend_known_nodes_total{backend="only",verb="score",source="early"} 6"#;
+    assert!(gateway.metrics.text().contains(line));
+}
+
+#[tokio::test]
+async fn nodes_of_the_call_have_one_round_too() {
+    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    let nodes = ["x", "y"].map(|name| labelled(name, &json!({"score": "7"})));
+    let body = about_objects(&sibling(1), &nodes);
+    assert_eq!(gateway.post("/filter", &body).await.json()["Error"], "");
+    let scores = json!([{"Host": "x", "Score": 7}, {"Host": "y", "Score": 7}]);
+    assert_eq!(gateway.post("/prioritize", &body).await.json(), scores);
+    assert!(function.scored().is_empty());
+}
+
+#[tokio::test]
+async fn what_does_not_fit_together_takes_two_rounds() {
+    let change = |change: fn(&mut GetInfoResponse)| {
+        let mut info = info(NodeView::Facts);
+        change(&mut info);
+        info
+    };
+    for (what, info) in [
+        ("another view of nodes", change(|info| info.verbs[1].node_view = NodeView::Name as i32)),
+        (
+            "a score that depends on the whole set",
+            change(|info| info.verbs[1].scope = Scope::WholeSet as i32),
+        ),
+        ("a score with side effects", change(|info| info.verbs[1].side_effects = true)),
+        ("a pure score alone", change(|info| info.verbs[1].pure = true)),
+        ("a pure filter alone", change(|info| info.verbs[0].pure = true)),
+    ] {
+        let (function, gateway) = start(info, BOTH).await;
+        filter(&gateway, &sibling(1)).await;
+        prioritize(&gateway, &sibling(1), &["d", "a"]).await;
+        assert_eq!(wanted(&function), [false], "{what}");
+        assert_eq!(function.scored(), [["d", "a"]], "{what}");
+    }
+    let (function, gateway) = start(info(NodeView::Facts), "filter: {timeout: 60s}").await;
+    filter(&gateway, &sibling(1)).await;
+    assert_eq!(wanted(&function), [false], "nobody wants its scores");
+}
+
+#[tokio::test]
+async fn what_depends_on_the_whole_set_is_asked_about_all_nodes_of_prioritize() {
+    let mut info = pure(NodeView::Facts);
+    (info.verbs[1].pure, info.verbs[1].scope) = (false, Scope::WholeSet as i32);
+    let (function, gateway) = start(info, BOTH).await;
+    for number in 0..2 {
+        filter(&gateway, &sibling(number)).await;
+        assert_eq!(prioritize(&gateway, &sibling(number), &["c", "a", "b"]).await, [3, 1, 2]);
+    }
+    assert_eq!(function.filtered().len(), 1, "filter is pure");
+    assert_eq!(function.scored(), [["c", "a", "b"]; 2]);
+}
+
+#[tokio::test]
+async fn scores_are_good_for_one_prioritize_of_the_same_pod() {
+    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    filter(&gateway, &sibling(1)).await;
+    prioritize(&gateway, &sibling(2), &["a", "b"]).await;
+    assert_eq!(function.scored(), [["a", "b"]], "a sibling's are not its own");
+    prioritize(&gateway, &sibling(1), &["a", "b"]).await;
+    assert_eq!(function.scored().len(), 1);
+    prioritize(&gateway, &sibling(1), &["a", "b"]).await;
+    assert_eq!(function.scored().len(), 2, "they were taken");
+    filter(&gateway, &sibling(3)).await;
+    let mut relabelled = sibling(3);
+    relabelled["metadata"]["labels"]["app"] = json!("db");
+    prioritize(&gateway, &relabelled, &["a", "b"]).await;
+    assert_eq!(function.scored().len(), 3, "the same UID, and not the pod that was scored");
+}
+
+#[tokio::test]
+async fn scores_do_not_wait_longer_than_a_second() {
+    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    for (pause, asked) in [(300, 0), (1000, 1)] {
+        filter(&gateway, &sibling(1)).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_millis(pause)).await;
+        tokio::time::resume();
+        assert_eq!(prioritize(&gateway, &sibling(1), &["a", "b"]).await, [1, 2]);
+        assert_eq!(function.scored().len(), asked, "after {pause} ms");
+    }
+}
+
+#[tokio::test]
+async fn only_nodes_that_have_changed_since_filter_are_asked_about() {
+    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    filter(&gateway, &sibling(1)).await;
+    apply(&gateway, "b", 9);
+    gateway.table.remove("c");
+    apply(&gateway, "c", 3);
+    assert_eq!(prioritize(&gateway, &sibling(1), &NODES).await, [1, 9, 3, 4]);
+    assert_eq!(function.scored(), [["b", "c"]]);
+}
+
+#[tokio::test]
+async fn filter_may_come_without_the_scores_that_were_wanted() {
+    for pure_verbs in [false, true] {
+        let mut info = pure(NodeView::Facts);
+        info.verbs.iter_mut().for_each(|verb| verb.pure = pure_verbs);
+        let (function, gateway) = start(info, BOTH).await;
+        function.state().brings = Brings::Nothing;
+        filter(&gateway, &sibling(1)).await;
+        assert_eq!(prioritize(&gateway, &sibling(1), &["a", "d"]).await, [1, 4]);
+        assert_eq!((wanted(&function), function.scored().len()), (vec![true], 1));
+    }
+}
+
+#[tokio::test]
+async fn another_number_of_scores_makes_the_answer_malformed() {
+    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
+    function.state().brings = Brings::OneTooMany;
+    let error = gateway.post("/filter", about(&sibling(1), &NODES)).await.error();
+    assert_eq!(error, "extender-gateway: backend only failed filter: 5 scores for 4 nodes");
+    let line = r#"extender_gateway_backend_failures_total{backend="only",verb="filter",kind="malformed",policy="fail"} 1"#;
+    assert!(gateway.metrics.text().contains(line));
+}
+
+#[tokio::test]
+async fn scores_that_come_with_filter_are_clamped_and_normalised_like_others() {
+    use extender_policy_api::v1alpha1::Normalization;
+    let mut info = info(NodeView::Facts);
+    info.verbs[1].score_max = Some(3);
+    info.verbs[1].normalization = Normalization::Max as i32;
+    let (function, gateway) = start(info, BOTH).await;
+    filter(&gateway, &sibling(1)).await;
+    // 4 is clamped to 3; the largest is that of these nodes alone.
+    assert_eq!(prioritize(&gateway, &sibling(1), &["a", "d"]).await, [3, 10]);
+    filter(&gateway, &sibling(2)).await;
+    assert_eq!(prioritize(&gateway, &sibling(2), &["a", "b"]).await, [5, 10]);
+    assert!(function.scored().is_empty());
+}

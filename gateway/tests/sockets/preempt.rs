@@ -1,0 +1,265 @@
+//! Preempt calls as kube-scheduler makes them, against scripted backends on real sockets: what is answered,
+//! and what the backends are told. What kube-scheduler would choke on (a null, a node or pod that was not
+//! sent, one of them twice) must not get out, whatever a backend says.
+
+use crate::support::{
+    Gateway,
+    backend::{Act, Scripted},
+    node, pod,
+    preempting::{REQUEST, adding, asked, call, gateway, info, keeping, kept, left, request, sparing},
+};
+use extender_policy_api::v1alpha1::{KeptCandidate, NodeView, nodes::Form};
+use serde_json::{Value, json};
+
+const NAMES: &str = include_str!("../../../tests/captures/preempt-names.json");
+const NODES: &str = include_str!("../../../tests/captures/preempt-nodes.json");
+
+#[tokio::test]
+async fn each_backend_is_asked_about_what_the_earlier_ones_left() {
+    let first = sparing(&[], &["u2"]).await;
+    let second = sparing(&["n2"], &[]).await;
+    let third = sparing(&[], &[]).await;
+    let all = [("first", &first, ""), ("second", &second, ""), ("third", &third, "failurePolicy: Ignore")];
+    let gateway = gateway(REQUEST, &all).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    assert_eq!(answer.json(), left(&[("n1", &["u1"], 1)]));
+    let about = |nodes: &[(&str, &[&str])]| -> Vec<Vec<(String, Vec<String>)>> {
+        let uids = |uids: &[&str]| uids.iter().map(|&uid| uid.to_owned()).collect();
+        vec![nodes.iter().map(|(name, victims)| ((*name).to_owned(), uids(victims))).collect()]
+    };
+    assert_eq!(asked(&first), about(&[("n1", &["u1", "u2"]), ("n2", &["u3"])]));
+    assert_eq!(asked(&second), about(&[("n1", &["u1"]), ("n2", &["u3"])]));
+    assert_eq!(asked(&third), about(&[("n1", &["u1"])]));
+    let violations: Vec<u32> =
+        request(&first.messages("Preempt")[0]).candidates.iter().map(|one| one.pdb_violations).collect();
+    assert_eq!(violations, [1, 0]);
+}
+
+#[tokio::test]
+async fn when_nothing_is_left_nobody_else_is_asked() {
+    let first = keeping(NodeView::Name, vec![]).await;
+    let second = sparing(&[], &[]).await;
+    let gateway = gateway(REQUEST, &[("first", &first, ""), ("second", &second, "")]).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!(String::from_utf8(answer.body).unwrap(), r#"{"NodeNameToMetaVictims":{}}"#);
+    assert!(asked(&second).is_empty());
+}
+
+#[tokio::test]
+async fn captured_calls_of_both_forms_are_answered_with_uids() {
+    let backend = sparing(&["ip-10-16-0-1.eu-west-1.compute.internal"], &[]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    for (body, key) in [(NAMES, "NodeNameToMetaVictims"), (NODES, "NodeNameToVictims")] {
+        let sent: Value = serde_json::from_str(body).unwrap();
+        let mut expected = sent[key].as_object().unwrap().clone();
+        expected.remove("ip-10-16-0-1.eu-west-1.compute.internal").unwrap();
+        for victims in expected.values_mut() {
+            for pod in victims["Pods"].as_array_mut().unwrap() {
+                let uid = if pod["UID"].is_string() { &pod["UID"] } else { &pod["metadata"]["uid"] };
+                *pod = json!({"UID": uid});
+            }
+        }
+        assert_eq!(
+            gateway.post("/any/prefix/preempt", body).await.json(),
+            json!({"NodeNameToMetaVictims": expected})
+        );
+    }
+    let calls = backend.messages("Preempt");
+    let [by_uid, in_full] =
+        [&calls[0], &calls[1]].map(|message| request(message).candidates[0].victims[0].clone());
+    assert_eq!(by_uid.pod, None);
+    let in_full = in_full.pod.unwrap();
+    assert_eq!(in_full.identity.unwrap().uid, in_full_uid());
+    assert_eq!(in_full.facts.unwrap().labels["app"], "checkout");
+}
+
+fn in_full_uid() -> String {
+    let sent: Value = serde_json::from_str(NODES).unwrap();
+    let first = sent["NodeNameToVictims"].as_object().unwrap().values().next().unwrap();
+    first["Pods"][0]["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn nobody_interested_means_that_all_candidates_stay() {
+    let backend = keeping(NodeView::Name, vec![]).await;
+    let other = format!(
+        "- {{name: b, url: 'http://{}', match: {{namespaces: [x]}}, preempt: {{}}}}",
+        backend.address
+    );
+    let gateway = Gateway::start(&format!("{REQUEST}\nbackends:\n{other}")).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!(answer.json(), left(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]));
+    assert!(asked(&backend).is_empty());
+}
+
+/// What backends may not say, and what the gateway says of it.
+fn wrong() -> Vec<(Vec<KeptCandidate>, &'static str)> {
+    vec![
+        (vec![kept(2, &[0])], "position 2 is out of range: 2 candidates were asked about"),
+        (vec![kept(0, &[0]), kept(0, &[1])], "position 0 is kept twice"),
+        (vec![kept(1, &[1])], "victim 1 of position 1 is out of range: it has 1 victims"),
+        (vec![kept(0, &[1, 1])], "victim 1 of position 0 is kept twice"),
+        (vec![adding(0, &[0], &["u9"])], "victim u9 was not offered, and preempt.addedVictims is Refused"),
+        (vec![adding(0, &[0], &["u2"])], "victim u2 was not offered, and preempt.addedVictims is Refused"),
+    ]
+}
+
+#[tokio::test]
+async fn strangers_and_repetitions_do_not_get_out() {
+    for (said, detail) in wrong() {
+        let bad = keeping(NodeView::Name, said).await;
+        let good = sparing(&[], &["u2"]).await;
+        let strict = gateway(REQUEST, &[("bad", &bad, ""), ("good", &good, "")]).await;
+        let answer = strict.post("/preempt", call()).await;
+        let expected = format!("extender-gateway: backend bad failed preempt: {detail}");
+        assert_eq!((answer.status, answer.body.as_slice()), (502, &b""[..]), "{detail}");
+        assert_eq!(answer.header("x-extender-gateway-error"), Some(expected.as_str()));
+        assert!(asked(&good).is_empty(), "a failure under Fail ends the call");
+        let lenient = gateway(REQUEST, &[("bad", &bad, "failurePolicy: Ignore"), ("good", &good, "")]).await;
+        let answer = lenient.post("/preempt", call()).await;
+        assert_eq!(answer.json(), left(&[("n1", &["u1"], 1), ("n2", &["u3"], 0)]), "{detail}");
+        let counted = r#"backend="bad",verb="preempt",kind="malformed",policy="ignore"} 1"#;
+        assert!(lenient.metrics.text().contains(counted), "{}", lenient.metrics.text());
+    }
+}
+
+#[tokio::test]
+async fn a_node_without_victims_fails_the_call_or_falls() {
+    let backend = sparing(&[], &["u3"]).await;
+    let strict = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    let answer = strict.post("/preempt", call()).await;
+    assert_eq!((answer.status, answer.body.len()), (502, 0));
+    let lenient = gateway(REQUEST, &[("guard", &backend, "failurePolicy: Ignore")]).await;
+    assert_eq!(lenient.post("/preempt", call()).await.json(), left(&[("n1", &["u1", "u2"], 1)]));
+}
+
+#[tokio::test]
+async fn a_call_that_brings_no_answer_is_decided_by_the_failure_policy() {
+    for (act, text) in [
+        (Act::Hang, "no answer within 150ms"),
+        (Act::Drop, "the connection was lost"),
+        (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
+        (Act::Message(Vec::new()), "the answer has no result"),
+    ] {
+        let bad = Scripted::start(info(NodeView::Name), move |_, _| act.clone()).await;
+        let strict = gateway(REQUEST, &[("bad", &bad, "timeout: 150ms")]).await;
+        let answer = strict.post("/preempt", call()).await;
+        let error = answer.header("x-extender-gateway-error").unwrap_or_default();
+        assert!(answer.status == 502 && error.contains(text), "{answer:?}");
+        let lenient = gateway(REQUEST, &[("bad", &bad, "timeout: 150ms, failurePolicy: Ignore")]).await;
+        let answer = lenient.post("/preempt", call()).await;
+        assert_eq!(answer.json(), left(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_a_status_without_a_body() {
+    let backend = sparing(&[], &[]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    for body in ["", "null", "{}", r#"{"Pod":{},"NodeNameToMetaVictims":{"n1":{"Pods":[{}]}}}"#] {
+        let answer = gateway.post("/preempt", body).await;
+        assert_eq!((answer.status, answer.body.len()), (400, 0), "{body}");
+    }
+    let no_pod = call().replace("\"priority\":10", "\"priority\":\"high\"");
+    assert_eq!(gateway.post("/preempt", no_pod).await.status, 400);
+    assert!(asked(&backend).is_empty());
+}
+
+#[tokio::test]
+async fn a_backend_that_wants_facts_has_them_from_the_table() {
+    let backend = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
+    let source = "nodes: {source: Watch}\npods: {source: None}\ntimeouts: {decision: 300ms}";
+    let gateway = gateway(source, &[("guard", &backend, "")]).await;
+    let answer = gateway.post("/preempt", call()).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.header("x-extender-gateway-error").unwrap().contains("2 nodes are not yet known"));
+    assert!(asked(&backend).is_empty());
+    gateway.table.apply(node("n2").to_string().as_bytes()).unwrap();
+    // The node that is not known falls at this backend's place.
+    assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n2", &["u3"], 0)]));
+    let asked = request(&backend.messages("Preempt")[0]);
+    let Some(Form::Rows(rows)) = asked.nodes.unwrap().form else { panic!("no rows") };
+    assert_eq!(rows.rows[0].facts.as_ref().unwrap().labels["name"], "n2");
+}
+
+#[tokio::test]
+async fn a_backend_that_wants_facts_where_there_are_none_cannot_be_asked() {
+    let backend = keeping(NodeView::Facts, vec![]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    let answer = gateway.post("/preempt", call()).await;
+    let error = answer.header("x-extender-gateway-error").unwrap();
+    assert!(answer.status == 502 && error.contains("preempt calls bring none"), "{error}");
+}
+
+const WATCHED: &str = "nodes: {source: Watch}\npods: {source: Watch}";
+
+/// A pod as the apiserver writes it.
+fn watched(uid: &str, node: &str, priority: i32) -> String {
+    json!({
+        "metadata": {"name": uid, "namespace": "shop", "uid": uid, "labels": {"app": uid}, "managedFields": [{}]},
+        "spec": {"nodeName": node, "priority": priority},
+        "status": {"phase": "Running"},
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn in_names_mode_victims_have_the_facts_of_the_watch() {
+    let backend = keeping(NodeView::Name, vec![kept(0, &[1])]).await;
+    let gateway = gateway(WATCHED, &[("guard", &backend, "")]).await;
+    let pods = gateway.pods.as_ref().unwrap();
+    pods.apply(watched("u1", "n1", 3).as_bytes()).unwrap();
+    assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n1", &["u2"], 1)]));
+    let victims = request(&backend.messages("Preempt")[0]).candidates[0].victims.clone();
+    let facts = victims[0].pod.clone().unwrap().facts.unwrap();
+    assert_eq!((facts.labels["app"].as_str(), facts.priority), ("u1", 3));
+    assert_eq!(victims[1].pod, None);
+}
+
+#[tokio::test]
+async fn added_victims_are_on_the_node_and_matter_less() {
+    let allowed = "addedVictims: Allowed";
+    for (added, outcome) in [
+        ("u7", Ok(left(&[("n1", &["u1", "u7"], 1)]))),
+        ("u8", Err("victim u8 cannot be added: it is not on node n1")),
+        ("u9", Err("victim u9 cannot be added: its priority 10 is not below the pod's, 10")),
+        ("u0", Err("victim u0 cannot be added: the gateway knows no such pod")),
+        ("u2", Err("victim u2 is added, and is a victim without that")),
+    ] {
+        let backend = keeping(NodeView::Name, vec![adding(0, &[0], &[added])]).await;
+        let next = sparing(&[], &[]).await;
+        let gateway = gateway(WATCHED, &[("guard", &backend, allowed), ("next", &next, "")]).await;
+        for (uid, node, priority) in [("u7", "n1", 9), ("u8", "n2", 0), ("u9", "n1", 10), ("u2", "n1", 0)] {
+            gateway.pods.as_ref().unwrap().apply(watched(uid, node, priority).as_bytes()).unwrap();
+        }
+        let answer = gateway.post("/preempt", call()).await;
+        match outcome {
+            Ok(reply) => assert_eq!(answer.json(), reply),
+            Err(detail) => {
+                let error = answer.header("x-extender-gateway-error").unwrap();
+                assert!(answer.status == 502 && error.ends_with(detail), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_victim_that_cannot_be_read_goes_out_without_facts_and_a_node_without_victims_does_not() {
+    let backend = keeping(NodeView::Name, vec![kept(0, &[0, 1])]).await;
+    let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
+    let victim =
+        |uid: &str, priority: Value| json!({"metadata": {"uid": uid}, "spec": {"priority": priority}});
+    let victims = json!({
+        "n0": {"Pods": []},
+        "n1": {"Pods": [victim("u1", json!("high")), victim("u2", json!(7))]},
+        "n2": null,
+    });
+    let body = json!({"Pod": pod(), "NodeNameToVictims": victims}).to_string();
+    assert_eq!(gateway.post("/preempt", body).await.json(), left(&[("n1", &["u1", "u2"], 0)]));
+    let told = request(&backend.messages("Preempt")[0]).candidates;
+    let priority = |at: usize| Some(told[0].victims[at].pod.clone()?.facts?.priority);
+    assert_eq!((told.len(), priority(0), priority(1)), (1, None, Some(7)));
+    let nobody = json!({"Pod": pod(), "NodeNameToVictims": {"n0": {"Pods": []}}}).to_string();
+    assert_eq!(gateway.post("/preempt", nobody).await.json(), left(&[]));
+}

@@ -1,0 +1,260 @@
+//! What backends with pure verbs are asked, and what they need not be asked again.
+
+use std::sync::Arc;
+
+use crate::support::{
+    Gateway,
+    backend::{Act, configured},
+    function::{Function, State, about, about_objects, labelled, pure, sibling},
+    http::Client,
+};
+use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView};
+use prost::Message;
+use serde_json::{Value, json};
+
+/// A gateway that knows the nodes a, which is refused, b and c.
+async fn watching(backends: &str) -> Gateway {
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Watch}}\nreasons: {{prefix: None}}\ntimeouts: {{decision: 60s}}\nbackends:\n{backends}"
+    ))
+    .await;
+    for (name, labels) in [
+        ("a", json!({"refused": "draining", "score": "9"})),
+        ("b", json!({"score": "3"})),
+        ("c", json!({"score": "5"})),
+    ] {
+        gateway.table.apply(labelled(name, &labels).as_bytes()).unwrap();
+    }
+    gateway
+}
+
+/// One backend that filters, and the gateway before it.
+async fn filtering(info: GetInfoResponse) -> (Function, Gateway) {
+    let function = Function::start(info).await;
+    let gateway = watching(&configured("only", &function.backend, "filter: {timeout: 60s}")).await;
+    (function, gateway)
+}
+
+async fn filter(gateway: &Gateway, number: u32, names: &[&str]) -> Value {
+    gateway.post("/filter", about(&sibling(number), names)).await.json()
+}
+
+/// The reply when these nodes are left and a is refused.
+fn left(names: &[&str]) -> Value {
+    json!({"NodeNames": names, "FailedNodes": {}, "FailedAndUnresolvableNodes": {"a": "draining"}, "Error": ""})
+}
+
+fn counted(gateway: &Gateway, metric: &str, verb: &str) -> u64 {
+    let start = format!(r#"extender_gateway_backend_{metric}_total{{backend="only",verb="{verb}""#);
+    let text = gateway.metrics.text();
+    let counts = text.lines().filter(|line| line.starts_with(&start));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn the_second_pod_of_a_class_asks_nobody() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
+    let gateway = watching(&backend).await;
+    let scores = json!([{"Host": "c", "Score": 5}, {"Host": "b", "Score": 3}]);
+    for number in 1..4 {
+        assert_eq!(filter(&gateway, number, &["c", "a", "b"]).await, left(&["c", "b"]), "{number}");
+        let answer = gateway.post("/prioritize", about(&sibling(number), &["c", "b"])).await.json();
+        assert_eq!(answer, scores, "{number}");
+    }
+    assert_eq!(filter(&gateway, 9, &["a"]).await, left(&[]));
+    assert_eq!(function.filtered(), [["c", "a", "b"]], "asked once for all");
+    assert!(function.scored().is_empty(), "the scores came with the verdicts");
+    assert_eq!(counted(&gateway, "known_nodes", "filter"), 7);
+    assert_eq!(counted(&gateway, "known_nodes", "score"), 6);
+}
+
+#[tokio::test]
+async fn nodes_that_calls_bring_and_bare_names_are_remembered_too() {
+    let facts = Function::start(pure(NodeView::Facts)).await;
+    let names = Function::start(pure(NodeView::Name)).await;
+    for (function, bodies) in [
+        (
+            &facts,
+            [1, 2].map(|n| about_objects(&sibling(n), &[labelled("a", &json!({"refused": "draining"}))])),
+        ),
+        (&names, [1, 2].map(|n| about(&sibling(n), &["a"]))),
+    ] {
+        let backend = configured("only", &function.backend, "filter: {timeout: 60s}");
+        let rest = format!("nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{backend}");
+        let gateway = Gateway::start(&rest).await;
+        let mut answers = Vec::new();
+        for body in &bodies {
+            answers.push(gateway.post("/filter", body).await.json());
+        }
+        assert_eq!(answers[0], answers[1]);
+        assert_eq!(function.filtered(), [["a"]], "{bodies:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_policy_is_told_is_the_class_of_a_pod() {
+    let (function, gateway) = filtering(GetInfoResponse {
+        annotation_prefixes: vec!["example.com/".into()],
+        ..pure(NodeView::Facts)
+    })
+    .await;
+    let mut asked = 0;
+    let mut times = async |pod: &Value, difference: &str, expected: usize| {
+        gateway.post("/filter", about(pod, &["a", "b"])).await;
+        let before = std::mem::replace(&mut asked, function.filtered().len());
+        assert_eq!(asked - before, expected, "{difference}");
+    };
+    times(&sibling(1), "the first", 1).await;
+    times(&sibling(2), "name, uid, times and the volume of the service account", 0).await;
+    for (pointer, value) in [
+        ("/metadata/generateName", json!("other-")),
+        ("/metadata/annotations/kubectl~1at", json!("now")),
+        ("/status/phase", json!("Unknown")),
+    ] {
+        let mut pod = sibling(3);
+        *pod.pointer_mut(pointer).unwrap() = value;
+        times(&pod, pointer, 0).await;
+    }
+    for (pointer, value) in [
+        ("/metadata/namespace", json!("other")),
+        ("/metadata/labels/app", json!("db")),
+        ("/metadata/annotations/example.com~1tier", json!("back")),
+        ("/metadata/ownerReferences/0/uid", json!("rs-2")),
+        ("/spec/containers/0/resources/requests/cpu", json!("200m")),
+        ("/spec/tolerations/0/key", json!("b")),
+        ("/spec/volumes", json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])),
+    ] {
+        let mut pod = sibling(4);
+        *pod.pointer_mut(pointer).unwrap() = value;
+        times(&pod, pointer, 1).await;
+        times(&pod, pointer, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_pure_verb_is_not_told_who_the_pod_is() {
+    for is_pure in [true, false] {
+        let mut info = pure(NodeView::Facts);
+        info.verbs.iter_mut().for_each(|verb| verb.pure = is_pure);
+        let (function, gateway) = filtering(info).await;
+        filter(&gateway, 1, &["a", "b"]).await;
+        let pod = FilterRequest::decode(function.backend.messages("Filter").remove(0)).unwrap().pod.unwrap();
+        assert_eq!(pod.identity.is_none(), is_pure);
+        assert!(pod.raw_json.is_empty() && pod.facts.unwrap().labels["app"] == "web");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_row_is_asked_about_alone() {
+    let (function, gateway) = filtering(pure(NodeView::Facts)).await;
+    filter(&gateway, 1, &["a", "b", "c"]).await;
+    gateway.table.apply(labelled("b", &json!({"refused": "draining"})).as_bytes()).unwrap();
+    let both = json!({"a": "draining", "b": "draining"});
+    assert_eq!(filter(&gateway, 2, &["a", "b", "c"]).await["FailedAndUnresolvableNodes"], both);
+    gateway.table.apply(labelled("b", &json!({"score": "3"})).as_bytes()).unwrap();
+    assert_eq!(filter(&gateway, 3, &["a", "b", "c"]).await, left(&["b", "c"]), "as it was is a change, too");
+    // In another slot, or in that of the node before.
+    for node in ["b", "a"] {
+        gateway.table.remove(node);
+    }
+    gateway.table.apply(labelled("a", &json!({"refused": "draining"})).as_bytes()).unwrap();
+    gateway.table.apply(labelled("d", &json!({})).as_bytes()).unwrap();
+    assert_eq!(filter(&gateway, 4, &["a", "c", "d"]).await, left(&["c", "d"]));
+    assert_eq!(function.filtered(), [&["a", "b", "c"][..], &["b"], &["b"], &["a", "d"]]);
+}
+
+#[tokio::test]
+async fn rows_of_the_watch_and_of_calls_are_not_taken_for_one_another() {
+    let (_function, gateway) = filtering(pure(NodeView::Facts)).await;
+    // The first node of either table. So many changes of the one pass the version of the other; and each pod is another
+    // one, because one that is refused over and over has to back off.
+    for number in 0..20 {
+        let refused = format!("by call {number}");
+        let brought = about_objects(&sibling(number), &[labelled("a", &json!({"refused": refused}))]);
+        let brought = gateway.post("/filter", brought).await.json();
+        assert_eq!(brought["FailedAndUnresolvableNodes"]["a"], refused);
+        assert_eq!(filter(&gateway, 100 + number, &["a"]).await, left(&[]), "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_about_the_missing_nodes_fails_the_call() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
+    let gateway = watching(&backend).await;
+    assert_eq!(filter(&gateway, 1, &["a", "b"]).await, left(&["b"]));
+    function.state().instead = Some(Act::Status(14, "not now"));
+    let error = filter(&gateway, 2, &["a", "b", "c"]).await["Error"].to_string();
+    assert!(error.contains("backend only failed filter"), "{error}");
+    let body = about(&sibling(2), &["b", "c"]);
+    assert_eq!(gateway.post("/prioritize", body).await.json(), json!([]), "no scores, not some");
+    assert_eq!(filter(&gateway, 3, &["a", "b"]).await, left(&["b"]), "nothing is missing here");
+    function.state().instead = None;
+    assert_eq!(filter(&gateway, 4, &["a", "b", "c"]).await, left(&["b", "c"]));
+    assert_eq!(function.filtered(), [&["a", "b"][..], &["c"], &["c"]]);
+}
+
+/// Makes a backend break its word.
+type Turn = fn(&mut State);
+
+#[tokio::test]
+async fn one_call_in_a_thousand_is_a_check_and_a_disagreement_ends_remembering() {
+    for (turn, verb, other) in [
+        ((|state| state.strict = true) as Turn, "filter", "score"),
+        (|state| state.bonus = 1, "score", "filter"),
+    ] {
+        let function = Function::start(pure(NodeView::Facts)).await;
+        let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
+        let gateway = watching(&backend).await;
+        let mut client = Client::connect(gateway.address).await;
+        let body = about(&sibling(1), &["b", "c"]);
+        for round in 0..1001 {
+            if round == 500 {
+                turn(&mut function.state());
+            }
+            let filtered = client.post("/filter", body.as_bytes()).await.json();
+            let is_found = verb == "filter" && round == 1000;
+            assert_eq!(
+                filtered["NodeNames"],
+                if is_found { json!([]) } else { json!(["b", "c"]) },
+                "{round}"
+            );
+            client.post("/prioritize", body.as_bytes()).await;
+        }
+        assert_eq!(function.filtered().len(), 2, "{verb}");
+        assert_eq!(counted(&gateway, "memory_disagreements", verb), 1);
+        assert_eq!(counted(&gateway, "memory_disagreements", other), 0);
+        client.post("/filter", body.as_bytes()).await;
+        client.post("/filter", body.as_bytes()).await;
+        assert_eq!(function.filtered().len(), 4, "{verb}: asked each time from now on");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_changes_during_a_check_is_no_disagreement() {
+    let (function, gateway) = filtering(pure(NodeView::Facts)).await;
+    let mut client = Client::connect(gateway.address).await;
+    let body = about(&sibling(1), &["b", "c"]);
+    for _ in 0..1000 {
+        client.post("/filter", body.as_bytes()).await;
+    }
+    // As a backend that holds the nodes already answers about the later rows.
+    let table = Arc::clone(&gateway.table);
+    function.state().meanwhile = Some(Box::new(move || {
+        for node in ["b", "c"] {
+            table.apply(labelled(node, &json!({"refused": "strict"})).as_bytes()).unwrap();
+        }
+    }));
+    function.state().strict = true;
+    assert_eq!(client.post("/filter", body.as_bytes()).await.json()["NodeNames"], json!([]));
+    function.state().strict = false;
+    assert_eq!(function.filtered().len(), 2, "it was a check");
+    assert_eq!(counted(&gateway, "memory_disagreements", "filter"), 0);
+    let reason = json!({"b": "strict", "c": "strict"});
+    for number in 2..4 {
+        let refused = filter(&gateway, number, &["b", "c"]).await;
+        assert_eq!(refused["FailedAndUnresolvableNodes"], reason);
+    }
+    assert_eq!(function.filtered().len(), 3, "the changed rows were asked about once");
+}

@@ -1,0 +1,257 @@
+//! Remembered answers belong to what gave them: args, the configuration, and the revision of the backend.
+
+use std::{fs, time::Duration};
+
+use crate::support::{
+    Gateway,
+    backend::configured,
+    function::{Function, about, about_objects, labelled, pure, sibling},
+    http::Client,
+    program::Program,
+};
+use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Scope};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// Bounds what is waited for; nothing takes that long.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A gateway that knows the nodes a, b and c, in front of one backend.
+async fn gateway(function: &Function, rest: &str) -> Gateway {
+    let backend = configured("only", &function.backend, rest);
+    let rest = format!(
+        "nodes: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nreasons: {{prefix: None}}\nbackends:\n{backend}"
+    );
+    let gateway = Gateway::start(&rest).await;
+    for node in ["a", "b", "c"] {
+        gateway.table.apply(labelled(node, &json!({})).as_bytes()).unwrap();
+    }
+    gateway
+}
+
+const FILTER: &str = "filter: {timeout: 60s}";
+const BOTH: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
+
+async fn filter(gateway: &Gateway, names: &[&str]) -> Value {
+    gateway.post("/filter", about(&sibling(1), names)).await.json()
+}
+
+/// Calls until the backend is asked once more than it was.
+async fn until_asked(gateway: &Gateway, function: &Function, names: &[&str]) {
+    let before = function.filtered().len();
+    let asked = async {
+        while function.filtered().len() == before {
+            filter(gateway, names).await;
+        }
+    };
+    timeout(PATIENCE, asked).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_revision_in_the_handshake_forgets() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, FILTER).await;
+    filter(&gateway, &["a", "b"]).await;
+    filter(&gateway, &["a", "b"]).await;
+    assert_eq!(function.filtered().len(), 1);
+    {
+        let mut behaviour = function.state();
+        behaviour.info = Some(GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) });
+        (behaviour.revision, behaviour.strict) = ("r2".into(), true);
+    }
+    // Nobody asks the backend, so that only the handshake can tell.
+    until_asked(&gateway, &function, &["a", "b"]).await;
+    assert_eq!(filter(&gateway, &["a", "b"]).await["NodeNames"], json!([]));
+    assert_eq!(function.filtered(), [["a", "b"], ["a", "b"]], "and the new answers are remembered");
+}
+
+#[tokio::test]
+async fn an_answer_of_another_revision_ends_remembering_until_the_next_handshake() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, FILTER).await;
+    filter(&gateway, &["a"]).await;
+    // No handshake ends from here on.
+    function.state().info = None;
+    // One that is under way now has its answer before this one is asked for.
+    function.state().revision = "r2".into();
+    function.state().strict = true;
+    let all = json!([]);
+    assert_eq!(
+        filter(&gateway, &["a", "b"]).await["NodeNames"],
+        all,
+        "two revisions make no answer together"
+    );
+    function.state().revision = "r1".into();
+    function.state().strict = false;
+    for _ in 0..2 {
+        assert_eq!(filter(&gateway, &["a", "b"]).await["NodeNames"], json!(["a", "b"]));
+    }
+    let asked = [&["a"][..], &["b"], &["a", "b"], &["a", "b"], &["a", "b"]];
+    assert_eq!(function.filtered(), asked, "each time while it is in doubt");
+    function.state().info = Some(pure(NodeView::Facts));
+    let remembered = async {
+        loop {
+            let before = function.filtered().len();
+            filter(&gateway, &["a", "b"]).await;
+            if function.filtered().len() == before {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, remembered).await.expect("the handshake has found r1 again");
+}
+
+#[tokio::test]
+async fn scores_of_two_revisions_make_no_answer_together() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, "score: {timeout: 60s}").await;
+    let prioritize =
+        async |names: &[&str]| gateway.post("/prioritize", about(&sibling(1), names)).await.json();
+    prioritize(&["a"]).await;
+    function.state().info = None;
+    function.state().revision = "r2".into();
+    function.state().bonus = 7;
+    let scores = json!([{"Host": "a", "Score": 7}, {"Host": "b", "Score": 7}]);
+    assert_eq!(prioritize(&["a", "b"]).await, scores);
+    assert_eq!(function.scored(), [&["a"][..], &["b"], &["a", "b"]]);
+}
+
+#[tokio::test]
+async fn a_backend_that_is_not_remembered_still_has_one_round() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, BOTH).await;
+    function.state().info = None;
+    function.state().revision = "r2".into();
+    for _ in 0..3 {
+        filter(&gateway, &["a", "b"]).await;
+        gateway.post("/prioritize", about(&sibling(1), &["a", "b"])).await;
+    }
+    assert_eq!(function.filtered().len(), 3);
+    // The scores of the answer that raised the doubt are not used.
+    assert_eq!(function.scored().len(), 1);
+}
+
+#[tokio::test]
+async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revision() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, BOTH).await;
+    function.state().info = None;
+    function.state().revision = "r2".into();
+    function.state().bonus = 7;
+    // Raises the doubt; the next one brings scores of r2.
+    filter(&gateway, &["a", "b"]).await;
+    filter(&gateway, &["a", "b"]).await;
+    function.state().revision = "r1".into();
+    function.state().bonus = 0;
+    gateway.table.apply(labelled("b", &json!({"zone": "z"})).as_bytes()).unwrap();
+    let scores = gateway.post("/prioritize", about(&sibling(1), &["a", "b"])).await.json();
+    let [a, b] = [&scores[0]["Score"], &scores[1]["Score"]];
+    assert_eq!(a, b, "one revision scores both");
+    assert_eq!(function.scored(), [&["b"][..], &["a", "b"]]);
+}
+
+#[tokio::test]
+async fn what_is_not_declared_or_not_wanted_is_asked_each_time() {
+    let without_revision = GetInfoResponse { revision: String::new(), ..pure(NodeView::Facts) };
+    let mut not_pure = pure(NodeView::Facts);
+    not_pure.verbs.iter_mut().for_each(|verb| verb.pure = false);
+    for (info, rest) in [
+        (without_revision, BOTH.to_owned()),
+        (not_pure, BOTH.to_owned()),
+        (pure(NodeView::Facts), format!("{BOTH}, pureAnswers: AskedEachTime")),
+    ] {
+        let function = Function::start(info).await;
+        let gateway = gateway(&function, &rest).await;
+        for _ in 0..3 {
+            filter(&gateway, &["a", "b"]).await;
+        }
+        assert_eq!(function.filtered(), [["a", "b"]; 3], "{rest}");
+        for _ in 0..2 {
+            gateway.post("/prioritize", about(&sibling(1), &["a", "b"])).await;
+        }
+        assert_eq!(function.scored(), [["a", "b"]], "{rest}: what came with filter is good for one call");
+    }
+}
+
+#[tokio::test]
+async fn backends_with_other_args_share_nothing() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let url = function.backend.address;
+    let one =
+        |name: &str| format!("- {{name: {name}, url: 'http://{url}', args: {{by: {name}}}, {FILTER}}}\n");
+    let rest =
+        format!("nodes: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nbackends:\n{}{}", one("x"), one("y"));
+    let gateway = Gateway::start(&rest).await;
+    gateway.table.apply(labelled("a", &json!({})).as_bytes()).unwrap();
+    for _ in 0..2 {
+        filter(&gateway, &["a"]).await;
+    }
+    assert_eq!(function.filtered(), [["a"], ["a"]], "each once");
+}
+
+#[tokio::test]
+async fn a_reload_forgets_what_it_changes_and_nothing_else() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let text = |args: &str, prefix: &str| {
+        let only =
+            configured("only", &function.backend, &format!("args: {{by: {args}}}, filter: {{timeout: 1s}}"));
+        format!(
+            "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+             extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
+             reasons: {{prefix: {prefix}}}\nbackends:\n{only}"
+        )
+    };
+    let reloading = async {
+        fs::write(&file, text("x", "None")).unwrap();
+        let program = Program::start(&file).await;
+        let mut client = Client::connect(program.extender).await;
+        let body = about_objects(&sibling(1), &[labelled("a", &json!({}))]);
+        for (reload, next, asked) in
+            [(0, None, 1), (1, Some(text("x", "Backend")), 1), (2, Some(text("y", "Backend")), 2)]
+        {
+            if let Some(next) = next {
+                fs::write(&file, next).unwrap();
+                program.signal("HUP").await;
+                let reloaded =
+                    format!("extender_gateway_configuration_reloads_total{{outcome=\"ok\"}} {reload}");
+                program.counted(&reloaded).await;
+            }
+            for _ in 0..2 {
+                client.post("/filter", body.as_bytes()).await;
+            }
+            assert_eq!(function.filtered().len(), asked, "after reload {reload}");
+        }
+    };
+    timeout(PATIENCE, reloading).await.unwrap();
+}
+
+/// Makes another declaration of one.
+type Change = fn(&mut GetInfoResponse);
+
+#[tokio::test]
+async fn a_contradiction_refuses_the_verb_with_a_sentence() {
+    let whole_set = |info: &mut GetInfoResponse| info.verbs[0].scope = Scope::WholeSet as i32;
+    let effects = |info: &mut GetInfoResponse| info.verbs[0].side_effects = true;
+    let raw_nodes = |info: &mut GetInfoResponse| info.verbs[0].node_view = NodeView::FactsAndRaw as i32;
+    let raw_pod = |info: &mut GetInfoResponse| info.pod_raw = true;
+    let cases: [(Change, &str); 4] = [
+        (whole_set, "depends on the whole set of nodes"),
+        (effects, "has side effects"),
+        (raw_nodes, "wants the JSON of nodes"),
+        (raw_pod, "wants the JSON of pods"),
+    ];
+    for (contradict, why) in cases {
+        let mut info = pure(NodeView::Facts);
+        contradict(&mut info);
+        let function = Function::start(info).await;
+        let gateway = gateway(&function, FILTER).await;
+        let expected = format!(
+            "extender-gateway: backend only failed filter: declares filter pure, and {why}, which exclude one another"
+        );
+        assert_eq!(filter(&gateway, &["a"]).await["Error"], expected);
+        assert!(function.filtered().is_empty());
+    }
+}

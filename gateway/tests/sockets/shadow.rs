@@ -1,0 +1,120 @@
+//! Backends in shadow: asked beside the decision, counted, never merged.
+
+use crate::support::{
+    Gateway,
+    backend::{Act, Scripted, configured as backend},
+    by_name,
+    preempting::{adding, call, info, keeping, kept, left, request, sparing},
+};
+use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
+use prost::Message;
+use serde_json::json;
+
+/// Waits until a shadow's answer has been counted.
+async fn counted(gateway: &Gateway, shadow: &str, verb: &str, outcome: &str) {
+    let labels = format!("backend=\"{shadow}\",verb=\"{verb}\",outcome=\"{outcome}\"");
+    let line = format!("extender_gateway_backend_shadow_answers_total{{{labels}}} 1");
+    while !gateway.metrics.text().contains(&line) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_backend_in_shadow_is_asked_and_never_merged() {
+    let shadow = Scripted::refusing(&["a"], "no", 3).await;
+    let real = Scripted::refusing(&["b"], "no", 4).await;
+    let settings = "filter: {timeout: 20s}, score: {timeout: 20s}";
+    let configured = backend("shadow", &shadow, &format!("mode: Shadow, {settings}"));
+    let real = backend("real", &real, settings);
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{configured}{real}"
+    ))
+    .await;
+    let kept = gateway.post("/filter", by_name(&["a", "b"])).await.json()["NodeNames"].clone();
+    assert_eq!(kept, json!(["a"]));
+    let scores = gateway.post("/prioritize", by_name(&["a"])).await.json();
+    assert_eq!(scores, json!([{"Host": "a", "Score": 4}]));
+    counted(&gateway, "shadow", "filter", "disagrees").await;
+    counted(&gateway, "shadow", "score", "agrees").await;
+    let asked = FilterRequest::decode(shadow.messages("Filter")[0].clone()).unwrap();
+    assert_eq!(asked.call.unwrap().purpose(), Purpose::Shadow);
+}
+
+/// What the backend `real`, which spares u2, leaves of [`call`].
+fn decided() -> serde_json::Value {
+    left(&[("n1", &["u1"], 1), ("n2", &["u3"], 0)])
+}
+
+/// A gateway with these shadows that preempt, and the one whose answers count.
+async fn beside(shadows: &[(&str, &Scripted, &str)]) -> Gateway {
+    let real = sparing(&[], &["u2"]).await;
+    let shadows = shadows.iter().map(|(name, shadow, preempt)| {
+        backend(name, shadow, &format!("mode: Shadow, preempt: {{timeout: 20s{preempt}}}"))
+    });
+    let backends: String = shadows.chain([backend("real", &real, "preempt: {timeout: 20s}")]).collect();
+    let sources = "nodes: {source: Watch}\npods: {source: Watch}\ntimeouts: {decision: 60s}";
+    Gateway::start(&format!("{sources}\nbackends:\n{backends}")).await
+}
+
+#[tokio::test]
+async fn a_shadow_that_would_change_the_victims_disagrees_and_changes_nothing() {
+    let agreeing = sparing(&[], &[]).await;
+    let dropping = sparing(&["n2"], &[]).await;
+    let adding = keeping(NodeView::Name, vec![adding(0, &[0], &["u9"]), kept(1, &[0])]).await;
+    let failing = keeping(NodeView::Name, vec![kept(7, &[0])]).await;
+    let sparing_all = sparing(&[], &["u1"]).await;
+    let gateway = beside(&[
+        ("agreeing", &agreeing, ""),
+        ("dropping", &dropping, ""),
+        ("allowed", &adding, ", addedVictims: Allowed"),
+        ("refused", &adding, ""),
+        ("failing", &failing, ", failurePolicy: Ignore"),
+        ("strict", &sparing_all, ""),
+        ("lenient", &sparing_all, ", failurePolicy: Ignore"),
+    ])
+    .await;
+    assert_eq!(gateway.post("/preempt", call()).await.json(), decided());
+    for (shadow, outcome) in [
+        ("agreeing", "agrees"),
+        ("dropping", "disagrees"),
+        ("allowed", "disagrees"),
+        ("refused", "failed"),
+        ("failing", "failed"),
+        ("strict", "failed"),
+        ("lenient", "disagrees"),
+    ] {
+        counted(&gateway, shadow, "preempt", outcome).await;
+    }
+    let asked = request(&agreeing.messages("Preempt")[0]);
+    assert_eq!(asked.call.unwrap().purpose(), Purpose::Shadow);
+    let victims: Vec<usize> = asked.candidates.iter().map(|candidate| candidate.victims.len()).collect();
+    assert_eq!(victims, [1, 1], "what is left");
+}
+
+#[tokio::test]
+async fn nothing_waits_for_a_shadow() {
+    let hanging = Scripted::start(info(NodeView::Name), |_, _| Act::Hang).await;
+    let facts = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
+    let gateway = beside(&[("hanging", &hanging, ""), ("facts", &facts, "")]).await;
+    assert_eq!(gateway.post("/preempt", call()).await.json(), decided());
+    assert!(!gateway.metrics.text().contains("shadow_answers_total{backend=\"hanging\""), "it still thinks");
+    while hanging.messages("Preempt").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(facts.messages("Preempt").is_empty(), "no node is known");
+}
+
+#[tokio::test]
+async fn a_shadow_whose_verb_changes_something_is_not_asked() {
+    let mut changing: GetInfoResponse = info(NodeView::Name);
+    for verb in changing.verbs.iter_mut().filter(|verb| verb.verb() == Verb::Preempt) {
+        verb.side_effects = true;
+    }
+    let changing = Scripted::start(changing, |_, _| Act::Hang).await;
+    let other = sparing(&[], &[]).await;
+    let gateway = beside(&[("changing", &changing, ""), ("other", &other, "")]).await;
+    assert_eq!(gateway.post("/preempt", call()).await.json(), decided());
+    counted(&gateway, "other", "preempt", "agrees").await;
+    assert!(changing.messages("Preempt").is_empty());
+    assert!(!gateway.metrics.text().contains("shadow_answers_total{backend=\"changing\""));
+}

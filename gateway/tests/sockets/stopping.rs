@@ -1,0 +1,58 @@
+//! The end of the gateway, as callers see it.
+
+use crate::support::{Gateway, backend::Scripted, by_name, http::Client};
+use serde_json::json;
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    sync::oneshot,
+    time::{Duration, timeout},
+};
+
+async fn gateway(backend: &Scripted) -> (Gateway, oneshot::Sender<()>) {
+    let (stop, stopped) = oneshot::channel();
+    let rest = format!(
+        "timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\nbackends:\n\
+         - {{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}\n",
+        backend.address
+    );
+    let stopped = async { stopped.await.unwrap() };
+    (Gateway::start_as("", &rest, stopped).await, stop)
+}
+
+/// Waits until answers ask for the end of the connection.
+async fn leaving(gateway: &Gateway) {
+    while gateway.post("/filter", by_name(&["b"])).await.header("connection") != Some("close") {}
+}
+
+#[tokio::test]
+async fn a_call_on_an_idle_connection_is_answered_after_the_signal() {
+    let backend = Scripted::refusing(&["a"], "no", 0).await;
+    let (gateway, stop) = gateway(&backend).await;
+    let mut idle = Client::connect(gateway.address).await;
+    let answer = idle.post("/filter", by_name(&["a", "b"]).as_bytes()).await;
+    assert_eq!(answer.header("connection"), None);
+    stop.send(()).unwrap();
+    leaving(&gateway).await;
+    let answer = idle.post("/filter", by_name(&["a", "b"]).as_bytes()).await;
+    assert_eq!((&answer.json()["NodeNames"], answer.header("connection")), (&json!(["b"]), Some("close")));
+    assert_eq!(idle.stream.read(&mut [0]).await.unwrap(), 0, "the gateway closes as it said");
+    timeout(Duration::from_secs(30), gateway.served).await.unwrap().unwrap();
+    TcpStream::connect(gateway.address).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_request_that_has_begun_is_finished() {
+    let backend = Scripted::refusing(&["a"], "no", 0).await;
+    let (gateway, stop) = gateway(&backend).await;
+    let mut client = Client::connect(gateway.address).await;
+    let body = by_name(&["a", "b"]);
+    let head = format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
+    client.write(head.as_bytes()).await;
+    stop.send(()).unwrap();
+    while TcpStream::connect(gateway.address).await.is_ok() {}
+    assert!(!gateway.served.is_finished(), "a call is under way");
+    client.write(body.as_bytes()).await;
+    assert_eq!(client.answer().await.json()["NodeNames"], json!(["b"]));
+    timeout(Duration::from_secs(30), gateway.served).await.unwrap().unwrap();
+}
