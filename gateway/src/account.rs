@@ -219,6 +219,14 @@ pub enum Said {
 }
 
 impl Part {
+    /// Its scores.
+    pub fn ballot(&self) -> Option<&Ballot> {
+        match &self.said {
+            Said::Scored(ballot, _) => Some(ballot),
+            _ => None,
+        }
+    }
+
     /// Before it is asked.
     pub fn new(backend: &Arc<Backend>, policy: Policy) -> Self {
         let backend = Arc::clone(backend);
@@ -253,33 +261,30 @@ impl Account {
     pub fn beside(&self, part: Part) -> Self {
         let Self { id, pod, nodes, time, began, trace, .. } = self;
         // What was asked about is in this account: a shadow that takes its time must not hold the request.
-        let (id, pod, nodes) = (id.clone(), pod.clone(), Nodes::OfTheCall(nodes.count()));
-        let parts = vec![part];
+        let nodes = Nodes::OfTheCall(nodes.count());
         Self {
-            id,
             time: *time,
-            began: *began,
             trace: *trace,
-            annotated: None,
-            pod,
-            exempt: false,
-            nodes,
-            left: None,
-            parts,
-            desk: Desk::default(),
+            parts: vec![part],
+            ..Self::new(id.clone(), *began, pod.clone(), nodes)
         }
     }
 
-    /// With what the one who was asked beside the call said.
+    /// With what the one who was asked beside the call said, and how that was found out.
     #[must_use]
-    pub fn with(mut self, said: Result<(Opinion, Said), BackendFailure>, inquiry: Inquiry) -> Self {
-        let inquiry = inquiry.ended(&said);
+    pub fn with(mut self, said: Result<(Opinion, Said), BackendFailure>, inquiry: Open) -> Self {
+        inquiry.close(&said);
         let (opinion, said) = said.unwrap_or_else(|failure| (Opinion::Failed, Said::Failed(failure)));
         if let Some(part) = self.parts.first_mut() {
             (part.opinion, part.said) = (Some(opinion), said);
-            part.inquiries.push(inquiry);
         }
+        self.gather();
         self
+    }
+
+    /// Begins to find out what the backend says whose part has this place.
+    pub fn inquire(&self, part: usize) -> Open {
+        self.desk.open(part, self.trace)
     }
 
     /// When something happened in it that this clock knows.
@@ -290,7 +295,6 @@ impl Account {
     /// Of a call about a pod that came at `began`.
     pub fn new(id: String, began: Instant, pod: Subject, nodes: Nodes) -> Self {
         let time = SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
-        let parts = Vec::new();
         Self {
             id,
             time,
@@ -301,7 +305,7 @@ impl Account {
             exempt: false,
             nodes,
             left: None,
-            parts,
+            parts: Vec::new(),
             desk: Desk::default(),
         }
     }

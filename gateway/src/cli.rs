@@ -3,6 +3,7 @@
 mod admin;
 mod apiserver;
 mod check_config;
+mod console;
 mod explain;
 mod failure;
 mod names;
@@ -14,7 +15,6 @@ mod tests;
 mod text;
 
 use std::fmt::Display;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::observe::debug::{MOST, Tables};
 
+use self::console::{Console, on_console};
 pub use admin::Away;
 pub use failure::Failure;
 
@@ -101,14 +102,6 @@ fn rows() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(MOST))
 }
 
-/// Where a command writes.
-struct Console<'a> {
-    /// What was asked for: standard output.
-    out: &'a mut dyn Write,
-    /// What is worth knowing beside it: standard error.
-    notes: &'a mut dyn Write,
-}
-
 /// What the command line of `kubectl extender-explain` says, which is `explain` under another name.
 #[derive(Debug, Parser)]
 #[command(
@@ -129,13 +122,6 @@ impl Plugin {
     pub fn run(self) -> ExitCode {
         on_console(|console| explain::run(&self.options, console))
     }
-}
-
-/// Runs a command on standard output and standard error.
-fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Failure>) -> ExitCode {
-    let (mut out, mut notes) = (io::stdout().lock(), io::stderr());
-    command(&mut Console { out: &mut out, notes: &mut notes })
-        .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
 }
 
 impl Arguments {

@@ -3,9 +3,12 @@
 use std::{hint::black_box, time::Duration};
 
 use allocation_counter::measure;
-use extender_gateway::observe::{
-    Metrics,
-    metrics::{Applied, BackendMetrics, Opinion, VerbMetrics},
+use extender_gateway::{
+    account::Opinion,
+    observe::{
+        Metrics,
+        metrics::{Applied, BackendMetrics, VerbMetrics},
+    },
 };
 use extender_gateway_core::FailureKind;
 

@@ -86,8 +86,8 @@ pub struct Ballot {
 pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
 
 /// The total of each of `count` nodes; `None` for a node that nobody scored.
-pub fn totals(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
-    let shares: Vec<_> = ballots.iter().map(Share::of).collect();
+pub fn totals(count: usize, ballots: &[&Ballot]) -> Vec<Option<i64>> {
+    let shares: Vec<_> = ballots.iter().map(|ballot| Share::of(ballot, ballot.weight)).collect();
     let exact = Exact::over(shares.iter().map(|share| (share.most, share.denominator)));
     if let Some(totals) =
         exact.in_64_bits().and_then(|common| small::totals(count, (ballots, &shares), common))
@@ -107,7 +107,7 @@ pub fn totals(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
 
 /// What a ballot makes of a raw score before it is weighed, for people: the decision itself adds exact fractions.
 pub fn normalized(ballot: &Ballot) -> impl Fn(i32) -> f64 {
-    let share = Share::of(&Ballot { weight: 1, nodes: None, ..ballot.clone() });
+    let share = Share::of(ballot, 1);
     #[allow(clippy::cast_precision_loss, reason = "a number to be looked at")]
     move |score| share.numerator(score) as f64 / share.denominator as f64
 }
@@ -123,7 +123,7 @@ struct Share {
 }
 
 impl Share {
-    fn of(ballot: &Ballot) -> Self {
+    fn of(ballot: &Ballot, weight: u32) -> Self {
         let least = i128::from(ballot.scores.iter().copied().min().unwrap_or(0));
         let largest = i128::from(ballot.scores.iter().copied().max().unwrap_or(0));
         let (offset, slope, denominator, direction) = match ballot.normalization {
@@ -136,7 +136,7 @@ impl Share {
             Normalization::Max(direction) => scaled(0, largest, direction),
             Normalization::MinMax(direction) => scaled(least, largest - least, direction),
         };
-        Self::new(offset, slope, denominator, direction).weighed(ballot.weight).bounded(least, largest)
+        Self::new(offset, slope, denominator, direction).weighed(weight).bounded(least, largest)
     }
 
     fn new(offset: i128, slope: i128, denominator: i128, direction: Direction) -> Self {

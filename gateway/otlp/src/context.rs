@@ -1,7 +1,7 @@
 //! Where a span stands, as HTTP headers and gRPC metadata carry it: the `traceparent` of the W3C recommendation
 //! "Trace Context".
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use http::HeaderValue;
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
@@ -107,14 +107,6 @@ impl TraceContext {
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags())
-    }
-}
-
-impl FromStr for TraceContext {
-    type Err = Malformed;
-
-    fn from_str(text: &str) -> Result<Self, Malformed> {
-        Self::parse(text)
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod context;
 mod exporters;
+pub mod grpc;
 pub mod ids;
 mod sampler;
 mod settings;

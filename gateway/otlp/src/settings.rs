@@ -34,8 +34,6 @@ pub struct Explicit {
     pub endpoint: Option<String>,
     /// How it is spoken to.
     pub protocol: Option<Protocol>,
-    /// Sent with each request, instead of those of the variables.
-    pub headers: Option<Vec<(String, String)>>,
     /// How long an export may take.
     pub timeout: Option<Duration>,
     /// Whether spans are sent.
@@ -110,15 +108,6 @@ impl SettingsError {
 }
 
 impl Settings {
-    /// From the variables of this process alone.
-    ///
-    /// # Errors
-    ///
-    /// As for [`resolve`](Self::resolve).
-    pub fn from_env(program: Program) -> Result<Self, SettingsError> {
-        Self::resolve(program, &Explicit::default(), |name| std::env::var(name).ok())
-    }
-
     /// From variables, which `lookup` knows by name, and what a configuration says.
     ///
     /// Spans are sent when the configuration or `OTEL_TRACES_EXPORTER` says so, or, where neither says anything, when

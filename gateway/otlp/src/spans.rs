@@ -12,7 +12,7 @@ use std::{
 use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::{
     Resource,
-    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor as _},
+    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanExporter, SpanProcessor as _},
 };
 
 use self::counted::{Counted, Counts};
@@ -68,18 +68,13 @@ impl Spans {
     /// Takes a finished span. Never waits: with a full queue the span is dropped and counted. Whether its context is
     /// sampled is not asked; who does not want a span does not send it.
     pub fn send(&self, span: Span) {
-        self.send_data(span.into_data(self.queue.scope.clone()));
-    }
-
-    /// As [`send`](Self::send), for a span with a scope of its own.
-    pub fn send_data(&self, span: SpanData) {
-        let Queue { processor, most, counts, .. } = &*self.queue;
+        let Queue { processor, scope, most, counts } = &*self.queue;
         // Counted here and not by the processor, which tells nobody how many it dropped. Its queue is never shorter.
         if counts.waiting.fetch_add(1, Relaxed) >= *most {
             counts.waiting.fetch_sub(1, Relaxed);
             counts.dropped.fetch_add(1, Relaxed);
         } else {
-            processor.on_end(span);
+            processor.on_end(span.into_data(scope.clone()));
         }
     }
 

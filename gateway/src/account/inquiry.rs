@@ -44,8 +44,7 @@ pub enum Source {
 }
 
 impl Inquiry {
-    /// Begins now, as a part of this span.
-    pub fn begin(trace: Option<TraceContext>) -> Self {
+    fn begin(trace: Option<TraceContext>) -> Self {
         Self {
             began: Instant::now(),
             took: Duration::ZERO,
@@ -68,9 +67,7 @@ impl Inquiry {
         self.asked = u32::try_from(nodes).unwrap_or(u32::MAX);
     }
 
-    /// Ends now, with an answer or without.
-    #[must_use]
-    pub fn ended<T>(self, answer: &Result<T, BackendFailure>) -> Self {
+    fn ended<T>(self, answer: &Result<T, BackendFailure>) -> Self {
         let failure = answer.as_ref().err().map(|failure| failure.kind);
         Self { took: self.began.elapsed(), failure, ..self }
     }

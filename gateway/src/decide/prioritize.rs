@@ -62,28 +62,26 @@ impl Decider {
             .zip(&participants)
             .map(|(at, participant)| participant.ask((&case, at), &foreseen, deadline));
         let answers = join_all(asked).await;
-        let ballots = self.ballots((call, account.trace), answers, &mut account.parts);
+        self.put_down((call, account.trace), answers, &mut account.parts);
+        let ballots: Vec<&Ballot> = account.parts.iter().filter_map(Part::ballot).collect();
         let totals = score::totals(count as usize, &ballots);
         self.shadow_score((call, account), &mut case, &totals).await;
-        put_down(ballots, &mut account.parts);
         Ok(totals)
     }
 
-    /// The ballots that count: of those backends of which something was scored, each with its place.
-    fn ballots(
+    /// Puts each answer into the part of the backend that gave it. Only ballots count.
+    fn put_down(
         &self,
         (call, trace): (Call<'_>, Option<TraceContext>),
         answers: Vec<Answer>,
         parts: &mut [Part],
-    ) -> Vec<Ballot> {
-        let mut ballots = Vec::with_capacity(answers.len());
+    ) {
         for (part, answer) in parts.iter_mut().zip(answers) {
             match answer {
                 Ok(None) => {}
                 Ok(Some(mut ballot)) => {
                     let outside = ballot.range.clamp(&mut ballot.scores);
-                    part.said = Said::Scored(Ballot { scores: Vec::new(), nodes: None, ..ballot }, outside);
-                    ballots.push(ballot);
+                    part.said = Said::Scored(ballot, outside);
                 }
                 Err(failure) => {
                     self.failures.record(&part.backend, "score", &failure, (call.pod, part.policy, trace));
@@ -91,17 +89,7 @@ impl Decider {
                 }
             }
         }
-        ballots
     }
-}
-
-/// Moves the ballots to where their places were kept.
-fn put_down(ballots: Vec<Ballot>, parts: &mut [Part]) {
-    let scored = parts.iter_mut().filter_map(|part| match &mut part.said {
-        Said::Scored(ballot, _) => Some(ballot),
-        _ => None,
-    });
-    scored.zip(ballots).for_each(|(place, ballot)| *place = ballot);
 }
 
 /// A ballot, if something was scored.

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 
 use super::{Call, Decider, case::Case};
 use crate::{
-    account::{Account, Inquiry, Opinion, Part, Policy, Said},
+    account::{Account, Opinion, Part, Policy, Said},
     backend::{
         Backend,
         answer::Reply,
@@ -54,7 +54,7 @@ impl Decider {
                 continue;
             };
             self.beside(|observer| async move {
-                let mut inquiry = Inquiry::begin(aside.account.trace);
+                let mut inquiry = aside.account.inquire(0);
                 inquiry.asks_about(aside.asked.len());
                 let terms = (aside.within, &mut inquiry.exchanges);
                 let answer = aside.backend.filter(&aside.link, aside.question(), terms).await;
@@ -84,7 +84,7 @@ impl Decider {
             let best: Vec<bool> =
                 totals.iter().map(|total| best.is_none() || total.as_ref() == best).collect();
             self.beside(|observer| async move {
-                let mut inquiry = Inquiry::begin(aside.account.trace);
+                let mut inquiry = aside.account.inquire(0);
                 inquiry.asks_about(aside.asked.len());
                 let terms = (aside.within, &mut inquiry.exchanges);
                 let answer = aside.backend.score(&aside.link, aside.question(), terms).await;

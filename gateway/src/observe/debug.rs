@@ -68,13 +68,10 @@ fn scores(account: &Account, rows: usize) -> Option<String> {
     let ballots: Vec<(&str, &Ballot)> = account
         .parts
         .iter()
-        .filter_map(|part| match &part.said {
-            Said::Scored(ballot, _) => Some((part.backend.settings.name.as_str(), ballot)),
-            _ => None,
-        })
+        .filter_map(|part| Some((part.backend.settings.name.as_str(), part.ballot()?)))
         .collect();
-    let owned: Vec<Ballot> = ballots.iter().map(|(_, ballot)| (*ballot).clone()).collect();
-    let totals = score::totals(account.nodes.count() as usize, &owned);
+    let counted: Vec<&Ballot> = ballots.iter().map(|(_, ballot)| *ballot).collect();
+    let totals = score::totals(account.nodes.count() as usize, &counted);
     let mut order: Vec<(u32, i64)> =
         (0..).zip(totals).filter_map(|(node, total)| Some((node, total?))).collect();
     order.sort_by_key(|(_, total)| Reverse(*total));

@@ -29,11 +29,10 @@ mod verb;
 
 use std::sync::Arc;
 
-use extender_gateway_core::FailureKind;
 use opentelemetry::metrics::Meter;
 
 pub use self::{
-    backend::{Applied, BackendMetrics, Opinion},
+    backend::{Applied, BackendMetrics},
     format::{Format, Version},
     gauge::Gauge,
     histogram::Trace,
@@ -66,7 +65,7 @@ pub struct Metrics {
 pub enum EventOutcome {
     /// The apiserver has it.
     Emitted,
-    /// There were too many.
+    /// There is none: more pods wait than are followed.
     Limited,
     /// The apiserver did not take it.
     Failed,
@@ -146,21 +145,6 @@ impl Metrics {
         self.families.asked(&table::BACKEND_CONNECTED).inspect(|asked| asked.own(values));
     }
 
-    /// A call at the door has been answered, of which nothing else is recorded.
-    pub fn called(&self, verb: &'static str, outcome: &'static str) {
-        self.of_verb(verb).counted(outcome);
-    }
-
-    /// A backend has failed, and nothing depended on it.
-    pub fn backend_failed(&self, backend: &str, verb: &'static str, kind: FailureKind) {
-        self.backend(backend, verb).count_failure((kind, Applied::None));
-    }
-
-    /// Scores of a backend have been clamped.
-    pub fn clamped(&self, backend: &str, scores: u64) {
-        self.backend(backend, "score").clamped(usize::try_from(scores).unwrap_or(usize::MAX));
-    }
-
     /// Nodes were rejected because the gateway did not know them.
     pub fn unknown_nodes(&self, nodes: u64) {
         self.unknown.add(nodes);
@@ -194,13 +178,6 @@ impl Metrics {
     /// A changed configuration is in use (`ok`) or not (`refused`).
     pub fn reloaded(&self, outcome: &'static str) {
         self.families.configuration_reloads.of(&[outcome]).add(1);
-    }
-
-    /// A backend in shadow `agrees`, `disagrees` or `failed`.
-    pub fn shadowed(&self, backend: &str, verb: &'static str, outcome: &'static str) {
-        let opinions = [Opinion::Agrees, Opinion::Disagrees, Opinion::Failed];
-        let opinion = opinions.into_iter().find(|opinion| opinion.as_str() == outcome);
-        self.backend(backend, verb).shadowed(opinion.unwrap_or(Opinion::Failed));
     }
 
     /// Calls left the decision log to make room.

@@ -14,9 +14,9 @@ use super::{
     debug::Debug,
     decisions::Ending,
     latest::{Failures, Latest},
-    metrics::{Applied, BackendMetrics, Opinion as Counted},
+    metrics::{Applied, BackendMetrics, EventOutcome},
 };
-use crate::account::{Account, Exchange, Inquiry, Opinion, Part, Policy, Said, Source, Visit};
+use crate::account::{Account, Exchange, Inquiry, Part, Policy, Said, Source, Visit};
 
 /// What the ways of looking at calls share.
 #[derive(Debug)]
@@ -94,7 +94,9 @@ impl Observer {
         verb.nodes(offered as usize, account.left.map_or_else(|| scored(account), |left| left as usize));
         account.parts.iter().for_each(|part| self.count(visit.verb, part, example));
         self.debug.say(visit.verb, account);
-        self.unscheduled.see(visit, account);
+        if !self.unscheduled.see(visit, account) {
+            self.metrics.event(EventOutcome::Limited);
+        }
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
         let ending = Ending {
             verb: visit.verb,
@@ -139,11 +141,7 @@ impl Observer {
 
 /// How many nodes somebody scored.
 fn scored(account: &Account) -> usize {
-    let scored = account.parts.iter().filter_map(|part| match &part.said {
-        Said::Scored(ballot, _) => Some(ballot.scores.len()),
-        _ => None,
-    });
-    scored.max().unwrap_or(0)
+    account.parts.iter().filter_map(Part::ballot).map(|ballot| ballot.scores.len()).max().unwrap_or(0)
 }
 
 /// Counts what a backend did in a call of this verb, where that is counted.
@@ -172,11 +170,7 @@ fn count<'p>(verb: &'static str, part: &'p Part, example: Option<[u8; 16]>) -> &
         _ => {}
     }
     if let Some(opinion) = part.opinion {
-        meters.shadowed(match opinion {
-            Opinion::Agrees => Counted::Agrees,
-            Opinion::Disagrees => Counted::Disagrees,
-            Opinion::Failed => Counted::Failed,
-        });
+        meters.shadowed(opinion);
     }
     meters
 }

@@ -81,12 +81,10 @@ impl Tracer {
     /// Sends the spans of a request, if they are kept. Returns whether they are.
     pub(super) fn settle(&self, visit: &Visit) -> bool {
         let context = visit.account.as_ref().and_then(|account| account.trace);
-        let sampled = context.is_some_and(|context| context.sampled);
-        if !sampled && !self.is_notable(visit) {
+        let context = context.unwrap_or_else(|| self.begin(&Subject::default(), visit.parent));
+        if !context.sampled && !self.is_notable(visit) {
             return false;
         }
-        let context =
-            context.unwrap_or_else(|| visit.parent.map_or_else(TraceContext::root, |parent| parent.child()));
         let door = ids::span();
         self.send(door::span(visit, TraceContext { span_id: door, ..context }));
         if let Some(account) = &visit.account {
@@ -118,10 +116,11 @@ impl Tracer {
         self.spans.send(Span { context: TraceContext { sampled: true, ..span.context }, ..span });
     }
 
+    /// What asks for no verb is no call: probes and scans are kept as the sampler says.
     fn is_notable(&self, visit: &Visit) -> bool {
-        visit.outcome != "ok"
-            || visit.took > self.choice.load().slow
-            || visit.account.as_ref().is_some_and(has_failure)
+        let slow = || visit.took > self.choice.load().slow;
+        let failed = || visit.account.as_ref().is_some_and(has_failure);
+        visit.verb != "none" && (visit.outcome != "ok" || slow() || failed())
     }
 }
 

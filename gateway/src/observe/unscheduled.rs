@@ -65,24 +65,28 @@ impl Unscheduled {
         }
     }
 
-    /// Takes note of what became of a call.
-    pub(super) fn see(&self, visit: &Visit, account: &Account) {
+    /// Takes note of what became of a call. Returns whether there was room.
+    #[must_use]
+    pub(super) fn see(&self, visit: &Visit, account: &Account) -> bool {
         if visit.verb != "filter" || !is_followed(&account.pod) || !self.wanted.load(Ordering::Relaxed) {
-            return;
+            return true;
         }
         let mut pods = self.lock();
         if visit.outcome == "ok" && account.left != Some(0) {
             pods.remove(&account.pod.uid);
-            return;
+            return true;
         }
-        let Some(note) = note(visit, account) else { return };
+        let Some(note) = note(visit, account) else { return true };
         let now = Instant::now();
         if let Some(waiting) = pods.get_mut(&account.pod.uid) {
             (waiting.note, waiting.seen) = (note, now);
         } else if pods.len() < MOST {
             let pod = account.pod.clone();
             pods.insert(pod.uid.clone(), Waiting { pod, since: now, seen: now, note, said: None });
+        } else {
+            return false;
         }
+        true
     }
 
     /// Of which pod something is to be said now. It is said by who asks.

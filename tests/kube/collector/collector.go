@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -28,20 +29,20 @@ type Collector struct {
 	*Receiver
 
 	dir, program string
-	grpc, http   port
+	grpc, http   ports.Port
 	process      *process.Process
 }
 
 // Start runs the program (binaries.Collector) until it takes OTLP. Its log and its configuration are in dir. The caller
 // calls Close.
 func Start(ctx context.Context, dir, program string) (*Collector, error) {
-	grpc, err := reservePort()
+	grpc, err := ports.Reserve(ports.ReuseAddress)
 	if err != nil {
 		return nil, err
 	}
-	http, err := reservePort()
+	http, err := ports.Reserve(ports.ReuseAddress)
 	if err != nil {
-		grpc.release()
+		grpc.Release()
 		return nil, err
 	}
 	c := &Collector{Receiver: newReceiver(), dir: dir, program: program, grpc: grpc, http: http}
@@ -76,8 +77,8 @@ func (c *Collector) Close() error {
 		err = c.process.Kill()
 	}
 	c.Receiver.close()
-	c.grpc.release()
-	c.http.release()
+	c.grpc.Release()
+	c.http.Release()
 	return err
 }
 
@@ -87,9 +88,9 @@ func (c *Collector) LogFile() string { return c.process.LogFile }
 // Endpoint is where OTLP is taken, as OTEL_EXPORTER_OTLP_ENDPOINT names it.
 func (c *Collector) Endpoint(protocol Protocol) string {
 	if protocol == GRPC {
-		return c.grpc.url()
+		return c.grpc.URL("http")
 	}
-	return c.http.url()
+	return c.http.URL("http")
 }
 
 // post sends OTLP as JSON. When it returns nil, the receiver has it.

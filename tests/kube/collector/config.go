@@ -6,13 +6,15 @@ import (
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"extender-gateway.io/tests/kube/ports"
 )
 
 type object = map[string]any
 
 // configuration has what comes in by either protocol go to the log and to the receiver. There is no queue, no batch and
 // no second try on the way: when the collector has acknowledged something, the receiver has it.
-func configuration(grpc, http port, receiver string) object {
+func configuration(grpc, http ports.Port, receiver string) object {
 	return exporting(grpc, http, object{
 		"debug": object{"verbosity": "detailed"},
 		"otlp_http": object{
@@ -26,17 +28,17 @@ func configuration(grpc, http port, receiver string) object {
 }
 
 // sinkConfiguration has what comes in counted in the log, and dropped.
-func sinkConfiguration(grpc, http port) object {
+func sinkConfiguration(grpc, http ports.Port) object {
 	return exporting(grpc, http, object{"debug": object{"verbosity": "basic"}})
 }
 
 // exporting gives all that comes in to all exporters.
-func exporting(grpc, http port, exporters object) object {
+func exporting(grpc, http ports.Port, exporters object) object {
 	pipeline := object{"receivers": []string{"otlp"}, "exporters": slices.Sorted(maps.Keys(exporters))}
 	return object{
 		"receivers": object{"otlp": object{"protocols": object{
-			"grpc": object{"endpoint": grpc.address()},
-			"http": object{"endpoint": http.address()},
+			"grpc": object{"endpoint": grpc.Address()},
+			"http": object{"endpoint": http.Address()},
 		}}},
 		"exporters": exporters,
 		"service": object{

@@ -13,7 +13,7 @@ import (
 
 func TestATraceArrivesOverGRPC(t *testing.T) {
 	ctx, c := started(t)
-	if err := export(ctx, c.grpc.address()); err != nil {
+	if err := export(ctx, c.grpc.Address()); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Received().Spans; len(got) != 1 || got[0].Name != "over gRPC" || got[0].SpanID != "382062797465732e" {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -31,17 +32,17 @@ const (
 // StartSink runs the program (binaries.Collector) until it takes OTLP. Its log and its configuration are in dir. The
 // caller kills the process.
 func StartSink(ctx context.Context, dir, program string) (*Sink, error) {
-	grpc, err := reservePort()
+	grpc, err := ports.Reserve(ports.ReuseAddress)
 	if err != nil {
 		return nil, err
 	}
 	// Once the collector listens, the ports are its own.
-	defer grpc.release()
-	http, err := reservePort()
+	defer grpc.Release()
+	http, err := ports.Reserve(ports.ReuseAddress)
 	if err != nil {
 		return nil, err
 	}
-	defer http.release()
+	defer http.Release()
 	file := filepath.Join(dir, binaries.Collector+".yaml")
 	if err := writeConfiguration(file, sinkConfiguration(grpc, http)); err != nil {
 		return nil, err
@@ -50,16 +51,16 @@ func StartSink(ctx context.Context, dir, program string) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{Process: p, Endpoint: grpc.url()}
+	s := &Sink{Process: p, Endpoint: grpc.URL("http")}
 	if err := s.ready(ctx, http); err != nil {
 		return nil, errors.Join(err, p.Kill())
 	}
 	return s, nil
 }
 
-func (s *Sink) ready(ctx context.Context, http port) error {
+func (s *Sink) ready(ctx context.Context, http ports.Port) error {
 	// The port of HTTP is the last that it opens.
-	err := s.Until(ctx, "ready", func(ctx context.Context) error { return post(ctx, http.url()+"/v1/traces", "{}") })
+	err := s.Until(ctx, "ready", func(ctx context.Context) error { return post(ctx, http.URL("http")+"/v1/traces", "{}") })
 	if err != nil {
 		return err
 	}

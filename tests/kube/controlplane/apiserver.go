@@ -10,6 +10,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -30,7 +31,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	if err := waitForCertificate(ctx, p, creds); err != nil {
 		return err
 	}
-	if err := c.writeKubeconfig(secure.url("https"), creds); err != nil {
+	if err := c.writeKubeconfig(secure.URL("https"), creds); err != nil {
 		return err
 	}
 	return p.Until(ctx, "ready", func(ctx context.Context) error {
@@ -38,7 +39,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	})
 }
 
-func apiServerFlags(etcd string, secure port, creds credentials) []string {
+func apiServerFlags(etcd string, secure ports.Port, creds credentials) []string {
 	return []string{
 		"--etcd-servers=" + etcd,
 		"--bind-address=127.0.0.1",

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -24,7 +25,7 @@ type Cluster struct {
 	Client kubernetes.Interface
 
 	programs map[string]string
-	ports    []port
+	ports    []ports.Port
 
 	// mu guards processes, which may be looked at while a scheduler starts.
 	mu        sync.Mutex
@@ -54,7 +55,7 @@ func (c *Cluster) Stop() error {
 		errs = append(errs, p.Kill())
 	}
 	for _, p := range c.ports {
-		p.release()
+		p.Release()
 	}
 	return errors.Join(errs...)
 }
@@ -78,8 +79,8 @@ func (c *Cluster) started() []*process.Process {
 }
 
 // reserve takes a port that belongs to the cluster until it stops.
-func (c *Cluster) reserve() (port, error) {
-	p, err := reservePort()
+func (c *Cluster) reserve() (ports.Port, error) {
+	p, err := ports.Reserve(ports.ReusePort)
 	if err == nil {
 		c.ports = append(c.ports, p)
 	}

@@ -19,14 +19,14 @@ func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	url = client.url("http")
+	url = client.URL("http")
 	p, err := c.start(binaries.Etcd,
 		"--data-dir="+filepath.Join(c.Dir, "etcd"),
 		"--listen-client-urls="+url,
 		"--advertise-client-urls="+url,
-		"--listen-peer-urls="+peer.url("http"),
-		"--initial-advertise-peer-urls="+peer.url("http"),
-		"--initial-cluster=default="+peer.url("http"),
+		"--listen-peer-urls="+peer.URL("http"),
+		"--initial-advertise-peer-urls="+peer.URL("http"),
+		"--initial-cluster=default="+peer.URL("http"),
 		"--socket-reuse-port",
 		"--unsafe-no-fsync",
 	)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"extender-gateway.io/tests/kube/binaries"
+	"extender-gateway.io/tests/kube/ports"
 	"extender-gateway.io/tests/kube/process"
 )
 
@@ -28,11 +29,11 @@ func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) 
 		return nil, err
 	}
 	return p, p.Until(ctx, "ready", func(ctx context.Context) error {
-		return getOK(ctx, trusting, secure.url("https")+"/readyz")
+		return getOK(ctx, trusting, secure.URL("https")+"/readyz")
 	})
 }
 
-func schedulerFlags(config string, secure port, gates string) []string {
+func schedulerFlags(config string, secure ports.Port, gates string) []string {
 	return []string{
 		"--config=" + config,
 		"--feature-gates=" + gates,

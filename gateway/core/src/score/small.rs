@@ -11,7 +11,7 @@ struct Scaled {
 /// The totals over this common denominator; `None` when a sum, or its double for rounding, could leave 64 bits.
 pub(super) fn totals(
     count: usize,
-    (ballots, shares): (&[Ballot], &[Share]),
+    (ballots, shares): (&[&Ballot], &[Share]),
     common: i64,
 ) -> Option<Vec<Option<i64>>> {
     let scaled: Vec<Scaled> = shares.iter().map(|share| Scaled::of(share, common)).collect::<Option<_>>()?;
@@ -49,7 +49,7 @@ impl Scaled {
 }
 
 /// Whether twice the largest sum, and what rounding adds, fits.
-fn fit(ballots: &[Ballot], scaled: &[Scaled], common: i64) -> bool {
+fn fit(ballots: &[&Ballot], scaled: &[Scaled], common: i64) -> bool {
     let largest = ballots
         .iter()
         .zip(scaled)

@@ -83,7 +83,7 @@ proptest! {
         let (text, header) = (context.to_string(), context.header());
         prop_assert_eq!(&written[..], text.as_bytes());
         prop_assert_eq!(&written[..], header.as_bytes());
-        prop_assert_eq!(text.parse(), Ok(context));
+        prop_assert_eq!(TraceContext::parse(text), Ok(context));
     }
 
     #[test]

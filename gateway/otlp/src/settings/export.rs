@@ -125,7 +125,7 @@ impl Signal {
             // What is wrong has been noted, and the default comes to nothing.
             endpoint: endpoint.unwrap_or_else(|| protocol.default_endpoint()),
             protocol,
-            headers: self.headers(explicit, variables),
+            headers: self.headers(variables),
             timeout: explicit.timeout.or(timeout).unwrap_or(TIMEOUT),
             certificate: self.text(variables, "CERTIFICATE").map(|(_, path)| path.into()),
         }
@@ -155,15 +155,7 @@ impl Signal {
         }
     }
 
-    /// Headers of the configuration replace those of the variables: what is for one collector is not for another.
-    fn headers(self, explicit: &Explicit, variables: &mut Variables<'_>) -> HeaderMap {
-        if let Some(pairs) = &explicit.headers {
-            let headers = header_map(pairs.clone());
-            return headers.unwrap_or_else(|mistake| {
-                variables.mistake(format!("the OTLP headers cannot be used: {mistake}"));
-                HeaderMap::new()
-            });
-        }
+    fn headers(self, variables: &mut Variables<'_>) -> HeaderMap {
         let parse = |text: &str| pairs(text).map_err(str::to_owned).and_then(header_map);
         let name = self.text(variables, "HEADERS").map(|(name, _)| name);
         name.and_then(|name| variables.read_secret(&name, parse)).unwrap_or_default()

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use extender_gateway_core::{BackendFailure, FailureKind, reason};
+use extender_otlp::grpc::name;
 use http::HeaderMap;
 use tonic::{Code, Status};
 
@@ -104,29 +105,6 @@ fn said(status: &Status) -> String {
         name(status.code()).to_owned()
     } else {
         format!("{}: {message}", name(status.code()))
-    }
-}
-
-/// The name of a code as the gRPC specification writes it.
-fn name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
 

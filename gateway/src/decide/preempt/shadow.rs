@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{super::Decider, PreemptCall, told::Told, victims};
 use crate::{
-    account::{Account, Exchanges, Inquiry, Opinion, Part, Policy, Said},
+    account::{Account, Exchanges, Opinion, Part, Policy, Said},
     backend::{
         Backend,
         link::Link,
@@ -47,7 +47,7 @@ impl Decider {
             let Some(aside) = aside else { continue };
             let settings = settings.clone();
             self.beside(|observer| async move {
-                let mut inquiry = Inquiry::begin(aside.account.trace);
+                let mut inquiry = aside.account.inquire(0);
                 inquiry.asks_about(aside.told.candidates.len());
                 let answer = aside.ask(&mut inquiry.exchanges).await;
                 let said = aside.opinion(answer, &settings);

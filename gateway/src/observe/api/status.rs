@@ -34,7 +34,7 @@ pub struct Status {
     pub pods: Option<TableStatus>,
     /// The decision log.
     pub log: LogState,
-    /// Where traces go; `None` where none are made.
+    /// What became of the spans, in words; `None` where none are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<String>,
     /// What is wrong, the worst first.

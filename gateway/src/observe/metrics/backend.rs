@@ -18,6 +18,7 @@ use super::{
     reasons::Reasons,
     recent::{Lately, Recent},
 };
+use crate::account::Opinion;
 
 /// What the failure policy did about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,27 +40,6 @@ impl Applied {
             Self::Ignore => "ignore",
             Self::Next => "next",
             Self::None => "none",
-        }
-    }
-}
-
-/// What a backend in shadow thinks of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opinion {
-    /// It would have been the same.
-    Agrees,
-    /// It would have been another one.
-    Disagrees,
-    /// It has none.
-    Failed,
-}
-
-impl Opinion {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Disagrees => "disagrees",
-            Self::Failed => "failed",
         }
     }
 }

@@ -21,7 +21,7 @@ fn refusing(pod: &str, many: u32) -> Account {
 }
 
 fn see(unscheduled: &Unscheduled, account: &Account) {
-    unscheduled.see(&visit("ok", ""), account);
+    assert!(unscheduled.see(&visit("ok", ""), account), "no room");
 }
 
 fn note(unscheduled: &Unscheduled) -> Option<String> {
@@ -88,7 +88,7 @@ async fn who_has_waited_longest_is_told_of_first() {
 async fn a_backend_that_fails_keeps_pods_waiting_too() {
     let unscheduled = wanted();
     let parts = vec![part("zones", failed(FailureKind::Late))];
-    unscheduled.see(&visit("backend", "zones: late"), &account("web", &["a"], parts));
+    assert!(unscheduled.see(&visit("backend", "zones: late"), &account("web", &["a"], parts)));
     advance(PATIENCE).await;
     let text = note(&unscheduled).unwrap();
     assert!(text.starts_with("zones: late: zones failed (late). extender-gateway explain "), "{text}");
@@ -103,7 +103,7 @@ async fn only_pods_that_policies_keep_waiting_are_followed() {
     let mut nameless = refusing("nameless", 3);
     nameless.pod.uid.clear();
     see(&unscheduled, &nameless);
-    unscheduled.see(&Visit { verb: "preempt", ..visit("ok", "") }, &refusing("preempt", 3));
+    assert!(unscheduled.see(&Visit { verb: "preempt", ..visit("ok", "") }, &refusing("preempt", 3)));
     advance(PATIENCE).await;
     assert_eq!(unscheduled.due(), None);
     see(&unscheduled, &refusing("after", 3));
@@ -121,8 +121,8 @@ async fn pods_that_come_no_more_make_room_for_others() {
         account.pod.uid = number.to_string();
         see(&unscheduled, &account);
     }
-    see(&unscheduled, &refusing("late", 3));
-    assert_eq!(unscheduled.lock().len(), MOST, "there is no room");
+    assert!(!unscheduled.see(&visit("ok", ""), &refusing("late", 3)), "there is no room");
+    assert_eq!(unscheduled.lock().len(), MOST);
     advance(GONE.saturating_sub(SECOND)).await;
     account.pod.uid = "7".to_owned();
     see(&unscheduled, &account);

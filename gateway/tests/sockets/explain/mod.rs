@@ -3,7 +3,10 @@
 mod server;
 mod status;
 
-use std::{path::Path, process::Output};
+use std::{
+    path::Path,
+    process::{Output, Stdio},
+};
 
 use extender_gateway::observe::api::{DecisionList, LogState};
 use serde_json::{Value, json};
@@ -268,6 +271,17 @@ async fn the_environment_names_gateways() {
     let (code, out, _) = ended(command.kill_on_drop(true).output().await.unwrap());
     assert_eq!(code, 0);
     assert!(out.starts_with("apiVersion: extender-gateway.io/v1alpha1\nkind: Explanation\n"), "{out}");
+}
+
+#[tokio::test]
+async fn a_reader_that_has_enough_is_no_failure() {
+    let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
+    let mut command = Command::new(GATEWAY);
+    command.args(["explain", "web-0", "-n", "shop", "--no-cluster", "--gateway", &gateway.url()]);
+    let mut program =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    drop(program.stdout.take());
+    assert_eq!(ended(program.wait_with_output().await.unwrap()), (0, String::new(), String::new()));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use super::{NAMES, Traced, all, choice};
 use crate::support::{
     backend::{Act, Scripted, configured},
     by_name,
+    http::Client,
 };
 
 fn none() -> Choice {
@@ -58,6 +59,18 @@ async fn the_gateways_own_spans_of_failed_and_late_calls_are_kept() {
         let spans = traced.spans(3).await;
         let [told] = &backend.metadata("Filter", "traceparent")[..] else { panic!("asked once") };
         assert_eq!(told, &super::traceparent(spans.asked("bad"), "00"), "the backend keeps nothing");
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_no_verb_is_sampled_as_any_trace() {
+    let backend = Scripted::refusing(&[], "", 3).await;
+    for (choice, kept) in [(none(), &[][..]), (all(), &["GET", "POST"])] {
+        let traced = Traced::of(choice, &backend).await;
+        let mut client = Client::connect(traced.gateway.address).await;
+        client.send("GET", "/", b"").await;
+        client.send("POST", "/made/up", b"").await;
+        assert_eq!(traced.last().await.names(), kept);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, time::SystemTime};
 
-use extender_otlp::{Parent, Span, Spans, TraceContext};
+use extender_otlp::{Parent, Span, Spans, TraceContext, grpc};
 use opentelemetry::{
     Key, KeyValue,
     trace::{Event, SpanKind, Status as SpanStatus, TraceState},
@@ -54,7 +54,7 @@ impl Followed {
     }
 
     fn attributes(&self, noted: Vec<(impl Into<Key>, Value)>) -> Vec<KeyValue> {
-        let code = name(self.outcome.code());
+        let code = grpc::name(self.outcome.code());
         let mut attributes = vec![
             KeyValue::new(RPC_SYSTEM_NAME, "grpc"),
             KeyValue::new(RPC_METHOD, self.verb),
@@ -68,7 +68,7 @@ impl Followed {
     fn status(&self) -> SpanStatus {
         match self.outcome.code() {
             Code::Ok => SpanStatus::Unset,
-            code => SpanStatus::error(format!("{}: {}", name(code), self.outcome.message())),
+            code => SpanStatus::error(format!("{}: {}", grpc::name(code), self.outcome.message())),
         }
     }
 }
@@ -97,28 +97,5 @@ impl From<Value> for opentelemetry::Value {
             Value::Fraction(number) => number.into(),
             Value::Flag(flag) => flag.into(),
         }
-    }
-}
-
-/// As gRPC and the semantic conventions spell it.
-fn name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }

@@ -21,11 +21,11 @@ pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
 }
 
 impl Replica {
-    /// Whether its log has all calls since then.
+    /// Whether its log has all calls about what was created then: a time of the apiserver, which has whole seconds.
     pub(super) fn reaches_back_to(&self, time: Timestamp) -> bool {
         let log = &self.log;
         let kept = log.complete_since.is_none_or(|complete| complete <= time);
-        log.max_bytes > 0 && log.since <= time && kept
+        log.max_bytes > 0 && log.since.as_second() <= time.as_second() && kept
     }
 }
 

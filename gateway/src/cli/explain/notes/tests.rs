@@ -201,6 +201,9 @@ fn a_log_that_does_not_have_it() {
     let expected =
         "The decision log of gateway-0 begins at 2026-11-21 23:06:40 UTC, when the gateway was started.";
     assert_eq!(with(restarted, Vec::new()), [lost, expected]);
+    let in_that_second = pod(Some("a")).created + std::time::Duration::from_millis(300);
+    let begun = LogState { since: in_that_second, oldest: None, ..samples::log() };
+    assert_eq!(with(begun, whole_attempt()), [""; 0], "the apiserver says no milliseconds");
     let off = LogState { max_bytes: 0, oldest: None, ..samples::log() };
     let expected = "The decision log of gateway-0 is switched off: decisions.maxBytes is 0 there.";
     assert_eq!(with(off, Vec::new()), [lost, expected]);

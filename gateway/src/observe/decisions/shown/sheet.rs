@@ -73,7 +73,7 @@ impl Sheet {
     /// Adds the sums of what was scored.
     pub(super) fn total(&mut self, parts: &[PartEntry]) {
         let ballots: Vec<Ballot> = parts.iter().filter_map(ballot).collect();
-        let totals = score::totals(self.nodes.len(), &ballots);
+        let totals = score::totals(self.nodes.len(), &ballots.iter().collect::<Vec<_>>());
         self.nodes.iter_mut().zip(totals).for_each(|(node, total)| node.total = total);
     }
 
