@@ -250,7 +250,8 @@ impl Account {
         }
         for part in &mut self.parts {
             // Found out after the answer, which was no use.
-            if let (Said::Failed(failure), Some(last)) = (&part.said, part.inquiries.last_mut()) {
+            let last = part.inquiries.last_mut().filter(|last| !last.given_up);
+            if let (Said::Failed(failure), Some(last)) = (&part.said, last) {
                 last.failure.get_or_insert(failure.kind);
             }
         }

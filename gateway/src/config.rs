@@ -26,6 +26,7 @@ mod words;
 mod yaml;
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -261,6 +262,14 @@ pub enum ReasonPrefix {
 }
 
 impl Config {
+    /// The same for the same settings, in one version of the program: replicas are compared by it.
+    pub fn digest(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        // All of it is in there, and neither it nor what it is made of leaves the process.
+        format!("{self:?}").hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    }
+
     /// Reads and checks a file, or standard input where the path is `-`. Relative paths in it are relative to its
     /// folder, or to the working directory.
     ///

@@ -49,6 +49,8 @@ use crate::{
     pem::PemError,
 };
 
+/// How long shadows may still take that were asked in the last calls.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 /// How long the last spans and metrics may take to their collector when the gateway stops.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
@@ -161,6 +163,7 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     let stop = stopped(&health)?;
     tokio::select! {
         () = door::serve(Entrance { listener, tls }, door, stop) => {
+            telemetry.observer.settled(LAST_CALLS).await;
             telemetry.exporters.shutdown(LAST_SPANS).await;
             Ok(())
         }

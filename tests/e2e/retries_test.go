@@ -1,3 +1,5 @@
+//go:build measure
+
 package e2e
 
 import (
@@ -27,7 +29,8 @@ type refusals struct {
 	reasons  []string
 }
 
-// TestHowOftenAPodThatFitsNowhereIsAskedAbout measures; that the gateway asks rarely is not demanded.
+// TestHowOftenAPodThatFitsNowhereIsAskedAbout measures; that the gateway asks rarely is not demanded. So it is no part of
+// make test: cd tests && go test -count=1 -v -tags measure -run HowOften ./e2e
 //
 // kube-scheduler offers a moving sample of 144 of the 300 nodes. Its message counts the reasons in
 // that sample, so it changes from attempt to attempt, and each change is a reason to try again. It

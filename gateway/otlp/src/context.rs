@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
 use crate::ids;
@@ -47,6 +47,14 @@ impl TraceContext {
     #[must_use]
     pub fn child(&self) -> Self {
         Self { span_id: ids::span(), ..*self }
+    }
+
+    /// The span of whoever sent these headers. Two of them are none: nobody can say which is right.
+    #[must_use]
+    pub fn of_caller(headers: &HeaderMap) -> Option<Self> {
+        let mut given = headers.get_all(TRACEPARENT).iter();
+        let only = given.next().filter(|_| given.next().is_none())?;
+        Self::parse(only).ok()
     }
 
     /// Reads the value of a `traceparent` header, as strictly as the recommendation demands: lower-case digits, no

@@ -25,14 +25,25 @@ use crate::observe::api::{DecisionList, Status};
 const DEFAULT_URL: &str = "http://127.0.0.1:9403";
 
 const URL_HELP: &str = "The admin address of a gateway; several with commas, or the option again. Of a name with several \
-    addresses, as that of a headless Service, all are asked [default: http://127.0.0.1:9403]";
+    addresses, as that of a headless Service, all are asked [default: those of the variable EXTENDER_GATEWAYS, or \
+    http://127.0.0.1:9403]";
 
 /// Which gateways are asked.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which gateways")]
 pub(super) struct GatewayOptions {
-    #[arg(long = "gateway", value_name = "URL", env = "EXTENDER_GATEWAYS", value_delimiter = ',', help = URL_HELP)]
+    #[arg(long = "gateway", value_name = "URL", value_delimiter = ',', help = URL_HELP)]
     urls: Vec<AdminUrl>,
+
+    /// A field of its own, since it is for where the command line names no gateways; `--gateway` has it in its help.
+    #[arg(
+        long = "usual-gateways",
+        value_name = "EXTENDER_GATEWAYS",
+        env = "EXTENDER_GATEWAYS",
+        value_delimiter = ',',
+        hide = true
+    )]
+    usual_urls: Vec<AdminUrl>,
 
     /// Ask the gateway's pods in this namespace, through the apiserver: works from wherever kubectl does
     #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
@@ -130,10 +141,13 @@ impl GatewayOptions {
     }
 
     fn urls(&self) -> Vec<AdminUrl> {
-        if self.urls.is_empty() && self.gateway_namespace.is_none() {
+        if !self.urls.is_empty() || self.gateway_namespace.is_some() {
+            return self.urls.clone();
+        }
+        if self.usual_urls.is_empty() {
             return DEFAULT_URL.parse().into_iter().collect();
         }
-        self.urls.clone()
+        self.usual_urls.clone()
     }
 
     fn selection(&self) -> Option<Selection> {

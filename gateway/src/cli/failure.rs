@@ -51,8 +51,9 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Config(errors) => all(errors),
-            Self::Serve(error) | Self::Usage(error) => format!("extender-gateway: {error}"),
-            Self::Unknown(text) => format!("extender-gateway: {text}"),
+            Self::Serve(text) | Self::Usage(text) | Self::Unknown(text) => {
+                format!("extender-gateway: {text}")
+            }
             Self::Away(away) => format!("extender-gateway: no gateway could be asked{}", each(away)),
             Self::Problems(count) => format!("extender-gateway: {}", counted(*count as u64, "problem")),
             Self::Print(error) => format!("extender-gateway: cannot print: {error}"),

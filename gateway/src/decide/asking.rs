@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::case::{Case, Told, Views};
 use crate::{
     backend::{
+        Backend,
         held::Named,
         info::NodesView,
         link::Link,
         question::{Nodes, Question, Scores},
     },
     cluster::table::Line,
-    observe::Metrics,
 };
 
 /// A backend, and what it is told in this call.
@@ -74,9 +74,9 @@ impl<'a> Asking<'a> {
 }
 
 /// A backend did not hold the nodes that a question named.
-pub(super) fn missed(named: &Named, backend: &str, metrics: &Metrics) {
-    metrics.spared.missed(backend);
-    named.missed(backend);
+pub(super) fn missed(named: &Named, backend: &Backend) {
+    backend.meters.filter.missed();
+    named.missed(backend.settings.name.as_str());
 }
 
 /// The answers that are certainly about these lines.

@@ -23,7 +23,6 @@ use crate::{
     account::{Account, Part, Said},
     backend::{Backend, info::FilterPlan, link::Link},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
-    observe::Metrics,
     wire::reply::Reason,
 };
 
@@ -46,7 +45,6 @@ pub struct Filtered {
 struct Participant<'d> {
     backend: &'d Backend,
     settings: &'d FilterSettings,
-    metrics: &'d Metrics,
     /// How to ask it, or why it cannot be asked.
     ready: Result<(Arc<Link>, Views), BackendFailure>,
 }
@@ -242,7 +240,7 @@ impl Decider {
             seat.turn = link.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
             seat.unknown.clone_from(&case.nodes(*views).unknown);
         }
-        Ok((Participant { backend, settings, metrics: &self.metrics, ready }, seat))
+        Ok((Participant { backend, settings, ready }, seat))
     }
 }
 

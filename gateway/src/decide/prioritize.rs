@@ -24,14 +24,12 @@ use crate::{
     backend::{Backend, answer::Reply, info::ScorePlan, link::Link, question::Scores as Wanted},
     cluster::table::Line,
     config::ScoreSettings,
-    observe::Metrics,
 };
 
 /// One backend of a call.
 struct Participant<'d> {
     backend: &'d Backend,
     settings: &'d ScoreSettings,
-    metrics: &'d Metrics,
     ready: Result<(Arc<Link>, Views), BackendFailure>,
 }
 
@@ -54,7 +52,7 @@ impl Decider {
             for (backend, settings) in self.asked(call.pod, |backend| backend.score.as_ref()) {
                 let ready = case.ready::<ScorePlan>(backend).await?;
                 account.parts.push(Part::new(backend, Policy::Ignore));
-                participants.push(Participant { backend, settings, metrics: &self.metrics, ready });
+                participants.push(Participant { backend, settings, ready });
             }
         }
         let deadline = call.began + self.timeouts.decision;
@@ -170,7 +168,7 @@ impl Participant<'_> {
         let certain = asking.certain(asked);
         let now: Vec<Option<i32>> = fresh.iter().copied().map(Some).collect();
         if check && recall::disagree(recalled, missing, &now, &certain) {
-            recall::distrust(memory, (self.name(), "score"), self.metrics);
+            recall::distrust(memory, self.backend.settings.name.as_str(), &self.backend.meters.score);
         } else {
             remembered.file(asking.pod(), only(&certain, asked, fresh.iter().copied()));
         }
@@ -187,17 +185,13 @@ impl Participant<'_> {
             let terms = (within, &mut inquiry.exchanges);
             match self.backend.score(asking.link, question, terms).await? {
                 Reply::Answered(scores) => return Ok(scores),
-                Reply::Missed => asking::missed(&named, self.name(), self.metrics),
+                Reply::Missed => asking::missed(&named, self.backend),
             }
             asking = asking.again();
         }
         let nodes = asking.inline(lines);
         let (question, within) = asking.question(&nodes, Wanted::Unwanted);
         self.backend.score(asking.link, question, (within, &mut inquiry.exchanges)).await?.inline()
-    }
-
-    fn name(&self) -> &str {
-        self.backend.settings.name.as_str()
     }
 }
 

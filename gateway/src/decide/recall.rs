@@ -1,6 +1,6 @@
 //! What filter and prioritize do alike with remembered answers.
 
-use crate::{backend::memory::Memory, observe::Metrics};
+use crate::{backend::memory::Memory, observe::metrics::BackendMetrics};
 
 /// The places of what has to be asked.
 pub(super) fn missing<A>(recalled: &[Option<A>], check: bool) -> Vec<u32> {
@@ -22,9 +22,10 @@ pub(super) fn disagree<A: PartialEq>(
 }
 
 /// From now on the backend is asked each time.
-pub(super) fn distrust(memory: &Memory, (backend, verb): (&str, &'static str), metrics: &Metrics) {
+pub(super) fn distrust(memory: &Memory, backend: &str, meters: &BackendMetrics) {
     if memory.refute() {
-        metrics.spared.disagreed(backend, verb);
+        meters.disagreed();
+        let verb = meters.verb();
         tracing::error!(
             backend,
             verb,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use extender_gateway_core::{
     BackendFailure,
     filter::{Asked, Heard, Refusal},
-    score::Ballot,
+    score::{self, Ballot},
 };
 use extender_policy_api::v1alpha1::Purpose;
 use futures_util::FutureExt;
@@ -50,9 +50,8 @@ impl Decider {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.filter else { continue };
             let about = (left.clone(), settings.timeout);
-            let Some(mut aside) = aside::<FilterPlan>((case, account), backend, about).await else {
-                continue;
-            };
+            let aside = aside::<FilterPlan>((case, account), backend, about).await;
+            let Some(mut aside) = self.to_be_asked("filter", (backend, account), aside) else { continue };
             self.beside(|observer| async move {
                 let mut inquiry = aside.account.inquire(0);
                 inquiry.asks_about(aside.asked.len());
@@ -79,7 +78,8 @@ impl Decider {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
             let about = (all, settings.timeout);
-            let Some(aside) = aside::<ScorePlan>((case, account), backend, about).await else { continue };
+            let aside = aside::<ScorePlan>((case, account), backend, about).await;
+            let Some(aside) = self.to_be_asked("score", (backend, account), aside) else { continue };
             let best = totals.iter().flatten().max();
             let best: Vec<bool> =
                 totals.iter().map(|total| best.is_none() || total.as_ref() == best).collect();
@@ -88,13 +88,30 @@ impl Decider {
                 inquiry.asks_about(aside.asked.len());
                 let terms = (aside.within, &mut inquiry.exchanges);
                 let answer = aside.backend.score(&aside.link, aside.question(), terms).await;
-                let said = answer.and_then(Reply::inline).and_then(|scores| {
-                    let opinion = opinion_on_scores(&scores, &aside, &best);
-                    Ok((opinion, aside.scored(scores)?))
+                let ballot = answer.and_then(Reply::inline).and_then(|scores| aside.ballot(scores));
+                let said = ballot.map(|(ballot, outside)| {
+                    (opinion_on_scores(&ballot, &best), Said::Scored(ballot, outside))
                 });
                 observer.settle_beside("score", &aside.account.with(said, inquiry));
             });
         }
+    }
+
+    /// What is to be asked, if anything. That it cannot be is put down.
+    pub(super) fn to_be_asked<A>(
+        &self,
+        verb: &'static str,
+        (backend, account): (&Arc<Backend>, &Account),
+        aside: Result<Option<A>, BackendFailure>,
+    ) -> Option<A> {
+        aside.unwrap_or_else(|failure| {
+            let account = account.beside(Part::new(backend, Policy::Ignore));
+            self.beside(|observer| async move {
+                let inquiry = account.inquire(0);
+                observer.settle_beside(verb, &account.with(Err(failure), inquiry));
+            });
+            None
+        })
     }
 
     /// Lets this happen beside the call, which does not wait for it. A panic is counted.
@@ -103,7 +120,7 @@ impl Decider {
         F: Future<Output = ()> + Send + 'static,
     {
         let (metrics, work) = (Arc::clone(&self.metrics), work(Arc::clone(&self.observer)));
-        tokio::spawn(async move {
+        self.observer.beside(async move {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
                 metrics.panicked();
             }
@@ -116,21 +133,24 @@ impl Decider {
     }
 }
 
-/// The question about those of these nodes that can be told, unless there is none. Waits for no node.
+/// The question about those of these nodes that can be told, unless there is none, or why it cannot be put. Waits for no
+/// node.
 async fn aside<P: Plan>(
     (case, account): (&mut Case<'_>, &Account),
     backend: &Arc<Backend>,
     (nodes, within): (impl Iterator<Item = u32>, Duration),
-) -> Option<Aside> {
+) -> Result<Option<Aside>, BackendFailure> {
     case.hurry();
-    let (link, views) = case.ready::<P>(backend).await.ok()?.ok()?;
+    // What cannot be read has ended the call before.
+    let Ok(ready) = case.ready::<P>(backend).await else { return Ok(None) };
+    let (link, views) = ready?;
     if P::of(&link.info).as_ref().is_ok_and(P::has_side_effects) {
-        return None;
+        return Ok(None);
     }
     let told = case.nodes(views);
     let asked: Vec<u32> = nodes.filter(|node| told.unknown.binary_search(node).is_err()).collect();
     let lines = told.lines(&Asked::Some(asked.clone()));
-    (!asked.is_empty()).then(|| Aside {
+    Ok((!asked.is_empty()).then(|| Aside {
         backend: Arc::clone(backend),
         link,
         account: account.beside(Part::new(backend, Policy::Ignore)),
@@ -138,7 +158,7 @@ async fn aside<P: Plan>(
         nodes: told.part(&lines),
         asked,
         within,
-    })
+    }))
 }
 
 impl Aside {
@@ -147,15 +167,15 @@ impl Aside {
         Question { call, purpose: Purpose::Shadow, pod, nodes, scores: Scores::Unwanted }
     }
 
-    /// These scores as a ballot that would have counted.
-    fn scored(&self, scores: Vec<i32>) -> Result<Said, BackendFailure> {
+    /// These scores as a ballot that would have counted, and how many were outside their range.
+    fn ballot(&self, scores: Vec<i32>) -> Result<(Ballot, usize), BackendFailure> {
         let ScorePlan { range, normalization, .. } = self.link.info.score.as_ref().map_err(Clone::clone)?;
         let (range, normalization) = (*range, *normalization);
         let weight = self.backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
         let nodes = Some(self.asked.clone());
         let mut ballot = Ballot { weight, normalization, range, nodes, scores };
         let outside = range.clamp(&mut ballot.scores);
-        Ok(Said::Scored(ballot, outside))
+        Ok((ballot, outside))
     }
 }
 
@@ -164,10 +184,41 @@ fn opinion_on_nodes(refusals: &[Refusal]) -> Opinion {
     if refused { Opinion::Disagrees } else { Opinion::Agrees }
 }
 
-fn opinion_on_scores(scores: &[i32], aside: &Aside, best: &[bool]) -> Opinion {
-    let reversed = aside.link.info.score.as_ref().is_ok_and(|plan| plan.normalization.is_reversed());
-    let worth = |score: &i32| if reversed { -i64::from(*score) } else { i64::from(*score) };
-    let most = scores.iter().map(worth).max();
-    let mut favourites = aside.asked.iter().zip(scores).filter(|(_, score)| Some(worth(score)) == most);
+fn opinion_on_scores(ballot: &Ballot, best: &[bool]) -> Opinion {
+    let worth = score::normalized(ballot);
+    let worths = || ballot.scores.iter().map(|score| worth(*score));
+    let most = worths().fold(f64::NEG_INFINITY, f64::max);
+    let is_favourite = |(_, worth): &(&u32, f64)| worth.total_cmp(&most).is_eq();
+    let nodes = ballot.nodes.as_deref().unwrap_or_default();
+    let mut favourites = nodes.iter().zip(worths()).filter(is_favourite);
     if favourites.any(|(node, _)| best[*node as usize]) { Opinion::Agrees } else { Opinion::Disagrees }
+}
+
+#[cfg(test)]
+mod tests {
+    use extender_gateway_core::score::{Direction, Normalization, Range};
+
+    use super::*;
+
+    #[test]
+    fn an_opinion_is_formed_on_what_would_count() {
+        let opinion = |normalization, scores: &[i32]| {
+            let range = Range { least: Some(0), largest: Some(10) };
+            let (nodes, mut scores) = (Some(vec![0, 2]), scores.to_vec());
+            range.clamp(&mut scores);
+            let ballot = Ballot { weight: 3, normalization, range, nodes, scores };
+            opinion_on_scores(&ballot, &[false, true, true])
+        };
+        let (least, largest) = (Direction::LeastIsBest, Direction::LargestIsBest);
+        assert_eq!(opinion(Normalization::None, &[4, 5]), Opinion::Agrees);
+        assert_eq!(opinion(Normalization::None, &[5, 4]), Opinion::Disagrees);
+        assert_eq!(opinion(Normalization::None, &[50, 20]), Opinion::Agrees, "both are clamped to 10");
+        assert_eq!(opinion(Normalization::MinMax(least), &[5, 4]), Opinion::Agrees);
+        assert_eq!(opinion(Normalization::MinMax(least), &[4, 5]), Opinion::Disagrees);
+        assert_eq!(
+            opinion(Normalization::Max(largest), &[-1, -5]),
+            Opinion::Agrees,
+            "nothing is worth anything"
+        );
+    }
 }

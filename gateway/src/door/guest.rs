@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use extender_otlp::{TRACEPARENT, TraceContext};
+use extender_otlp::TraceContext;
 use http::{Response, request::Parts};
 use hyper::body::Body as _;
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ impl<'o> Guest<'o> {
         (head, caller): (&Parts, SocketAddr),
         generation: u64,
     ) -> Self {
-        let parent = observer.tracer.as_ref().and_then(|_| head.headers.get(TRACEPARENT));
+        let parent = observer.tracer.as_ref().and_then(|_| TraceContext::of_caller(&head.headers));
         let visit = Visit {
             verb: "none",
             began: Instant::now(),
@@ -42,7 +42,7 @@ impl<'o> Guest<'o> {
             caller,
             secure: false,
             http: (head.method.clone(), head.version, head.uri.clone()),
-            parent: parent.and_then(|parent| TraceContext::parse(parent).ok()),
+            parent,
             generation,
             request_bytes: 0,
             response_bytes: 0,

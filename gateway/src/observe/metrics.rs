@@ -23,7 +23,6 @@ mod otlp;
 mod page;
 mod reasons;
 mod recent;
-mod spared;
 mod table;
 mod verb;
 
@@ -39,14 +38,14 @@ pub use self::{
     recent::Lately,
     verb::{InFlight, VerbMetrics},
 };
-use self::{backends::Backends, families::Families, number::Counter, spared::Spared, verb::NO_VERB};
+use self::{backends::Backends, families::Families, number::Counter, verb::NO_VERB};
 
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
     families: Arc<Families>,
     verbs: [Arc<VerbMetrics>; verb::VERBS.len()],
-    backends: Arc<Backends>,
+    backends: Backends,
     unknown: Arc<Counter>,
     panics: Arc<Counter>,
     held: Arc<Counter>,
@@ -56,8 +55,6 @@ pub struct Metrics {
     evicted: Arc<Counter>,
     exported: Arc<Counter>,
     dropped: Arc<Counter>,
-    /// Of questions that were not put, or not in full.
-    pub(crate) spared: Spared,
 }
 
 /// What became of an event about a pod that stays unscheduled.
@@ -91,11 +88,10 @@ impl Metrics {
 
     fn build(meter: Option<&Meter>) -> Self {
         let families = Arc::new(Families::new(meter));
-        let backends = Arc::new(Backends::new(&families));
+        let backends = Backends::new(&families);
         families.build_info.of(&[env!("CARGO_PKG_VERSION")]).add(1);
         Self {
             verbs: verb::VERBS.map(|verb| Arc::new(VerbMetrics::new(verb, &families))),
-            spared: Spared(Arc::clone(&backends)),
             backends,
             unknown: families.unknown_nodes.of(&[]),
             panics: families.panics.of(&[]),

@@ -7,7 +7,8 @@ use std::{
 };
 
 use http::Version;
-use tokio::{runtime::Handle, task::yield_now};
+use tokio::{runtime::Handle, task::yield_now, time::timeout};
+use tokio_util::task::TaskTracker;
 
 use super::{
     DecisionLog, Metrics, Tracer, Unscheduled,
@@ -35,6 +36,8 @@ pub struct Observer {
     pub failures: Failures,
     /// Pods that stay unscheduled because of policies.
     pub unscheduled: Unscheduled,
+    /// What happens beside calls and behind them.
+    tasks: TaskTracker,
 }
 
 impl Observer {
@@ -48,6 +51,7 @@ impl Observer {
             latest: Latest::default(),
             failures: Failures::default(),
             unscheduled: Unscheduled::default(),
+            tasks: TaskTracker::new(),
         }
     }
 
@@ -60,15 +64,33 @@ impl Observer {
     /// Takes down what became of a call, behind its answer: this is no part of what its caller waits for.
     pub fn settle_soon(self: Arc<Self>, visit: Visit) {
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move {
-                if visit.http.1 == Version::HTTP_2 {
-                    // The answer is written by the connection's task, which is woken after this one.
-                    yield_now().await;
-                }
-                self.settle_whole(visit);
-            })),
+            Ok(runtime) => {
+                let tasks = self.tasks.clone();
+                drop(runtime.spawn(tasks.track_future(async move {
+                    if visit.http.1 == Version::HTTP_2 {
+                        // The answer is written by the connection's task, which is woken after this one.
+                        yield_now().await;
+                    }
+                    self.settle_whole(visit);
+                })));
+            }
             // The runtime is gone, and with it whoever could look.
             Err(_) => self.settle_whole(visit),
+        }
+    }
+
+    /// Lets this happen beside calls: what it finds out is to be seen, too.
+    pub fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(self.tasks.track_future(work));
+    }
+
+    /// Waits, but no longer than this, until all is taken down that has happened. For when nobody calls any more.
+    pub async fn settled(&self, within: Duration) {
+        self.tasks.close();
+        if timeout(within, self.tasks.wait()).await.is_err() {
+            tracing::warn!(
+                "what was asked in shadow has no answer after {within:?}, and is left out of the traces"
+            );
         }
     }
 
@@ -92,7 +114,8 @@ impl Observer {
         let Some(account) = &visit.account else { return };
         let offered = account.nodes.count();
         verb.nodes(offered as usize, account.left.map_or_else(|| scored(account), |left| left as usize));
-        account.parts.iter().for_each(|part| self.count(visit.verb, part, example));
+        let ending = (visit.verb, visit.outcome);
+        account.parts.iter().for_each(|part| self.count(ending, part, example));
         self.debug.say(visit.verb, account);
         if !self.unscheduled.see(visit, account) {
             self.metrics.event(EventOutcome::Limited);
@@ -101,7 +124,7 @@ impl Observer {
         let ending = Ending {
             verb: visit.verb,
             took: visit.took,
-            trace: trace.filter(|_| kept).map(|trace| trace.trace_id),
+            trace: trace.map(|trace| trace.trace_id),
             generation: visit.generation,
             outcome: visit.outcome,
             message,
@@ -116,7 +139,7 @@ impl Observer {
             tracer.settle_beside(verb, account);
         }
         let verb = if verb == "score" { "prioritize" } else { verb };
-        account.parts.iter().for_each(|part| self.count(verb, part, None));
+        account.parts.iter().for_each(|part| self.count((verb, "ok"), part, None));
         let took: Duration =
             account.parts.iter().flat_map(|part| &part.inquiries).map(|inquiry| inquiry.took).sum();
         let ending =
@@ -124,8 +147,8 @@ impl Observer {
         self.keep(account, ending);
     }
 
-    fn count(&self, verb: &'static str, part: &Part, example: Option<[u8; 16]>) {
-        let meters = count(verb, part, example);
+    fn count(&self, ending: (&'static str, &'static str), part: &Part, example: Option<[u8; 16]>) {
+        let meters = count(ending, part, example);
         if let Said::Failed(failure) = &part.said {
             self.failures.put((part.backend.settings.name.as_str(), meters.verb()), failure);
         }
@@ -144,8 +167,13 @@ fn scored(account: &Account) -> usize {
     account.parts.iter().filter_map(Part::ballot).map(|ballot| ballot.scores.len()).max().unwrap_or(0)
 }
 
-/// Counts what a backend did in a call of this verb, where that is counted.
-fn count<'p>(verb: &'static str, part: &'p Part, example: Option<[u8; 16]>) -> &'p BackendMetrics {
+/// Counts what a backend did in a call of this verb that ended so, where that is counted.
+fn count<'p>(
+    (verb, outcome): (&'static str, &'static str),
+    part: &'p Part,
+    example: Option<[u8; 16]>,
+) -> &'p BackendMetrics {
+    let applied = applied(outcome, part);
     let all = &part.backend.meters;
     let meters = match verb {
         "filter" => &all.filter,
@@ -154,7 +182,7 @@ fn count<'p>(verb: &'static str, part: &'p Part, example: Option<[u8; 16]>) -> &
         _ => &all.bind,
     };
     for inquiry in &part.inquiries {
-        count_inquiry(meters, (part, inquiry), example);
+        count_inquiry(meters, (applied, inquiry), example);
     }
     match &part.said {
         Said::Refused(heard) => {
@@ -175,13 +203,17 @@ fn count<'p>(verb: &'static str, part: &'p Part, example: Option<[u8; 16]>) -> &
     meters
 }
 
-fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), example: Option<[u8; 16]>) {
+fn count_inquiry(
+    meters: &BackendMetrics,
+    (applied, inquiry): (Applied, &Inquiry),
+    example: Option<[u8; 16]>,
+) {
     match inquiry.source {
         Source::Memory => meters.remembered(inquiry.known as usize),
         Source::Filter => meters.came_early(inquiry.known as usize),
     }
     let exchanges = inquiry.exchanges.all();
-    let failure = inquiry.failure.map(|kind| (kind, applied(part)));
+    let failure = inquiry.failure.map(|kind| (kind, applied));
     if exchanges.is_empty() {
         if let Some(failure) = failure {
             meters.unasked(failure);
@@ -199,11 +231,54 @@ fn count_inquiry(meters: &BackendMetrics, (part, inquiry): (&Part, &Inquiry), ex
     }
 }
 
-fn applied(part: &Part) -> Applied {
-    match (part.opinion, part.policy) {
-        (Some(_), _) => Applied::None,
-        (None, Policy::Fail) => Applied::Fail,
-        (None, Policy::Ignore) => Applied::Ignore,
-        (None, Policy::Next) => Applied::Next,
+/// What became of the call by a failure: nothing where the backend answered the second time, or was not needed.
+fn applied(outcome: &str, part: &Part) -> Applied {
+    if part.opinion.is_some() || !matches!(part.said, Said::Failed(_)) {
+        return Applied::None;
+    }
+    match part.policy {
+        Policy::Fail if outcome == "ok" => Applied::None,
+        Policy::Fail => Applied::Fail,
+        Policy::Ignore => Applied::Ignore,
+        Policy::Next => Applied::Next,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use extender_gateway_core::{BackendFailure, FailureKind};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::observe::samples::part;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn what_happens_beside_calls_is_waited_for_and_not_for_ever() {
+        for (takes, ends) in [(SECOND / 2, true), (SECOND * 2, false)] {
+            let (observer, done) =
+                (Observer::new(Arc::new(Metrics::new()), 0), Arc::new(AtomicBool::new(false)));
+            let flag = Arc::clone(&done);
+            observer.beside(async move {
+                sleep(takes).await;
+                flag.store(true, Ordering::Relaxed);
+            });
+            observer.settled(SECOND).await;
+            assert_eq!(done.load(Ordering::Relaxed), ends);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_that_ended_no_call_is_none_of_the_policys() {
+        let failed = || Said::Failed(BackendFailure::new(FailureKind::Late, "late"));
+        let of = |said, policy, outcome| applied(outcome, &Part { policy, ..part("zones", said) });
+        assert_eq!(of(failed(), Policy::Fail, "backend"), Applied::Fail);
+        assert_eq!(of(failed(), Policy::Fail, "ok"), Applied::None, "no node was left for it");
+        assert_eq!(of(Said::Nothing, Policy::Ignore, "ok"), Applied::None, "it answered the second time");
+        assert_eq!(of(failed(), Policy::Ignore, "ok"), Applied::Ignore);
+        assert_eq!(of(failed(), Policy::Next, "ok"), Applied::Next);
     }
 }

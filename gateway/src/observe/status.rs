@@ -92,7 +92,7 @@ impl Standing {
         self.lock().refused = None;
     }
 
-    /// Since when the configuration in use is, in seconds since 1970.
+    /// Since when the configuration in use is.
     pub fn loaded_at(&self) -> Timestamp {
         self.lock().since
     }
@@ -132,6 +132,7 @@ impl Standing {
             ConfigurationStatus {
                 file: self.file.clone(),
                 generation: served.generation,
+                digest: served.config.digest(),
                 loaded: loaded.since,
                 refused: loaded.refused.clone(),
             }

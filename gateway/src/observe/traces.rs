@@ -13,7 +13,6 @@ mod question;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use extender_gateway_core::FailureKind;
 use extender_otlp::{Delivery, Sampler, Span, Spans, TraceContext, ids};
 
 use self::previous::Previous;
@@ -126,6 +125,6 @@ impl Tracer {
 
 /// Whether some backend failed or was late, whatever that meant for the call.
 fn has_failure(account: &Account) -> bool {
-    let late = |inquiry: &Inquiry| inquiry.failure == Some(FailureKind::Late);
-    account.parts.iter().any(|part| matches!(part.said, Said::Failed(_)) || part.inquiries.iter().any(late))
+    let failed = |inquiry: &Inquiry| inquiry.failure.is_some();
+    account.parts.iter().any(|part| matches!(part.said, Said::Failed(_)) || part.inquiries.iter().any(failed))
 }

@@ -40,6 +40,27 @@ async fn a_backend_in_shadow_is_asked_and_never_merged() {
     assert_eq!(asked.call.unwrap().purpose(), Purpose::Shadow);
 }
 
+#[tokio::test]
+async fn a_shadow_that_is_down_has_failed() {
+    let real = Scripted::refusing(&["b"], "no", 4).await;
+    let settings = "filter: {timeout: 20s}, score: {timeout: 20s}";
+    let real = backend("real", &real, settings);
+    let down = format!(
+        "- {{name: down, url: 'http://127.0.0.1:1', mode: Shadow, {settings}, preempt: {{timeout: 20s}}}}\n"
+    );
+    let sources = "nodes: {source: Watch}\npods: {source: Watch}\ntimeouts: {decision: 60s}";
+    let gateway = Gateway::start(&format!("{sources}\nbackends:\n{real}{down}")).await;
+    gateway.post("/filter", by_name(&["a", "b"])).await;
+    gateway.post("/prioritize", by_name(&["a"])).await;
+    gateway.post("/preempt", call()).await;
+    for verb in ["filter", "score", "preempt"] {
+        counted(&gateway, "down", verb, "failed").await;
+        let labels = format!("backend=\"down\",verb=\"{verb}\",kind=\"unreachable\",policy=\"none\"");
+        let line = format!("extender_gateway_backend_failures_total{{{labels}}} 1\n");
+        assert!(gateway.metrics.text().contains(&line), "{}", gateway.metrics.text());
+    }
+}
+
 /// What the backend `real`, which spares u2, leaves of [`call`].
 fn decided() -> serde_json::Value {
     left(&[("n1", &["u1"], 1), ("n2", &["u3"], 0)])

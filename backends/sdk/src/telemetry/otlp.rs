@@ -5,7 +5,7 @@ mod followed;
 use std::{fmt, sync::Arc, time::Duration};
 
 use extender_otlp::{
-    Explicit, Exporter, Exporters, Program, Sampler, Settings, Spans, TRACEPARENT, TRACESTATE, TraceContext,
+    Explicit, Exporter, Exporters, Program, Sampler, Settings, Spans, TRACESTATE, TraceContext,
 };
 use opentelemetry::{InstrumentationScope, trace::TraceState};
 use tokio::runtime::Handle;
@@ -50,7 +50,7 @@ impl Tracer {
     /// The span of a call that is traced. For others this is a look at one header.
     pub(crate) fn follow<B>(&self, request: &Request<B>) -> Option<Followed> {
         let sending = self.sending.as_ref()?;
-        let caller = caller(request.headers())?;
+        let caller = TraceContext::of_caller(request.headers())?;
         let verb = verb(method(request.uri().path()))?;
         let sampled = sending.sampler.continues(&caller);
         sampled.then(|| Followed::begin(sending.spans.clone(), verb, caller, state(request.headers())))
@@ -92,13 +92,6 @@ fn executable() -> String {
     let name =
         path.as_deref().and_then(|path| path.file_stem()).map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "extender-policy".to_owned())
-}
-
-/// Two headers are none: nobody can say which is right.
-fn caller(headers: &HeaderMap) -> Option<TraceContext> {
-    let mut given = headers.get_all(TRACEPARENT).iter();
-    let only = given.next().filter(|_| given.next().is_none())?;
-    TraceContext::parse(only).ok()
 }
 
 fn state(headers: &HeaderMap) -> TraceState {

@@ -1,9 +1,12 @@
 //! Attempts to schedule a pod, put together from the calls of all replicas.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::observe::api::{Decision, NodePart};
+
+/// How far the clocks of replicas may be apart for their calls to be put in order by what they say.
+const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 
 /// One call, and the replica that decided it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,6 +37,11 @@ impl Attempt {
     /// Puts calls together, which may be in any order; the newest attempt first.
     pub(super) fn of_calls(mut calls: Vec<Call>) -> Vec<Self> {
         calls.sort_by_key(|call| call.decision.time);
+        for at in 1..calls.len() {
+            if is_scored_by_a_slow_clock(&calls[at - 1], &calls[at]) {
+                calls.swap(at - 1, at);
+            }
+        }
         let mut attempts: Vec<Self> = Vec::new();
         for call in calls {
             match attempts.last_mut().filter(|_| call.decision.verb != "filter") {
@@ -72,6 +80,17 @@ impl Attempt {
     }
 }
 
+/// Whether the prioritize call seems to come before the filter call that it follows: replicas' clocks differ by more than
+/// there is between the two.
+fn is_scored_by_a_slow_clock(prioritize: &Call, filter: &Call) -> bool {
+    let (scored, filtered) = (&prioritize.decision, &filter.decision);
+    scored.verb == "prioritize"
+        && filtered.verb == "filter"
+        && prioritize.gateway != filter.gateway
+        && filtered.left == Some(scored.offered)
+        && filtered.time.duration_since(scored.time) < CLOCKS
+}
+
 /// The best nodes of a prioritize call: their total, and who has it.
 pub(super) fn best(scored: &Decision) -> Option<(i64, Vec<&NodePart>)> {
     let total = scored.nodes.iter().filter_map(|node| node.total).max()?;
@@ -85,14 +104,28 @@ pub(super) fn node<'a>(call: &'a Decision, name: &str) -> Option<&'a NodePart> {
 
 /// How long after it came a call was answered, as the gateway measured it.
 pub(super) fn ended(call: &Decision) -> Timestamp {
-    let taken = jiff::SignedDuration::try_from_secs_f64(call.seconds).unwrap_or_default();
+    let taken = SignedDuration::try_from_secs_f64(call.seconds).unwrap_or_default();
     call.time.checked_add(taken).unwrap_or(call.time)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::explain::samples::call;
+    use crate::cli::explain::samples::{call, filter, prioritize};
+
+    #[test]
+    fn a_replica_whose_clock_is_slow_scores_in_the_same_attempt() {
+        let of = |gateway: &str, decision| Call { gateway: gateway.to_owned(), decision };
+        let calls = |gateway, nodes: &[(&str, i32)]| {
+            let mut scored = prioritize(10, nodes);
+            scored.time -= SignedDuration::from_millis(40);
+            vec![of("gateway-0", filter(10, &[("a", None), ("b", None)])), of(gateway, scored)]
+        };
+        let two = [("a", 1), ("b", 2)];
+        assert_eq!(Attempt::of_calls(calls("gateway-1", &two)).len(), 1);
+        assert_eq!(Attempt::of_calls(calls("gateway-0", &two)).len(), 2, "one clock");
+        assert_eq!(Attempt::of_calls(calls("gateway-1", &two[..1])).len(), 2, "other nodes were left");
+    }
 
     #[test]
     fn calls_become_attempts() {

@@ -12,6 +12,8 @@ use crate::cli::apiserver::{Apiserver, said};
 
 /// How long the apiserver has for all of it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it has for what is only good to know.
+const HINTS: Duration = Duration::from_secs(2);
 /// How many names of a namespace are looked through.
 const MOST_NAMES: u32 = 5000;
 /// How many near names are worth reading.
@@ -43,7 +45,8 @@ impl ClusterView {
         let client = &apiserver.client;
         let nodes: Api<Node> = Api::all(client.clone());
         let exists: OptionFuture<_> = node.map(|node| exists(&nodes, node)).into();
-        let all = async { join!(standing(client, namespace, name), count(&nodes), exists) };
+        let known = async { timeout(HINTS, count(&nodes)).await.ok().flatten() };
+        let all = async { join!(standing(client, namespace, name), known, exists) };
         match timeout(PATIENCE, all).await {
             Ok((standing, nodes, node)) => Self { standing, nodes, node_exists: node.flatten() },
             Err(_) => Self::unasked("it did not answer within 5 s"),
@@ -56,7 +59,8 @@ async fn standing(client: &Client, namespace: &str, name: &str) -> Standing {
     match pods.get_opt(name).await {
         Ok(Some(pod)) => Standing::There(Box::new(PodFacts::of(pod))),
         Ok(None) => {
-            let (near, elsewhere) = join!(near(&pods, name), elsewhere(client, name));
+            let hints = async { join!(near(&pods, name), elsewhere(client, name)) };
+            let (near, elsewhere) = timeout(HINTS, hints).await.unwrap_or_default();
             Standing::Gone { near, elsewhere }
         }
         Err(error) => Standing::NotAsked { why: said(error) },

@@ -9,9 +9,7 @@ type Aspect = (&'static str, fn(&Status) -> String);
 
 const ASPECTS: [Aspect; 4] = [
     ("version", |status| status.version.clone()),
-    ("the configuration's generation (each counts its own, from its start)", |status| {
-        status.configuration.generation.to_string()
-    }),
+    ("their configuration, of which these are digests", |status| status.configuration.digest.clone()),
     ("backends, or the order in which their answers count", |status| {
         listed(status.backends.iter().map(configured))
     }),

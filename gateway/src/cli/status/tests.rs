@@ -85,12 +85,12 @@ fn replicas_that_differ() {
     let mut other = status("gateway-2");
     other.version = "0.2.0".into();
     other.configuration.generation = 3;
+    other.configuration.digest = "2c".into();
     other.backends[0].mode = "Shadow".into();
     other.backends[0].handshake.as_mut().unwrap().revision = "r2".into();
     let expected = [
         "Replicas differ in version. gateway-0, gateway-1: 0.1.0; gateway-2: 0.2.0",
-        "Replicas differ in the configuration's generation (each counts its own, from its start). gateway-0, gateway-1: 1; \
-         gateway-2: 3",
+        "Replicas differ in their configuration, of which these are digests. gateway-0, gateway-1: 1f; gateway-2: 2c",
         "Replicas differ in backends, or the order in which their answers count. gateway-0, gateway-1: zones \
          (http://zones:9000, Enforce, filter score); gateway-2: zones (http://zones:9000, Shadow, filter score)",
         "Replicas differ in what backends say of themselves. gateway-0, gateway-1: zones is label-rules 0.1.0 r1; \

@@ -43,10 +43,11 @@ impl Column {
     }
 
     fn pad(&self, out: &mut impl fmt::Write, cell: &str, width: usize) -> fmt::Result {
-        let missing = width - cell.width().min(width);
+        // Not as a width of the format, which has 16 bits.
+        let space = " ".repeat(width.saturating_sub(cell.width()));
         match self {
-            Self::Left(_) => write!(out, "{cell}{:missing$}", ""),
-            Self::Right(_) => write!(out, "{:missing$}{cell}", ""),
+            Self::Left(_) => write!(out, "{cell}{space}"),
+            Self::Right(_) => write!(out, "{space}{cell}"),
         }
     }
 }
@@ -102,5 +103,12 @@ a               7
 short
 ";
         assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn a_column_may_be_as_wide_as_it_likes() {
+        let mut table = Table::new(vec![Column::left("SAID"), Column::right("N")]);
+        table.row(["x".repeat(70_000), "1".to_owned()]);
+        assert_eq!(table.to_string().lines().map(str::len).collect::<Vec<_>>(), [70_003; 2]);
     }
 }

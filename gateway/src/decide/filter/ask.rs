@@ -106,7 +106,7 @@ impl Participant<'_> {
         let fresh = verdicts.read(&answer.refusals, asked.len());
         let certain = asking.certain(&asked);
         if check && recall::disagree(&recalled, &missing, &fresh, &certain) {
-            recall::distrust(memory, (self.name(), "filter"), self.metrics);
+            recall::distrust(memory, self.backend.settings.name.as_str(), &self.backend.meters.filter);
         } else {
             verdicts.file(pod, only(&certain, &asked, fresh));
             if let Some((remembered, scores)) = memory.scores.as_ref().zip(answer.scores) {
@@ -132,17 +132,13 @@ impl Participant<'_> {
             let terms = (within, &mut inquiry.exchanges);
             match self.backend.filter(asking.link, question, terms).await? {
                 Reply::Answered(answer) => return Ok(answer),
-                Reply::Missed => asking::missed(&named, self.name(), self.metrics),
+                Reply::Missed => asking::missed(&named, self.backend),
             }
             asking = asking.again();
         }
         let nodes = asking.inline(lines);
         let (question, within) = asking.question(&nodes, plan.scores);
         self.backend.filter(asking.link, question, (within, &mut inquiry.exchanges)).await?.inline()
-    }
-
-    fn name(&self) -> &str {
-        self.backend.settings.name.as_str()
     }
 }
 

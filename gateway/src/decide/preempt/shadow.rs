@@ -44,7 +44,7 @@ impl Decider {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.preempt else { continue };
             let aside = self.aside_about((call, account), (backend, settings), left).await;
-            let Some(aside) = aside else { continue };
+            let Some(aside) = self.to_be_asked("preempt", (backend, account), aside) else { continue };
             let settings = settings.clone();
             self.beside(|observer| async move {
                 let mut inquiry = aside.account.inquire(0);
@@ -56,23 +56,23 @@ impl Decider {
         }
     }
 
-    /// The question, unless there is nothing to ask about. Waits for no node.
+    /// The question, unless there is nothing to ask about, or why it cannot be put. Waits for no node.
     async fn aside_about(
         &self,
         (call, account): (PreemptCall<'_>, &Account),
         (backend, settings): (&Arc<Backend>, &PreemptSettings),
         left: &[Candidate],
-    ) -> Option<Aside> {
-        let link = backend.link().ok()?;
+    ) -> Result<Option<Aside>, BackendFailure> {
+        let link = backend.link()?;
         if link.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
-            return None;
+            return Ok(None);
         }
-        let mut told = self.tell((call, Instant::now()), &link, left).await.ok()?;
-        let nodes = told.nodes.take()?;
+        let mut told = self.tell((call, Instant::now()), &link, left).await?;
+        let Some(nodes) = told.nodes.take() else { return Ok(None) };
         let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
         let account = account.beside(Part::new(backend, Policy::Ignore));
         let backend = Arc::clone(backend);
-        Some(Aside { backend, link, account, pod, nodes, told, within: settings.timeout })
+        Ok(Some(Aside { backend, link, account, pod, nodes, told, within: settings.timeout }))
     }
 }
 

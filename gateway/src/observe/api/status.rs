@@ -49,6 +49,9 @@ pub struct ConfigurationStatus {
     pub file: String,
     /// Counted from 1 at the start.
     pub generation: u64,
+    /// Replicas that have the same here have the same settings; nothing else follows from it.
+    #[serde(default)]
+    pub digest: String,
     /// Since when it is in use.
     pub loaded: Timestamp,
     /// The latest change that was refused, where none was accepted since.

@@ -213,12 +213,19 @@ fn waited(inquiry: &Inquiry) -> Duration {
     if inquiry.exchanges.all().is_empty() { Duration::ZERO } else { inquiry.took }
 }
 
+/// The longest text of a backend that is kept, in bytes: it is shown again for each node that it is said of.
+const LONGEST: usize = 1024;
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST)]
+}
+
 impl SaidEntry {
     fn new(said: &Said, texts: &mut Texts) -> Self {
         match said {
             Said::Nothing => Self::Nothing,
             Said::Failed(failure) => {
-                Self::Failed { kind: failure.kind.as_str(), message: texts.number(&failure.detail) }
+                Self::Failed { kind: failure.kind.as_str(), message: texts.number(cut(&failure.detail)) }
             }
             Said::Refused(heard) => Self::Refused {
                 asked: match &heard.nodes {
@@ -230,7 +237,7 @@ impl SaidEntry {
                 refusals: heard
                     .refusals
                     .iter()
-                    .map(|refusal| (texts.number(&refusal.reason), Runs::of(heard.in_call(refusal))))
+                    .map(|refusal| (texts.number(cut(&refusal.reason)), Runs::of(heard.in_call(refusal))))
                     .collect(),
             },
             Said::Scored(ballot, outside) => Self::scored(ballot, *outside),
@@ -238,7 +245,7 @@ impl SaidEntry {
                 nodes: Runs::of(kept.iter().map(|(node, _)| *node)),
                 victims: Numbers::of(kept.iter().map(|(_, victims)| victims.cast_signed())),
             },
-            Said::Words(words) => Self::Words(texts.number(words)),
+            Said::Words(words) => Self::Words(texts.number(cut(words))),
         }
     }
 
@@ -264,5 +271,19 @@ impl SaidEntry {
             Self::Scored { nodes, scores, .. } => nodes.as_ref().map_or(0, Runs::bytes) + scores.bytes(),
             Self::Kept { nodes, victims } => nodes.bytes() + victims.bytes(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::samples::refused;
+
+    #[test]
+    fn long_texts_of_backends_are_cut() {
+        let (dictionary, long) = (Dictionary::default(), "ä".repeat(1 << 20));
+        let said = SaidEntry::new(&refused(&[(&long, &[0, 1])]), &mut dictionary.write());
+        assert!(matches!(said, SaidEntry::Refused { .. }));
+        assert!(dictionary.read().bytes() < 4 * LONGEST, "{}", dictionary.read().bytes());
     }
 }

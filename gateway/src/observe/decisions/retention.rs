@@ -79,6 +79,10 @@ impl Retention {
 
     /// Changes what it may take.
     pub(super) fn resize(&mut self, most: usize) {
+        if self.most == 0 && most > 0 {
+            // What came while it was off is nowhere.
+            self.lost = self.lost.max(Some(SystemTime::now()));
+        }
         self.most = most;
         self.make_room();
     }

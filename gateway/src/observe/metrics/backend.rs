@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -52,6 +52,8 @@ const NO_SHARE: u64 = u64::MAX;
 /// What all verbs of a backend share.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// Whether the backend has left the configuration: calls of before must not bring its series back.
+    gone: AtomicBool,
     reasons: Reasons,
     rejected: Arc<Histogram>,
     clamped: Arc<Counter>,
@@ -87,11 +89,21 @@ pub struct BackendMetrics {
 impl Shared {
     pub(super) fn new(backend: &str, families: &Families) -> Self {
         Self {
+            gone: AtomicBool::new(false),
             reasons: Reasons::new(backend, &families.backend_rejected_nodes),
             rejected: families.backend_rejected_ratio.of(&[backend]),
             clamped: families.backend_clamped_scores.of(&[backend]),
             missed: families.backend_table_misses.of(&[backend]),
         }
+    }
+
+    /// The backend has left the configuration.
+    pub(super) fn leave(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 }
 
@@ -165,7 +177,9 @@ impl BackendMetrics {
 
     /// It has rejected so many nodes for this reason, of which any number may be given.
     pub fn rejected(&self, reason: &str, nodes: usize) {
-        self.shared.reasons.rejected(reason, nodes as u64);
+        if !self.shared.is_gone() {
+            self.shared.reasons.rejected(reason, nodes as u64);
+        }
     }
 
     /// It has rejected so many of the nodes of a call, asked or remembered; nothing when there were none.
@@ -189,6 +203,9 @@ impl BackendMetrics {
 
     /// In shadow, it thinks this of a decision.
     pub fn shadowed(&self, opinion: Opinion) {
+        if self.shared.is_gone() {
+            return;
+        }
         let (word, family) = (opinion.as_str(), &self.families.backend_shadow_answers);
         let new = || (word, family.of(&[&self.backend, self.verb, word]));
         self.shadow.of(word, new).inspect(|counter| counter.add(1));
@@ -232,7 +249,10 @@ impl BackendMetrics {
         (share != NO_SHARE).then(|| f64::from_bits(share))
     }
 
-    pub(super) fn count_failure(&self, failure: (FailureKind, Applied)) {
+    fn count_failure(&self, failure: (FailureKind, Applied)) {
+        if self.shared.is_gone() {
+            return;
+        }
         let (kind, applied) = (failure.0.as_str(), failure.1.as_str());
         let family = &self.families.backend_failures;
         let new = || (failure, family.of(&[&self.backend, self.verb, kind, applied]));

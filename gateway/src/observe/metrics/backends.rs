@@ -17,7 +17,7 @@ const OTHER: &str = "other";
 
 /// What is recorded of each backend.
 #[derive(Debug)]
-pub(crate) struct Backends {
+pub(super) struct Backends {
     families: Arc<Families>,
     known: Mutex<HashMap<String, Known>>,
 }
@@ -50,7 +50,13 @@ impl Backends {
     /// Forgets all but these.
     pub(super) fn retain(&self, names: &[&str]) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|name, _| names.contains(&name.as_str()));
+        known.retain(|name, backend| {
+            let stays = names.contains(&name.as_str());
+            if !stays {
+                backend.shared.leave();
+            }
+            stays
+        });
         // Under the lock, so that one that comes back is not half forgotten.
         self.families.retain_backends(names);
     }

@@ -87,12 +87,14 @@ fn attributes(definition: &Definition, values: &[String]) -> Vec<KeyValue> {
     labels.map(|(label, value)| KeyValue::new(*label, value.clone())).collect()
 }
 
-/// The unit, as UCUM writes it.
+/// The unit, as UCUM writes it; none for what is counted: for 1, which is the unit of ratios, stores add `_ratio` to the
+/// names of gauges.
 fn unit(definition: &Definition) -> &'static str {
     match definition.unit() {
         Some("seconds") => "s",
         Some("bytes") => "By",
-        _ => "1",
+        Some("ratio") => "1",
+        _ => "",
     }
 }
 

@@ -180,6 +180,10 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
     metrics.retain_backends(&[]);
     assert_eq!(series(&metrics), empty, "the last two had {one}");
     old.asked(7);
+    old.rejected("another reason", 1);
+    old.unasked((FailureKind::Late, Applied::Fail));
+    old.shadowed(Opinion::Agrees);
+    assert_eq!(series(&metrics), empty, "a call of before ends");
     metrics.backend("a99", "filter").asked(5);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 5"#);
     metrics.retain_backends(&["a99"]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Standing;
 use crate::{
-    config::{self, Config, FailurePolicy, Mode},
+    config::{self, BindFailurePolicy, Config, FailurePolicy, Mode},
     observe::{
         Observer,
         api::{BackendStatus, BackendVerb, Problem, Severity, Status},
@@ -100,6 +100,10 @@ fn lonely(status: &Status) -> Option<Problem> {
 
 fn log(status: &Status) -> Option<Problem> {
     let complete = status.log.complete_since?;
+    if status.log.max_bytes == 0 || status.log.bytes < status.log.max_bytes / 2 {
+        // It was switched off or made smaller, or has lost a single call that was too large.
+        return None;
+    }
     let age = jiff::Timestamp::now().as_second() - complete.as_second();
     let what = format!("it is full and reaches back {age} s only");
     (age < SHORT).then(|| problem(Severity::Warning, "the decision log", what, "a larger decisions.maxBytes"))
@@ -122,28 +126,33 @@ fn of_backend(backend: &BackendStatus, settings: &config::Backend) -> Vec<Proble
     if settings.mode == Mode::Disabled {
         return problems;
     }
-    let worst = severity(settings);
     if !backend.connected {
+        let worst = backend.verbs.iter().map(|verb| severity(settings, &verb.verb)).min();
+        let worst = worst.unwrap_or(Severity::Warning);
         let what = backend.failure.clone().unwrap_or_else(|| "there is no connection".to_owned());
         let remedy = "start it, or correct its url or tls; `mode: Disabled` takes it out of the decisions";
         problems.push(problem(worst, &about, what, remedy));
     }
     for verb in &backend.verbs {
-        problems.extend(of_verb((&about, worst), verb, settings));
+        problems.extend(of_verb(&about, verb, settings));
     }
     problems
 }
 
-/// How bad it is when a backend cannot be asked.
-fn severity(settings: &config::Backend) -> Severity {
-    let fails = settings.filter.as_ref().is_some_and(|filter| filter.failure_policy == FailurePolicy::Fail);
-    let preempts =
-        settings.preempt.as_ref().is_some_and(|preempt| preempt.failure_policy == FailurePolicy::Fail);
-    if settings.mode == Mode::Enforce && (fails || preempts) { Severity::Error } else { Severity::Warning }
+/// How bad it is when a backend cannot be asked for a verb: whether calls end with an error for it.
+fn severity(settings: &config::Backend, verb: &str) -> Severity {
+    let ends = match verb {
+        "filter" => settings.filter.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
+        "preempt" => settings.preempt.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
+        "bind" => settings.bind.as_ref().is_some_and(|it| it.failure_policy == BindFailurePolicy::Fail),
+        _ => false,
+    };
+    if ends && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }
 }
 
-fn of_verb((about, worst): (&str, Severity), verb: &BackendVerb, settings: &config::Backend) -> Vec<Problem> {
+fn of_verb(about: &str, verb: &BackendVerb, settings: &config::Backend) -> Vec<Problem> {
     let name = &verb.verb;
+    let worst = severity(settings, name);
     let mut problems = Vec::new();
     if let Some(why) = &verb.unsuitable {
         let what = format!("it cannot be asked to {name}: it {why}");

@@ -20,6 +20,8 @@ pub(super) fn span(visit: &Visit, context: TraceContext) -> Span {
     let (start, end) = call::time(visit);
     let parent = visit.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
     let method = method(&visit.http.0);
+    // The conventions have no place for strange methods in names.
+    let method = if method == "_OTHER" { "HTTP" } else { method };
     let name = if visit.verb == "none" { method.to_owned() } else { format!("{method} /{}", visit.verb) };
     Span {
         kind: SpanKind::Server,

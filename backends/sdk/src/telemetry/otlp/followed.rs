@@ -60,16 +60,22 @@ impl Followed {
             KeyValue::new(RPC_METHOD, self.verb),
             KeyValue::new(RPC_RESPONSE_STATUS_CODE, code),
         ];
-        attributes.extend((self.outcome.code() != Code::Ok).then(|| KeyValue::new(ERROR_TYPE, code)));
+        attributes.extend(self.is_error().then(|| KeyValue::new(ERROR_TYPE, code)));
         attributes.extend(noted.into_iter().map(|(key, value)| KeyValue::new(key, value)));
         attributes
     }
 
+    /// A gateway that needs the answer no more, because others have decided the call, is nothing wrong.
+    fn is_error(&self) -> bool {
+        !matches!(self.outcome.code(), Code::Ok | Code::Cancelled)
+    }
+
     fn status(&self) -> SpanStatus {
-        match self.outcome.code() {
-            Code::Ok => SpanStatus::Unset,
-            code => SpanStatus::error(format!("{}: {}", grpc::name(code), self.outcome.message())),
+        if !self.is_error() {
+            return SpanStatus::Unset;
         }
+        let Self { outcome, .. } = self;
+        SpanStatus::error(format!("{}: {}", grpc::name(outcome.code()), outcome.message()))
     }
 }
 

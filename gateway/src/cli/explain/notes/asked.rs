@@ -20,7 +20,7 @@ pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
     if case.latest().is_none() {
         notes.push(never(case, pod));
     } else if let Some(again) = tried_again(case) {
-        notes.push(since(&again, case.time));
+        notes.push(since(case, &again));
     }
 }
 
@@ -41,16 +41,17 @@ pub(in crate::cli::explain) fn tried_again(case: &Case) -> Option<TriedAgain<'_>
     Some(TriedAgain { last, tried, condition })
 }
 
-fn since(again: &TriedAgain<'_>, now: Timestamp) -> String {
+fn since(case: &Case, again: &TriedAgain<'_>) -> String {
     let TriedAgain { last, tried, condition } = again;
-    format!(
-        "Not asked since {} ({}): {} PodScheduled, written at {}, says: {}",
-        moment(*last),
-        ago(*last, now),
-        own_doing(condition),
-        moment(*tried),
-        words(condition)
-    )
+    let (moment_of_last, ago) = (moment(*last), ago(*last, case.time));
+    let begin = if has_all_since(case, *last) {
+        format!("Not asked since {moment_of_last} ({ago}): {}", own_doing(condition))
+    } else {
+        format!(
+            "No call after {moment_of_last} ({ago}) is known, but not everything could be looked through."
+        )
+    };
+    format!("{begin} PodScheduled, written at {}, says: {}", moment(*tried), words(condition))
 }
 
 const UNSEEN: &str = "No call about the pod is known, but not everything could be looked through.";
@@ -73,19 +74,22 @@ fn never(case: &Case, pod: &PodFacts) -> String {
             spec.schedulerName?"
                 .to_owned()
         }
-        (condition, _) if !is_certain(case, pod) => {
+        (condition, _) if !has_all_since(case, pod.created) => {
             format!("{UNSEEN}{}", condition.map(following).unwrap_or_default())
         }
-        (Some(condition), _) => format!(
-            "Not asked since the pod was created, {}: {}{}",
-            moment(pod.created),
-            own_doing(condition),
-            following(condition)
-        ),
+        (Some(condition), _) => {
+            format!(
+                "Not asked since the pod was created, {}: {}{}",
+                moment(pod.created),
+                own_doing(condition),
+                following(condition)
+            ) + &only_one(case)
+        }
         (None, Some(_)) => {
             "Never asked: the pod was placed by another scheduler, or by one that has this gateway not among \
             its extenders (`extender-gateway scheduler-config` prints them)."
                 .to_owned()
+                + &only_one(case)
         }
     };
     text + &scheduler(pod)
@@ -129,7 +133,18 @@ fn scheduler(pod: &PodFacts) -> String {
     }
 }
 
-/// Whether there was no call: nothing that could have had one is missing.
-fn is_certain(case: &Case, pod: &PodFacts) -> bool {
-    case.away.is_empty() && case.gateways.iter().all(|replica| replica.reaches_back_to(pod.created))
+/// Whether all calls since then are known: nothing that could have had one is missing.
+fn has_all_since(case: &Case, time: Timestamp) -> bool {
+    case.away.is_empty() && case.gateways.iter().all(|replica| replica.reaches_back_to(time))
+}
+
+/// With one replica nobody knows whether it is the only one.
+fn only_one(case: &Case) -> String {
+    match case.gateways.as_slice() {
+        [only] => format!(
+            " Only {} was asked: where there are more replicas, --gateway-namespace asks all of them.",
+            only.name
+        ),
+        _ => String::new(),
+    }
 }

@@ -17,7 +17,7 @@ pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
     notes.extend(nobody(case, attempt));
     let Some(filter) = attempt.filter() else { return };
     notes.extend(not_offered(case, filter));
-    notes.extend(nominated(case, filter));
+    notes.extend(nominated(filter));
     notes.extend(not_scored(attempt, filter));
 }
 
@@ -68,10 +68,9 @@ pub(in crate::cli::explain) fn offered(filter: &Decision, all: Option<u64>) -> S
 }
 
 /// kube-scheduler tries a nominated node alone before all others.
-fn nominated(case: &Case, filter: &Decision) -> Option<String> {
+fn nominated(filter: &Decision) -> Option<String> {
     let [only] = filter.nodes.as_slice() else { return None };
-    let later = case.pod().and_then(|pod| pod.nominated_node.as_ref());
-    let of_pod = filter.pod.nominated_node.as_ref().or(later)?;
+    let of_pod = filter.pod.nominated_node.as_ref()?;
     (*of_pod == only.name).then(|| {
         format!(
             "One node offered: nominated. kube-scheduler tries {of_pod}, the pod's status.nominatedNodeName, alone before all \

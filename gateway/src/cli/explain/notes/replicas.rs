@@ -56,7 +56,7 @@ fn reach(replica: &Replica) -> String {
 }
 
 fn truncated(replica: &Replica) -> String {
-    format!("{} has more calls about this pod than were asked for; the latest are here.", replica.name)
+    format!("{} has more calls about this pod than fit into one answer; the latest are here.", replica.name)
 }
 
 /// Calls about pods that had the name before.

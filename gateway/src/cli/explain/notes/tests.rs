@@ -42,6 +42,12 @@ fn a_pod_that_was_tried_again_and_nobody_asked() {
     for seconds in [9, 10, 11, 12] {
         assert_eq!(notes(refused(seconds), calls.clone()), [""; 0], "{seconds}");
     }
+    let mut case = samples::case(refused(60), calls.clone());
+    case.away
+        .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });
+    let expected = "No call after 2026-11-21 23:00:10 UTC (9 min 50 s ago) is known, but not everything could be looked \
+                    through. PodScheduled, written at";
+    assert!(of(&case)[0].starts_with(expected), "{:?}", of(&case));
     let mut failed = refused(60);
     failed.scheduled.as_mut().unwrap().reason = "SchedulerError".to_owned();
     assert!(
@@ -54,7 +60,8 @@ fn a_pod_that_was_tried_again_and_nobody_asked() {
 fn a_pod_that_nobody_was_ever_asked_about() {
     let never = |pod| notes(pod, Vec::new());
     let expected = "Not asked since the pod was created, 2026-11-21 23:00:05 UTC: kube-scheduler's own filters left no node. \
-                    PodScheduled says: Unschedulable: 0/5 nodes are available: 5 Insufficient cpu.";
+                    PodScheduled says: Unschedulable: 0/5 nodes are available: 5 Insufficient cpu. Only gateway-0 was asked: \
+                    where there are more replicas, --gateway-namespace asks all of them.";
     assert_eq!(never(refused(60)), [expected]);
     only(
         &never(pod(None)),
@@ -118,8 +125,8 @@ fn a_nominated_node_is_offered_alone() {
     assert!(found[0].starts_with(
         "One node offered: nominated. kube-scheduler tries a, the pod's status.nominatedNodeName,"
     ));
-    let nominated = PodFacts { nominated_node: Some("a".to_owned()), ..pod(None) };
-    assert!(notes(nominated, vec![alone(None)])[0].starts_with("One node offered: nominated. "));
+    let since = PodFacts { nominated_node: Some("a".to_owned()), ..pod(None) };
+    assert!(!notes(since, vec![alone(None)])[0].contains("nominated"), "it was not at the time of the call");
     for other in [None, Some("b")] {
         assert!(!notes(pod(Some("a")), vec![alone(other)])[0].contains("nominated"), "{other:?}");
     }
@@ -226,7 +233,10 @@ fn what_could_not_be_looked_through_proves_nothing() {
 fn what_replicas_and_the_apiserver_do_not_say() {
     let mut case = samples::case(pod(Some("a")), whole_attempt());
     case.gateways[0].truncated = true;
-    only(&of(&case), "gateway-0 has more calls about this pod than were asked for; the latest are here.");
+    only(
+        &of(&case),
+        "gateway-0 has more calls about this pod than fit into one answer; the latest are here.",
+    );
     case.gateways[0].truncated = false;
     case.away
         .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });

@@ -70,7 +70,11 @@ fn answer(call: &Decision, part: &BackendPart) -> String {
 /// What happened, and what the failure policy made of it.
 fn failed(call: &Decision, failure: &BackendFailed) -> String {
     let BackendFailed { kind, message, policy } = failure;
+    let last = call.backends.last().and_then(|part| part.failure.as_ref()) == Some(failure);
     let meant = match policy.as_str() {
+        "fail" | "next" if call.verb == "bind" && call.outcome == "ok" && last => {
+            "the pod was bound all the same"
+        }
         "fail" if call.outcome == "ok" => "no node was left for it",
         "fail" => "this ended the call",
         "ignore" => "it was left out",

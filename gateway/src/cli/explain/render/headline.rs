@@ -53,9 +53,12 @@ fn place(pod: &PodFacts) -> String {
 fn asked(case: &Case, attempt: &Attempt) -> String {
     let count = case.attempts.len();
     let first = case.attempts.last().map_or(attempt.time, |first| first.time);
+    let (attempts, first) = (counted(count as u64, "attempt"), ago(first, case.time));
+    let truncated = case.gateways.iter().any(|replica| replica.truncated);
     let log = match count {
-        1 => "the log has 1 attempt".to_owned(),
-        _ => format!("the log has {}, the first {}", counted(count as u64, "attempt"), ago(first, case.time)),
+        _ if truncated => format!("the log has more than {attempts}, these since {first}"),
+        1 => format!("the log has {attempts}"),
+        _ => format!("the log has {attempts}, the first {first}"),
     };
     let by = attempt.last().map_or("", |call| call.gateway.as_str());
     let last = attempt.last().map_or(attempt.time, |call| call.decision.time);

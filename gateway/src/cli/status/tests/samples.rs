@@ -25,6 +25,7 @@ pub(super) fn status(gateway: &str) -> Status {
     let configuration = ConfigurationStatus {
         file: "/etc/extender-gateway/gateway.yaml".into(),
         generation: 1,
+        digest: "1f".to_owned(),
         loaded: at(-3600),
         refused: None,
     };

@@ -105,6 +105,17 @@ fn a_smaller_log_lets_go_at_once_and_one_of_nothing_keeps_nothing() {
 }
 
 #[test]
+fn a_log_that_was_switched_off_is_complete_since_it_is_on() {
+    let mut log = Retention::new(1 << 20);
+    put(&mut log, 1, 1);
+    assert_eq!(log.complete_since(), None);
+    log.resize(0);
+    let before = SystemTime::now();
+    log.resize(1 << 20);
+    assert!(log.complete_since().is_some_and(|since| since >= before));
+}
+
+#[test]
 fn texts_of_nobody_are_let_go() {
     let mut log = Retention::new(4 << 20);
     for pod in 0..200_u32 {

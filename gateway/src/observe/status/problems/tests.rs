@@ -69,7 +69,8 @@ fn good() -> Status {
         verbs: vec![verb("filter"), verb("score")],
     };
     let nodes = TableStatus { source: "Watch".to_owned(), count: 1, synced: true, silent_seconds: None };
-    let log = LogState { complete_since: Some(ago(SHORT + 5)), ..LogState::default() };
+    let complete_since = Some(ago(SHORT + 5));
+    let log = LogState { max_bytes: 100, bytes: 99, complete_since, ..LogState::default() };
     let loaded = ago(100);
     Status {
         api_version: API_VERSION.to_owned(),
@@ -78,7 +79,13 @@ fn good() -> Status {
         version: "1".to_owned(),
         started: ago(100),
         ready: true,
-        configuration: ConfigurationStatus { file: "f".to_owned(), generation: 1, loaded, refused: None },
+        configuration: ConfigurationStatus {
+            file: "f".to_owned(),
+            generation: 1,
+            digest: String::new(),
+            loaded,
+            refused: None,
+        },
         verbs: vec![called],
         backends: vec![zones],
         nodes,
@@ -251,8 +258,21 @@ fn each_problem_has_its_sentence_and_a_remedy() {
 }
 
 #[test]
+fn a_problem_is_as_bad_as_what_its_verb_does_to_calls() {
+    let how_bad = |verb: &str, settings: &str| {
+        let config =
+            samples::config(&format!("{}binder: BuiltIn\n", BACKEND.replace("filter: {}", settings)));
+        severity(&config.backends[0], verb)
+    };
+    assert_eq!(how_bad("bind", "filter: {failurePolicy: Ignore}, bind: {}"), Severity::Error);
+    assert_eq!(how_bad("bind", "filter: {}, bind: {failurePolicy: Next}"), Severity::Warning);
+    assert_eq!(how_bad("score", "filter: {}"), Severity::Warning, "pods are scheduled without");
+    assert_eq!(how_bad("filter", "filter: {}, mode: Shadow"), Severity::Warning);
+}
+
+#[test]
 fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
-    let quiet: [Change; 5] = [
+    let quiet: [Change; 7] = [
         |scene| {
             let filter = filter(scene);
             (filter.lately, filter.failed_lately, filter.p99_seconds) = (9, 9, Some(0.2));
@@ -264,6 +284,8 @@ fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
         },
         |scene| (scene.status.started, scene.status.verbs[0].calls) = (ago(LONELY - 5), 0),
         |scene| scene.status.log.complete_since = None,
+        |scene| (scene.status.log.complete_since, scene.status.log.max_bytes) = (Some(ago(5)), 0),
+        |scene| (scene.status.log.complete_since, scene.status.log.bytes) = (Some(ago(5)), 1),
     ];
     for change in quiet {
         let mut scene = Scene::new();
