@@ -1,5 +1,8 @@
+use extender_gateway_core::score::Direction;
+use extender_policy_api::v1alpha1::{self as api, NodeView, VerbInfo};
+
 use super::*;
-use crate::config::Weight;
+use crate::config::{Normalize, Weight};
 
 fn known(source: NodeSource) -> Known {
     Known { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }

@@ -1,0 +1,183 @@
+//! Reads a handshake, and says why a verb cannot be used.
+
+use extender_gateway_core::{
+    BackendFailure, FailureKind,
+    filter::Turn,
+    score::{Direction, Normalization, Range},
+};
+use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
+
+use super::{API_VERSION, FilterPlan, Identity, Known, NodesView, PodView, PreemptPlan, ScorePlan};
+use crate::{
+    backend::{
+        question::Scores,
+        row::{RowView, Usage, Wanted},
+    },
+    config::{NodeSource, Normalize, ScoreSettings},
+    object::annotations::AnnotationPrefixes,
+};
+
+/// A handshake that is being read.
+pub(super) struct Reader<'r> {
+    pub(super) response: &'r GetInfoResponse,
+    pub(super) known: &'r Known,
+}
+
+impl Reader<'_> {
+    /// What is told about pods to verbs that are not pure.
+    pub(super) fn pod(&self) -> PodView {
+        PodView { annotations: prefixes(self.response), raw: self.response.pod_raw, identity: Identity::Told }
+    }
+
+    /// `score` is the plan of the scores that are wanted, if any are.
+    pub(super) fn filter(&self, score: Option<&ScorePlan>) -> Result<FilterPlan, BackendFailure> {
+        let verb = self.verb(Verb::Filter, "filter")?;
+        let pure = self.is_pure(verb, "filter")?;
+        let (nodes, pod) = (self.nodes(verb)?, self.pod_of(pure));
+        // Scores come for exactly what is told to filter.
+        let same = |score: &&ScorePlan| {
+            score.scope == Scope::Node && !score.side_effects && (&score.nodes, &score.pod) == (&nodes, &pod)
+        };
+        let scores = if score.as_ref().is_some_and(same) { Scores::Wanted } else { Scores::Unwanted };
+        let per_node = verb.scope() == Scope::Node && !verb.side_effects;
+        let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
+        Ok(FilterPlan { nodes, turn, side_effects: verb.side_effects, pod, scores, pure })
+    }
+
+    fn pod_of(&self, pure: bool) -> PodView {
+        if pure { self.pod().without_identity() } else { self.pod() }
+    }
+
+    /// Whether the verb is pure. To call it so and to want what excludes it is a mistake of the backend.
+    fn is_pure(&self, verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
+        let excluded = [
+            (verb.scope() != Scope::Node, "depends on the whole set of nodes"),
+            (verb.side_effects, "has side effects"),
+            (verb.node_view() == NodeView::FactsAndRaw, "wants the JSON of nodes"),
+            (self.response.pod_raw, "wants the JSON of pods"),
+        ];
+        let excluded = excluded.iter().find(|(holds, _)| verb.pure && *holds);
+        let contradiction = |(_, why): &(bool, &str)| {
+            Err(unsuitable(format!("declares {name} pure, and {why}, which exclude one another")))
+        };
+        excluded.map_or(Ok(verb.pure), contradiction)
+    }
+
+    pub(super) fn score(&self, settings: Option<&ScoreSettings>) -> Result<ScorePlan, BackendFailure> {
+        let verb = self.verb(Verb::Score, "score")?;
+        let range = Range { least: verb.score_min, largest: verb.score_max };
+        if let (Some(least), Some(largest)) = (range.least, range.largest)
+            && least > largest
+        {
+            return Err(unsuitable(format!("declares scores from {least} to {largest}, which is no range")));
+        }
+        let pure = self.is_pure(verb, "score")?;
+        Ok(ScorePlan {
+            nodes: self.nodes(verb)?,
+            range,
+            normalization: normalization(verb, range, settings)?,
+            side_effects: verb.side_effects,
+            pod: self.pod_of(pure),
+            scope: if verb.scope() == Scope::Node { Scope::Node } else { Scope::WholeSet },
+            pure,
+        })
+    }
+
+    pub(super) fn preempt(&self) -> Result<PreemptPlan, BackendFailure> {
+        let verb = self.verb(Verb::Preempt, "preempt")?;
+        let nodes = self.nodes(verb)?;
+        if nodes.rows != RowView::Name && nodes.column.is_none() {
+            return Err(unsuitable(
+                "wants facts about nodes, and preempt calls bring none; use nodes.source Watch or File"
+                    .to_owned(),
+            ));
+        }
+        Ok(PreemptPlan { nodes, side_effects: verb.side_effects })
+    }
+
+    /// What the backend declares about a verb, if it can be used at all.
+    pub(super) fn verb(&self, wanted: Verb, name: &str) -> Result<&VerbInfo, BackendFailure> {
+        let GetInfoResponse { api_version, requires, verbs, .. } = self.response;
+        if api_version != API_VERSION {
+            return Err(unsuitable(format!(
+                "speaks \"{api_version}\", this gateway speaks \"{API_VERSION}\""
+            )));
+        }
+        if let Some(required) = requires.first() {
+            return Err(unsuitable(format!(
+                "requires \"{required}\", which this version of the gateway does not know"
+            )));
+        }
+        let missing = || unsuitable(format!("does not serve {name}; leave {name} out of its configuration"));
+        verbs.iter().find(|verb| verb.verb == wanted as i32).ok_or_else(missing)
+    }
+
+    fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
+        let view = NodeView::try_from(verb.node_view).ok();
+        let usage = if verb.usage { Usage::Told } else { Usage::Untold };
+        let wanted = Wanted { annotations: prefixes(self.response), usage };
+        let rows = view.and_then(|view| RowView::new(view, wanted)).ok_or_else(|| {
+            unsuitable(format!(
+                "asks for node view {}, which this version of the gateway does not know",
+                verb.node_view
+            ))
+        })?;
+        if rows != RowView::Name && matches!(self.known.source, NodeSource::NamesOnly) {
+            return Err(unsuitable(
+                "wants facts about nodes, and there are none with nodes.source NamesOnly; use Watch, Request or File"
+                    .to_owned(),
+            ));
+        }
+        if verb.usage && self.known.pods.is_none() {
+            return Err(unsuitable(
+                "wants to know what pods have requested, and pods are not watched; set pods.source to Watch"
+                    .to_owned(),
+            ));
+        }
+        let column = self.known.table.as_ref().map(|table| table.register(rows.clone()));
+        let offered = self.known.offered.register(rows.clone());
+        Ok(NodesView { rows, column, offered })
+    }
+}
+
+fn prefixes(response: &GetInfoResponse) -> AnnotationPrefixes {
+    AnnotationPrefixes::new(response.annotation_prefixes.iter().cloned())
+}
+
+fn normalization(
+    verb: &VerbInfo,
+    range: Range,
+    settings: Option<&ScoreSettings>,
+) -> Result<Normalization, BackendFailure> {
+    let declared = match api::Normalization::try_from(verb.normalization) {
+        Ok(api::Normalization::Unspecified | api::Normalization::None) => Normalize::None,
+        Ok(api::Normalization::Range) => Normalize::Range,
+        Ok(api::Normalization::Max) => Normalize::Max,
+        Ok(api::Normalization::MinMax) => Normalize::MinMax,
+        Err(_) => {
+            let detail =
+                format!("declares normalization {}, which this gateway does not know", verb.normalization);
+            return Err(unsuitable(detail));
+        }
+    };
+    let reversed = settings.and_then(|settings| settings.reversed).unwrap_or(verb.reversed);
+    let direction = if reversed { Direction::LeastIsBest } else { Direction::LargestIsBest };
+    match settings.and_then(|settings| settings.normalize).unwrap_or(declared) {
+        Normalize::None if reversed => {
+            Err(unsuitable("has reversed scores, which need a normalization".to_owned()))
+        }
+        Normalize::None => Ok(Normalization::None),
+        Normalize::Max => Ok(Normalization::Max(direction)),
+        Normalize::MinMax => Ok(Normalization::MinMax(direction)),
+        Normalize::Range => match (range.least, range.largest) {
+            (Some(least), Some(largest)) if least < largest => Ok(Normalization::Range(direction)),
+            _ => Err(unsuitable(
+                "declares no score_min < score_max, which normalization Range needs".to_owned(),
+            )),
+        },
+    }
+}
+
+fn unsuitable(detail: String) -> BackendFailure {
+    BackendFailure::new(FailureKind::Unsuitable, detail)
+}
