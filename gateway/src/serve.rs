@@ -14,7 +14,7 @@ mod reload;
 mod telemetry;
 
 use std::{
-    io,
+    io::{self, Write},
     net::{SocketAddr, TcpListener as Bound},
     path::{Path, PathBuf},
     sync::Arc,
@@ -105,8 +105,8 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
         let _inside = runtime.enter();
         signal(SignalKind::hangup())?
     };
-    println!("metrics listening on {}", scraped.local_addr()?);
-    println!("admin listening on {}", administered.local_addr()?);
+    say(&format!("metrics listening on {}", scraped.local_addr()?));
+    say(&format!("admin listening on {}", administered.local_addr()?));
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer));
     let standing = Arc::new(Standing::new(Known {
@@ -156,7 +156,7 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
     let listener = TcpListener::from_std(extender)?;
     let door = Arc::new(Door::new(served, Arc::clone(&telemetry.observer)));
     standing.open(&door);
-    println!("extender listening on {}", listener.local_addr()?);
+    say(&format!("extender listening on {}", listener.local_addr()?));
     health.ready();
     let observed = (telemetry.changes(), standing);
     let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)), observed);
@@ -172,6 +172,11 @@ async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
             Err(ServeError::Background(format!("the connection to a backend ended with {panicked}")))
         }
     }
+}
+
+/// Tells scripts where it listens. One that has heard enough and goes ends nothing.
+fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 fn listen(field: &'static str, address: SocketAddr) -> Result<Bound, ServeError> {

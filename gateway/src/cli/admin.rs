@@ -21,6 +21,8 @@ use self::{
 use super::{apiserver::Way, names};
 use crate::observe::api::{DecisionList, Status};
 
+/// The variable with the gateways that are asked where none are named.
+const USUAL: &str = "EXTENDER_GATEWAYS";
 /// Where a gateway listens that has no other `admin.address`.
 const DEFAULT_URL: &str = "http://127.0.0.1:9403";
 
@@ -34,16 +36,6 @@ const URL_HELP: &str = "The admin address of a gateway; several with commas, or 
 pub(super) struct GatewayOptions {
     #[arg(long = "gateway", value_name = "URL", value_delimiter = ',', help = URL_HELP)]
     urls: Vec<AdminUrl>,
-
-    /// A field of its own, since it is for where the command line names no gateways; `--gateway` has it in its help.
-    #[arg(
-        long = "usual-gateways",
-        value_name = "EXTENDER_GATEWAYS",
-        env = "EXTENDER_GATEWAYS",
-        value_delimiter = ',',
-        hide = true
-    )]
-    usual_urls: Vec<AdminUrl>,
 
     /// Ask the gateway's pods in this namespace, through the apiserver: works from wherever kubectl does
     #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
@@ -99,17 +91,28 @@ pub struct Away {
 
 /// What tells one replica from another. Two processes on one machine have the same name.
 pub(super) trait OfReplica {
+    /// Calls it so.
+    fn rename(&mut self, name: String);
+
     /// Its name, and when it began to write its decision log.
     fn replica(&self) -> (&str, Timestamp);
 }
 
 impl OfReplica for DecisionList {
+    fn rename(&mut self, name: String) {
+        self.gateway = name;
+    }
+
     fn replica(&self) -> (&str, Timestamp) {
         (&self.gateway, self.log.since)
     }
 }
 
 impl OfReplica for Status {
+    fn rename(&mut self, name: String) {
+        self.gateway = name;
+    }
+
     fn replica(&self) -> (&str, Timestamp) {
         (&self.gateway, self.log.since)
     }
@@ -124,7 +127,12 @@ impl GatewayOptions {
     /// Finds all of them.
     pub(super) async fn find(&self, way: &Way) -> Gateways {
         let mut gateways = Gateways { places: Vec::new(), lost: Vec::new() };
-        for url in self.urls() {
+        let usual = std::env::var(USUAL).unwrap_or_default();
+        let urls = self.urls(&usual).unwrap_or_else(|wrong| {
+            gateways.lose(&USUAL, &Trouble::Url(wrong));
+            Vec::new()
+        });
+        for url in urls {
             let found = url.addresses().await.map_err(Trouble::Name);
             gateways.add(&url, found, |address| Place::Address(url.clone(), address));
         }
@@ -140,14 +148,13 @@ impl GatewayOptions {
         gateways
     }
 
-    fn urls(&self) -> Vec<AdminUrl> {
+    /// `usual` is for where the command line names none.
+    fn urls(&self, usual: &str) -> Result<Vec<AdminUrl>, String> {
         if !self.urls.is_empty() || self.gateway_namespace.is_some() {
-            return self.urls.clone();
+            return Ok(self.urls.clone());
         }
-        if self.usual_urls.is_empty() {
-            return DEFAULT_URL.parse().into_iter().collect();
-        }
-        self.usual_urls.clone()
+        let usual = if usual.is_empty() { DEFAULT_URL } else { usual };
+        usual.split(',').map(str::parse).collect()
     }
 
     fn selection(&self) -> Option<Selection> {
@@ -177,22 +184,41 @@ impl Gateways {
     pub(super) async fn ask<T: DeserializeOwned + OfReplica>(&self, path: &str) -> Gathered<T> {
         let mut gathered = Gathered { answers: Vec::new(), away: self.lost.clone() };
         let asked = join_all(self.places.iter().map(|place| place.ask::<T>(path))).await;
+        let mut places = Vec::new();
         for (place, answer) in self.places.iter().zip(asked) {
             match answer {
-                Ok(answer) => gathered.add(answer),
+                Ok(answer) => {
+                    if gathered.add(answer) {
+                        places.push(place);
+                    }
+                }
                 Err(trouble) => {
                     gathered.away.push(Away { gateway: place.to_string(), why: trouble.to_string() });
                 }
             }
         }
+        gathered.tell_apart(&places);
         gathered
     }
 }
 
 impl<T: OfReplica> Gathered<T> {
-    fn add(&mut self, answer: T) {
-        if !self.answers.iter().any(|other| other.replica() == answer.replica()) {
+    /// Returns whether it is one that was not there.
+    fn add(&mut self, answer: T) -> bool {
+        let new = !self.answers.iter().any(|other| other.replica() == answer.replica());
+        if new {
             self.answers.push(answer);
+        }
+        new
+    }
+
+    /// Two of one name, as on one machine, are called by where they were asked, too.
+    fn tell_apart(&mut self, places: &[&impl fmt::Display]) {
+        let names: Vec<String> = self.answers.iter().map(|answer| answer.replica().0.to_owned()).collect();
+        for ((answer, name), place) in self.answers.iter_mut().zip(&names).zip(places) {
+            if names.iter().filter(|other| *other == name).count() > 1 {
+                answer.rename(format!("{name} at {place}"));
+            }
         }
     }
 }

@@ -43,9 +43,13 @@ impl DecisionLog {
         Self { kept: Mutex::new(Retention::new(most)), since: SystemTime::now() }
     }
 
-    /// Lets it take so many bytes from now on.
-    pub fn resize(&self, most: usize) {
-        self.lock().resize(most);
+    /// Lets it take so many bytes from now on. Returns how many calls had to go for it.
+    #[must_use]
+    pub fn resize(&self, most: usize) -> u64 {
+        let mut kept = self.lock();
+        let (_, _, before) = kept.counts();
+        kept.resize(most);
+        kept.counts().2 - before
     }
 
     /// Keeps a call. Returns how many had to go for it.
@@ -73,7 +77,11 @@ impl DecisionLog {
             evicted,
             since: shown::timestamp(self.since),
             oldest: kept.oldest().map(shown::timestamp),
-            complete_since: kept.complete_since().map(shown::timestamp),
+            complete_since: match kept.most() {
+                // It records nothing.
+                0 => Some(shown::timestamp(SystemTime::now())),
+                _ => kept.complete_since().map(shown::timestamp),
+            },
         }
     }
 

@@ -28,7 +28,12 @@ fn usual(level: LogLevel) -> String {
 /// Begins to write the log. `RUST_LOG` wins over the configured level. Does nothing the second time.
 pub fn init(settings: &config::Log) {
     let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
-    let text = said.filter(|said| EnvFilter::try_new(said).is_ok()).unwrap_or_else(|| usual(settings.level));
+    let usable = |said: &String| !wants_trace(said) && EnvFilter::try_new(said).is_ok();
+    let (known, refused): (Option<String>, Option<String>) = match said {
+        Some(said) if usable(&said) => (Some(said), None),
+        said => (None, said),
+    };
+    let text = known.unwrap_or_else(|| usual(settings.level));
     let (filter, handle) = reload::Layer::new(EnvFilter::new(&text));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match settings.format {
@@ -40,6 +45,20 @@ pub fn init(settings: &config::Log) {
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
         let _ = CONTROL.set(Control { filter: handle, now: Mutex::new(text) });
     }
+    if let Some(refused) = refused {
+        tracing::warn!("RUST_LOG={refused:?} is not used: {WORDS}");
+    }
+}
+
+/// What a level may be.
+const WORDS: &str = "error, warn, info, debug, a number from 0 to 10, or directives such as \
+                     info,extender_gateway::backend=debug would be right";
+
+/// Lines of this level are left out when the program is built; the library says so in words of its own, amid the log.
+fn wants_trace(directives: &str) -> bool {
+    directives
+        .split(',')
+        .any(|part| part.rsplit('=').next().is_some_and(|level| level.trim().eq_ignore_ascii_case("trace")))
 }
 
 /// Which lines are written now, as `RUST_LOG` would say it.
@@ -77,13 +96,10 @@ fn directives(text: &str) -> Result<String, String> {
     if let Some((_, level)) = LogLevel::WORDS.iter().find(|(word, _)| *word == text) {
         return Ok(usual(*level));
     }
-    let known = ["off", "error", "warn", "info", "debug", "trace"];
+    let known = ["off", "error", "warn", "info", "debug"];
     let is_level = |part: &str| known.contains(&part.rsplit('=').next().unwrap_or_default());
     if text.is_empty() || !text.split(',').all(is_level) {
-        return Err(format!(
-            "{text:?} is not a log level; error, warn, info, debug, a number from 0 to 10, or directives such as \
-             extender_gateway=debug"
-        ));
+        return Err(format!("{text:?} is not a log level; {WORDS}"));
     }
     Ok(text.to_owned())
 }
@@ -104,7 +120,7 @@ mod tests {
             assert_eq!(directives(text).as_deref(), Ok(expected), "{text}");
             assert!(EnvFilter::try_new(expected).is_ok());
         }
-        for text in ["", "loud", "extender_gateway=loud", "-1"] {
+        for text in ["", "loud", "extender_gateway=loud", "-1", "trace", "info,h2=trace"] {
             let wrong = directives(text).unwrap_err();
             assert!(wrong.contains("is not a log level; error, warn, info, debug"), "{wrong}");
         }

@@ -73,7 +73,8 @@ pub(super) struct Changes {
 impl Changes {
     /// From now on as this configuration says.
     pub(super) fn apply(&self, config: &Config, before: &Config) {
-        self.observer.decisions.resize(config.decisions.max_bytes);
+        let evicted = self.observer.decisions.resize(config.decisions.max_bytes);
+        self.observer.metrics.evicted(evicted);
         self.observer.unscheduled.want(config.events.unscheduled == Emission::Emit);
         if let Some(tracer) = &self.observer.tracer {
             tracer.choose(choice(config, self.sampler));

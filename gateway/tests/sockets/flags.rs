@@ -41,6 +41,21 @@ async fn what_is_set_is_said_as_koordinator_says_it() {
 }
 
 #[tokio::test]
+async fn pages_of_the_web_are_let_in_nowhere() {
+    let (_backend, seen) = start().await;
+    for (method, path) in [("GET", "/debug/decisions"), ("GET", "/debug/status"), ("POST", "/debug/flags/s")]
+    {
+        let mut client = Client::connect(seen.admin.0).await;
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: gateway\r\nOrigin: http://evil.example\r\n");
+        client.write(format!("{head}Content-Length: 1\r\n\r\n7").as_bytes()).await;
+        let answer = client.answer().await;
+        assert_eq!(answer.status, 403, "{method} {path}");
+        assert!(answer.json()["error"].as_str().unwrap().contains("web pages"), "{answer:?}");
+    }
+    assert_eq!(text(&seen.admin.send("GET", "/debug/flags/s", "").await), (200, "0\n"));
+}
+
+#[tokio::test]
 async fn a_wrong_value_changes_nothing() {
     let (_backend, seen) = start().await;
     seen.admin.send("PUT", "/debug/flags/s", "3").await;
@@ -54,7 +69,8 @@ async fn a_wrong_value_changes_nothing() {
         ("f", "debugFilterFailure", "\u{1b}[31m", "\"\\u{1b}[31m\""),
     ] {
         let answer = seen.admin.send("PUT", &format!("/debug/flags/{path}"), value).await;
-        let rest = "a number of rows from 0 to 1000, 0 for no table";
+        let words = if path == "f" { ", or true or false" } else { "" };
+        let rest = format!("a number of rows from 0 to 1000, 0 for no table{words}");
         assert_eq!(answer.json(), json!({"error": format!("failed to set {name} to {shown}; {rest}")}));
         assert_eq!(answer.status, 400, "{value}");
     }

@@ -134,6 +134,10 @@ async fn a_gateway_says_how_it_and_its_backends_are() {
         assert_eq!((filter.rejected_share, &filter.last_failure), (Some(0.5), &None));
         assert!(filter.median_seconds.is_some_and(|seconds| seconds > 0.0));
         assert_eq!((score.verb.as_str(), score.calls, score.failures), ("score", 1, 1));
+        assert_eq!(
+            ((filter.failed_lately, filter.lately), (score.failed_lately, score.lately)),
+            ((0, 1), (1, 1))
+        );
         let failure = score.last_failure.as_ref().unwrap();
         assert!(failure.message.contains("broken") && failure.time >= status.started, "{failure:?}");
         assert_eq!(status.log.calls, 2);

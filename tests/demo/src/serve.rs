@@ -26,7 +26,9 @@ The same by hand:
   curl -s --data-binary @tests/captures/filter-names.json http://{extender}/filter
   curl -s --data-binary @tests/captures/prioritize-nodes.json http://{extender}/prioritize
   curl -s http://{metrics}/metrics
+  extender-gateway explain low-0 -n cap-names --no-cluster --gateway http://{admin}
   extender-gateway status --gateway http://{admin}
+  curl -s 'http://{admin}/debug/decisions?limit=1'
 
 Change tests/demo/rules/rack-drain.yaml while it runs: the policy reads it again."
     );

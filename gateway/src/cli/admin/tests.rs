@@ -21,7 +21,6 @@ async fn said_of(answer: Option<&'static str>) -> String {
     });
     let options = GatewayOptions {
         urls: vec![url],
-        usual_urls: Vec::new(),
         gateway_namespace: None,
         gateway_selector: String::new(),
         admin_port: 0,
@@ -35,22 +34,21 @@ async fn said_of(answer: Option<&'static str>) -> String {
 #[test]
 fn usual_gateways_are_for_where_none_are_named() {
     let url = |text: &str| text.parse::<AdminUrl>().unwrap();
-    let asked = |urls: &[&str], usual: &[&str], namespace: Option<&str>| {
+    let asked = |urls: &[&str], usual: &str, namespace: Option<&str>| {
         let options = GatewayOptions {
             urls: urls.iter().map(|text| url(text)).collect(),
-            usual_urls: usual.iter().map(|text| url(text)).collect(),
             gateway_namespace: namespace.map(str::to_owned),
             gateway_selector: String::new(),
             admin_port: 0,
         };
-        options.urls().iter().map(ToString::to_string).collect::<Vec<_>>()
+        options.urls(usual).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let (one, two) = ("http://one:9403", "http://two:9403");
-    assert_eq!(asked(&[], &[], None), [url(DEFAULT_URL).to_string()]);
-    assert_eq!(asked(&[], &[two], None), [url(two).to_string()]);
-    assert_eq!(asked(&[one], &[two], None), [url(one).to_string()]);
-    assert_eq!(asked(&[], &[two], Some("gw")), [""; 0], "another cluster's");
-    assert_eq!(asked(&[one], &[two], Some("gw")), [url(one).to_string()], "both were named");
+    assert_eq!(asked(&[], "", None), [url(DEFAULT_URL).to_string()]);
+    assert_eq!(asked(&[], &format!("{one},{two}"), None), [url(one).to_string(), url(two).to_string()]);
+    assert_eq!(asked(&[one], two, None), [url(one).to_string()]);
+    assert_eq!(asked(&[], two, Some("gw")), [""; 0], "another cluster's");
+    assert_eq!(asked(&[one], two, Some("gw")), [url(one).to_string()], "both were named");
 }
 
 #[tokio::test]

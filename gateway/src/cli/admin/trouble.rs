@@ -8,6 +8,9 @@ pub(super) enum Trouble {
     /// The URL's host is no name that is known here.
     #[error("the name has no address ({0}); is it right, and known here? {HERE}")]
     Name(io::Error),
+    /// What should be a URL is none.
+    #[error("{0}; a URL is as in http://127.0.0.1:9403, several with commas")]
+    Url(String),
     /// Nobody listens there.
     #[error("cannot connect ({0}); is the gateway running, and is this its admin.address? {HERE}")]
     Connect(io::Error),

@@ -16,6 +16,9 @@ use axum::{
 use super::{Admin, refused};
 use crate::observe::{debug::MOST, log};
 
+/// Koordinator's name for the table of rejected nodes.
+const REJECTIONS: &str = "debugFilterFailure";
+
 type Route = MethodRouter<Arc<Admin>>;
 /// A body that is too large, or no text, is none.
 type Body = Result<String, StringRejection>;
@@ -36,7 +39,7 @@ pub(super) fn rejections() -> Route {
         said(&admin.observer.debug.rejections.load(Ordering::Relaxed))
     };
     let set = async |State(admin): State<Arc<Admin>>, body: Body| {
-        set(&admin.observer.debug.rejections, ("debugFilterFailure", number_or_word), body)
+        set(&admin.observer.debug.rejections, (REJECTIONS, number_or_word), body)
     };
     get(now).post(set).put(set)
 }
@@ -59,7 +62,8 @@ fn set(switch: &AtomicU32, (name, rows): (&str, fn(&str) -> Option<u32>), body: 
     };
     let wanted = body.trim();
     let Some(rows) = rows(wanted) else {
-        let rows = format!("a number of rows from 0 to {MOST}, 0 for no table");
+        let words = if name == REJECTIONS { ", or true or false" } else { "" };
+        let rows = format!("a number of rows from 0 to {MOST}, 0 for no table{words}");
         return refused(StatusCode::BAD_REQUEST, &format!("failed to set {name} to {wanted:?}; {rows}"));
     };
     switch.store(rows, Ordering::Relaxed);

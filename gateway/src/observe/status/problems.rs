@@ -29,7 +29,7 @@ pub(super) fn of(
     let mut problems: Vec<Problem> =
         [ready(status), refused(status), nodes(status, standing), pods(standing)]
             .into_iter()
-            .chain([lonely(status), log(status), traces(observer)])
+            .chain([lonely(status), bound_by_nobody(status), log(status), traces(observer)])
             .flatten()
             .collect();
     for backend in &status.backends {
@@ -96,6 +96,16 @@ fn lonely(status: &Status) -> Option<Problem> {
     let remedy = "see that kube-scheduler's configuration has the extender that `extender-gateway scheduler-config` prints, \
                   and that this replica is reached";
     (!called && age > LONELY).then(|| problem(Severity::Warning, "kube-scheduler", what, remedy))
+}
+
+/// kube-scheduler binds nothing itself that has an extender with `bindVerb`.
+fn bound_by_nobody(status: &Status) -> Option<Problem> {
+    let bind = status.verbs.iter().find(|verb| verb.verb == "bind")?;
+    let what = "it is asked to bind pods, and nobody binds them, so that they stay on no node";
+    let remedy = "set `binder`, or take bindVerb out of kube-scheduler's configuration; `extender-gateway scheduler-config` \
+                  prints what goes together";
+    let outcome = bind.last.as_ref()?.outcome.as_str();
+    (outcome == "no_binder").then(|| problem(Severity::Error, "the gateway", what, remedy))
 }
 
 fn log(status: &Status) -> Option<Problem> {

@@ -23,13 +23,14 @@ pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
 
 /// No backend took part.
 fn nobody(case: &Case, attempt: &Attempt) -> Option<String> {
-    let nobody = attempt.calls.iter().all(|call| call.decision.backends.is_empty());
+    let nobody = attempt.calls.iter().all(|call| call.decision.backends.is_empty())
+        && attempt.calls.iter().any(|call| call.decision.offered > 0);
     let exempt = attempt.calls.iter().any(|call| call.decision.exempt);
     nobody.then(|| if exempt { is_exempt(case) } else { UNMATCHED.to_owned() })
 }
 
-const UNMATCHED: &str = "Nobody was asked in this attempt: no backend has a match that takes the pod; \
-                         `extender-gateway check-config` prints them.";
+const UNMATCHED: &str = "Nobody was asked in this attempt: no backend has both a block for the verb and a match that \
+                         takes the pod; `extender-gateway check-config` prints them.";
 
 fn is_exempt(case: &Case) -> String {
     format!(
@@ -45,6 +46,14 @@ fn not_offered(case: &Case, filter: &Decision) -> Option<String> {
     if case.node_exists == Some(false) {
         let names = filter.nodes.iter().map(|node| node.name.clone()).collect();
         return Some(format!("There is no node {name} in the cluster{}.", meant(&nearest(name, names))));
+    }
+    if case.node_exists.is_none() && case.cluster_nodes == Some(filter.offered.into()) {
+        let names = filter.nodes.iter().map(|node| node.name.clone()).collect();
+        return Some(format!(
+            "{name} was not offered in this attempt, and all {} that are known were: is the name right{}?",
+            counted(u64::from(filter.offered), "node"),
+            meant(&nearest(name, names))
+        ));
     }
     Some(format!(
         "{name} was not offered in this attempt ({}): kube-scheduler's own filters rejected it, or found enough nodes before it \

@@ -51,7 +51,7 @@ fn reach(replica: &Replica) -> String {
     let evicted = counted(log.evicted, "call");
     let size = bytes(log.max_bytes);
     format!(
-        "is complete since {complete} at most: {evicted} had to go so that it stays within decisions.maxBytes, {size}"
+        "is complete since {complete} at most: {evicted} had to go since it was started (decisions.maxBytes is {size} now)"
     )
 }
 

@@ -181,7 +181,7 @@ fn nobody_was_interested() {
     let empty = Decision { backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     let scored = Decision { backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
     let found = notes(pod(Some("a")), vec![empty, scored]);
-    only(&found, "Nobody was asked in this attempt: no backend has a match that takes the pod; ");
+    only(&found, "Nobody was asked in this attempt: no backend has both a block for the verb ");
     let exempt = Decision { exempt: true, backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
     let called = Decision { exempt: true, backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     only(
@@ -200,8 +200,8 @@ fn a_log_that_does_not_have_it() {
     let lost = "No call about the pod is known, but not everything could be looked through.";
     let evicted =
         LogState { evicted: 1234, oldest: Some(at(0)), complete_since: Some(at(300)), ..samples::log() };
-    let expected = "The decision log of gateway-0 is complete since 2026-11-21 23:05:00 UTC at most: 1,234 calls had to go so that it \
-                    stays within decisions.maxBytes, 64 MiB.";
+    let expected = "The decision log of gateway-0 is complete since 2026-11-21 23:05:00 UTC at most: 1,234 calls had to go since it was \
+                    started (decisions.maxBytes is 64 MiB now).";
     assert_eq!(with(evicted.clone(), Vec::new()), [lost, expected]);
     assert_eq!(with(evicted, whole_attempt()), [expected]);
     let restarted = LogState { since: at(400), oldest: None, ..samples::log() };

@@ -81,6 +81,7 @@ fn filter(call: &Decision, all: Option<u64>) -> String {
     let offer = offered(call, all);
     match call.left {
         _ if call.outcome != "ok" => format!("{offer} offered; {}", failed(call)),
+        _ if call.offered == 0 => "no node was offered".to_owned(),
         Some(0) => format!("{offer} offered, every one was rejected"),
         Some(left) if left == call.offered => format!("{offer} offered, none was rejected"),
         Some(left) => {

@@ -46,6 +46,9 @@ fn of_call(call: &Call, name: &str, case: &Case) -> Vec<(String, String)> {
         .map(|backend| (backend.name.clone(), said(decision, backend, part)))
         .collect();
     lines.extend(sum(decision, part).map(|sum| (NOTHING.to_owned(), sum)));
+    if lines.is_empty() {
+        lines.push((NOTHING.to_owned(), "it was there, and nobody was asked".to_owned()));
+    }
     lines
 }
 
@@ -94,5 +97,11 @@ fn sum(decision: &Decision, part: &NodePart) -> Option<String> {
     }
     let by = part.rejected_by.as_ref()?;
     let reason = part.reason.as_deref().unwrap_or(NOTHING);
-    Some(format!("rejected by {by}, kube-scheduler was told: {reason}"))
+    let said_so = part.backends.get(by).is_some_and(|verdict| verdict.rejected.is_some());
+    let rejected = if said_so {
+        format!("rejected by {by}")
+    } else {
+        format!("rejected, since {by} could not be told about it")
+    };
+    Some(format!("{rejected}, kube-scheduler was told: {reason}"))
 }

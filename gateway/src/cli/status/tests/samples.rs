@@ -148,7 +148,8 @@ pub(super) fn documented() -> Status {
 }
 
 fn quota() -> BackendStatus {
-    let failure = Refused { time: at(-2), message: "unreachable: connection refused".into() };
+    let failure =
+        Refused { time: at(-2), message: "cannot connect to quota:9000: connection refused".into() };
     let filter = BackendVerb {
         failures: 57,
         failed_lately: 57,

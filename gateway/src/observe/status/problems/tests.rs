@@ -8,7 +8,7 @@ use crate::{
     config::NodeSource,
     observe::{
         Health, Metrics,
-        api::{API_VERSION, ConfigurationStatus, LogState, Refused, TableStatus, VerbStatus},
+        api::{API_VERSION, ConfigurationStatus, LastCall, LogState, Refused, TableStatus, VerbStatus},
         samples,
         status::Known,
     },
@@ -255,6 +255,20 @@ fn each_problem_has_its_sentence_and_a_remedy() {
         );
         assert!(problem.remedy.len() > 10, "{problem:?}");
     }
+}
+
+#[test]
+fn a_bind_call_that_nobody_takes_keeps_pods_from_all_nodes() {
+    let ended = |outcome: &str| {
+        let mut scene = Scene::new();
+        let last = LastCall { time: ago(1), node_form: None, nodes: 1, outcome: outcome.to_owned() };
+        let bind = VerbStatus { verb: "bind".to_owned(), last: Some(last), ..scene.status.verbs[0].clone() };
+        scene.status.verbs.push(bind);
+        scene.problems()
+    };
+    assert_eq!(ended("ok"), []);
+    let [problem] = &ended("no_binder")[..] else { panic!("one") };
+    assert_eq!((problem.severity, problem.what.contains("nobody binds")), (Severity::Error, true));
 }
 
 #[test]
