@@ -45,7 +45,7 @@ impl Telemetry {
         let program = Program { service: SERVICE.to_owned(), version, scope: scope.clone() };
         let settings = Settings::resolve(program, &explicit(config), |name| std::env::var(name).ok())?;
         let exporters = Exporters::start(&settings, runtime)?;
-        tracing::info!("telemetry: {settings}");
+        tracing::info!("OTLP: {settings}");
         let metrics = match exporters.meter_provider() {
             Some(provider) => Metrics::with_meter(&provider.meter_with_scope(scope)),
             None => Metrics::new(),

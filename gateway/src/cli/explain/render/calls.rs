@@ -58,8 +58,8 @@ fn rows(call: &Decision) -> Vec<[String; 8]> {
 
 fn answer(call: &Decision, part: &BackendPart) -> String {
     let parts = [
-        part.failure.as_ref().map(|failure| failed(call, failure)),
-        part.answer.clone(),
+        part.failure.as_ref().map(|failure| failed(call, part, failure)),
+        part.answer.clone().filter(|_| part.failure.is_none()),
         part.weight.map(|weight| format!("weight {weight}")),
         part.normalization.as_ref().map(|name| format!("normalization {name}")),
         (part.clamped > 0).then(|| format!("{} clamped", counted(part.clamped, "score"))),
@@ -68,10 +68,11 @@ fn answer(call: &Decision, part: &BackendPart) -> String {
 }
 
 /// What happened, and what the failure policy made of it.
-fn failed(call: &Decision, failure: &BackendFailed) -> String {
+fn failed(call: &Decision, part: &BackendPart, failure: &BackendFailed) -> String {
     let BackendFailed { kind, message, policy } = failure;
     let last = call.backends.last().and_then(|part| part.failure.as_ref()) == Some(failure);
     let meant = match policy.as_str() {
+        _ if part.mode == "Shadow" => "nothing depended on it",
         "fail" | "next" if call.verb == "bind" && call.outcome == "ok" && last => {
             "the pod was bound all the same"
         }
@@ -82,4 +83,28 @@ fn failed(call: &Decision, failure: &BackendFailed) -> String {
         other => other,
     };
     format!("{kind}: {message}; {meant}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::explain::samples::{backend, bind, failed, filter};
+
+    #[test]
+    fn a_failure_is_said_with_what_it_meant() {
+        let said = |call: Decision, mode: &str, policy: &str| {
+            let failure = Some(failed("late", "no answer", policy));
+            let (mode, answer) = (mode.to_owned(), (mode == "Shadow").then(|| "failed".to_owned()));
+            let part = BackendPart { mode, answer, failure, ..backend("zones", 3) };
+            let call = Decision { backends: vec![part.clone()], ..call };
+            super::answer(&call, &part)
+        };
+        let offered = || filter(10, &[("a", None)]);
+        assert_eq!(said(offered(), "Enforce", "ignore"), "late: no answer; it was left out");
+        assert_eq!(said(offered(), "Enforce", "fail"), "late: no answer; no node was left for it");
+        assert_eq!(said(offered(), "Shadow", "ignore"), "late: no answer; nothing depended on it");
+        assert_eq!(said(bind(10, "a"), "Enforce", "next"), "late: no answer; the pod was bound all the same");
+        let ended = Decision { outcome: "backend".to_owned(), ..offered() };
+        assert_eq!(said(ended, "Enforce", "fail"), "late: no answer; this ended the call");
+    }
 }
