@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -112,7 +113,7 @@ func (b *stage) run(ctx context.Context, dir string, number int, p *progress) (m
 	rounds := newRounds()
 	for round := range p.rounds {
 		p.round(round)
-		for _, c := range b.contenders {
+		for _, c := range inTurn(b.contenders, round) {
 			begin := time.Now()
 			one, err := b.round(ctx, c)
 			if err != nil {
@@ -125,6 +126,16 @@ func (b *stage) run(ctx context.Context, dir string, number int, p *progress) (m
 		p.roundEnds()
 	}
 	return b.report(rounds), nil
+}
+
+// inTurn has the contenders of a round, in every other round from the last to the first: who comes behind another finds
+// a control plane that has just worked.
+func inTurn(contenders []contender, round int) []contender {
+	list := slices.Clone(contenders)
+	if round%2 == 1 {
+		slices.Reverse(list)
+	}
+	return list
 }
 
 func (b *stage) setUp(ctx context.Context, dir string) (err error) {

@@ -151,3 +151,13 @@ func TestTimeLeftIsThatOfTheTurnsToCome(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestEveryOtherRoundGoesBackwards(t *testing.T) {
+	all := contendersOf([]string{"echo", "plain"}, nil, nil)
+	for round, first := range []int{0, len(all) - 1, 0} {
+		turn := inTurn(all, round)
+		if len(turn) != len(all) || turn[0].name() != all[first].name() {
+			t.Errorf("round %d begins with %s of %d", round, turn[0].name(), len(turn))
+		}
+	}
+}
