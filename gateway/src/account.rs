@@ -283,9 +283,9 @@ impl Account {
         self
     }
 
-    /// Begins to find out what the backend says whose part has this place.
-    pub fn inquire(&self, part: usize) -> Open {
-        self.desk.open(part, self.trace)
+    /// Begins to find out what the one says who is asked beside the call, whose part is the only one.
+    pub fn inquire(&self) -> Open {
+        self.desk.open(0, self.trace)
     }
 
     /// When something happened in it that this clock knows.

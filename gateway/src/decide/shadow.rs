@@ -53,7 +53,7 @@ impl Decider {
             let aside = aside::<FilterPlan>((case, account), backend, about).await;
             let Some(mut aside) = self.to_be_asked("filter", (backend, account), aside) else { continue };
             self.beside(|observer| async move {
-                let mut inquiry = aside.account.inquire(0);
+                let mut inquiry = aside.account.inquire();
                 inquiry.asks_about(aside.asked.len());
                 let terms = (aside.within, &mut inquiry.exchanges);
                 let answer = aside.backend.filter(&aside.link, aside.question(), terms).await;
@@ -84,7 +84,7 @@ impl Decider {
             let best: Vec<bool> =
                 totals.iter().map(|total| best.is_none() || total.as_ref() == best).collect();
             self.beside(|observer| async move {
-                let mut inquiry = aside.account.inquire(0);
+                let mut inquiry = aside.account.inquire();
                 inquiry.asks_about(aside.asked.len());
                 let terms = (aside.within, &mut inquiry.exchanges);
                 let answer = aside.backend.score(&aside.link, aside.question(), terms).await;
@@ -107,7 +107,7 @@ impl Decider {
         aside.unwrap_or_else(|failure| {
             let account = account.beside(Part::new(backend, Policy::Ignore));
             self.beside(|observer| async move {
-                let inquiry = account.inquire(0);
+                let inquiry = account.inquire();
                 observer.settle_beside(verb, &account.with(Err(failure), inquiry));
             });
             None
@@ -141,7 +141,7 @@ async fn aside<P: Plan>(
     (nodes, within): (impl Iterator<Item = u32>, Duration),
 ) -> Result<Option<Aside>, BackendFailure> {
     case.hurry();
-    // What cannot be read has ended the call before.
+    // Of nodes that cannot be read nobody can be told.
     let Ok(ready) = case.ready::<P>(backend).await else { return Ok(None) };
     let (link, views) = ready?;
     if P::of(&link.info).as_ref().is_ok_and(P::has_side_effects) {

@@ -28,7 +28,7 @@ fn usual(level: LogLevel) -> String {
 /// Begins to write the log. `RUST_LOG` wins over the configured level. Does nothing the second time.
 pub fn init(settings: &config::Log) {
     let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
-    let usable = |said: &String| !wants_trace(said) && EnvFilter::try_new(said).is_ok();
+    let usable = |said: &String| have_levels(said) && EnvFilter::try_new(said).is_ok();
     let (known, refused): (Option<String>, Option<String>) = match said {
         Some(said) if usable(&said) => (Some(said), None),
         said => (None, said),
@@ -54,11 +54,15 @@ pub fn init(settings: &config::Log) {
 const WORDS: &str = "error, warn, info, debug, a number from 0 to 10, or directives such as \
                      info,extender_gateway::backend=debug would be right";
 
-/// Lines of this level are left out when the program is built; the library says so in words of its own, amid the log.
-fn wants_trace(directives: &str) -> bool {
-    directives
-        .split(',')
-        .any(|part| part.rsplit('=').next().is_some_and(|level| level.trim().eq_ignore_ascii_case("trace")))
+/// Whether each of these directives has a level. One without means `trace`, as the word does: lines of that level are left out
+/// when the program is built, and the library says so in words of its own, amid the log.
+fn have_levels(directives: &str) -> bool {
+    let known = ["off", "error", "warn", "info", "debug"];
+    let is_level = |part: &str| {
+        let level = part.rsplit('=').next().unwrap_or_default().trim();
+        known.iter().any(|known| level.eq_ignore_ascii_case(known))
+    };
+    directives.split(',').all(is_level)
 }
 
 /// Which lines are written now, as `RUST_LOG` would say it.
@@ -96,9 +100,7 @@ fn directives(text: &str) -> Result<String, String> {
     if let Some((_, level)) = LogLevel::WORDS.iter().find(|(word, _)| *word == text) {
         return Ok(usual(*level));
     }
-    let known = ["off", "error", "warn", "info", "debug"];
-    let is_level = |part: &str| known.contains(&part.rsplit('=').next().unwrap_or_default());
-    if text.is_empty() || !text.split(',').all(is_level) {
+    if !have_levels(text) {
         return Err(format!("{text:?} is not a log level; {WORDS}"));
     }
     Ok(text.to_owned())
@@ -120,7 +122,8 @@ mod tests {
             assert_eq!(directives(text).as_deref(), Ok(expected), "{text}");
             assert!(EnvFilter::try_new(expected).is_ok());
         }
-        for text in ["", "loud", "extender_gateway=loud", "-1", "trace", "info,h2=trace"] {
+        for text in ["", "loud", "extender_gateway=loud", "-1", "trace", "info,h2=TRACE", "extender_gateway"]
+        {
             let wrong = directives(text).unwrap_err();
             assert!(wrong.contains("is not a log level; error, warn, info, debug"), "{wrong}");
         }

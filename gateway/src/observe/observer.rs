@@ -65,14 +65,15 @@ impl Observer {
     pub fn settle_soon(self: Arc<Self>, visit: Visit) {
         match Handle::try_current() {
             Ok(runtime) => {
-                let tasks = self.tasks.clone();
-                drop(runtime.spawn(tasks.track_future(async move {
+                let counted = self.tasks.token();
+                drop(runtime.spawn(async move {
                     if visit.http.1 == Version::HTTP_2 {
                         // The answer is written by the connection's task, which is woken after this one.
                         yield_now().await;
                     }
                     self.settle_whole(visit);
-                })));
+                    drop(counted);
+                }));
             }
             // The runtime is gone, and with it whoever could look.
             Err(_) => self.settle_whole(visit),

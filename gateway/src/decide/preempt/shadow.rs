@@ -47,7 +47,7 @@ impl Decider {
             let Some(aside) = self.to_be_asked("preempt", (backend, account), aside) else { continue };
             let settings = settings.clone();
             self.beside(|observer| async move {
-                let mut inquiry = aside.account.inquire(0);
+                let mut inquiry = aside.account.inquire();
                 inquiry.asks_about(aside.told.candidates.len());
                 let answer = aside.ask(&mut inquiry.exchanges).await;
                 let said = aside.opinion(answer, &settings);
