@@ -23,8 +23,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Amounts in kube-scheduler's own units, so that no language has to parse quantities. Amounts that are
-// not whole are rounded up; amounts past the type's end are the largest value.
+// Amounts in kube-scheduler's own units, so that backends need not parse quantities. Fractions are rounded
+// up; amounts beyond the type's range are its largest value.
 type Resources struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Thousandths of a CPU. Absent: 0.
@@ -36,7 +36,7 @@ type Resources struct {
 	// OPTIONAL. Pods. Absent: 0.
 	Pods int64 `protobuf:"varint,4,opt,name=pods,proto3" json:"pods,omitempty"`
 	// OPTIONAL. All others by name ("example.com/gpu", "hugepages-2Mi"), as whole values. A resource that
-	// is not here is not offered, or not requested.
+	// is missing is not offered, or not requested.
 	Others        map[string]int64 `protobuf:"bytes,5,rep,name=others,proto3" json:"others,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -107,9 +107,8 @@ func (x *Resources) GetOthers() map[string]int64 {
 	return nil
 }
 
-// CPU and memory as kube-scheduler's scores count them: a container that requests none of a resource counts
-// with 100 thousandths of a CPU, and 200 MiB. Mirrors NonMissingContainerRequests of kube-scheduler's
-// NodeInfo.
+// CPU and memory as kube-scheduler's scores count them: a container without a request counts with
+// 100 thousandths of a CPU or 200 MiB. Mirrors NonMissingContainerRequests of kube-scheduler's NodeInfo.
 type NonZero struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// OPTIONAL. Thousandths of a CPU. Absent: 0.
