@@ -46,7 +46,7 @@ pub use mistake::{ConfigErrors, Mistake};
 pub use name::BackendName;
 pub use quantity::SizeText;
 pub use telemetry::{
-    Admin, Decisions, Emission, Events, Exporter, Log, LogFormat, LogLevel, Otlp, OtlpProtocol, Ratio, Traces,
+    Admin, Decisions, Exporter, Log, LogFormat, LogLevel, Otlp, OtlpProtocol, Ratio, Traces,
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};
@@ -79,8 +79,6 @@ pub struct Config {
     pub traces: Traces,
     /// How much of what was decided is kept.
     pub decisions: Decisions,
-    /// Events on pods.
-    pub events: Events,
     /// The log.
     pub log: Log,
     /// How long calls may take.

@@ -16,7 +16,6 @@ mod samples;
 mod seldom;
 pub mod status;
 pub mod traces;
-mod unscheduled;
 
 pub use decisions::{DecisionLog, Query, Verb, Verdict};
 pub use health::Health;
@@ -24,4 +23,3 @@ pub use metrics::Metrics;
 pub use observer::Observer;
 pub use seldom::{Seldom, SeldomEach};
 pub use traces::Tracer;
-pub use unscheduled::{Due, Unscheduled};

@@ -8,7 +8,6 @@
 
 pub mod assembly;
 mod background;
-mod events;
 mod pods;
 mod reload;
 mod telemetry;
@@ -31,7 +30,6 @@ use tokio::{
 use self::{
     assembly::{Assembly, listed},
     background::Background,
-    events::Events,
     reload::Reload,
     telemetry::{Telemetry, TelemetryError},
 };
@@ -127,7 +125,6 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
         metrics: Arc::clone(&observer.metrics),
         health: Arc::clone(&health),
         admin: (administered, Arc::new(Admin::new(Arc::clone(&observer), Arc::clone(&standing)))),
-        events: Events { observer: Arc::clone(&observer), kubeconfig: config.kubeconfig.clone(), gateway },
     };
     let failed = background.start(second)?;
     let file = file.to_owned();

@@ -160,8 +160,6 @@ traces:
   # podAnnotation: none
 decisions:
   maxBytes: 64Mi
-events:
-  unscheduled: None
 log:
   format: Text
   level: info

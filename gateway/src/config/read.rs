@@ -39,7 +39,6 @@ const ROOT: Fields = Fields {
         "otlp",
         "traces",
         "decisions",
-        "events",
         "log",
         "timeouts",
         "cluster",
@@ -50,7 +49,10 @@ const ROOT: Fields = Fields {
         "binder",
         "backends",
     ],
-    unsupported: &[],
+    unsupported: &[(
+        "events",
+        "leave it out: the FailedScheduling events of kube-scheduler give the reasons",
+    )],
 };
 const EXTENDER: Fields = Fields {
     right: "a mapping such as {address: 0.0.0.0:8888}",
@@ -100,7 +102,6 @@ pub(super) fn mappings() -> Vec<(&'static str, &'static Fields)> {
         ("otlp.", &telemetry::OTLP),
         ("traces.", &telemetry::TRACES),
         ("decisions.", &telemetry::DECISIONS),
-        ("events.", &telemetry::EVENTS),
         ("log.", &telemetry::LOG),
         ("timeouts.", &TIMEOUTS),
         ("cluster.", &CLUSTER),
@@ -132,7 +133,7 @@ fn root(document: Cursor<'_>, folder: &Path) -> Option<Config> {
     let metrics = telemetry::metrics(&fields, extender.as_ref());
     let admin = telemetry::admin(&fields, extender.as_ref(), metrics.as_ref());
     let (otlp, traces) = (telemetry::otlp(&fields), telemetry::traces(&fields));
-    let (decisions, events) = (telemetry::decisions(&fields), telemetry::events(&fields));
+    let decisions = telemetry::decisions(&fields);
     let log = telemetry::log(&fields);
     let timeouts = timeouts(&fields);
     let kubeconfig = kubeconfig(&fields, folder);
@@ -149,7 +150,6 @@ fn root(document: Cursor<'_>, folder: &Path) -> Option<Config> {
         otlp: otlp?,
         traces: traces?,
         decisions: decisions?,
-        events: events?,
         log: log?,
         timeouts: timeouts?,
         kubeconfig: kubeconfig?,

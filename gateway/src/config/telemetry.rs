@@ -84,22 +84,6 @@ pub struct Decisions {
     pub max_bytes: usize,
 }
 
-/// Events on objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Events {
-    /// On pods that stay unscheduled because of policies. Default None.
-    pub unscheduled: Emission,
-}
-
-/// Whether events are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Emission {
-    /// They are not.
-    None,
-    /// They are.
-    Emit,
-}
-
 /// The log on standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {

@@ -47,7 +47,6 @@ fn the_least_configuration_has_the_documented_defaults() {
             pod_annotation: None,
         },
         decisions: Decisions { max_bytes: 67_108_864 },
-        events: Events { unscheduled: Emission::None },
         log: Log { format: LogFormat::Text, level: LogLevel::Info },
         timeouts: Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) },
         kubeconfig: None,

@@ -1,8 +1,8 @@
 //! The words that the file has for choices, both ways.
 
 use super::{
-    AddedVictims, BindFailurePolicy, ChangingReasons, ClientCertificate, Emission, Exporter, FailurePolicy,
-    LogFormat, LogLevel, Mode, Normalize, OtlpProtocol, PodSource, Preemption, PureAnswers, ReasonPrefix,
+    AddedVictims, BindFailurePolicy, ChangingReasons, ClientCertificate, Exporter, FailurePolicy, LogFormat,
+    LogLevel, Mode, Normalize, OtlpProtocol, PodSource, Preemption, PureAnswers, ReasonPrefix,
     RepeatedRefusals,
 };
 
@@ -77,10 +77,6 @@ impl Words for Exporter {
 impl Words for OtlpProtocol {
     const WORDS: &'static [(&'static str, Self)] =
         &[("grpc", Self::Grpc), ("http/protobuf", Self::HttpProtobuf)];
-}
-
-impl Words for Emission {
-    const WORDS: &'static [(&'static str, Self)] = &[("None", Self::None), ("Emit", Self::Emit)];
 }
 
 impl Words for LogFormat {

@@ -57,17 +57,6 @@ pub struct Metrics {
     dropped: Arc<Counter>,
 }
 
-/// What became of an event about a pod that stays unscheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventOutcome {
-    /// The apiserver has it.
-    Emitted,
-    /// There is none: more pods wait than are followed.
-    Limited,
-    /// The apiserver did not take it.
-    Failed,
-}
-
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
@@ -189,16 +178,6 @@ impl Metrics {
     /// Spans were lost.
     pub fn spans_dropped(&self, spans: u64) {
         self.dropped.add(spans);
-    }
-
-    /// An event about a pod that stays unscheduled.
-    pub fn event(&self, outcome: EventOutcome) {
-        let outcome = match outcome {
-            EventOutcome::Emitted => "emitted",
-            EventOutcome::Limited => "limited",
-            EventOutcome::Failed => "failed",
-        };
-        self.families.events.of(&[outcome]).add(1);
     }
 
     /// All metrics in this format.

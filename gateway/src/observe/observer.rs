@@ -11,11 +11,11 @@ use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    DecisionLog, Metrics, Tracer, Unscheduled,
+    DecisionLog, Metrics, Tracer,
     debug::Debug,
     decisions::Ending,
     latest::{Failures, Latest},
-    metrics::{Applied, BackendMetrics, EventOutcome},
+    metrics::{Applied, BackendMetrics},
 };
 use crate::account::{Account, Exchange, Inquiry, Part, Policy, Said, Source, Visit};
 
@@ -34,8 +34,6 @@ pub struct Observer {
     pub latest: Latest,
     /// The latest failure of each backend.
     pub failures: Failures,
-    /// Pods that stay unscheduled because of policies.
-    pub unscheduled: Unscheduled,
     /// What happens beside calls and behind them.
     tasks: TaskTracker,
 }
@@ -50,7 +48,6 @@ impl Observer {
             debug: Debug::default(),
             latest: Latest::default(),
             failures: Failures::default(),
-            unscheduled: Unscheduled::default(),
             tasks: TaskTracker::new(),
         }
     }
@@ -118,9 +115,6 @@ impl Observer {
         let ending = (visit.verb, visit.outcome);
         account.parts.iter().for_each(|part| self.count(ending, part, example));
         self.debug.say(visit.verb, account);
-        if !self.unscheduled.see(visit, account) {
-            self.metrics.event(EventOutcome::Limited);
-        }
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
         let ending = Ending {
             verb: visit.verb,

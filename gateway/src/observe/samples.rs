@@ -1,19 +1,18 @@
 //! Calls for tests of what is made of them.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use extender_gateway_core::{
     BackendFailure, FailureKind,
     filter::{Asked, Heard, Refusal},
     score::{Ballot, Normalization, Range},
 };
-use http::{Method, Uri, Version};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::Metrics;
 use crate::{
-    account::{Account, Nodes, Part, Policy, Said, Subject, Visit},
+    account::{Account, Nodes, Part, Policy, Said, Subject},
     backend::{Backend, connections::Connections, info::Known},
     cluster::table::NodeTable,
     config::{Config, NodeSource},
@@ -78,24 +77,4 @@ pub(super) fn account(pod: &str, nodes: &[&str], parts: Vec<Part>) -> Account {
     };
     let account = Account::new("call".to_owned(), Instant::now(), pod, Nodes::Offered(Arc::new(request)));
     Account { parts, ..account }
-}
-
-/// A call to filter that was answered; its account is kept apart.
-pub(super) fn visit(outcome: &'static str, message: &str) -> Visit {
-    Visit {
-        verb: "filter",
-        began: Instant::now(),
-        took: Duration::ZERO,
-        caller: ([127, 0, 0, 1], 1).into(),
-        http: (Method::POST, Version::HTTP_11, Uri::from_static("/filter")),
-        parent: None,
-        secure: false,
-        generation: 1,
-        request_bytes: 0,
-        response_bytes: 0,
-        status: 200,
-        outcome,
-        message: message.to_owned(),
-        account: None,
-    }
 }

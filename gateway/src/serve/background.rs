@@ -1,4 +1,4 @@
-//! The second thread: where nodes and pods come from, the metrics and admin addresses, events, and what goes to a
+//! The second thread: where nodes and pods come from, the metrics and admin addresses, and what goes to a
 //! collector.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
 
-use super::{events::Events, pods::PodFeed, telemetry};
+use super::{pods::PodFeed, telemetry};
 use crate::{
     cluster::{file::NodeFile, table::NodeTable, watch},
     config::NodeSource,
@@ -37,8 +37,6 @@ pub(super) struct Background {
     pub(super) health: Arc<Health>,
     /// The admin address, and what it shows.
     pub(super) admin: (Bound, Arc<Admin>),
-    /// Events on pods.
-    pub(super) events: Events,
 }
 
 impl Background {
@@ -69,7 +67,6 @@ impl Background {
         tokio::select! {
             ended = administered => format!("the admin address ended: {:?}", ended.err()),
             never = telemetry::count_spans(spans) => match never {},
-            never = self.events.run() => match never {},
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
             failure = self.pods.run(self.kubeconfig.as_deref()) => failure,
             ended = served => format!("the metrics address ended: {:?}", ended.err()),

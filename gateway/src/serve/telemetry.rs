@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
-    config::{Config, Emission, Exporter, OtlpProtocol},
+    config::{Config, Exporter, OtlpProtocol},
     observe::{Metrics, Observer, Tracer, log, metrics::Gauge, status::Standing, traces::Choice},
 };
 
@@ -53,7 +53,6 @@ impl Telemetry {
         let sampler = settings.sampler;
         let tracer = exporters.spans().map(|spans| Tracer::new(spans.clone(), choice(config, sampler)));
         let observer = Observer::new(Arc::new(metrics), config.decisions.max_bytes).with_tracer(tracer);
-        observer.unscheduled.want(config.events.unscheduled == Emission::Emit);
         Ok(Self { exporters, observer: Arc::new(observer), sampler })
     }
 
@@ -75,7 +74,6 @@ impl Changes {
     pub(super) fn apply(&self, config: &Config, before: &Config) {
         let evicted = self.observer.decisions.resize(config.decisions.max_bytes);
         self.observer.metrics.evicted(evicted);
-        self.observer.unscheduled.want(config.events.unscheduled == Emission::Emit);
         if let Some(tracer) = &self.observer.tracer {
             tracer.choose(choice(config, self.sampler));
         }

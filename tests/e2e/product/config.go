@@ -17,11 +17,10 @@ type Config struct {
 	Metrics    Metrics  `json:"metrics"`
 	// Admin is nil where the gateway chooses.
 	Admin *Listener `json:"admin,omitempty"`
-	// OTLP, Traces, Decisions and Events are nil where the gateway chooses.
+	// OTLP, Traces and Decisions are nil where the gateway chooses.
 	OTLP      *OTLP      `json:"otlp,omitempty"`
 	Traces    *Traces    `json:"traces,omitempty"`
 	Decisions *Decisions `json:"decisions,omitempty"`
-	Events    *Events    `json:"events,omitempty"`
 	Cluster   Cluster    `json:"cluster"`
 	Timeouts  Timeouts   `json:"timeouts"`
 	Nodes     Nodes      `json:"nodes"`

@@ -33,9 +33,3 @@ type Decisions struct {
 	// MaxBytes is what it may take, in bytes; 0 switches it off.
 	MaxBytes int64 `json:"maxBytes"`
 }
-
-// Events says which Kubernetes events are made.
-type Events struct {
-	// Unscheduled is "Emit" or "None".
-	Unscheduled string `json:"unscheduled"`
-}

@@ -3,7 +3,7 @@
 use std::fmt::{self, Formatter};
 
 use super::super::{
-    Admin, Config, Decisions, DurationText, Events, Exporter, Log, Metrics, Otlp, SizeText, Traces, Words,
+    Admin, Config, Decisions, DurationText, Exporter, Log, Metrics, Otlp, SizeText, Traces, Words,
 };
 use super::scalar;
 
@@ -15,8 +15,6 @@ pub(super) fn write(out: &mut Formatter<'_>, config: &Config) -> fmt::Result {
     write_traces(out, &config.traces)?;
     let Decisions { max_bytes } = config.decisions;
     writeln!(out, "decisions:\n  maxBytes: {}", SizeText(max_bytes))?;
-    let Events { unscheduled } = config.events;
-    writeln!(out, "events:\n  unscheduled: {}", unscheduled.word())?;
     let Log { format, level } = config.log;
     writeln!(out, "log:\n  format: {}\n  level: {}", format.word(), level.word())
 }

@@ -1,4 +1,4 @@
-//! The fields of what can be seen of the gateway: `admin`, `metrics`, `otlp`, `traces`, `decisions`, `events`, `log`.
+//! The fields of what can be seen of the gateway: `admin`, `metrics`, `otlp`, `traces`, `decisions`, `log`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use super::super::cursor::{Cursor, Fields, Read, Section};
 use super::super::mistake::echo;
 use super::super::yaml::Value;
 use super::super::{
-    Admin, Decisions, Emission, Events, Extender, Log, LogFormat, LogLevel, Metrics, Otlp, Ratio, Traces,
-    kubernetes, quantity,
+    Admin, Decisions, Extender, Log, LogFormat, LogLevel, Metrics, Otlp, Ratio, Traces, kubernetes, quantity,
 };
 use super::value::{address, choice, duration, field_or};
 use super::{LEAVE_OUT, any_address};
@@ -39,8 +38,6 @@ pub(super) const TRACES: Fields = Fields {
 };
 pub(super) const DECISIONS: Fields =
     Fields { right: "a mapping such as {maxBytes: 64Mi}", known: &["maxBytes"], unsupported: &[] };
-pub(super) const EVENTS: Fields =
-    Fields { right: "a mapping such as {unscheduled: Emit}", known: &["unscheduled"], unsupported: &[] };
 pub(super) const LOG: Fields = Fields {
     right: "a mapping such as {format: JSON, level: info}",
     known: &["format", "level"],
@@ -141,11 +138,6 @@ pub(super) fn decisions(root: &Section<'_>) -> Option<Decisions> {
         _ => field.parsed(quantity::LOG_EXPECTED, quantity::parse_log),
     });
     Some(Decisions { max_bytes: max_bytes? })
-}
-
-pub(super) fn events(root: &Section<'_>) -> Option<Events> {
-    let fields = root.subsection("events", &EVENTS)?;
-    Some(Events { unscheduled: field_or(&fields, "unscheduled", Emission::None, choice)? })
 }
 
 pub(super) fn log(root: &Section<'_>) -> Read<Log> {

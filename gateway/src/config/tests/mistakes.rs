@@ -248,7 +248,6 @@ fn what_can_be_seen() {
         ("decisions: {maxBytes: 1}", format!("decisions.maxBytes: 1 is out of range; {log}")),
         ("decisions: {maxBytes: 1Ki}", format!("decisions.maxBytes: \"1Ki\" is out of range; {log}")),
         ("decisions: {maxBytes: much}", format!("decisions.maxBytes: \"much\" is not a size; {log}")),
-        ("events: {unscheduled: yes}", "events.unscheduled: \"yes\" is not known; None or Emit".to_owned()),
         ("log: {format: Json}", "log.format: \"Json\" is not known; Text or JSON".to_owned()),
         ("log: {level: trace}", "log.level: \"trace\" is not known; error, warn, info or debug".to_owned()),
     ];
@@ -340,12 +339,16 @@ fn paths_of_verbs() {
 
 #[test]
 fn names_of_fields() {
-    let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, events, log, timeouts, cluster, nodes, pods, exempt, reasons, binder, \
+    let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, log, timeouts, cluster, nodes, pods, exempt, reasons, binder, \
                backends";
     let cases = [
         ("extendr: {}", format!("extendr: is not a known field; did you mean extender? Known are {all}")),
         ("Extender: {}", format!("Extender: is not a known field; did you mean extender? Known are {all}")),
         ("tracing: {}", format!("tracing: is not a known field; known are {all}")),
+        (
+            "events: {unscheduled: None}",
+            "events: is not supported by this version; leave it out: the FailedScheduling events of kube-scheduler give the reasons".to_owned(),
+        ),
         ("odd name: 1", format!("[\"odd name\"]: is not a known field; known are {all}")),
         ("<<: {a: b}", format!("[\"<<\"]: is not a known field; known are {all}")),
         ("1: 2", "has a key that is not text; keys that are text, in quotes if need be".to_owned()),

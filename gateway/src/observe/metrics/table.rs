@@ -201,11 +201,6 @@ pub(super) const DROPPED_SPANS: Definition = Definition::counter(
     &[],
     "Spans that were lost: the queue was full or the collector did not take them",
 );
-pub(super) const EVENTS: Definition = Definition::counter(
-    "extender_gateway_events_total",
-    &["outcome"],
-    "Events about pods that stay unscheduled because of policies",
-);
 pub(super) const BUILD_INFO: Definition =
     Definition::gauge("extender_gateway_build_info", &["version"], "1, with the version of the program");
 
