@@ -85,7 +85,8 @@ pub enum ServeError {
 /// Serves until SIGTERM or SIGINT, then finishes the calls that are under way. `file` is what `config` was read
 /// from; it is read again when it changes, and at SIGHUP.
 pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError> {
-    log::init(&config.log);
+    // Dropped last, also when this panics.
+    let _flush = log::init(&config.log)?;
     // kube's client and ours use the same provider; a second installation finds it in place.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
@@ -115,7 +116,7 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
         pods: assembly.pod_table(),
         health: Arc::clone(&health),
     }));
-    telemetry::gauges(&observer, &standing);
+    telemetry::gauges(&observer, &standing, &health);
     let background = Background {
         source: config.nodes.clone(),
         kubeconfig: config.kubeconfig.clone(),
@@ -127,9 +128,17 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
         admin: (administered, Arc::new(Admin::new(Arc::clone(&observer), Arc::clone(&standing)))),
     };
     let failed = background.start(second)?;
-    let file = file.to_owned();
+    let (file, beating) = (file.to_owned(), Arc::clone(&health));
     let parts = Parts { file, extender, tls, assembly, telemetry, standing, health, failed, hangups };
-    runtime.block_on(calls(config, parts))
+    let served = runtime.block_on(async {
+        tokio::select! {
+            served = calls(config, parts) => served,
+            never = beating.beat() => match never {},
+        }
+    });
+    // Not dropped: that waits for reads of files, which may hang with their file system.
+    runtime.shutdown_background();
+    served
 }
 
 struct Parts {

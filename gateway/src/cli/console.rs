@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::Failure;
+use crate::observe::log::Stderr;
 
 /// Where a command writes.
 pub(super) struct Console<'a> {
@@ -19,7 +20,7 @@ pub(super) struct Console<'a> {
 pub(super) fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Failure>) -> ExitCode {
     let (mut out, mut notes) = (Pipe(io::stdout().lock()), io::stderr());
     command(&mut Console { out: &mut out, notes: &mut notes })
-        .map_or_else(|failure| failure.report(&mut io::stderr().lock()), |()| ExitCode::SUCCESS)
+        .map_or_else(|failure| failure.report(&mut Stderr), |()| ExitCode::SUCCESS)
 }
 
 /// Standard output, whose reader may have enough before all is written, as `head` has: the rest is for nobody, and that

@@ -44,7 +44,7 @@ impl Failure {
     /// Tells the operator, and how the process ends.
     pub(super) fn report(&self, out: &mut impl Write) -> ExitCode {
         // Nobody is left to be told that telling failed.
-        let _ = writeln!(out, "{}", self.text());
+        let _ = out.write_all(format!("{}\n", self.text()).as_bytes()).and_then(|()| out.flush());
         ExitCode::from(self.exit_code())
     }
 

@@ -1,8 +1,15 @@
 //! `/metrics`, `/livez` and `/readyz`.
+//!
+//! These are answered by another thread than calls are, so they prove nothing by themselves: the thread that answers calls
+//! leaves a heartbeat, and both probes fail when it is old.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::{
@@ -15,16 +22,70 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use tokio::time::{Instant, sleep};
 
 use super::metrics::{Format, Metrics};
 
-/// Whether the gateway wants calls.
-#[derive(Debug, Default)]
+/// How often the thread that answers calls leaves a heartbeat.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A thread without a heartbeat for this long is stuck. The largest calls take some hundred milliseconds each, and several may
+/// be decided between two heartbeats.
+const STUCK: Duration = Duration::from_secs(10);
+
+/// Whether the gateway wants calls, and whether the thread that answers them runs.
+#[derive(Debug)]
 pub struct Health {
     ready: AtomicBool,
+    began: Instant,
+    /// Milliseconds from `began` to the latest heartbeat.
+    heartbeat: AtomicU64,
+}
+
+impl Default for Health {
+    /// Not ready, with a heartbeat of this moment.
+    fn default() -> Self {
+        Self { ready: AtomicBool::new(false), began: Instant::now(), heartbeat: AtomicU64::new(0) }
+    }
 }
 
 impl Health {
+    /// Leaves heartbeats, for ever; to be run by the thread that answers calls.
+    pub async fn beat(&self) -> Infallible {
+        loop {
+            let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.heartbeat.store(now, Ordering::Relaxed);
+            sleep(HEARTBEAT).await;
+        }
+    }
+
+    /// The time since the latest heartbeat.
+    pub fn silence(&self) -> Duration {
+        let heartbeat = Duration::from_millis(self.heartbeat.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(heartbeat)
+    }
+
+    /// The answer of `/livez`.
+    fn live(&self) -> (StatusCode, String) {
+        let silence = self.silence();
+        if silence < STUCK {
+            return (StatusCode::OK, "ok\n".to_owned());
+        }
+        let text = format!(
+            "not live: the thread that answers calls has not run for {} seconds; restart the gateway\n",
+            silence.as_secs()
+        );
+        (StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    /// The answer of `/readyz`.
+    fn welcoming(&self) -> (StatusCode, String) {
+        if self.is_ready() {
+            return self.live();
+        }
+        let text = "not ready: the gateway still waits for nodes, pods or backends, or is stopping\n";
+        (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
+    }
+
     /// Calls are welcome from now on.
     pub fn ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
@@ -45,7 +106,7 @@ impl Health {
 pub fn routes(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
     Router::new()
         .route("/metrics", get(text).with_state(metrics))
-        .route("/livez", get(|| async { "ok\n" }))
+        .route("/livez", get(livez).with_state(Arc::clone(&health)))
         .route("/readyz", get(readyz).with_state(health))
 }
 
@@ -55,13 +116,38 @@ async fn text(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> impl I
     ([(CONTENT_TYPE, format.content_type())], metrics.written(format))
 }
 
+async fn livez(State(health): State<Arc<Health>>) -> impl IntoResponse {
+    health.live()
+}
+
 async fn readyz(State(health): State<Arc<Health>>) -> impl IntoResponse {
-    if health.is_ready() {
-        (StatusCode::OK, "ok\n")
-    } else {
-        (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: the gateway still waits for nodes, pods or backends, or is stopping\n",
-        )
+    health.welcoming()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn probes_fail_while_the_thread_that_answers_calls_is_stuck() {
+        let health = Arc::new(Health::default());
+        health.ready();
+        let answers = || (health.live(), health.welcoming());
+        let fine = (StatusCode::OK, "ok\n".to_owned());
+        let beating = tokio::spawn({
+            let health = Arc::clone(&health);
+            async move { health.beat().await }
+        });
+        sleep(STUCK * 3).await;
+        assert_eq!(answers(), (fine.clone(), fine.clone()));
+        beating.abort();
+        advance(STUCK - HEARTBEAT * 2).await;
+        assert_eq!(answers(), (fine.clone(), fine.clone()));
+        advance(HEARTBEAT * 2).await;
+        let ((live, text), (ready, _)) = answers();
+        assert_eq!((live.as_u16(), ready.as_u16()), (503, 503));
+        assert!(text.starts_with("not live: the thread that answers calls has not run for 1"), "{text}");
     }
 }

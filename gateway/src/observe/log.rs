@@ -1,12 +1,22 @@
 //! The log: one line a fact, on standard error, so that standard output holds only what scripts read.
+//!
+//! Nothing in a process that serves writes to standard error itself: it blocks when nobody reads it. Lines, panics and the
+//! last message of a process that fails go through [`writer`], which drops what finds no room.
+
+mod writer;
 
 use std::{
-    io::IsTerminal,
+    backtrace::{Backtrace, BacktraceStatus},
+    io::{self, IsTerminal, Write},
+    panic::{PanicHookInfo, set_hook},
     sync::{Mutex, OnceLock, PoisonError},
+    thread,
+    time::Duration,
 };
 
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
+use self::writer::LogWriter;
 use crate::config::{self, LogFormat, LogLevel, Words};
 
 /// What changes the level while the process runs.
@@ -15,6 +25,46 @@ static CONTROL: OnceLock<Control> = OnceLock::new();
 struct Control {
     filter: reload::Handle<EnvFilter, Registry>,
     now: Mutex<String>,
+    writer: LogWriter,
+}
+
+/// How long the last lines may take when the process ends.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Writes the lines that wait when it is dropped, for at most a second.
+#[derive(Debug)]
+#[must_use = "the last lines are written when it is dropped"]
+pub struct Flush;
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        if let Some(control) = CONTROL.get() {
+            control.writer.flush_within(LAST_LINES);
+        }
+    }
+}
+
+/// Standard error, through the log's queue where there is a log, so that nothing waits for ever to write there.
+#[derive(Debug)]
+pub struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        match CONTROL.get() {
+            Some(control) => control.writer.clone().write(text),
+            None => io::stderr().write(text),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        drop(Flush);
+        Ok(())
+    }
+}
+
+/// Log lines that were lost since the start, because standard error took none.
+pub fn lost() -> u64 {
+    CONTROL.get().map_or(0, |control| control.writer.lost())
 }
 
 /// Which lines are written: ours of this level, and warnings of the libraries, except that kube repeats at each attempt
@@ -25,8 +75,11 @@ fn usual(level: LogLevel) -> String {
     format!("{others},extender_gateway={level},extender_otlp={level},kube_client=off,kube_runtime=off")
 }
 
-/// Begins to write the log. `RUST_LOG` wins over the configured level. Does nothing the second time.
-pub fn init(settings: &config::Log) {
+/// Begins to write the log, panics included. `RUST_LOG` wins over the configured level. Does nothing the second time.
+///
+/// # Errors
+/// The system has no thread for it.
+pub fn init(settings: &config::Log) -> io::Result<Flush> {
     let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
     let usable = |said: &String| have_levels(said) && EnvFilter::try_new(said).is_ok();
     let (known, refused): (Option<String>, Option<String>) = match said {
@@ -35,19 +88,44 @@ pub fn init(settings: &config::Log) {
     };
     let text = known.unwrap_or_else(|| usual(settings.level));
     let (filter, handle) = reload::Layer::new(EnvFilter::new(&text));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let writer = LogWriter::start(io::stderr(), report)?;
+    // What it has to say about its own errors it would write to standard error.
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer.clone()).log_internal_errors(false);
     let lines = match settings.format {
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => {
             lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
         }
     };
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
-        let _ = CONTROL.set(Control { filter: handle, now: Mutex::new(text) });
+        let _ = CONTROL.set(Control { filter: handle, now: Mutex::new(text), writer });
+        set_hook(Box::new(panicked));
     }
     if let Some(refused) = refused {
         tracing::warn!("RUST_LOG={refused:?} is not used: {WORDS}");
     }
+    Ok(Flush)
+}
+
+fn report(lost: u64) {
+    tracing::warn!(
+        lost,
+        "log lines were lost because standard error was not read; check what collects the logs of this process"
+    );
+}
+
+/// Writes what the standard library would write to standard error.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let text = panic.payload_as_str().unwrap_or("(a value that is not text)");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let backtrace = Backtrace::capture();
+    let backtrace = if backtrace.status() == BacktraceStatus::Captured {
+        format!("\n{backtrace}")
+    } else {
+        String::new()
+    };
+    let thread = thread::current();
+    tracing::error!(thread = thread.name(), "panicked at {place}: {text}{backtrace}");
 }
 
 /// What a level may be.

@@ -53,6 +53,7 @@ pub struct Metrics {
     forgotten: Arc<Counter>,
     uncounted: Arc<Counter>,
     evicted: Arc<Counter>,
+    log_lines_lost: Arc<Counter>,
     exported: Arc<Counter>,
     dropped: Arc<Counter>,
 }
@@ -89,6 +90,7 @@ impl Metrics {
             forgotten: families.forgotten_reasons.of(&[]),
             uncounted: families.uncounted_refusals.of(&[]),
             evicted: families.decision_log_evictions.of(&[]),
+            log_lines_lost: families.lost_log_lines.of(&[]),
             exported: families.exported_spans.of(&[]),
             dropped: families.dropped_spans.of(&[]),
             families,
@@ -168,6 +170,11 @@ impl Metrics {
     /// Calls left the decision log to make room.
     pub fn evicted(&self, calls: u64) {
         self.evicted.add(calls);
+    }
+
+    /// Log lines were lost because standard error was not read.
+    pub fn log_lines_lost(&self, lines: u64) {
+        self.log_lines_lost.add(lines);
     }
 
     /// The collector has taken spans.

@@ -53,6 +53,7 @@ impl Background {
     }
 
     async fn run(self) -> String {
+        let metrics = Arc::clone(&self.metrics);
         let routes = health::routes(self.metrics, self.health);
         let served = async {
             let listener = TcpListener::from_std(self.listener)?;
@@ -67,6 +68,7 @@ impl Background {
         tokio::select! {
             ended = administered => format!("the admin address ended: {:?}", ended.err()),
             never = telemetry::count_spans(spans) => match never {},
+            never = telemetry::count_lost_lines(metrics) => match never {},
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
             failure = self.pods.run(self.kubeconfig.as_deref()) => failure,
             ended = served => format!("the metrics address ended: {:?}", ended.err()),

@@ -142,12 +142,13 @@ impl Reload {
     }
 
     async fn reload(&mut self, content: Result<Content, ConfigErrors>, cause: Cause) {
-        let config = self.checked(content.as_ref());
-        if content.as_ref().ok() != self.seen.tried.as_ref() {
+        let tried = content.as_ref().ok().cloned();
+        let config = parsed(self.path.clone(), content).await.and_then(|config| self.allowed(config));
+        if tried != self.seen.tried {
             // Another file that is refused in the same words is news.
             self.refused = None;
         }
-        self.seen.tried = content.ok();
+        self.seen.tried = tried;
         self.seen.again = None;
         match config {
             Ok(config) if config == self.config => self.unchanged(cause),
@@ -212,14 +213,21 @@ impl Reload {
         tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
     }
 
-    /// The configuration that the file holds, if this process can take it.
-    fn checked(&self, content: Result<&Content, &ConfigErrors>) -> Result<Config, String> {
-        let config = content.map_err(ToString::to_string).and_then(|content| {
-            Config::of_file(&self.path, content).map_err(|mistakes| mistakes.to_string())
-        })?;
+    /// This configuration, if this process can take it.
+    fn allowed(&self, config: Config) -> Result<Config, String> {
         let fixed = config.fixed_since_the_start(&self.start);
         if fixed.is_empty() { Ok(config) } else { Err(needs_a_restart(&fixed)) }
     }
+}
+
+/// The configuration that the file holds. It may have tens of thousands of values, for which calls should not wait: it is
+/// parsed on a thread that may block.
+async fn parsed(path: PathBuf, content: Result<Content, ConfigErrors>) -> Result<Config, String> {
+    let parsed = spawn_blocking(move || {
+        content.and_then(|content| Config::of_file(&path, &content)).map_err(|mistakes| mistakes.to_string())
+    });
+    // A configuration that triggers a bug is no reason to stop.
+    parsed.await.unwrap_or_else(|panicked| Err(format!("it could not be parsed: {panicked}")))
 }
 
 fn needs_a_restart(fields: &[&str]) -> String {

@@ -10,10 +10,10 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, Exporter, OtlpProtocol},
-    observe::{Metrics, Observer, Tracer, log, metrics::Gauge, status::Standing, traces::Choice},
+    observe::{Health, Metrics, Observer, Tracer, log, metrics::Gauge, status::Standing, traces::Choice},
 };
 
-/// How often spans are counted.
+/// How often spans and lost log lines are counted.
 const COUNT: Duration = Duration::from_secs(1);
 /// How the gateway calls itself.
 const SERVICE: &str = "extender-gateway";
@@ -100,10 +100,23 @@ pub(super) async fn count_spans(observer: Arc<Observer>) -> Infallible {
     }
 }
 
+/// Counts lost log lines, for ever: the log counts for itself, and is there before the metrics are.
+pub(super) async fn count_lost_lines(metrics: Arc<Metrics>) -> Infallible {
+    let mut before = 0;
+    loop {
+        let now = log::lost();
+        metrics.log_lines_lost(now - before);
+        before = now;
+        tokio::time::sleep(COUNT).await;
+    }
+}
+
 /// Lets the metrics ask for what is not counted.
-pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<Standing>) {
+pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<Standing>, health: &Arc<Health>) {
     let metrics = &observer.metrics;
     standing.gauges(metrics);
+    let health = Arc::clone(health);
+    metrics.gauge(Gauge::CallThreadSilence, move || Some(health.silence().as_secs_f64()));
     let of_log =
         [Gauge::DecisionLogLimit, Gauge::DecisionLogBytes, Gauge::DecisionLogCalls, Gauge::DecisionLogPods];
     for (at, gauge) in of_log.into_iter().enumerate() {

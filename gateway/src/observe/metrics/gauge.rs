@@ -10,6 +10,8 @@ use super::{definition::Definition, table};
 /// What the owner of a value is asked for at each scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gauge {
+    /// Seconds since the thread that answers calls was last seen to run.
+    CallThreadSilence,
     /// Nodes that the gateway knows.
     KnownNodes,
     /// 1 once the nodes have been listed, before that 0.
@@ -39,6 +41,7 @@ pub enum Gauge {
 impl Gauge {
     pub(super) fn definition(self) -> &'static Definition {
         match self {
+            Self::CallThreadSilence => &table::CALL_THREAD_SILENCE,
             Self::KnownNodes => &table::KNOWN_NODES,
             Self::NodesSynced => &table::NODES_SYNCED,
             Self::NodesSilence => &table::NODES_SILENCE,

@@ -194,6 +194,17 @@ pub(super) const DECISION_LOG_EVICTIONS: Definition = Definition::counter(
     "Calls that left the decision log to make room",
 );
 
+pub(super) const CALL_THREAD_SILENCE: Definition = Definition::gauge(
+    "extender_gateway_call_thread_silence_seconds",
+    &[],
+    "Time since the thread that answers calls was last seen to run",
+);
+pub(super) const LOST_LOG_LINES: Definition = Definition::counter(
+    "extender_gateway_lost_log_lines_total",
+    &[],
+    "Log lines that were dropped because standard error was not read",
+);
+
 pub(super) const EXPORTED_SPANS: Definition =
     Definition::counter("extender_gateway_exported_spans_total", &[], "Spans that the collector took");
 pub(super) const DROPPED_SPANS: Definition = Definition::counter(
@@ -205,8 +216,9 @@ pub(super) const BUILD_INFO: Definition =
     Definition::gauge("extender_gateway_build_info", &["version"], "1, with the version of the program");
 
 /// Those whose value is asked for when it is read.
-pub(super) const ASKED: [&Definition; 13] = [
+pub(super) const ASKED: [&Definition; 14] = [
     &BACKEND_CONNECTED,
+    &CALL_THREAD_SILENCE,
     &CONFIGURATION_GENERATION,
     &CONFIGURATION_LOADED,
     &KNOWN_NODES,

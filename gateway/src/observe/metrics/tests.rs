@@ -5,7 +5,8 @@ use extender_gateway_core::FailureKind;
 use super::{definition::Definition, *};
 use crate::account::Opinion;
 
-const GAUGES: [Gauge; 12] = [
+const GAUGES: [Gauge; 13] = [
+    Gauge::CallThreadSilence,
     Gauge::KnownNodes,
     Gauge::NodesSynced,
     Gauge::NodesSilence,

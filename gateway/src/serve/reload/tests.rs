@@ -1,10 +1,15 @@
 //! When a file is tried.
 
-use std::fs;
+use std::{fs, path::Path, sync::mpsc};
 
-use tokio::time::{Instant, advance};
+use futures_util::FutureExt;
+use tokio::{
+    runtime,
+    task::spawn_blocking,
+    time::{Instant, advance},
+};
 
-use super::{AGAIN, Content, Seen};
+use super::{AGAIN, Content, Seen, parsed};
 
 /// Which of these looks, each of what the file then holds, find something to be tried. It then is.
 fn tried(looks: &[Option<&str>]) -> Vec<bool> {
@@ -47,4 +52,19 @@ async fn what_was_postponed_is_tried_again_once_its_time_has_come() {
     assert_eq!([seen.look(content()), seen.look(content())], [false, true]);
     seen.again = None;
     assert!(!seen.look(content()));
+}
+
+#[test]
+fn a_configuration_is_parsed_on_a_thread_that_may_block() {
+    let runtime = runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (free, occupied) = mpsc::channel::<()>();
+        let only = spawn_blocking(move || occupied.recv());
+        let content = Content::read(Path::new("examples/gateway.yaml"));
+        let mut parsed = Box::pin(parsed("examples/gateway.yaml".into(), content));
+        assert!((&mut parsed).now_or_never().is_none(), "it waits for that thread");
+        drop(free);
+        assert!(!parsed.await.unwrap().backends.is_empty());
+        only.await.unwrap().unwrap_err();
+    });
 }

@@ -20,10 +20,10 @@ use super::http::Client;
 
 /// One that serves.
 pub(crate) struct Program {
-    child: Child,
+    pub(crate) child: Child,
     log: Log,
     pub(crate) extender: SocketAddr,
-    metrics: SocketAddr,
+    pub(crate) metrics: SocketAddr,
     pub(crate) admin: SocketAddr,
 }
 
@@ -55,10 +55,20 @@ impl Drop for Log {
 
 impl Starting {
     pub(crate) async fn new(file: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
         let log = Log(NamedTempFile::new().unwrap());
+        let errors = log.0.reopen().unwrap();
+        Self::spawn(file, errors, log).await
+    }
+
+    /// One whose standard error goes elsewhere: [`Program::said`] finds nothing.
+    pub(crate) async fn with_errors_to(file: &Path, errors: impl Into<Stdio>) -> Self {
+        Self::spawn(file, errors, Log(NamedTempFile::new().unwrap())).await
+    }
+
+    async fn spawn(file: &Path, errors: impl Into<Stdio>, log: Log) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
         command.args(["serve", "--config"]).arg(file).kill_on_drop(true);
-        command.stdout(Stdio::piped()).stderr(log.0.reopen().unwrap());
+        command.stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let metrics = address(&mut lines, "metrics listening on ").await;

@@ -1,0 +1,154 @@
+//! Writes the log from a thread of its own, so that a log that is not read costs log lines and never a call.
+//!
+//! Lines wait in a queue of bounded size. A line that finds no room is dropped and counted; once lines are written
+//! again, one line says how many were lost. tracing-appender bounds its queue in lines, which may be tables of
+//! many kilobytes, does not count lines that could not be written, and at the end prints on the calling thread.
+
+use std::{
+    io::{self, Write},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The size of the queue in bytes: some thousand lines. As much again may be in the hands of the thread.
+const CAPACITY: usize = 1 << 20;
+
+/// The sending end of the queue.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LogWriter(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Lines are there for the thread.
+    filled: Condvar,
+    /// Everything was written.
+    emptied: Condvar,
+    /// Lines lost since the start.
+    lost: AtomicU64,
+}
+
+/// Lines that are not written yet.
+#[derive(Debug, Default)]
+struct Queue {
+    text: Vec<u8>,
+    lines: u64,
+    /// Lines that found no room and were not reported yet.
+    dropped: u64,
+    /// Whether the thread is writing what it took.
+    writing: bool,
+}
+
+impl Queue {
+    fn is_done(&self) -> bool {
+        self.text.is_empty() && !self.writing
+    }
+}
+
+impl LogWriter {
+    /// Starts the thread that writes to `sink`. It calls `report` with the number of lines that were lost, each time
+    /// after lines could be written again.
+    pub(super) fn start(
+        sink: impl Write + Send + 'static,
+        report: impl Fn(u64) + Send + 'static,
+    ) -> io::Result<Self> {
+        let writer = Self::default();
+        let shared = Arc::clone(&writer.0);
+        thread::Builder::new().name("log".to_owned()).spawn(move || shared.write(sink, report))?;
+        Ok(writer)
+    }
+
+    /// Lines lost since the start.
+    pub(super) fn lost(&self) -> u64 {
+        self.0.lost.load(Relaxed)
+    }
+
+    /// Waits until everything is written, at most this long.
+    pub(super) fn flush_within(&self, patience: Duration) {
+        let waiting = self.0.emptied.wait_timeout_while(self.0.queue(), patience, |queue| !queue.is_done());
+        drop(waiting);
+    }
+
+    fn push(&self, line: &[u8]) {
+        let mut queue = self.0.queue();
+        if queue.text.len() + line.len() > CAPACITY {
+            queue.dropped += 1;
+            self.0.lost.fetch_add(1, Relaxed);
+            return;
+        }
+        queue.text.extend_from_slice(line);
+        queue.lines += 1;
+        if !queue.writing {
+            self.0.filled.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, mut sink: impl Write, report: impl Fn(u64)) {
+        let (mut text, mut unreported) = (Vec::new(), 0);
+        loop {
+            text.clear();
+            let (lines, dropped) = self.take(&mut text);
+            if sink.write_all(&text).is_ok() {
+                unreported += dropped;
+                if unreported > 0 {
+                    report(std::mem::take(&mut unreported));
+                }
+            } else {
+                // Reported when writing succeeds again: a report that cannot be written would cause the next one.
+                self.lost.fetch_add(lines, Relaxed);
+                unreported += dropped + lines;
+            }
+        }
+    }
+
+    /// Waits for lines and takes them all. Returns how many they are, and how many found no room since the last time.
+    fn take(&self, text: &mut Vec<u8>) -> (u64, u64) {
+        let mut queue = self.queue();
+        queue.writing = false;
+        if queue.is_done() {
+            self.emptied.notify_all();
+        }
+        let mut queue = self
+            .filled
+            .wait_while(queue, |queue| queue.text.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.writing = true;
+        std::mem::swap(&mut queue.text, text);
+        (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.dropped))
+    }
+}
+
+/// Every call of `write` is one line and succeeds.
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for LogWriter {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! What the metrics address of the program says about its health.
+
+use std::{fs, net::SocketAddr, time::Duration};
+
+use tempfile::NamedTempFile;
+use tokio::time::timeout;
+
+use crate::support::{http::Client, program::Program};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn program() -> Program {
+    let file = NamedTempFile::new().unwrap();
+    let text = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+                extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n\
+                nodes: {source: Request}\nbackends: [{name: a, url: 'http://127.0.0.1:1', filter: {}}]\n";
+    fs::write(file.path(), text).unwrap();
+    Program::start(file.path()).await
+}
+
+async fn silence(metrics: SocketAddr) -> f64 {
+    let answer = Client::connect(metrics).await.send("GET", "/metrics", b"").await;
+    let text = String::from_utf8(answer.body).unwrap();
+    let value =
+        text.lines().find_map(|line| line.strip_prefix("extender_gateway_call_thread_silence_seconds "));
+    value.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn the_thread_that_answers_calls_leaves_heartbeats() {
+    let test = async {
+        let program = program().await;
+        let mut before = silence(program.metrics).await;
+        loop {
+            let now = silence(program.metrics).await;
+            if now < before {
+                return;
+            }
+            before = now;
+        }
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
