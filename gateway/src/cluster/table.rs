@@ -126,7 +126,7 @@ impl NodeTable {
             if stock.is_known_as(name, json) {
                 continue;
             }
-            match node::parse(json) {
+            match node::offered(json) {
                 Ok(object) => fresh.push(stock.put(name, Known::new(&object, Some(json))).0),
                 Err(error) => {
                     outcome = Err((place, error));

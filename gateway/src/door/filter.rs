@@ -19,7 +19,7 @@ pub(super) async fn answer(
 ) -> Result<Vec<Bytes>, CallError> {
     let request = Arc::new(Request::read(body)?);
     let json = request.pod();
-    let pod = object::pod::parse(&json).map_err(|error| CallError::pod(&error))?;
+    let pod = object::pod::offered(&json).map_err(|error| CallError::pod(&error))?;
     let nodes = Nodes::Offered(Arc::clone(&request));
     let (began, parent) = (visit.began, visit.parent);
     let account = visit.account.insert(decider.account_of(&pod, nodes, (began, parent)));

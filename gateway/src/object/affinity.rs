@@ -65,12 +65,33 @@ struct Requirement<'a> {
 }
 
 impl Affinity<'_> {
+    /// How many entries the lists about nodes have.
+    pub(super) fn entries(&self) -> usize {
+        self.node_affinity.as_ref().map_or(0, NodeAffinity::entries)
+    }
+
     /// As a fact; `None` when nothing is said about nodes.
     pub(super) fn to_nodes(&self) -> Option<api::NodeAffinity> {
         self.node_affinity.as_ref().map(|affinity| api::NodeAffinity {
             required: affinity.required.as_ref().map(selector),
             preferred: affinity.preferred.iter().map(preferred).collect(),
         })
+    }
+}
+
+impl NodeAffinity<'_> {
+    /// The terms, their requirements and the values of these, all together.
+    fn entries(&self) -> usize {
+        let required = self.required.iter().flat_map(|selector| selector.node_selector_terms.iter());
+        let preferred = self.preferred.iter().map(|preferred| &preferred.preference);
+        required.chain(preferred).map(Term::entries).sum()
+    }
+}
+
+impl Term<'_> {
+    fn entries(&self) -> usize {
+        let requirements = self.match_expressions.iter().chain(self.match_fields.iter());
+        1 + requirements.map(|requirement| 1 + requirement.values.len()).sum::<usize>()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Lists of resources: what an object says about them, sums and maxima, and the contract's form.
 
+use std::collections::BTreeMap;
+
 use extender_policy_api::v1alpha1::{NonZero, Resources};
 
 use super::{json::Map, quantity::Quantity};
@@ -7,13 +9,13 @@ use super::{json::Map, quantity::Quantity};
 /// `corev1.ResourceList` as it is written in an object.
 pub(super) type ResourceList<'a> = Map<'a, Quantity>;
 
-/// Amounts by resource name, each name once, in the order in which they came. A handful at most, so finding
-/// one by walking is faster than a map.
+/// Amounts by resource name. An ordered map: a pod may name tens of thousands of resources, and sums must stay n log n
+/// without depending on a hash that a pod's author could attack. A handful of names is one tree node, found by walking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Amounts<'s>(Vec<(&'s str, Quantity)>);
+pub(super) struct Amounts<'s>(BTreeMap<&'s str, Quantity>);
 
 impl<'s> Amounts<'s> {
-    /// What an object says. Of equal names the last one counts.
+    /// The amounts that an object states. The last of equal names counts.
     pub(super) fn of(list: &'s ResourceList<'_>) -> Self {
         let mut amounts = Self::default();
         for (name, quantity) in list.iter() {
@@ -29,59 +31,58 @@ impl<'s> Amounts<'s> {
 
     /// Whether the resource is named, whatever the amount.
     pub(super) fn names(&self, name: &str) -> bool {
-        self.0.iter().any(|(known, _)| *known == name)
+        self.0.contains_key(name)
     }
 
     /// The amount of one resource; nothing when it is not named.
     pub(super) fn amount(&self, name: &str) -> Quantity {
-        let found = self.0.iter().find(|(known, _)| *known == name);
-        found.map_or(Quantity::default(), |(_, quantity)| *quantity)
+        self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// The amounts by name, in the order in which they came.
+    /// The amounts in the order of their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'s str, Quantity)> {
-        self.0.iter().copied()
+        self.0.iter().map(|(name, quantity)| (*name, *quantity))
     }
 
     /// Keeps the resources whose names are wanted.
     pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
-        self.0.retain(|(name, _)| wanted(name));
+        self.0.retain(|name, _| wanted(name));
     }
 
     /// With these where the resource is not named, not even with nothing. Mirrors `applyNonMissing`.
     #[must_use]
     pub(super) fn or(mut self, missing: &Self) -> Self {
         for (name, quantity) in missing.iter() {
-            if !self.names(name) {
-                self.set(name, quantity);
-            }
+            self.0.entry(name).or_insert(quantity);
         }
         self
     }
 
     /// Replaces or adds one amount.
     pub(super) fn set(&mut self, name: &'s str, quantity: Quantity) {
-        self.merge(name, quantity, |_, new| new);
+        self.0.insert(name, quantity);
     }
 
     /// Adds each amount to the one of the same name. Mirrors `addResourceList`.
     pub(super) fn add(&mut self, other: &Self) {
-        for (name, quantity) in &other.0 {
-            self.merge(name, *quantity, Quantity::plus);
+        for (name, quantity) in other.iter() {
+            let amount = self.0.entry(name).or_default();
+            *amount = amount.plus(quantity);
+        }
+    }
+
+    /// Adds those of the amounts whose resources are named here. Takes time by the names here, however many the others
+    /// are.
+    pub(super) fn add_to_named(&mut self, other: &Self) {
+        for (name, amount) in &mut self.0 {
+            *amount = amount.plus(other.amount(name));
         }
     }
 
     /// Keeps the larger of the amounts of the same name. Mirrors `maxResourceList`.
     pub(super) fn raise_to(&mut self, other: &Self) {
-        for (name, quantity) in &other.0 {
-            self.merge(name, *quantity, Ord::max);
-        }
-    }
-
-    fn merge(&mut self, name: &'s str, quantity: Quantity, with: fn(Quantity, Quantity) -> Quantity) {
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, amount)) => *amount = with(*amount, quantity),
-            None => self.0.push((name, quantity)),
+        for (name, quantity) in other.iter() {
+            self.0.entry(name).and_modify(|amount| *amount = quantity.max(*amount)).or_insert(quantity);
         }
     }
 

@@ -116,6 +116,11 @@ impl<T> Default for Map<'_, T> {
 }
 
 impl<T> Map<'_, T> {
+    /// How many pairs there are, repeated keys included.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The pairs, in the order of the text.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.0.iter().map(|(key, value)| (&**key, value))

@@ -57,6 +57,24 @@ impl<'a> Meta<'a> {
         self.annotations.iter().find(|(known, _)| *known == key).map(|(_, value)| &**value)
     }
 
+    /// Names by their paths, in bytes.
+    pub(super) fn names(&self) -> [(&'static str, usize); 3] {
+        [
+            ("metadata.name", self.name.len()),
+            ("metadata.namespace", self.namespace.len()),
+            ("metadata.uid", self.uid.len()),
+        ]
+    }
+
+    /// How many entries the lists and maps have, by their paths.
+    pub(super) fn lists(&self) -> [(&'static str, usize); 3] {
+        [
+            ("metadata.labels", self.labels.len()),
+            ("metadata.annotations", self.annotations.len()),
+            ("metadata.ownerReferences", self.owner_references.len()),
+        ]
+    }
+
     /// The owner that controls the object. Mirrors `metav1.GetControllerOf`.
     pub(super) fn controller(&self) -> Option<&Owner<'a>> {
         self.owner_references.iter().find(|owner| owner.controller)

@@ -8,6 +8,7 @@ use super::{
     amounts::{Amounts, ResourceList},
     annotations::AnnotationPrefixes,
     json::{List, Text, nullable, object},
+    limits::{self, Measures},
     meta::{Meta, owned},
     read,
 };
@@ -80,7 +81,33 @@ pub fn parse(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
     Ok(node)
 }
 
+/// Reads a node of a call, as [`parse`] does.
+///
+/// # Errors
+/// Also when the node is larger than any that a cluster has ([`limits`]).
+pub fn offered(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
+    limits::check_bytes("Node", json)?;
+    let node = parse(json)?;
+    node.check_limits()?;
+    Ok(node)
+}
+
 impl ObjectNode<'_> {
+    fn check_limits(&self) -> Result<(), ObjectError> {
+        let Self { metadata, spec, status } = self;
+        let [labels, annotations, owners] = metadata.lists();
+        let lists = [
+            labels,
+            annotations,
+            owners,
+            ("spec.taints", spec.taints.len()),
+            ("status.conditions", status.conditions.len()),
+            ("status.capacity", status.capacity.len()),
+            ("status.allocatable", status.allocatable.len()),
+        ];
+        Measures { kind: "Node", name: self.name(), names: metadata.names(), lists }.check()
+    }
+
     /// `metadata.name`, never empty.
     pub fn name(&self) -> &str {
         &self.metadata.name

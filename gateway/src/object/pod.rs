@@ -1,5 +1,7 @@
 //! A pod's JSON as the contract's identity and facts.
 
+use std::sync::OnceLock;
+
 use extender_gateway_core::interest::Subject;
 use extender_policy_api::v1alpha1::{OwnerReference, PodFacts, PodIdentity, Toleration};
 use serde::Deserialize;
@@ -11,6 +13,7 @@ use super::{
     annotations::AnnotationPrefixes,
     claims::{self, Volume},
     json::{List, Map, Text, nullable, object},
+    limits::{self, Measures},
     meta::{Meta, Owner, owned},
     read,
     requests::{Container, Demand, Requirements, Share},
@@ -27,6 +30,9 @@ pub struct ObjectPod<'a> {
     spec: Spec<'a>,
     #[serde(borrow, deserialize_with = "object")]
     status: Status<'a>,
+    /// The sums of what the containers ask for, made once for all views of the pod.
+    #[serde(skip)]
+    wanted: OnceLock<Share>,
 }
 
 /// Mirrors `corev1.PodSpec`, the fields that are read.
@@ -84,7 +90,36 @@ pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
     read("Pod", json)
 }
 
+/// Reads the pod of a call, as [`parse`] does.
+///
+/// # Errors
+/// Also when the pod is larger than any that a cluster has ([`limits`]).
+pub fn offered(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
+    limits::check_bytes("Pod", json)?;
+    let pod = parse(json)?;
+    pod.check_limits()?;
+    Ok(pod)
+}
+
 impl ObjectPod<'_> {
+    fn check_limits(&self) -> Result<(), ObjectError> {
+        let Self { metadata, spec, .. } = self;
+        let [labels, annotations, owners] = metadata.lists();
+        let lists = [
+            labels,
+            annotations,
+            owners,
+            ("spec.containers", spec.containers.len()),
+            ("spec.initContainers", spec.init_containers.len()),
+            ("spec.containers[*].resources", spec.demand().entries()),
+            ("spec.tolerations", spec.tolerations.len()),
+            ("spec.nodeSelector", spec.node_selector.len()),
+            ("spec.affinity.nodeAffinity", spec.affinity.entries()),
+            ("spec.volumes", spec.volumes.len()),
+        ];
+        Measures { kind: "Pod", name: self.name(), names: metadata.names(), lists }.check()
+    }
+
     /// `metadata.name`; empty when the pod has none.
     pub fn name(&self) -> &str {
         &self.metadata.name
@@ -148,6 +183,7 @@ impl ObjectPod<'_> {
     /// What the pod has in common with its siblings, with the annotations that are wanted.
     pub fn facts(&self, wanted: &AnnotationPrefixes) -> PodFacts {
         let Self { metadata, spec, .. } = self;
+        let Share { requested, nonzero } = self.wanted.get_or_init(|| spec.demand().wanted());
         PodFacts {
             namespace: self.namespace().to_owned(),
             labels: owned(&metadata.labels),
@@ -155,13 +191,13 @@ impl ObjectPod<'_> {
             owner: metadata.controller().map(owner),
             priority: spec.priority,
             priority_class_name: (&spec.priority_class_name).into(),
-            requests: Some(spec.demand().resources()),
+            requests: Some(requested.clone()),
             tolerations: spec.tolerations.iter().map(toleration).collect(),
             node_selector: owned(&spec.node_selector),
             volumes: claims::facts(&spec.volumes, self.name()),
             scheduler_name: (&spec.scheduler_name).into(),
             node_affinity: spec.affinity.to_nodes(),
-            nonzero_requests: Some(spec.demand().nonzero()),
+            nonzero_requests: Some(*nonzero),
         }
     }
 }

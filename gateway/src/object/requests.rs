@@ -7,7 +7,7 @@ use super::{
     amounts::{Amounts, ResourceList},
     json::{List, Text, object},
     quantity::Quantity,
-    status::Status,
+    status::{Reports, Status},
 };
 
 /// The fields of `corev1.PodSpec` that say what the pod needs; they are read as part of the spec.
@@ -79,20 +79,24 @@ impl<'s> Demand<'s, '_> {
         })
     }
 
-    /// Mirrors `PodRequests` of k8s.io/component-helpers/resource 1.36. `pods` is 1, because a pod takes one
-    /// of the places that a node offers.
-    pub(super) fn resources(&self) -> Resources {
-        placed(&self.total(&Amounts::default()))
+    /// How many amounts are stated, in whatever list.
+    pub(super) fn entries(&self) -> usize {
+        let containers = self.containers.iter().chain(self.init_containers.iter());
+        let all = containers.map(|container| &container.resources).chain([self.pod_level]);
+        all.map(|list| list.requests.len() + list.limits.len()).sum::<usize>() + self.overhead.len()
     }
 
-    /// What a pod that has not been placed counts with in scores. Mirrors `calculatePodResourceRequest` of the
-    /// plugins `NodeResourcesFit` and `NodeResourcesBalancedAllocation`.
-    pub(super) fn nonzero(&self) -> NonZero {
-        self.total(&defaults()).nonzero()
+    /// What the pod asks for before it is placed: `requested` mirrors `PodRequests` of
+    /// k8s.io/component-helpers/resource 1.36, `nonzero` mirrors `calculatePodResourceRequest` of the plugins
+    /// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`. `pods` is 1, because a pod takes one of the places that
+    /// a node offers.
+    pub(super) fn wanted(&self) -> Share {
+        let requested = placed(&self.total(&Amounts::default()));
+        Share { requested, nonzero: self.total(&defaults()).nonzero() }
     }
 
     /// What the pod takes from its node. Mirrors `PodInfo.CalculateResource` of kube-scheduler, where, unlike
-    /// in [`Demand::nonzero`], requests of the pod as a whole leave no default for what they, or any
+    /// in [`Demand::wanted`], requests of the pod as a whole leave no default for what they, or any
     /// container, name.
     pub(super) fn share(&self) -> Share {
         let total = self.total(&Amounts::default());
@@ -105,9 +109,10 @@ impl<'s> Demand<'s, '_> {
 
     /// Mirrors `PodRequests`; `missing` is what a container counts with that does not name the resource.
     fn total(&self, missing: &Amounts<'s>) -> Amounts<'s> {
-        let mut total = self.of_containers(missing);
+        let reports = self.status.map(Status::reports);
+        let mut total = self.of_containers(missing, reports.as_ref());
         let wanted = self.pod_level.requests();
-        let effective = self.status.and_then(|status| status.of_pod(wanted.clone()));
+        let effective = reports.and_then(|reports| reports.of_pod(wanted.clone()));
         for (name, quantity) in wanted.iter().filter(|(name, _)| counts_for_the_pod(name)) {
             total.set(name, effective.as_ref().map_or(quantity, |effective| effective.amount(name)));
         }
@@ -117,36 +122,39 @@ impl<'s> Demand<'s, '_> {
 
     /// Mirrors `AggregateContainerRequests`: what runs together is summed; while an init container runs, only
     /// the sidecars before it run too.
-    fn of_containers(&self, missing: &Amounts<'s>) -> Amounts<'s> {
+    fn of_containers(&self, missing: &Amounts<'s>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
+        let running = |container: &'s Container<'_>| running(container, reports).or(missing);
         let mut total = Amounts::default();
         for container in self.containers.iter() {
-            total.add(&self.running(container).or(missing));
+            total.add(&running(container));
         }
         let mut sidecars = Amounts::default();
         let mut peak = Amounts::default();
         for container in self.init_containers.iter() {
             if container.is_sidecar() {
                 // It runs on beside everything after it; being part of the total, it needs no peak of its own.
-                let running = self.running(container).or(missing);
+                let running = running(container);
                 total.add(&running);
                 sidecars.add(&running);
             } else {
                 let mut running = container.resources.requests().or(missing);
-                running.add(&sidecars);
+                // What the sidecars alone take is part of the total, which is no less, since no amount is negative: to
+                // repeat it for each init container would multiply their numbers.
+                running.add_to_named(&sidecars);
                 peak.raise_to(&running);
             }
         }
         total.raise_to(&peak);
         total
     }
+}
 
-    /// What a container takes that may be resized while it runs.
-    fn running(&self, container: &'s Container<'_>) -> Amounts<'s> {
-        let wanted = container.resources.requests();
-        match self.status {
-            Some(status) => status.of_container(&container.name, wanted),
-            None => wanted,
-        }
+/// What a container takes that may be resized while it runs.
+fn running<'s>(container: &'s Container<'_>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
+    let wanted = container.resources.requests();
+    match reports {
+        Some(reports) => reports.of_container(&container.name, wanted),
+        None => wanted,
     }
 }
 

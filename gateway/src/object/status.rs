@@ -1,6 +1,8 @@
 //! What the kubelet reports about a pod, as far as it decides what the pod takes from its node: whether it has
 //! ended, and how far a resize in place has come.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::{
@@ -66,11 +68,36 @@ impl<'a> Status<'a> {
         &self.nominated_node_name
     }
 
+    /// What is reported about the containers and the pod as a whole.
+    pub(super) fn reports(&self) -> Reports<'_, 'a> {
+        let all = self.container_statuses.iter().chain(self.init_container_statuses.iter());
+        Reports {
+            // The last of equal names counts, as in the map that Kubernetes makes of them.
+            containers: all.map(|report| (&*report.name, report)).collect(),
+            status: self,
+            is_resize_infeasible: self.is_resize_infeasible(),
+        }
+    }
+
+    /// Mirrors `IsPodResizeInfeasible`.
+    fn is_resize_infeasible(&self) -> bool {
+        let pending = self.conditions.iter().find(|condition| &*condition.r#type == "PodResizePending");
+        pending.is_some_and(|condition| &*condition.reason == "Infeasible")
+    }
+}
+
+/// A status, looked through once for all containers of the pod.
+#[derive(Debug)]
+pub(super) struct Reports<'s, 'a> {
+    containers: BTreeMap<&'s str, &'s ContainerStatus<'a>>,
+    status: &'s Status<'a>,
+    is_resize_infeasible: bool,
+}
+
+impl<'s, 'a> Reports<'s, 'a> {
     /// What a container that asks for so much counts with.
-    pub(super) fn of_container<'s>(&'s self, name: &str, wanted: Amounts<'s>) -> Amounts<'s> {
-        // Of equal names the last one counts, as in the map that Kubernetes makes of them.
-        let mut reports = self.container_statuses.iter().chain(self.init_container_statuses.iter()).rev();
-        match reports.find(|report| &*report.name == name) {
+    pub(super) fn of_container(&self, name: &str, wanted: Amounts<'s>) -> Amounts<'s> {
+        match self.containers.get(name) {
             Some(ContainerStatus { resources: Some(running), allocated_resources, .. }) => {
                 self.while_resized(wanted, running, allocated_resources)
             }
@@ -79,28 +106,22 @@ impl<'a> Status<'a> {
     }
 
     /// What a pod that asks for so much as a whole counts with; `None` when nothing is reported about that.
-    pub(super) fn of_pod<'s>(&'s self, wanted: Amounts<'s>) -> Option<Amounts<'s>> {
-        let running = self.resources.as_ref()?;
-        Some(self.while_resized(wanted, running, &self.allocated_resources))
+    pub(super) fn of_pod(&self, wanted: Amounts<'s>) -> Option<Amounts<'s>> {
+        let running = self.status.resources.as_ref()?;
+        Some(self.while_resized(wanted, running, &self.status.allocated_resources))
     }
 
     /// The most of what is wanted, running and set aside: until a resize is done, its outcome is open. One that
     /// the node cannot grant will not happen. Mirrors `determineEffectiveRequests`.
-    fn while_resized<'s>(
+    fn while_resized(
         &self,
         wanted: Amounts<'s>,
         running: &'s Requirements<'a>,
         allocated: &'s ResourceList<'a>,
     ) -> Amounts<'s> {
-        let mut most = if self.resize_is_infeasible() { Amounts::default() } else { wanted };
+        let mut most = if self.is_resize_infeasible { Amounts::default() } else { wanted };
         most.raise_to(&running.requests());
         most.raise_to(&Amounts::of(allocated));
         most
-    }
-
-    /// Mirrors `IsPodResizeInfeasible`.
-    fn resize_is_infeasible(&self) -> bool {
-        let pending = self.conditions.iter().find(|condition| &*condition.r#type == "PodResizePending");
-        pending.is_some_and(|condition| &*condition.reason == "Infeasible")
     }
 }

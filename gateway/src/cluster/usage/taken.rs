@@ -14,7 +14,7 @@ pub(super) struct Taken {
     ephemeral_storage: i64,
     nonzero_milli_cpu: i64,
     nonzero_memory: i64,
-    /// In the order of their names. Most pods have none.
+    /// In the order of their names, none of them nothing. Most pods have none.
     others: Box<[(Box<str>, i64)]>,
 }
 
@@ -27,7 +27,13 @@ impl Taken {
             ephemeral_storage,
             nonzero_milli_cpu: share.nonzero.milli_cpu,
             nonzero_memory: share.nonzero.memory,
-            others: others.into_iter().map(|(name, amount)| (name.into_boxed_str(), amount)).collect(),
+            // Of nothing any pod may name tens of thousands, which would stand in its node's row in every call; what it
+            // really takes, the node has.
+            others: others
+                .into_iter()
+                .filter(|(_, amount)| *amount != 0)
+                .map(|(name, amount)| (name.into_boxed_str(), amount))
+                .collect(),
         }
     }
 }
@@ -45,7 +51,7 @@ pub(super) struct Sums {
     others: BTreeMap<Box<str>, Other>,
 }
 
-/// A sum that is there as long as some pod names the resource, be it with nothing.
+/// A sum that is there as long as some pod takes something of the resource.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Other {
     amount: i128,

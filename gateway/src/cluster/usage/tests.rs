@@ -50,7 +50,7 @@ fn what_pods_on_a_node_take_is_added_up() {
         &on("n1", "b", &json!({"cpu": "1500u", "ephemeral-storage": "1Gi", "example.com/nic": "0"})),
     );
     apply(&mut usage, &on("n1", "c", &json!({"example.com/gpu": "1"})));
-    let others = [("example.com/gpu".to_owned(), 3), ("example.com/nic".to_owned(), 0)];
+    let others = [("example.com/gpu".to_owned(), 3)];
     let requested = Resources {
         // Each pod is rounded up, and then they are summed: so does kube-scheduler.
         milli_cpu: 4,
