@@ -4,7 +4,7 @@
 //! a node, and a pod only where the operator lets it. The reference is `callExtenders` of kube-scheduler
 //! (pkg/scheduler/framework/preemption/preemption.go) with one extender for each backend.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use crate::{BackendFailure, FailureKind, FailurePolicy};
 
@@ -143,13 +143,18 @@ fn with_victims(candidate: Candidate) -> Result<Candidate, BackendFailure> {
 
 fn candidate_left(candidate: &Candidate, kept: Kept, added: Added<'_>) -> Result<Candidate, BackendFailure> {
     let mut victims = victims_left(candidate, &kept)?;
+    if kept.added.is_empty() {
+        return Ok(Candidate { victims, ..*candidate });
+    }
+    // A set: as many may be added as an answer has room for, to as many as a node has pods.
+    let mut named: HashSet<String> = candidate.victims.iter().cloned().collect();
     for uid in kept.added {
         let Added::Checked(check) = added else {
             return Err(malformed(format!(
                 "victim {uid} was not offered, and preempt.addedVictims is Refused"
             )));
         };
-        if candidate.victims.contains(&uid) || victims.contains(&uid) {
+        if !named.insert(uid.clone()) {
             return Err(malformed(format!("victim {uid} is added, and is a victim without that")));
         }
         check(candidate.node, &uid)

@@ -99,9 +99,7 @@ impl Decider {
         let terms = Terms { policy: settings.failure_policy, added };
         let Asked { told, kept } = asked;
         if told.unknown > 0 && kept.is_ok() {
-            let told: Vec<u32> = told.candidates.iter().map(|candidate| candidate.node).collect();
-            let left = chain.left().iter().map(|candidate| candidate.node);
-            account.parts[at].unknown = left.filter(|node| !told.contains(node)).collect();
+            account.parts[at].unknown = untold(chain.left(), &told.candidates);
         }
         let taken = chain.take(&told.candidates, kept, terms);
         let failure = match &taken {
@@ -151,6 +149,13 @@ impl Decider {
         let kept = backend.preempt(link, question, (within, &mut inquiry.exchanges)).await;
         Ok(Asked { told, kept })
     }
+}
+
+/// The nodes of the candidates that are left out of those that a backend is told about, which are in the same order.
+fn untold(left: &[Candidate], told: &[Candidate]) -> Vec<u32> {
+    let mut told = told.iter().map(|candidate| candidate.node).peekable();
+    let left = left.iter().map(|candidate| candidate.node);
+    left.filter(|node| told.next_if_eq(node).is_none()).collect()
 }
 
 /// How many victims there are on each node that is left.
