@@ -1,7 +1,7 @@
 //! Kubernetes objects as JSON, read once, partially and borrowed, into the facts of the contract.
 //!
-//! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts, whether it came in a
-//! call, from a watch or from a file. They read what the facts need and skip the rest unread; strings without
+//! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts, whether it came from a watch or
+//! from a file, or in a call, where [`pod::offered`] and [`node::offered`] put limits around them. They read what the facts need and skip the rest unread; strings without
 //! escapes stay slices of the input. What Go's `encoding/json` tolerates in an object that kube-scheduler
 //! wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, and `null` for anything.
 
@@ -10,6 +10,7 @@ mod amounts;
 pub mod annotations;
 mod claims;
 mod json;
+pub mod limits;
 mod meta;
 pub mod node;
 pub mod pod;
@@ -23,16 +24,20 @@ pub use self::requests::Share;
 
 /// Why an object could not be read. Says which field of which kind, what is wrong and what would be right.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind}.{path}: {problem}")]
+#[error("{kind}{}{path}: {problem}", dot_before(.path))]
 pub struct ObjectError {
     kind: &'static str,
     path: String,
     problem: String,
 }
 
+fn dot_before(path: &str) -> &'static str {
+    if path.is_empty() { "" } else { "." }
+}
+
 impl ObjectError {
     /// Where in the object the mistake is, such as `spec.containers[0].resources.requests.cpu`; `?` where the
-    /// text is not JSON at that place.
+    /// text is not JSON at that place, and empty where the whole object is meant.
     pub fn path(&self) -> &str {
         &self.path
     }

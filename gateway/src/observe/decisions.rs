@@ -15,15 +15,19 @@ mod shown;
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    iter,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
 
 pub(super) use self::entry::Ending;
 pub use self::query::{Query, Verb, Verdict};
-use self::{entry::Entry, retention::Retention};
+use self::{
+    entry::Entry,
+    retention::{Retention, Step},
+};
 use super::api::{Decision, LogState};
-use crate::account::Account;
+use crate::account::{Account, Subject};
 
 /// The most calls that are taken apart for one answer.
 const MOST_LOOKED_AT: usize = 5_000;
@@ -67,6 +71,8 @@ impl DecisionLog {
 
     /// What it holds.
     pub fn state(&self) -> LogState {
+        // Looks at all pods, so before the lock that is held for the rest.
+        let oldest = self.calls(|_| true).map(|entry| entry.time).min();
         let kept = self.lock();
         let (calls, pods, evicted) = kept.counts();
         LogState {
@@ -76,7 +82,7 @@ impl DecisionLog {
             pods: pods as u64,
             evicted,
             since: shown::timestamp(self.since),
-            oldest: kept.oldest().map(shown::timestamp),
+            oldest: oldest.map(shown::timestamp),
             complete_since: match kept.most() {
                 // It records nothing.
                 0 => Some(shown::timestamp(SystemTime::now())),
@@ -94,8 +100,10 @@ impl DecisionLog {
 
     /// The calls that somebody wants to see, the newest first, and whether there are more.
     pub fn find(&self, query: &Query) -> (Vec<Decision>, bool) {
-        let mut entries = self.lock().calls(|pod| query.wants_pod(pod));
-        entries.sort_by_key(|entry| Reverse(entry.time));
+        let mut entries: Vec<Arc<Entry>> = self.calls(|pod| query.wants_pod(pod)).collect();
+        entries.sort_by_key(|entry| (Reverse(entry.time), Arc::as_ptr(entry)));
+        // A pod that had another call meanwhile came twice.
+        entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
         let mut beside: HashMap<&str, Vec<&Arc<Entry>>> = HashMap::new();
         for entry in entries.iter().filter(|entry| entry.beside) {
             beside.entry(&entry.id).or_default().push(entry);
@@ -128,6 +136,18 @@ impl DecisionLog {
         let more = wanted.next().is_some();
         drop(wanted);
         (found, more || looked > MOST_LOOKED_AT)
+    }
+
+    /// The calls of all pods that `wanted` says, in no order, some twice. The lock is held for some pods at a time, since
+    /// the calls of kube-scheduler wait for it.
+    fn calls(&self, wanted: impl Fn(&Subject) -> bool) -> impl Iterator<Item = Arc<Entry>> {
+        let mut after = Some(0);
+        let steps = iter::from_fn(move || {
+            let Step { calls, next } = self.lock().step(after?, &wanted);
+            after = next;
+            Some(calls)
+        });
+        steps.flatten()
     }
 
     fn lock(&self) -> MutexGuard<'_, Retention> {

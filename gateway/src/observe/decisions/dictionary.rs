@@ -1,6 +1,7 @@
 //! Texts that occur in many calls, each once: names of nodes and backends, reasons.
 
 use std::{
+    borrow::Cow,
     hash::BuildHasher,
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
@@ -13,6 +14,20 @@ use super::packed::{Runs, RunsSoFar};
 /// How far ahead of the last text the next one is looked for before it is looked up: nodes come in the order in which they
 /// came before, with gaps where some fell out. Looking further would cost more than looking up.
 const AHEAD: usize = 4;
+
+/// The longest name that is kept whole, in bytes. Kubernetes has none that is longer.
+const LONGEST_NAME: usize = 253;
+/// Stands for texts of a call that has used up its room.
+pub(super) const NOT_KEPT: &str = "(not kept)";
+
+/// A name as it is kept: a longer one than Kubernetes has is shortened.
+pub(super) fn name_kept(name: &str) -> Cow<'_, str> {
+    const MARK: &str = "…";
+    if name.len() <= LONGEST_NAME {
+        return name.into();
+    }
+    format!("{}{MARK}", &name[..name.floor_char_boundary(LONGEST_NAME - MARK.len())]).into()
+}
 
 /// How many texts are compared at once.
 const BLOCK: u32 = 16;
@@ -27,6 +42,12 @@ pub(super) struct Row<'t> {
 }
 
 impl<'t> Row<'t> {
+    /// Whether each text is a name that is kept whole.
+    pub(super) fn are_names(self) -> bool {
+        let mut start = 0;
+        self.ends.iter().all(|end| (*end - std::mem::replace(&mut start, *end)) as usize <= LONGEST_NAME)
+    }
+
     fn at(self, place: usize) -> &'t str {
         &self.all[start(self.ends, place) as usize..self.ends[place] as usize]
     }
@@ -54,6 +75,9 @@ fn start(ends: &[u32], at: usize) -> u32 {
     at.checked_sub(1).map_or(0, |before| ends[before])
 }
 
+/// What a text takes beside its bytes: where it ends, and its place in the index.
+const BESIDE_A_TEXT: usize = 9;
+
 /// Texts by numbers. Texts are only added, so that a number keeps its meaning while readers and one writer go on.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary(RwLock<Texts>);
@@ -65,6 +89,8 @@ pub(super) struct Texts {
     ends: Vec<u32>,
     index: HashTable<u32>,
     hasher: RandomState,
+    /// How many bytes of new texts are still taken.
+    room: usize,
 }
 
 impl Dictionary {
@@ -88,25 +114,45 @@ impl Texts {
         self.index.find(self.hasher.hash_one(text), |at| self.at(*at) == text).copied()
     }
 
+    /// Takes so many bytes of new texts from now on. For what finds no room, [`NOT_KEPT`] stands.
+    pub(super) fn limit(&mut self, room: usize) {
+        self.room = room;
+    }
+
     /// The number of a text, a new one where it has none.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         let hash = self.hasher.hash_one(text);
         if let Some(known) = self.index.find(hash, |at| self.at(*at) == text) {
             return *known;
         }
+        match self.room.checked_sub(text.len() + BESIDE_A_TEXT) {
+            Some(room) => {
+                self.room = room;
+                self.add(hash, text)
+            }
+            None if text == NOT_KEPT => self.add(hash, text),
+            None => self.number(NOT_KEPT),
+        }
+    }
+
+    fn add(&mut self, hash: u64, text: &str) -> u32 {
         let number = u32::try_from(self.ends.len()).expect("it is replaced long before");
         self.all.push_str(text);
         self.ends.push(u32::try_from(self.all.len()).expect("it is replaced long before"));
-        let Self { all, ends, index, hasher } = self;
+        let Self { all, ends, index, hasher, room: _ } = self;
         let row = Row { all: &*all, ends: &*ends };
         index.insert_unique(hash, number, |at| hasher.hash_one(row.at(*at as usize)));
         number
     }
 
     /// The numbers of texts that mostly follow one another as they did before.
-    pub(super) fn numbers<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> impl Iterator<Item = u32> {
+    pub(super) fn numbers<T: AsRef<str>>(
+        &mut self,
+        texts: impl Iterator<Item = T>,
+    ) -> impl Iterator<Item = u32> {
         let mut next = 0_u32;
         texts.map(move |text| {
+            let text = text.as_ref();
             let number = self.find_ahead(next, text).unwrap_or_else(|| self.number(text));
             next = number + 1;
             number
@@ -163,9 +209,32 @@ mod tests {
 
     use super::*;
 
+    fn roomy() -> Texts {
+        Texts { room: usize::MAX, ..Texts::default() }
+    }
+
+    #[test]
+    fn names_longer_than_kubernetes_has_are_shortened() {
+        assert_eq!(name_kept(&"a".repeat(253)).len(), 253);
+        let kept = name_kept(&"ä".repeat(127)).into_owned();
+        assert_eq!((kept.len(), kept.chars().last()), (253, Some('…')));
+    }
+
+    #[test]
+    fn texts_beyond_the_room_are_one() {
+        let mut texts = Texts::default();
+        texts.limit(2 * (3 + BESIDE_A_TEXT));
+        let numbers: Vec<u32> = texts.numbers(["aaa", "bbb", "ccc", "aaa", "ddd"].into_iter()).collect();
+        let kept: Vec<&str> = numbers.iter().map(|number| texts.at(*number)).collect();
+        assert_eq!(kept, ["aaa", "bbb", NOT_KEPT, "aaa", NOT_KEPT]);
+        texts.limit(3 + BESIDE_A_TEXT);
+        let number = texts.number("ccc");
+        assert_eq!(texts.at(number), "ccc", "the next call has room of its own");
+    }
+
     #[test]
     fn a_text_keeps_its_number() {
-        let mut texts = Texts::default();
+        let mut texts = roomy();
         let all: Vec<String> = (0..100).map(|at| format!("node-{at}")).collect();
         let numbers: Vec<u32> = texts.numbers(all.iter().map(String::as_str)).collect();
         assert_eq!(numbers, (0..100).collect::<Vec<_>>());
@@ -184,7 +253,7 @@ mod tests {
                 1..6,
             ),
         ) {
-            let (mut one_by_one, mut at_once) = (Texts::default(), Texts::default());
+            let (mut one_by_one, mut at_once) = (roomy(), roomy());
             for (first, count, missing) in rows {
                 let names: Vec<String> = (0..count)
                     .filter(|at| !missing.contains(at))

@@ -10,7 +10,7 @@ use extender_gateway_core::score::{Ballot, Normalization, Range};
 use opentelemetry::trace::TraceId;
 
 use super::{
-    dictionary::{Dictionary, Row, Texts},
+    dictionary::{Dictionary, Row, Texts, name_kept},
     packed::{Numbers, Runs},
 };
 use crate::{
@@ -123,7 +123,7 @@ impl Entry {
             trace,
             generation,
             pod,
-            nominated: texts.number(&account.pod.nominated),
+            nominated: texts.number(&name_kept(&account.pod.nominated)),
             form: form(&account.nodes),
             left: account.left,
             outcome,
@@ -170,19 +170,25 @@ fn nodes(nodes: &Nodes, texts: &mut Texts) -> (Runs, u32) {
     match nodes {
         Nodes::Offered(request) => {
             let (names, count) = (&request.names, request.names.count());
-            let nodes = match names.in_one_piece() {
-                Some((all, ends)) => texts.runs(Row { all, ends }),
-                None => Runs::of(texts.numbers((0..count).map(|node| names.name(node)))),
+            let row = names.in_one_piece().map(|(all, ends)| Row { all, ends });
+            let nodes = match row.filter(|row| row.are_names()) {
+                Some(row) => texts.runs(row),
+                None => numbered((0..count).map(|node| names.name(node)), texts),
             };
             (nodes, count)
         }
         Nodes::Candidates(request) => {
             let count = request.count();
-            (Runs::of(texts.numbers((0..count).map(|node| request.name(node)))), count)
+            (numbered((0..count).map(|node| request.name(node)), texts), count)
         }
-        Nodes::Target(node) => (Runs::of([texts.number(node)]), 1),
+        Nodes::Target(node) => (Runs::of([texts.number(&name_kept(node))]), 1),
         Nodes::OfTheCall(count) => (Runs::default(), *count),
     }
+}
+
+/// The numbers of names.
+fn numbered<'n>(names: impl Iterator<Item = &'n str>, texts: &mut Texts) -> Runs {
+    Runs::of(texts.numbers(names.map(name_kept)))
 }
 
 impl PartEntry {
@@ -282,6 +288,7 @@ mod tests {
     #[test]
     fn long_texts_of_backends_are_cut() {
         let (dictionary, long) = (Dictionary::default(), "ä".repeat(1 << 20));
+        dictionary.write().limit(usize::MAX);
         let said = SaidEntry::new(&refused(&[(&long, &[0, 1])]), &mut dictionary.write());
         assert!(matches!(said, SaidEntry::Refused { .. }));
         assert!(dictionary.read().bytes() < 4 * LONGEST, "{}", dictionary.read().bytes());

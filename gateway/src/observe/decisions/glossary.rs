@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use super::entry::{Entry, SaidEntry};
 
+/// How many texts are copied under one lock: calls that write to the dictionary wait no longer than that takes.
+const AT_ONCE: usize = 512;
+
 /// Texts by their numbers.
 #[derive(Debug)]
 pub(super) struct Glossary(HashMap<u32, String>);
@@ -13,8 +16,12 @@ impl Glossary {
     pub(super) fn of(entry: &Entry) -> Self {
         let parts = entry.parts.iter().flat_map(|part| std::iter::once(part.name).chain(said(&part.said)));
         let numbers: Vec<u32> = entry.nodes.iter().chain([entry.nominated]).chain(parts).collect();
-        let texts = entry.dictionary.read();
-        Self(numbers.into_iter().map(|number| (number, texts.at(number).to_owned())).collect())
+        let mut found = HashMap::with_capacity(numbers.len());
+        for numbers in numbers.chunks(AT_ONCE) {
+            let texts = entry.dictionary.read();
+            found.extend(numbers.iter().map(|number| (*number, texts.at(*number).to_owned())));
+        }
+        Self(found)
     }
 
     /// The text of a number of the entry.

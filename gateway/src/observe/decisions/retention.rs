@@ -19,8 +19,25 @@ const MOST_OF_A_POD: usize = 64;
 const GONE: Duration = Duration::from_mins(15);
 /// What a pod takes beside its calls and texts, in bytes, about.
 const POD_BYTES: usize = 256;
-/// The least size at which a dictionary is replaced, in bytes: names of nodes that are gone go with it.
+/// The least and the largest size at which a dictionary is replaced, in bytes: names of nodes that are gone go with it.
+/// Places in it have 32 bits.
 const LEAST_DICTIONARY: usize = 1 << 20;
+const LARGEST_DICTIONARY: usize = 1 << 30;
+/// The least and the most that the new texts of one call may take, in bytes; in between it is an eighth of the log, so that
+/// no call pushes out all others.
+const LEAST_SHARE: usize = 256 << 10;
+const LARGEST_SHARE: usize = 256 << 20;
+/// How many pods are looked at under one lock.
+pub(super) const PODS_A_STEP: usize = 64;
+
+/// A part of the log's calls.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// Those of some pods.
+    pub(super) calls: Vec<Arc<Entry>>,
+    /// Where the next step goes on; `None` after the last.
+    pub(super) next: Option<u64>,
+}
 
 /// Calls by pod, in so many bytes.
 #[derive(Debug)]
@@ -98,13 +115,14 @@ impl Retention {
         (self.calls, self.pods.len(), self.evicted)
     }
 
-    /// The one that new entries use.
+    /// The one that new entries use, with room for the texts of one call.
     pub(super) fn dictionary(&mut self) -> &Arc<Dictionary> {
         let bytes = self.dictionary.read().bytes();
-        if bytes > LEAST_DICTIONARY.max(self.most / 8) {
+        if bytes > (self.most / 8).clamp(LEAST_DICTIONARY, LARGEST_DICTIONARY) {
             let full = std::mem::take(&mut self.dictionary);
             self.earlier.push((Arc::downgrade(&full), bytes));
         }
+        self.dictionary.write().limit((self.most / 8).clamp(LEAST_SHARE, LARGEST_SHARE));
         &self.dictionary
     }
 
@@ -206,20 +224,24 @@ impl Retention {
         }
     }
 
-    /// The calls of all pods that `wanted` says, in no order.
-    pub(super) fn calls(&self, wanted: impl Fn(&Subject) -> bool) -> Vec<Arc<Entry>> {
-        let pods = self.pods.values().filter(|pod| wanted(&pod.who));
-        pods.flat_map(|pod| pod.calls.iter().cloned()).collect()
+    /// The calls of the next pods after this turn that `wanted` says, in no order. A pod that has another call between two
+    /// steps comes later than before, so that none is missed and some come twice.
+    pub(super) fn step(&self, after: u64, wanted: impl Fn(&Subject) -> bool) -> Step {
+        let later = |ages: &BTreeMap<u64, Arc<str>>| {
+            let turns = ages.range(after.saturating_add(1)..).take(PODS_A_STEP);
+            turns.map(|(turn, key)| (*turn, Arc::clone(key))).collect::<Vec<_>>()
+        };
+        let mut turns: Vec<(u64, Arc<str>)> = self.ages.iter().flat_map(later).collect();
+        turns.sort_unstable_by_key(|(turn, _)| *turn);
+        turns.truncate(PODS_A_STEP);
+        let next = turns.last().map(|(turn, _)| *turn);
+        let pods = turns.iter().filter_map(|(_, key)| self.pods.get(key)).filter(|pod| wanted(&pod.who));
+        Step { calls: pods.flat_map(|pod| pod.calls.iter().cloned()).collect(), next }
     }
 
     /// Since when no call had to go.
     pub(super) fn complete_since(&self) -> Option<SystemTime> {
         self.lost
-    }
-
-    /// When the oldest call came. Looks at all pods.
-    pub(super) fn oldest(&self) -> Option<SystemTime> {
-        self.pods.values().filter_map(|pod| pod.calls.front()).map(|entry| entry.time).min()
     }
 }
 

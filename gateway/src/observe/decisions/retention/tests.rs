@@ -46,9 +46,19 @@ fn put(log: &mut Retention, pod: u32, left: u32) {
     log.put(entry);
 }
 
+/// The names of the pods of each step.
+fn steps(log: &Retention) -> Vec<Vec<String>> {
+    let (mut steps, mut after) = (Vec::new(), 0);
+    loop {
+        let step = log.step(after, |pod| Query::default().wants_pod(pod));
+        steps.push(step.calls.iter().map(|entry| entry.pod.name.clone()).collect());
+        let Some(next) = step.next else { return steps };
+        after = next;
+    }
+}
+
 fn pods(log: &Retention) -> Vec<String> {
-    let mut names: Vec<String> =
-        log.calls(|pod| Query::default().wants_pod(pod)).iter().map(|entry| entry.pod.name.clone()).collect();
+    let mut names: Vec<String> = steps(log).into_iter().flatten().collect();
     names.sort();
     names.dedup();
     names
@@ -126,4 +136,47 @@ fn texts_of_nobody_are_let_go() {
         assert!(log.bytes() <= 4 << 20, "{} bytes", log.bytes());
     }
     assert!(log.counts().0 > 0);
+}
+
+#[test]
+fn a_step_looks_at_so_many_pods_and_all_steps_at_all() {
+    let mut log = Retention::new(64 << 20);
+    (0..1_000).for_each(|pod| put(&mut log, pod, pod % 2));
+    let steps = steps(&log);
+    assert!(steps.iter().all(|step| step.len() <= PODS_A_STEP));
+    assert_eq!(steps.iter().map(Vec::len).sum::<usize>(), 1_000);
+}
+
+#[test]
+fn a_pod_that_comes_again_between_two_steps_is_not_missed() {
+    let mut log = Retention::new(64 << 20);
+    let last = 10 * u32::try_from(PODS_A_STEP).unwrap();
+    (0..=last).for_each(|pod| put(&mut log, pod, 1));
+    let (mut found, mut after) = (std::collections::BTreeSet::new(), 0);
+    loop {
+        let step = log.step(after, |_| true);
+        found.extend(step.calls.iter().map(|entry| entry.pod.name.clone()));
+        let Some(next) = step.next else { break };
+        if after == 0 {
+            // It waits from now on: it comes later, and in the other list.
+            put(&mut log, last, 0);
+            put(&mut log, 0, 0);
+        }
+        after = next;
+    }
+    assert_eq!(found.len(), last as usize + 1);
+}
+
+#[test]
+fn the_texts_of_one_call_do_not_push_out_all_others() {
+    let mut log = Retention::new(8 << 20);
+    (0..300).for_each(|pod| put(&mut log, pod, 1));
+    let dictionary = Arc::clone(log.dictionary());
+    let names = (0..100_000).map(|at| format!("{at:0200}"));
+    let nodes = Runs::of(dictionary.write().numbers(names));
+    let entry = Entry { nodes, dictionary, offered: 100_000, ..entry(&mut log, 300, 1) };
+    log.put(entry);
+    let (calls, _, evicted) = log.counts();
+    assert_eq!((calls, evicted), (301, 0));
+    assert!(log.bytes() <= 8 << 20);
 }

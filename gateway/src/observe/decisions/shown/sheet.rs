@@ -91,7 +91,9 @@ impl Sheet {
     fn keep(&mut self, name: &str, unknown: &Runs, (nodes, victims): (&Runs, &Numbers)) {
         let unknown: Vec<u32> = unknown.iter().collect();
         let left_out = NodeVerdict { rejected: Some(LEFT_OUT.to_owned()), ..NodeVerdict::default() };
-        let asked = |node: &u32| self.nodes[*node as usize].rejected_by.is_none() && !unknown.contains(node);
+        let asked = |node: &u32| {
+            self.nodes[*node as usize].rejected_by.is_none() && unknown.binary_search(node).is_err()
+        };
         let left = self.all().filter(asked);
         left.collect::<Vec<_>>().into_iter().for_each(|node| self.put(node, name, &left_out));
         for (node, victims) in nodes.iter().zip(victims.iter()) {
