@@ -45,34 +45,33 @@ bench: binaries go ## The gateway alone, then pods a second of a real kube-sched
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --svg $(TARGET)/bench/pods.svg >/dev/null
 	@echo "results in $(TARGET)/bench; make bench-docs puts them into the documentation"
 
-bench-docs: go ## The last benchmark's chart and tables go into docs/
+bench-docs: go ## Writes the last benchmark's chart and tables to docs/
 	cd tests && go run ./bench/chart --pods $(TARGET)/bench/pods.json --gateway $(TARGET)/bench/gateway.json \
 	  --svg ../docs/pods-per-second.svg --markdown ../docs/performance.md
 
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
-guard: binaries valgrind ## What three calls cost the gateway, against recorded ceilings: a minute and a half
+guard: binaries valgrind ## The cost of three calls against recorded ceilings: 90 seconds
 	$(GUARD)
 
-# What `make guard` compares with.
 guard-record: export EXTENDER_GUARD_RECORD := yes
-guard-record: binaries valgrind ## Records what the three calls cost now as their ceilings
+guard-record: binaries valgrind ## Records the current cost of the three calls as ceilings
 	$(GUARD)
 
 # Of the whole workspace, for the same reason as the binaries below.
 GUARD := cargo test --locked --workspace --test ceilings --test instructions -- --include-ignored
 
-# CASES and EQUIVALENCE_SEED choose what is searched. `make test` has the same search with 300 cases.
+# CASES and EQUIVALENCE_SEED select the cases. `make test` runs the same search with 300 cases.
 equivalence: export EQUIVALENCE_CASES := $(or $(CASES),10000)
 equivalence: export EQUIVALENCE_SEED := $(or $(EQUIVALENCE_SEED),$(shell date +%s))
-equivalence: rust ## One gateway against separate extenders, and whether deliberate faults are found
+equivalence: rust ## Equivalence with separate extenders in generated cases, and the deliberate faults
 	cargo test --locked -p extender-reference -p extender-equivalence
 	tests/equivalence/faults.sh
 
 fuzz: export PROPTEST_CASES := $(or $(CASES),50000)
-fuzz: rust ## What nobody meant to send: changed bodies, answers and objects (CASES=50000)
+fuzz: rust ## Mutated requests, answers and objects (CASES=50000)
 	cargo test --locked -p extender-gateway --lib hostile
 
-# Not part of `make test`: building cargo-deny takes minutes, and its answer changes only with Cargo.lock.
+# Not part of `make test`: building cargo-deny takes minutes, and its result changes only with Cargo.lock.
 deny: rust ## Licences, duplicate crates and sources of the dependencies
 	@test -x $(TARGET)/tools/bin/cargo-deny || \
 	  cargo install --locked --root $(TARGET)/tools cargo-deny@$(CARGO_DENY)
@@ -106,7 +105,7 @@ format: rust
 lint: rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Who writes a policy reads the public side of the contract and the SDK; who works on the rest reads all.
+# The policy API and the SDK are documented for policy authors, the other crates for contributors.
 LIBRARIES := extender-policy-api extender-policy-sdk
 docs: rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked $(LIBRARIES:%=-p %)
@@ -126,8 +125,8 @@ go-checks: go
 	cd $(LEGACY) && go vet ./...
 	cd $(COLLECTOR) && go vet ./...
 
-# All programs together: with fewer packages cargo would choose other features of the dependencies, and
-# build them anew for each choice.
+# All programs together: with fewer packages cargo would select other features of the dependencies, and
+# rebuild them for each selection.
 binaries: rust
 	cargo build --release --locked --workspace --bins
 
