@@ -133,6 +133,11 @@ impl Publisher {
         self.state.borrow().link().is_ok_and(|link| link.memory.is_mixed())
     }
 
+    /// Whether the backend has turned out not to be as pure as it declares.
+    fn is_refuted(&self) -> bool {
+        self.state.borrow().link().is_ok_and(|link| link.memory.is_refuted())
+    }
+
     fn up(&self, link: Link) {
         self.state.send_replace(State(Ok(Arc::new(link))));
     }

@@ -42,11 +42,12 @@ pub struct Memory {
     trust: AtomicU8,
 }
 
-/// Whether answers may be used and filed.
+/// No reason to distrust remembered answers.
 const TRUSTED: u8 = 0;
-/// Not before the next handshake: an answer was of another revision.
+/// A flag: an answer was of another revision than the handshake named. Until the next handshake.
 const MIXED: u8 = 1;
-/// Not under this revision: the backend is not as pure as it says.
+/// A flag: the backend is not as pure as it declares. Until its next revision. Apart from the other, because scores
+/// that came with filter are used under this one, and must not be combined with those of another revision either.
 const REFUTED: u8 = 2;
 
 /// Which verbs are remembered.
@@ -75,19 +76,23 @@ impl Memory {
 
     /// An answer was of another revision than the handshake told: nothing is remembered until a handshake.
     pub fn mix(&self) {
-        // Nothing is to be said of this if the backend was refuted before.
-        let _ = self.trust.compare_exchange(TRUSTED, MIXED, Ordering::Relaxed, Ordering::Relaxed);
+        self.trust.fetch_or(MIXED, Ordering::Relaxed);
     }
 
-    /// Whether it ended with an answer of another revision.
+    /// Whether an answer was of another revision than the handshake told.
     pub fn is_mixed(&self) -> bool {
-        self.trust.load(Ordering::Relaxed) == MIXED
+        self.trust.load(Ordering::Relaxed) & MIXED != 0
+    }
+
+    /// Whether the backend is not as pure as it says.
+    pub fn is_refuted(&self) -> bool {
+        self.trust.load(Ordering::Relaxed) & REFUTED != 0
     }
 
     /// The backend is not as pure as it says: nothing is remembered under this revision any more. True the first
     /// time.
     pub fn refute(&self) -> bool {
-        self.trust.swap(REFUTED, Ordering::Relaxed) != REFUTED
+        self.trust.fetch_or(REFUTED, Ordering::Relaxed) & REFUTED == 0
     }
 }
 

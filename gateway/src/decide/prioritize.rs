@@ -131,9 +131,8 @@ impl Participant<'_> {
         foreseen: &[Scores],
     ) -> Result<Vec<i32>, BackendFailure> {
         let memory = &asking.link.memory;
-        let trusted = memory.is_trusted();
         let (recalled, check) = recalled(asking, lines, foreseen);
-        if memory.scores.is_none() || !trusted {
+        if memory.scores.is_none() || !memory.is_trusted() {
             inquiry.source = Source::Filter;
         }
         let missing = recall::missing(&recalled, check);
@@ -144,8 +143,7 @@ impl Participant<'_> {
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
         let fresh = self.put((asking, inquiry), &asked).await?;
-        if known > 0 && (memory.is_mixed() || trusted && !memory.is_trusted()) {
-            // The answer is of another revision than what is known, or may be.
+        if known > 0 && !recall::may_combine(inquiry.source, memory) {
             inquiry.knows(0);
             return self.put((asking.again(), inquiry), lines).await;
         }

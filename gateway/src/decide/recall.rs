@@ -1,6 +1,19 @@
 //! What filter and prioritize do alike with remembered answers.
 
-use crate::{backend::memory::Memory, observe::metrics::BackendMetrics};
+use crate::{account::Source, backend::memory::Memory, observe::metrics::BackendMetrics};
+
+/// Whether known answers and one that has just come make one answer together. If not, the backend is asked about all
+/// nodes, and its answer to that counts, whatever its revision: one answer is always of one revision.
+///
+/// Remembered answers count only while nothing speaks against remembering: no answer has named another revision than
+/// the handshake, and no check has found the verb impure. Scores that came with filter never relied on the verb being
+/// pure, so only the revision matters for them.
+pub(super) fn may_combine(known: Source, memory: &Memory) -> bool {
+    match known {
+        Source::Memory => memory.is_trusted(),
+        Source::Filter => !memory.is_mixed(),
+    }
+}
 
 /// The places of what has to be asked.
 pub(super) fn missing<A>(recalled: &[Option<A>], check: bool) -> Vec<u32> {

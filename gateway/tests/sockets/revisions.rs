@@ -8,6 +8,8 @@ use crate::support::{
     function::{Function, about, about_objects, labelled, pure, sibling},
     http::Client,
     program::Program,
+    relay::{Relay, Revised},
+    sdk::{self, Running, Seen},
 };
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Scope};
 use serde_json::{Value, json};
@@ -34,6 +36,12 @@ const BOTH: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
 
 async fn filter(gateway: &Gateway, names: &[&str]) -> Value {
     gateway.post("/filter", about(&sibling(1), names)).await.json()
+}
+
+/// Whether a check has found that filter is not pure.
+fn has_disagreed(gateway: &Gateway) -> bool {
+    let line = r#"extender_gateway_backend_memory_disagreements_total{backend="only",verb="filter"} 1"#;
+    gateway.metrics.text().contains(line)
 }
 
 /// Calls until the backend is asked once more than it was.
@@ -103,6 +111,81 @@ async fn an_answer_of_another_revision_ends_remembering_until_the_next_handshake
 }
 
 #[tokio::test]
+async fn filter_answers_by_one_revision_whatever_is_remembered() {
+    let (all, none) = (&["a", "b"][..], &[][..]);
+    // What is remembered of r1, which accepts, and what r2, which refuses, is asked when another revision answers.
+    for (remembered, decided, asked) in [
+        (none, none, &[all][..]),
+        (&["a"], none, &[&["b"], all]),
+        (&["b"], none, &[&["a"], all]),
+        (all, all, &[]),
+    ] {
+        let function = Function::start(pure(NodeView::Facts)).await;
+        let gateway = gateway(&function, BOTH).await;
+        if !remembered.is_empty() {
+            filter(&gateway, remembered).await;
+        }
+        let before = function.filtered().len();
+        function.state().info = None;
+        function.state().revision = "r2".into();
+        function.state().strict = true;
+        let left = filter(&gateway, all).await["NodeNames"].take();
+        assert_eq!(left, json!(decided), "remembered: {remembered:?}");
+        assert_eq!(function.filtered()[before..], *asked, "remembered: {remembered:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_that_another_revision_answers_is_its_answer_and_no_disagreement() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, BOTH).await;
+    let mut client = Client::connect(gateway.address).await;
+    let body = about(&sibling(1), &["a", "b"]);
+    for _ in 0..1000 {
+        client.post("/filter", body.as_bytes()).await;
+    }
+    function.state().info = None;
+    function.state().revision = "r2".into();
+    function.state().strict = true;
+    // Of c nothing is remembered, and the check is about all three.
+    assert_eq!(filter(&gateway, &["a", "b", "c"]).await["NodeNames"], json!([]));
+    assert_eq!(function.filtered(), [&["a", "b"][..], &["a", "b", "c"]], "asked once");
+    assert!(!has_disagreed(&gateway));
+}
+
+/// Asks about pods that are all different until the backend holds all nodes and is asked by ids.
+async fn until_held(seen: &Seen, names: &[&str]) {
+    let mut pod = sibling(1);
+    for class in 0.. {
+        pod["metadata"]["labels"]["app"] = json!(format!("class-{class}"));
+        seen.refused(about(&pod, names)).await;
+        if seen.said().ids.len() == names.len() && seen.said().rows.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn filter_answers_by_one_revision_where_nodes_are_named_by_ids() {
+    let backend = Running::start(sdk::pure).await;
+    let nodes = [("a", ""), ("b", "")];
+    for (remembered, asked) in [(&[][..], &[2][..]), (&["a"], &[1, 2])] {
+        let seen = Seen::watching(Relay::to(backend.address).await, &nodes).await;
+        timeout(PATIENCE, until_held(&seen, &["a", "b"])).await.unwrap();
+        if !remembered.is_empty() {
+            assert_eq!(seen.filter(remembered).await, json!({}));
+        }
+        let before = seen.relay.said("Filter").len();
+        seen.relay.revise(Some(Revised { revision: "r2", refuses: "strict" }));
+        assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "strict", "b": "strict"}));
+        let said = seen.relay.said("Filter").split_off(before);
+        assert!(said.iter().all(|said| said.rows.is_empty()), "{said:?}");
+        assert_eq!(said.iter().map(|said| said.ids.len()).collect::<Vec<_>>(), asked);
+    }
+}
+
+#[tokio::test]
 async fn scores_of_two_revisions_make_no_answer_together() {
     let function = Function::start(pure(NodeView::Facts)).await;
     let gateway = gateway(&function, "score: {timeout: 60s}").await;
@@ -148,6 +231,33 @@ async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revisi
     let scores = gateway.post("/prioritize", about(&sibling(1), &["a", "b"])).await.json();
     let [a, b] = [&scores[0]["Score"], &scores[1]["Score"]];
     assert_eq!(a, b, "one revision scores both");
+    assert_eq!(function.scored(), [&["b"][..], &["a", "b"]]);
+}
+
+#[tokio::test]
+async fn early_scores_of_a_backend_that_is_not_pure_after_all_are_of_one_revision_too() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = gateway(&function, BOTH).await;
+    let mut client = Client::connect(gateway.address).await;
+    let body = about(&sibling(1), &["a", "b"]);
+    for call in 0..=1000 {
+        // The last one is a check, and finds another answer of the same revision.
+        function.state().strict = call == 1000;
+        client.post("/filter", body.as_bytes()).await;
+    }
+    assert!(has_disagreed(&gateway));
+    function.state().strict = false;
+    filter(&gateway, &["a", "b"]).await;
+    gateway.table.apply(labelled("b", &json!({"zone": "z"})).as_bytes()).unwrap();
+    function.state().info = None;
+    function.state().revision = "r2".into();
+    function.state().bonus = 7;
+    let scores = gateway.post("/prioritize", body).await.json();
+    assert_eq!(
+        scores,
+        json!([{"Host": "a", "Score": 7}, {"Host": "b", "Score": 7}]),
+        "one revision scores both"
+    );
     assert_eq!(function.scored(), [&["b"][..], &["a", "b"]]);
 }
 

@@ -161,6 +161,10 @@ impl Session<'_> {
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
                         let memory = Memory::new(self.remembered(&info));
+                        if !news && self.publisher.is_refuted() {
+                            // It is the same revision, which is as little pure as before.
+                            memory.refute();
+                        }
                         let tables = streams.keep(&info, &connection, &paths);
                         let connection = connection.clone();
                         if news {

@@ -16,7 +16,7 @@ use super::{
     Participant,
 };
 use crate::{
-    account::Inquiry,
+    account::{Inquiry, Source},
     backend::{
         answer::{FilterAnswer, Reply},
         info::FilterPlan,
@@ -94,14 +94,13 @@ impl Participant<'_> {
         }
         let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
         let answer = self.put((asking, plan, inquiry), &asked).await?;
+        let known = missing.len() < lines.len();
+        if known && !recall::may_combine(Source::Memory, memory) {
+            inquiry.knows(0);
+            return self.ask_about_all((asking.again(), plan, inquiry), lines).await;
+        }
         if !memory.is_trusted() {
-            // The answer is of another revision than what is remembered.
-            return if missing.len() == lines.len() {
-                Ok(Told { refusals: answer.refusals, scores: None })
-            } else {
-                inquiry.knows(0);
-                self.ask_about_all((asking.again(), plan, inquiry), lines).await
-            };
+            return Ok(Told { refusals: answer.refusals, scores: None });
         }
         let fresh = verdicts.read(&answer.refusals, asked.len());
         let certain = asking.certain(&asked);

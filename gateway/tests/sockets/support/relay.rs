@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use extender_policy_api::v1alpha1::{GetInfoResponse, ScoreRequest, nodes::Form};
+use extender_policy_api::v1alpha1::{FilterResponse, GetInfoResponse, Rejection, ScoreRequest, nodes::Form};
 use h2::{
     RecvStream, SendStream,
     client::SendRequest,
@@ -49,6 +49,15 @@ pub(crate) struct Said {
     pub(crate) rows: Vec<String>,
 }
 
+/// Filter answers of another revision, which refuses every node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Revised {
+    /// Its name.
+    pub(crate) revision: &'static str,
+    /// The reason that it gives.
+    pub(crate) refuses: &'static str,
+}
+
 /// A running relay.
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
@@ -64,6 +73,8 @@ struct Shared {
     said: Mutex<Vec<(String, Said)>>,
     /// In place of what the backend says of itself.
     introduction: Mutex<Option<GetInfoResponse>>,
+    /// In place of what the backend answers to filter.
+    revised: Mutex<Option<Revised>>,
     opened: AtomicUsize,
     open: AtomicUsize,
     swallowed: AtomicUsize,
@@ -86,6 +97,7 @@ impl Relay {
             stream,
             said: Mutex::default(),
             introduction: Mutex::default(),
+            revised: Mutex::default(),
             opened: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             swallowed: AtomicUsize::new(0),
@@ -106,6 +118,11 @@ impl Relay {
     /// Says this in place of what the backend says of itself, from the next handshake on.
     pub(crate) fn introduce(&self, info: Option<GetInfoResponse>) {
         *self.shared.introduction.lock().unwrap() = info;
+    }
+
+    /// Answers filter like this from the next call on.
+    pub(crate) fn revise(&self, revised: Option<Revised>) {
+        *self.shared.revised.lock().unwrap() = revised;
     }
 
     /// What calls of a verb said so far.
@@ -218,10 +235,15 @@ async fn relay(
     let (head, body) = request.into_parts();
     let mut upstream = upstream.ready().await?;
     let (response, sender) = upstream.send_request(Request::from_parts(head, ()), false)?;
+    let revised = shared.revised.lock().unwrap().filter(|_| verb == "Filter");
     let requests = requests(body, sender, (&verb, &shared));
     let answers = async {
         let (head, body) = response.await?.into_parts();
         let ends = body.is_end_stream();
+        if let Some(revised) = revised {
+            let sender = respond.send_response(Response::from_parts(head, ()), false)?;
+            return revise(body, sender, revised).await;
+        }
         let sender = respond.send_response(Response::from_parts(head, ()), ends)?;
         if ends { Ok(()) } else { pass(body, sender, &mut Eye::Shut).await }
     };
@@ -289,6 +311,26 @@ async fn pass(mut body: RecvStream, mut sender: SendStream<Bytes>, eye: &mut Eye
         Some(trailers) => sender.send_trailers(trailers),
         None => sender.send_data(Bytes::new(), true),
     }
+}
+
+/// Passes an answer to filter on as that of another revision.
+async fn revise(
+    mut body: RecvStream,
+    mut sender: SendStream<Bytes>,
+    revised: Revised,
+) -> Result<(), h2::Error> {
+    let mut message = BytesMut::new();
+    while let Some(chunk) = body.data().await {
+        message.extend_from_slice(&chunk?);
+    }
+    let mut answer = FilterResponse::decode(message.freeze().slice(5..)).unwrap();
+    let result = answer.result.as_mut().unwrap();
+    result.revision = revised.revision.to_owned();
+    let positions = (0..result.evaluated).collect();
+    let reason = revised.refuses.to_owned();
+    answer.rejections = vec![Rejection { reason, preemption_may_help: false, positions }];
+    sender.send_data(framed(&answer.encode_to_vec()), false)?;
+    sender.send_trailers(body.trailers().await?.unwrap_or_default())
 }
 
 fn said(message: Bytes) -> Said {
