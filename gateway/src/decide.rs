@@ -149,9 +149,13 @@ impl Decider {
         pod: &ObjectPod<'_>,
         verb: fn(&config::Backend) -> Option<&S>,
     ) -> impl Iterator<Item = (&'d Arc<Backend>, &'d S)> {
-        self.interested(pod)
-            .filter(|backend| backend.settings.mode == Mode::Enforce)
+        self.enforced(pod)
             .filter_map(move |backend| verb(&backend.settings).map(|settings| (backend, settings)))
+    }
+
+    /// The interested backends whose answers count, in effective order.
+    fn enforced(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
+        self.interested(pod).filter(|backend| backend.settings.mode == Mode::Enforce)
     }
 
     /// The backends that this pod is a matter of, in effective order, whatever their mode.

@@ -34,8 +34,9 @@ struct Participant<'d> {
 }
 
 impl Decider {
-    /// The total score of each node; `None` for a node that no backend scored. A backend that fails is left
-    /// out, as kube-scheduler leaves out an extender whose prioritize fails.
+    /// The total score of each node; `None` for a node that is not listed. A backend that fails is left out, as
+    /// kube-scheduler leaves out an extender whose prioritize fails. An interested backend without a `score` block
+    /// lists every node with 0, as an extender without `prioritizeVerb` does.
     ///
     /// # Errors
     /// The request holds a node that cannot be read.
@@ -48,8 +49,13 @@ impl Decider {
         let mut case = Case::new(call, account, (&self.known, self.timeouts.decision));
         let foreseen = self.foreseen.take(call.pod.uid());
         let mut participants = Vec::new();
+        let mut lists_all = false;
         if count > 0 {
-            for (backend, settings) in self.asked(call.pod, |backend| backend.score.as_ref()) {
+            for backend in self.enforced(call.pod) {
+                let Some(settings) = &backend.settings.score else {
+                    lists_all = true;
+                    continue;
+                };
                 let ready = case.ready::<ScorePlan>(backend).await?;
                 account.parts.push(Part::new(backend, Policy::Ignore));
                 participants.push(Participant { backend, settings, ready });
@@ -62,7 +68,10 @@ impl Decider {
         let answers = join_all(asked).await;
         self.put_down((call, account.trace), answers, &mut account.parts);
         let ballots: Vec<&Ballot> = account.parts.iter().filter_map(Part::ballot).collect();
-        let totals = score::totals(count as usize, &ballots);
+        let mut totals = score::totals(count as usize, &ballots);
+        if lists_all {
+            score::list_all(&mut totals);
+        }
         self.shadow_score((call, account), &mut case, &totals).await;
         Ok(totals)
     }

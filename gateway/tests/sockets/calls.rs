@@ -66,6 +66,30 @@ async fn scores_are_weighed_and_added() {
 }
 
 #[tokio::test]
+async fn every_node_is_listed_for_a_backend_that_does_not_score() {
+    let filtering = Scripted::refusing(&[], "", 0).await;
+    let failing = Scripted::always(Act::Status(14, "not now")).await;
+    let scoring = Scripted::refusing(&[], "", 3).await;
+    let listed = |score: i64| json!([{"Host": "a", "Score": score}, {"Host": "b", "Score": score}]);
+    for (backends, expected) in [
+        (vec![(&filtering, "filter: {}")], listed(0)),
+        (vec![(&failing, "score: {}")], json!([])),
+        (vec![(&failing, "score: {}"), (&filtering, "filter: {}")], listed(0)),
+        (vec![(&scoring, "score: {}"), (&filtering, "filter: {}")], listed(3)),
+        (vec![(&filtering, "filter: {}, mode: Shadow")], json!([])),
+        (vec![(&filtering, "filter: {}, mode: Disabled")], json!([])),
+        (vec![(&filtering, "filter: {}, match: {namespaces: [elsewhere]}")], json!([])),
+    ] {
+        let named =
+            (0..).zip(&backends).map(|(at, (scripted, rest))| backend(&format!("b{at}"), scripted, rest));
+        let backends: String = named.collect();
+        let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{backends}")).await;
+        let answer = gateway.post("/prioritize", by_name(&["a", "b"])).await;
+        assert_eq!(answer.json(), expected, "{backends}");
+    }
+}
+
+#[tokio::test]
 async fn an_empty_list_asks_nobody() {
     let backend_ = Scripted::refusing(&["a"], "no", 3).await;
     let configured = backend("only", &backend_, "filter: {}, score: {}");

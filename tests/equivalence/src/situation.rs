@@ -177,8 +177,15 @@ const SITUATIONS: &[Situation] = &[
     ("scores", |s| !s.expected.first().prioritized.list.is_empty()),
     ("scores of several backends", |s| scoring(s).count() > 1),
     ("a score that failed", |s| !s.expected.first().prioritized.failures.is_empty()),
-    ("nobody who scores", |s| {
+    ("a list without a node", |s| {
         s.expected.first().prioritized.list.is_empty() && !s.expected.first().ranked.is_empty()
+    }),
+    ("nodes that are listed and were not scored", |s| {
+        !s.expected.first().prioritized.list.is_empty() && scoring(s).count() == 0
+    }),
+    ("a score that failed beside an extender without scores", |s| {
+        let prioritized = &s.expected.first().prioritized;
+        !prioritized.failures.is_empty() && !prioritized.list.is_empty() && scoring(s).count() == 0
     }),
     ("a node that was not scored among others", |s| {
         let list = &s.expected.first().prioritized.list;

@@ -24,10 +24,10 @@ pub struct Prioritized {
     pub asked: Vec<(usize, Vec<Node>)>,
     /// Those of them that failed, and were left out.
     pub failures: Vec<usize>,
-    /// The exact sums, of the nodes that somebody scored.
+    /// The exact sums, of the nodes that some extender lists.
     pub sums: BTreeMap<Node, Fraction>,
-    /// The list that one extender in place of all of them gives: the nodes that somebody scored, in the
-    /// order and as often as they were offered.
+    /// The list that one extender in place of all of them gives: the nodes that some extender lists, in the
+    /// order and as often as they were offered. Only these get the random number that breaks ties.
     pub list: Vec<(Node, i64)>,
 }
 
@@ -39,7 +39,11 @@ pub fn prioritize(
 ) -> Prioritized {
     let (mut asked, mut failures, mut sums) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (position, extender) in interest::in_turn(extenders, (pod, differences), |_| false) {
-        let Some(score) = &extender.score else { continue };
+        let Some(score) = &extender.score else {
+            // `HTTPExtender.Prioritize` without `prioritizeVerb`.
+            offered.iter().for_each(|node| *sums.entry(*node).or_insert_with(|| whole(0)) += whole(0));
+            continue;
+        };
         let set: Vec<Node> =
             distinct(offered).into_iter().filter(|node| !score.blind.contains(node)).collect();
         if set.is_empty() {
