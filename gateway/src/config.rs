@@ -228,10 +228,6 @@ pub enum RepeatedRefusals {
 pub struct Metrics {
     /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether metrics go to a collector, too. `None`: as the `OTEL_*` variables say.
-    pub exporter: Option<Exporter>,
-    /// How often. `None`: as `OTEL_METRIC_EXPORT_INTERVAL` says.
-    pub interval: Option<Duration>,
 }
 
 /// Where facts about nodes come from. Relative paths of the file are already joined to its folder.

@@ -33,7 +33,6 @@ func TestEveryCallIsOneTrace(t *testing.T) {
 	config := s.tracedBackends()
 	config.OTLP = &product.OTLP{Endpoint: c.Endpoint(collector.GRPC), Protocol: string(collector.GRPC)}
 	config.Traces = &product.Traces{Exporter: "OTLP", Ratio: 1, PodAnnotation: annotation}
-	config.Metrics.Exporter, config.Metrics.Interval = "OTLP", "1s"
 	s.scheduler(entriesOf(s.bindingEntry(serveGateway(s, config).Address)), controlplane.DefaultScores)
 
 	replicas := objects.NewReplicaSet(shop, "checkout", nil)
@@ -49,7 +48,6 @@ func TestEveryCallIsOneTrace(t *testing.T) {
 	}
 	s.expectSomebodyUnasked(c.Received())
 	c.expectNoNodeNames(nodes)
-	c.expectMetrics(nodes)
 }
 
 // tracedBackends runs two policies of label rules, node-resources and a binder.
@@ -140,35 +138,6 @@ func (s *scenario) expectSomebodyUnasked(got collector.Telemetry) {
 		}
 	}
 	s.Error("rack-drain was asked about every pod of a ReplicaSet")
-}
-
-// expectMetrics waits until the gateway's metrics say what the traces say.
-func (c *collected) expectMetrics(nodes []*corev1.Node) {
-	c.Helper()
-	filters := 0
-	for _, trace := range c.Received().Traces() {
-		if call, err := calltrace.Read(trace, calltrace.BothSides); err == nil && call.Verb == "filter" {
-			filters++
-		}
-	}
-	c.until("metrics", func(got collector.Telemetry) error {
-		calls, _ := got.Last(calltrace.Gateway, "extender_gateway_calls_total")
-		offered, _ := got.Last(calltrace.Gateway, "extender_gateway_offered_nodes_total")
-		durations, _ := got.Last(calltrace.Gateway, "extender_gateway_call_duration_seconds")
-		filter := collector.Attributes{"verb": "filter"}
-		return errors.Join(
-			same("ok filter calls", calls.Sum(collector.Attributes{"verb": "filter", "outcome": "ok"}), filters),
-			same("nodes offered to filter", offered.Sum(filter), filters*len(nodes)),
-			same("filter calls whose time was taken", float64(durations.Count(filter)), filters),
-		)
-	})
-}
-
-func same(what string, got float64, want int) error {
-	if got != float64(want) {
-		return fmt.Errorf("%v %s instead of %d", got, what, want)
-	}
-	return nil
 }
 
 // shown are traces as people read them.

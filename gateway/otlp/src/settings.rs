@@ -10,10 +10,7 @@ use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_semantic_conventions::attribute::{SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION};
 
 pub use self::export::{Export, Exporter, Protocol};
-use self::{
-    export::Signal,
-    variables::{Variables, milliseconds, pairs},
-};
+use self::variables::{Variables, milliseconds, pairs};
 use crate::{Ratio, Sampler, ids};
 
 /// Who sends.
@@ -38,32 +35,24 @@ pub struct Explicit {
     pub timeout: Option<Duration>,
     /// Whether spans are sent.
     pub traces: Option<Exporter>,
-    /// Whether metrics are sent.
-    pub metrics: Option<Exporter>,
     /// The share of traces that begin here. Callers that have decided are followed.
     pub ratio: Option<Ratio>,
-    /// How often metrics are sent.
-    pub interval: Option<Duration>,
 }
 
 /// All that [`Exporters`](crate::Exporters) need to know.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the spans and metrics are about: service.name, service.version, service.instance.id and the attributes of
+    /// What the spans are about: service.name, service.version, service.instance.id and the attributes of
     /// `OTEL_RESOURCE_ATTRIBUTES`.
     pub resource: Vec<KeyValue>,
     /// What makes the spans.
     pub scope: InstrumentationScope,
     /// Where spans go; `None` when they are not sent.
     pub traces: Option<Export>,
-    /// Where metrics go; `None` when they are not sent.
-    pub metrics: Option<Export>,
     /// Which traces are kept.
     pub sampler: Sampler,
     /// How spans wait for being sent.
     pub batch: Batch,
-    /// How often metrics are sent.
-    pub interval: Duration,
 }
 
 /// How spans wait for being sent: `OTEL_BSP_*`.
@@ -82,7 +71,6 @@ pub struct Batch {
 const MOST_WAITING: usize = 1_000_000;
 
 /// As the specification of the OpenTelemetry SDKs has them.
-const INTERVAL: Duration = Duration::from_mins(1);
 const QUEUE: NonZero<usize> = NonZero::new(2048).unwrap();
 const SIZE: NonZero<usize> = NonZero::new(512).unwrap();
 const DELAY: Duration = Duration::from_secs(5);
@@ -111,7 +99,7 @@ impl Settings {
     /// From variables, which `lookup` knows by name, and what a configuration says.
     ///
     /// Spans are sent when the configuration or `OTEL_TRACES_EXPORTER` says so, or, where neither says anything, when
-    /// an endpoint is given; metrics likewise. `OTEL_SDK_DISABLED=true` is `none` for what the configuration leaves
+    /// an endpoint is given. `OTEL_SDK_DISABLED=true` is `none` for what the configuration leaves
     /// open. An empty variable is like none. Variables about what is not sent are not looked at.
     ///
     /// # Errors
@@ -123,17 +111,13 @@ impl Settings {
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
         let mut variables = Variables::new(&lookup);
-        let traces = Signal::Traces.export(explicit, &mut variables);
-        let metrics = Signal::Metrics.export(explicit, &mut variables);
-        let sends = traces.is_some() || metrics.is_some();
+        let traces = export::traces(explicit, &mut variables);
         let settings = Self {
             sampler: traces.as_ref().map(|_| sampler(explicit, &mut variables)).unwrap_or_default(),
             batch: traces.as_ref().map(|_| batch(&mut variables)).unwrap_or_default(),
-            interval: metrics.as_ref().map_or(INTERVAL, |_| interval(explicit, &mut variables)),
-            resource: if sends { resource(&program, &mut variables) } else { Vec::new() },
+            resource: traces.as_ref().map(|_| resource(&program, &mut variables)).unwrap_or_default(),
             scope: program.scope,
             traces,
-            metrics,
         };
         let mistakes = variables.mistakes();
         if mistakes.is_empty() { Ok(settings) } else { Err(SettingsError(mistakes)) }
@@ -150,7 +134,6 @@ fn resource(program: &Program, variables: &mut Variables<'_>) -> Vec<KeyValue> {
     };
     otherwise(SERVICE_NAME, &mut || program.service.clone());
     otherwise(SERVICE_VERSION, &mut || program.version.clone());
-    // Replicas would write over each other's metrics.
     otherwise(SERVICE_INSTANCE_ID, &mut || ids::trace().to_string());
     if let Some(name) = variables.text("OTEL_SERVICE_NAME") {
         resource.retain(|attribute| attribute.key.as_str() != SERVICE_NAME);
@@ -181,11 +164,6 @@ fn ratio(text: &str) -> Result<Ratio, &'static str> {
     share.ok_or("a number from 0 to 1, such as 0.01, would be right")
 }
 
-fn interval(explicit: &Explicit, variables: &mut Variables<'_>) -> Duration {
-    let said = variables.read("OTEL_METRIC_EXPORT_INTERVAL", milliseconds);
-    explicit.interval.or(said).unwrap_or(INTERVAL)
-}
-
 fn batch(variables: &mut Variables<'_>) -> Batch {
     let queue = variables.read("OTEL_BSP_MAX_QUEUE_SIZE", spans).unwrap_or(QUEUE);
     let size = |text: &str| {
@@ -208,16 +186,10 @@ fn spans(text: &str) -> Result<NonZero<usize>, &'static str> {
 impl fmt::Display for Settings {
     /// One line for a log: what goes where. No headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (what, export)) in
-            [("traces", &self.traces), ("metrics", &self.metrics)].iter().enumerate()
-        {
-            let comma = if index == 0 { "" } else { ", " };
-            match export {
-                None => write!(f, "{comma}no {what}")?,
-                Some(export) => write!(f, "{comma}{what} to {} by {}", export.endpoint, export.protocol)?,
-            }
+        match &self.traces {
+            None => f.write_str("no traces"),
+            Some(export) => write!(f, "traces to {} by {}", export.endpoint, export.protocol),
         }
-        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Spans and metrics on their way to a real collector, over both protocols, with TLS, and with nobody there.
+//! Spans on their way to a real collector, over both protocols, with TLS, and with nobody there.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,6 @@ use extender_collector::{Collector, ReceivedSpan};
 use extender_otlp::{Explicit, Exporters, Parent, Program, Settings, Span, Spans, StartError, TraceContext};
 use opentelemetry::{
     InstrumentationScope, KeyValue,
-    metrics::MeterProvider as _,
     trace::{Event, Link, SpanKind, Status},
 };
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -31,12 +30,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Settings that send at once, with these variables besides.
 fn settings(endpoint: &str, more: &[(&str, &str)]) -> Settings {
-    let mut variables: HashMap<_, _> = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
-        ("OTEL_BSP_SCHEDULE_DELAY", "10"),
-        ("OTEL_METRIC_EXPORT_INTERVAL", "10"),
-    ]
-    .into();
+    let mut variables: HashMap<_, _> =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "10")].into();
     variables.extend(more.iter().copied());
     let scope = InstrumentationScope::builder("deciding").with_version("7").build();
     let program = Program { service: "extender-gateway".into(), version: "1.2".into(), scope };
@@ -101,7 +96,7 @@ fn assert_whole(received: &ReceivedSpan, sent: &Span, parent: &TraceContext, lin
     assert_eq!(received.resource["telemetry.sdk.language"], "rust");
 }
 
-/// Spans and metrics arrive whole.
+/// A span arrives whole.
 async fn delivers(collector: &Collector, endpoint: &str, more: &[(&str, &str)]) {
     let exporters = started(endpoint, more);
     let (parent, linked) = (TraceContext::root(), TraceContext::root());
@@ -111,13 +106,6 @@ async fn delivers(collector: &Collector, endpoint: &str, more: &[(&str, &str)]) 
     assert_whole(&received[0], &sent, &parent, &linked);
     assert_eq!(received[0].headers["x-tenant"], "blue green");
     assert_eq!(received[0].headers.get_all("user-agent").iter().count(), 1);
-
-    let meter = exporters.meter_provider().unwrap().meter("deciding");
-    meter.u64_counter("calls").build().add(3, &[KeyValue::new("verb", "filter")]);
-    let metric = collector.metric("calls").await;
-    assert_eq!(metric.resource["service.name"], "extender-gateway");
-    let data = format!("{:?}", metric.metric.data.unwrap());
-    assert!(data.contains("aggregation_temporality: Cumulative") && data.contains("AsInt(3)"), "{data}");
     exporters.shutdown(PATIENCE).await;
 }
 
@@ -226,11 +214,7 @@ async fn sent_until_one_arrives(spans: &Spans, collector: &Collector) -> u64 {
 async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
     const SENT: u64 = 100_000;
     let address = nobody().await;
-    let more = [
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-        ("OTEL_BSP_MAX_QUEUE_SIZE", "100"),
-        ("OTEL_METRICS_EXPORTER", "none"),
-    ];
+    let more = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_BSP_MAX_QUEUE_SIZE", "100")];
     let exporters = started(&format!("http://{address}"), &more);
     let spans = exporters.spans().unwrap();
     for _ in 0..SENT {
@@ -278,13 +262,12 @@ async fn a_collector_that_never_answers_does_not_hold_up_the_end() {
 #[tokio::test]
 async fn nothing_of_the_environment_is_added_to_what_the_settings_say() {
     const NAME: &str = "nothing_of_the_environment_is_added_to_what_the_settings_say";
-    const VARIABLES: [(&str, &str); 6] = [
+    const VARIABLES: [(&str, &str); 5] = [
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=of-another,x-tenant=another"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
         ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "nonsense"),
         ("OTEL_RESOURCE_ATTRIBUTES", "service.name=another,deployment=another"),
         ("OTEL_BSP_SCHEDULE_DELAY", "3600000"),
-        ("OTEL_METRIC_EXPORT_INTERVAL", "3600000"),
     ];
     if std::env::var_os(VARIABLES[0].0).is_none() {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());

@@ -148,8 +148,6 @@ extender:
     bind: bind
 metrics:
   address: \"0.0.0.0:9402\"
-  # exporter: OTLP where the OTEL_* variables say so, or None
-  # interval: OTEL_METRIC_EXPORT_INTERVAL, or 1m
 admin:
   address: \"127.0.0.1:9403\"
 otlp: {}  # as the OTEL_EXPORTER_OTLP_* variables say

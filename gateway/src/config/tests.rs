@@ -37,7 +37,7 @@ fn the_least_configuration_has_the_documented_defaults() {
             tls: None,
             verbs: VerbPaths::default(),
         },
-        metrics: Metrics { address: "0.0.0.0:9402".parse().unwrap(), exporter: None, interval: None },
+        metrics: Metrics { address: "0.0.0.0:9402".parse().unwrap() },
         admin: Admin { address: "127.0.0.1:9403".parse().unwrap() },
         otlp: Otlp::default(),
         traces: Traces {

@@ -1,10 +1,7 @@
-//! What is counted and measured: at `/metrics` in both text formats, and through OpenTelemetry where a meter is given.
+//! What is counted and measured, at `/metrics` in both text formats.
 //!
 //! `table` says which metrics there are. What is recorded on the path of a call goes through a handle that is taken out
 //! once, when the configuration is loaded ([`Metrics::verb`], [`Metrics::backend`]), and is some atomic additions.
-//! Everything is written here, not by a crate: prometheus-client's histograms and exemplars are behind locks, it has no
-//! format but `OpenMetrics`, and what it holds cannot be read for OpenTelemetry, whose own SDK looks a series up for each
-//! value.
 //!
 //! Labels are bounded: verbs, kinds and outcomes are fixed words, backends are those of the configuration, and each
 //! backend has room for 20 reasons.
@@ -19,7 +16,6 @@ mod format;
 mod gauge;
 mod histogram;
 mod number;
-mod otlp;
 mod page;
 mod reasons;
 mod recent;
@@ -27,8 +23,6 @@ mod table;
 mod verb;
 
 use std::sync::Arc;
-
-use opentelemetry::metrics::Meter;
 
 pub use self::{
     backend::{Applied, BackendMetrics},
@@ -65,19 +59,9 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All at zero, for `/metrics` alone.
+    /// All at zero.
     pub fn new() -> Self {
-        Self::build(None)
-    }
-
-    /// All at zero, for `/metrics`, and as instruments of the same names for this meter, with the same boundaries.
-    /// Counters and gauges are read when the meter's provider exports.
-    pub fn with_meter(meter: &Meter) -> Self {
-        Self::build(Some(meter))
-    }
-
-    fn build(meter: Option<&Meter>) -> Self {
-        let families = Arc::new(Families::new(meter));
+        let families = Arc::new(Families::new());
         let backends = Backends::new(&families);
         families.build_info.of(&[env!("CARGO_PKG_VERSION")]).add(1);
         Self {

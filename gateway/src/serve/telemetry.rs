@@ -3,7 +3,7 @@
 use extender_otlp::{
     Explicit, Exporters, Program, Protocol, Ratio, Sampler, Settings, SettingsError, StartError,
 };
-use opentelemetry::{InstrumentationScope, metrics::MeterProvider};
+use opentelemetry::InstrumentationScope;
 use tokio::runtime::Handle;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ pub enum TelemetryError {
     Start(#[from] StartError),
 }
 
-/// What sends spans and metrics, and who tells it what to send.
+/// Sends spans, and decides which.
 pub(super) struct Telemetry {
     pub(super) exporters: Exporters,
     pub(super) observer: Arc<Observer>,
@@ -42,17 +42,14 @@ impl Telemetry {
     pub(super) fn start(config: &Config, runtime: &Handle) -> Result<Self, TelemetryError> {
         let scope = InstrumentationScope::builder(SERVICE).with_version(env!("CARGO_PKG_VERSION")).build();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let program = Program { service: SERVICE.to_owned(), version, scope: scope.clone() };
+        let program = Program { service: SERVICE.to_owned(), version, scope };
         let settings = Settings::resolve(program, &explicit(config), |name| std::env::var(name).ok())?;
         let exporters = Exporters::start(&settings, runtime)?;
         tracing::info!("OTLP: {settings}");
-        let metrics = match exporters.meter_provider() {
-            Some(provider) => Metrics::with_meter(&provider.meter_with_scope(scope)),
-            None => Metrics::new(),
-        };
         let sampler = settings.sampler;
         let tracer = exporters.spans().map(|spans| Tracer::new(spans.clone(), choice(config, sampler)));
-        let observer = Observer::new(Arc::new(metrics), config.decisions.max_bytes).with_tracer(tracer);
+        let observer =
+            Observer::new(Arc::new(Metrics::new()), config.decisions.max_bytes).with_tracer(tracer);
         Ok(Self { exporters, observer: Arc::new(observer), sampler })
     }
 
@@ -136,12 +133,6 @@ fn choice(config: &Config, sampler: Sampler) -> Choice {
 }
 
 fn explicit(config: &Config) -> Explicit {
-    let exporter = |exporter: Option<Exporter>| {
-        exporter.map(|exporter| match exporter {
-            Exporter::None => extender_otlp::Exporter::None,
-            Exporter::Otlp => extender_otlp::Exporter::Otlp,
-        })
-    };
     Explicit {
         endpoint: config.otlp.endpoint.clone(),
         protocol: config.otlp.protocol.map(|protocol| match protocol {
@@ -149,10 +140,11 @@ fn explicit(config: &Config) -> Explicit {
             OtlpProtocol::HttpProtobuf => Protocol::Http,
         }),
         timeout: config.otlp.timeout,
-        traces: exporter(config.traces.exporter),
-        metrics: exporter(config.metrics.exporter),
+        traces: config.traces.exporter.map(|exporter| match exporter {
+            Exporter::None => extender_otlp::Exporter::None,
+            Exporter::Otlp => extender_otlp::Exporter::Otlp,
+        }),
         // Laid over it with each configuration, so that one that does not say it falls back on the variables.
         ratio: None,
-        interval: config.metrics.interval,
     }
 }

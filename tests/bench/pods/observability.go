@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"time"
@@ -19,8 +18,8 @@ const (
 	asItComes observability = "default"
 	// off has no decision log and no traces. Metrics are counted all the same: that cannot be switched off.
 	off observability = "off"
-	// sampled is what the budget of 5 % is about: decision log, metrics, and traces of 1 % of the pods. Traces and metrics
-	// go to an OpenTelemetry Collector.
+	// sampled is what the budget of 5 % is about: decision log, metrics, and traces of 1 % of the pods. Traces go to
+	// an OpenTelemetry Collector.
 	sampled observability = "sampled"
 	// traced is the same with traces of all pods.
 	traced observability = "traced"
@@ -64,9 +63,6 @@ func (s *settings) needsCollector() bool {
 	})
 }
 
-// metricsInterval is a twelfth of the gateway's default, so that about one sending is within a round.
-const metricsInterval = "5s"
-
 // sendOften is for the gateways that are started: what they send goes out within the round whose cost it is a part of,
 // instead of after five seconds.
 func sendOften() error { return os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "500") }
@@ -87,21 +83,16 @@ func (e *extenders) observe(ctx context.Context, config *product.Config, o obser
 	config.OTLP = &product.OTLP{Endpoint: e.sink.Endpoint, Protocol: "grpc"}
 	config.Decisions = &product.Decisions{MaxBytes: 64 << 20}
 	config.Traces = &product.Traces{Exporter: "OTLP", Ratio: o.ratio()}
-	config.Metrics.Exporter, config.Metrics.Interval = "OTLP", metricsInterval
 	return nil
 }
 
-// delivered fails when the gateway has sent nothing: what it would cost then is nothing, too. Of one pod in a hundred
-// there may be none in a round, so that its traces are not waited for.
+// delivered fails when the gateway has sent nothing, since sending would cost nothing then. With traces of one pod in a
+// hundred there may be none in a round, so that it does not wait for them.
 func (e *extenders) delivered(ctx context.Context, o observability) error {
-	if e.sink == nil {
+	if o != traced {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := e.sink.Has(ctx, collector.Metrics)
-	if o == traced {
-		err = errors.Join(err, e.sink.Has(ctx, collector.Traces))
-	}
-	return err
+	return e.sink.HasTraces(ctx)
 }

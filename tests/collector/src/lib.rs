@@ -1,4 +1,4 @@
-//! A collector of spans and metrics for tests: OTLP over gRPC or HTTP on a real socket, on a port from the kernel. It
+//! A collector of spans for tests: OTLP over gRPC or HTTP on a real socket, on a port from the kernel. It
 //! keeps what it gets, and tests wait for as much as they expect.
 
 mod received;
@@ -10,15 +10,12 @@ use std::{
     time::Duration,
 };
 
-use opentelemetry_proto::tonic::collector::{
-    metrics::v1::metrics_service_server::MetricsServiceServer,
-    trace::v1::trace_service_server::TraceServiceServer,
-};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::TraceServiceServer;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
-pub use self::received::{Attributes, ReceivedMetric, ReceivedSpan};
+pub use self::received::{Attributes, ReceivedSpan};
 use self::{received::Received, services::Services};
 
 /// How long is waited for something that does not come.
@@ -50,9 +47,7 @@ impl Collector {
     pub async fn grpc_at(address: SocketAddr) -> io::Result<Self> {
         let (listener, services, received) = Self::listening(address).await?;
         let address = listener.local_addr()?;
-        let router = Server::builder()
-            .add_service(TraceServiceServer::new(services.clone()))
-            .add_service(MetricsServiceServer::new(services));
+        let router = Server::builder().add_service(TraceServiceServer::new(services));
         let serving = router.serve_with_incoming(TcpListenerStream::new(listener));
         Ok(Self { address, received, serving: tokio::spawn(async { drop(serving.await) }) })
     }
@@ -93,16 +88,6 @@ impl Collector {
     /// They do not come within a minute.
     pub async fn spans(&self, at_least: usize) -> Vec<ReceivedSpan> {
         self.once(|received| (received.spans.len() >= at_least).then(|| received.spans.clone())).await
-    }
-
-    /// The latest state of the metric of this name, once it is there.
-    ///
-    /// # Panics
-    ///
-    /// It does not come within a minute.
-    pub async fn metric(&self, name: &str) -> ReceivedMetric {
-        let named = |received: &Received| received.metrics.iter().rfind(|m| m.metric.name == name).cloned();
-        self.once(named).await
     }
 
     /// How many spans came so far.

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use http::HeaderMap;
 use opentelemetry_proto::tonic::{
-    collector::{metrics::v1::ExportMetricsServiceRequest, trace::v1::ExportTraceServiceRequest},
+    collector::trace::v1::ExportTraceServiceRequest,
     common::v1::{AnyValue, KeyValue, any_value::Value},
-    metrics::v1::Metric,
     resource::v1::Resource,
     trace::v1::Span,
 };
@@ -29,19 +28,9 @@ pub struct ReceivedSpan {
     pub attributes: Attributes,
 }
 
-/// A metric with where it came from.
-#[derive(Clone, Debug)]
-pub struct ReceivedMetric {
-    /// Attributes of its resource.
-    pub resource: Attributes,
-    /// The metric.
-    pub metric: Metric,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub(crate) spans: Vec<ReceivedSpan>,
-    pub(crate) metrics: Vec<ReceivedMetric>,
 }
 
 impl Received {
@@ -58,14 +47,6 @@ impl Received {
                     span,
                 }));
             }
-        }
-    }
-
-    pub(crate) fn measure(&mut self, request: ExportMetricsServiceRequest) {
-        for of_resource in request.resource_metrics {
-            let resource = resource(of_resource.resource);
-            let metrics = of_resource.scope_metrics.into_iter().flat_map(|of_scope| of_scope.metrics);
-            self.metrics.extend(metrics.map(|metric| ReceivedMetric { resource: resource.clone(), metric }));
         }
     }
 }

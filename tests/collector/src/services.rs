@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use axum::{Router, body::Bytes, extract::State, routing::post};
 use http::{HeaderMap, StatusCode};
-use opentelemetry_proto::tonic::collector::{
-    metrics::v1::{
-        ExportMetricsServiceRequest, ExportMetricsServiceResponse, metrics_service_server::MetricsService,
-    },
-    trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse, trace_service_server::TraceService},
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse, trace_service_server::TraceService,
 };
 use prost::Message;
 use tokio::sync::watch;
@@ -29,10 +26,6 @@ impl Services {
     fn trace(&self, headers: &HeaderMap, request: ExportTraceServiceRequest) {
         self.into.send_modify(|received| received.trace(headers, request));
     }
-
-    fn measure(&self, request: ExportMetricsServiceRequest) {
-        self.into.send_modify(|received| received.measure(request));
-    }
 }
 
 #[tonic::async_trait]
@@ -47,20 +40,9 @@ impl TraceService for Services {
     }
 }
 
-#[tonic::async_trait]
-impl MetricsService for Services {
-    async fn export(
-        &self,
-        request: Request<ExportMetricsServiceRequest>,
-    ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
-        self.measure(request.into_inner());
-        Ok(Response::new(ExportMetricsServiceResponse::default()))
-    }
-}
-
 /// The same over HTTP.
 pub(crate) fn router(services: Services) -> Router {
-    Router::new().route("/v1/traces", post(traces)).route("/v1/metrics", post(metrics)).with_state(services)
+    Router::new().route("/v1/traces", post(traces)).with_state(services)
 }
 
 async fn traces(
@@ -70,15 +52,6 @@ async fn traces(
 ) -> Result<Vec<u8>, StatusCode> {
     services.trace(&headers, read(&headers, body)?);
     Ok(ExportTraceServiceResponse::default().encode_to_vec())
-}
-
-async fn metrics(
-    State(services): State<Services>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Vec<u8>, StatusCode> {
-    services.measure(read(&headers, body)?);
-    Ok(ExportMetricsServiceResponse::default().encode_to_vec())
 }
 
 fn read<M: Message + Default>(headers: &HeaderMap, body: Bytes) -> Result<M, StatusCode> {

@@ -14,7 +14,7 @@ type Config struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Extender   Listener `json:"extender"`
-	Metrics    Metrics  `json:"metrics"`
+	Metrics    Listener `json:"metrics"`
 	// Admin is nil where the gateway chooses.
 	Admin *Listener `json:"admin,omitempty"`
 	// OTLP, Traces and Decisions are nil where the gateway chooses.
@@ -134,7 +134,7 @@ func NewConfig(cluster *controlplane.Cluster, mode controlplane.NodeMode, backen
 		APIVersion: "extender-gateway.io/v1alpha1",
 		Kind:       "GatewayConfiguration",
 		Extender:   anyPort,
-		Metrics:    Metrics{Listener: anyPort},
+		Metrics:    anyPort,
 		Admin:      &anyPort,
 		Nodes:      Nodes{Source: "Request"},
 		Backends:   backends,

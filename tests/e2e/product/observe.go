@@ -1,6 +1,6 @@
 package product
 
-// OTLP says where traces and metrics go; what is empty is the gateway's default or comes from OTEL_EXPORTER_OTLP_*.
+// OTLP says where traces go; what is empty is the gateway's default or comes from OTEL_EXPORTER_OTLP_*.
 type OTLP struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	// Protocol is "grpc" or "http/protobuf".
@@ -17,15 +17,6 @@ type Traces struct {
 	KeepSlowerThan string `json:"keepSlowerThan,omitempty"`
 	// PodAnnotation is the annotation with a W3C traceparent.
 	PodAnnotation string `json:"podAnnotation,omitempty"`
-}
-
-// Metrics is where metrics are looked at and where they go.
-type Metrics struct {
-	Listener
-	// Exporter is "OTLP", or "" for the gateway's default.
-	Exporter string `json:"exporter,omitempty"`
-	// Interval is how often they are sent.
-	Interval string `json:"interval,omitempty"`
 }
 
 // Decisions is the log of decisions.

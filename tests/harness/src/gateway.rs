@@ -71,7 +71,7 @@ pub enum Observability {
     AsItComes,
     /// No decision log, no traces.
     Off,
-    /// The decision log, and metrics and traces by OTLP.
+    /// The decision log, and traces by OTLP.
     Sent {
         /// Where they go, over gRPC.
         collector: SocketAddr,
@@ -126,11 +126,7 @@ impl Display for Configuration {
         writeln!(file, "apiVersion: extender-gateway.io/v1alpha1")?;
         writeln!(file, "kind: GatewayConfiguration")?;
         writeln!(file, "extender: {{address: \"{}\"}}", self.address)?;
-        let exporter = match self.observability {
-            Observability::Sent { .. } => ", exporter: OTLP, interval: 5s",
-            Observability::AsItComes | Observability::Off => "",
-        };
-        writeln!(file, "metrics: {{address: \"127.0.0.1:0\"{exporter}}}")?;
+        writeln!(file, "metrics: {{address: \"127.0.0.1:0\"}}")?;
         writeln!(file, "admin: {{address: \"127.0.0.1:0\"}}")?;
         match &self.nodes {
             NodeSource::File(path) => {
@@ -154,7 +150,7 @@ impl Display for Configuration {
 }
 
 impl Display for Observability {
-    /// Its lines of the file, but for that of metrics.
+    /// Its lines of the file.
     fn fmt(&self, file: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::AsItComes => Ok(()),
@@ -218,7 +214,6 @@ mod tests {
         assert!(shown(Observability::Off).contains("\ndecisions: {maxBytes: 0}\ntraces: {exporter: None}\n"));
         let sent = shown(sent);
         for line in [
-            "\nmetrics: {address: \"127.0.0.1:0\", exporter: OTLP, interval: 5s}\n",
             "\notlp: {endpoint: \"http://127.0.0.1:4317\", protocol: grpc}\n",
             "\ntraces: {exporter: OTLP, ratio: 0.01}\n",
         ] {

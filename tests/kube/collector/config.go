@@ -42,7 +42,7 @@ func exporting(grpc, http ports.Port, exporters object) object {
 		}}},
 		"exporters": exporters,
 		"service": object{
-			"pipelines": object{"traces": pipeline, "metrics": pipeline},
+			"pipelines": object{"traces": pipeline},
 			// Its own metrics would take a fixed port.
 			"telemetry": object{"metrics": object{"level": "none"}},
 		},

@@ -25,8 +25,6 @@ type Receiver struct {
 // Telemetry is what has arrived, in the order in which it did.
 type Telemetry struct {
 	Spans []Span
-	// Metrics has each metric once for every time it was exported.
-	Metrics []Metric
 }
 
 func newReceiver() *Receiver {
@@ -34,9 +32,6 @@ func newReceiver() *Receiver {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/traces", receive(r, func(got *Telemetry, request tracesRequest) {
 		got.Spans = append(got.Spans, request.spans()...)
-	}))
-	mux.Handle("POST /v1/metrics", receive(r, func(got *Telemetry, request metricsRequest) {
-		got.Metrics = append(got.Metrics, request.metrics()...)
 	}))
 	r.server = httptest.NewServer(mux)
 	return r
@@ -84,7 +79,7 @@ func (r *Receiver) Received() Telemetry {
 }
 
 func (t Telemetry) clone() Telemetry {
-	return Telemetry{Spans: slices.Clone(t.Spans), Metrics: slices.Clone(t.Metrics)}
+	return Telemetry{Spans: slices.Clone(t.Spans)}
 }
 
 // WaitFor waits until lacks finds nothing that is missing, and returns what there is then. Its error says what was

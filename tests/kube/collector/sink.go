@@ -23,11 +23,8 @@ type Sink struct {
 	written int
 }
 
-// The kinds of what comes, as the collector's log names them.
-const (
-	Traces  = "Traces"
-	Metrics = "Metrics"
-)
+// traces is how the collector's log names them.
+const traces = "Traces"
 
 // StartSink runs the program (binaries.Collector) until it takes OTLP. Its log and its configuration are in dir. The
 // caller kills the process.
@@ -69,12 +66,12 @@ func (s *Sink) ready(ctx context.Context, http ports.Port) error {
 	return err
 }
 
-// Has waits until something of this kind has come.
-func (s *Sink) Has(ctx context.Context, kind string) error {
-	return s.Until(ctx, "sent "+kind, func(context.Context) error {
+// HasTraces waits until a span has come.
+func (s *Sink) HasTraces(ctx context.Context) error {
+	return s.Until(ctx, "sent "+traces, func(context.Context) error {
 		log, err := os.ReadFile(s.LogFile)
-		if err == nil && !bytes.Contains(log[s.written:], []byte("\t"+kind+"\t")) {
-			err = fmt.Errorf("no %s in %s", kind, s.LogFile)
+		if err == nil && !bytes.Contains(log[s.written:], []byte("\t"+traces+"\t")) {
+			err = fmt.Errorf("no %s in %s", traces, s.LogFile)
 		}
 		return err
 	})

@@ -25,13 +25,13 @@ func TestASinkSaysWhatHasComeToItAndNotToTheOneBefore(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		if err := sink.Has(gone, Traces); !errors.Is(err, context.Canceled) {
+		if err := sink.HasTraces(gone); !errors.Is(err, context.Canceled) {
 			t.Errorf("before anything was sent: %v", err)
 		}
 		if err := export(ctx, strings.TrimPrefix(sink.Endpoint, "http://")); err != nil {
 			t.Error(err)
 		}
-		if err := sink.Has(ctx, Traces); err != nil {
+		if err := sink.HasTraces(ctx); err != nil {
 			t.Error(err)
 		}
 		if err := sink.Kill(); err != nil {

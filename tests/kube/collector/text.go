@@ -2,7 +2,6 @@ package collector
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -31,12 +30,7 @@ func (t Telemetry) String() string {
 	for _, trace := range traces {
 		text.WriteString(trace.Text())
 	}
-	var names []string
-	for _, metric := range t.Metrics {
-		names = append(names, metric.Name)
-	}
-	slices.Sort(names)
-	fmt.Fprintf(&text, "%d spans, %d metrics: %s\n", len(t.Spans), len(t.Metrics), strings.Join(slices.Compact(names), " "))
+	fmt.Fprintf(&text, "%d spans\n", len(t.Spans))
 	return text.String()
 }
 

@@ -17,16 +17,6 @@ type tracesRequest struct {
 	}
 }
 
-type metricsRequest struct {
-	ResourceMetrics []struct {
-		Resource     wireResource
-		ScopeMetrics []struct {
-			Scope   wireScope
-			Metrics []wireMetric
-		}
-	}
-}
-
 type wireResource struct{ Attributes wireAttributes }
 
 type wireScope struct{ Name string }
@@ -54,33 +44,6 @@ type wireSpan struct {
 		Code    Code
 		Message string
 	}
-}
-
-type wireMetric struct {
-	Name, Unit, Description string
-	Sum                     *struct {
-		IsMonotonic            bool
-		AggregationTemporality int
-		DataPoints             []wireNumber
-	}
-	Gauge     *struct{ DataPoints []wireNumber }
-	Histogram *struct{ DataPoints []wireHistogram }
-}
-
-type wireNumber struct {
-	Attributes   wireAttributes
-	TimeUnixNano nanoseconds
-	AsInt        json.Number
-	AsDouble     json.Number
-}
-
-type wireHistogram struct {
-	Attributes     wireAttributes
-	TimeUnixNano   nanoseconds
-	Count          uint64 `json:",string"`
-	Sum            float64
-	BucketCounts   []json.Number
-	ExplicitBounds []float64
 }
 
 // nanoseconds are since the Unix epoch.

@@ -4,9 +4,7 @@ mod followed;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use extender_otlp::{
-    Explicit, Exporter, Exporters, Program, Sampler, Settings, Spans, TRACESTATE, TraceContext,
-};
+use extender_otlp::{Explicit, Exporters, Program, Sampler, Settings, Spans, TRACESTATE, TraceContext};
 use opentelemetry::{InstrumentationScope, trace::TraceState};
 use tokio::runtime::Handle;
 use tonic::codegen::http::{HeaderMap, Request};
@@ -34,9 +32,8 @@ impl Tracer {
     /// In a runtime, on which the connection to the collector will be.
     pub(crate) fn start(telemetry: &Telemetry, backend: &Backend) -> Result<Self, TelemetryError> {
         let wrong = |error: &dyn fmt::Display| TelemetryError(error.to_string());
-        // There are no metrics to send.
-        let explicit = Explicit { metrics: Some(Exporter::None), ..Explicit::default() };
-        let settings = Settings::resolve(program(backend), &explicit, |name| telemetry.variable(name));
+        let settings =
+            Settings::resolve(program(backend), &Explicit::default(), |name| telemetry.variable(name));
         let settings = settings.map_err(|error| wrong(&error))?;
         if settings.traces.is_none() {
             return Ok(Self { sending: None });

@@ -1,4 +1,4 @@
-//! Where one signal goes.
+//! Where spans go.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{
     variables::{Variables, boolean, milliseconds, pairs},
 };
 
-/// Where spans or metrics go.
+/// Where spans go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// An http or https address; for HTTP with the path that is posted to.
@@ -24,7 +24,7 @@ pub struct Export {
     pub certificate: Option<PathBuf>,
 }
 
-/// Whether a signal is sent: `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`.
+/// Whether spans are sent: `OTEL_TRACES_EXPORTER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exporter {
     /// It is not.
@@ -82,117 +82,94 @@ impl fmt::Display for Protocol {
 const GRPC_PORT: u16 = 4317;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What can be sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Signal {
-    Traces,
-    Metrics,
+/// Where spans go, if they are sent.
+pub(super) fn traces(explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Export> {
+    let given = endpoint(explicit, variables);
+    let exporter = exporter(explicit, variables);
+    let sent = exporter.unwrap_or(if given.is_some() { Exporter::Otlp } else { Exporter::None });
+    (sent == Exporter::Otlp).then(|| export(given, explicit, variables))
 }
 
-impl Signal {
-    /// Where the signal goes, if it is sent.
-    pub(super) fn export(self, explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Export> {
-        let given = self.endpoint(explicit, variables);
-        let said = self.said(explicit, variables);
-        let sent = said.unwrap_or(if given.is_some() { Exporter::Otlp } else { Exporter::None });
-        (sent == Exporter::Otlp).then(|| self.sent(given, explicit, variables))
+fn exporter(explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Exporter> {
+    let disabled = |variables: &mut Variables<'_>| variables.read("OTEL_SDK_DISABLED", boolean) == Some(true);
+    match explicit.traces {
+        Some(exporter) => Some(exporter),
+        None if disabled(variables) => Some(Exporter::None),
+        None => variables.read("OTEL_TRACES_EXPORTER", named),
     }
+}
 
-    fn said(self, explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Exporter> {
-        let (explicit, name) = match self {
-            Self::Traces => (explicit.traces, "OTEL_TRACES_EXPORTER"),
-            Self::Metrics => (explicit.metrics, "OTEL_METRICS_EXPORTER"),
-        };
-        let disabled =
-            |variables: &mut Variables<'_>| variables.read("OTEL_SDK_DISABLED", boolean) == Some(true);
-        match explicit {
-            Some(exporter) => Some(exporter),
-            None if disabled(variables) => Some(Exporter::None),
-            None => variables.read(name, exporter),
+fn export(given: Option<Given>, explicit: &Explicit, variables: &mut Variables<'_>) -> Export {
+    let protocol = read(variables, "PROTOCOL", Protocol::named);
+    let uri = given.as_ref().map(|given| &given.text).and_then(|text| address(text).ok());
+    let protocol = explicit.protocol.or(protocol).unwrap_or_else(|| Protocol::of(uri.as_ref()));
+    let endpoint = given.map_or_else(
+        || Some(posted(&protocol.default_endpoint(), protocol)),
+        |given| checked(&given, protocol, variables),
+    );
+    let timeout = read(variables, "TIMEOUT", milliseconds);
+    Export {
+        // What is wrong has been noted, and the default comes to nothing.
+        endpoint: endpoint.unwrap_or_else(|| protocol.default_endpoint()),
+        protocol,
+        headers: headers(variables),
+        timeout: explicit.timeout.or(timeout).unwrap_or(TIMEOUT),
+        certificate: text(variables, "CERTIFICATE").map(|(_, path)| path.into()),
+    }
+}
+
+fn checked(given: &Given, protocol: Protocol, variables: &mut Variables<'_>) -> Option<Uri> {
+    match address(&given.text) {
+        Err(right) => {
+            variables.mistake(format!("{}={:?} cannot be used: {right}", given.name, given.text));
+            None
         }
+        Ok(uri) if given.whole => Some(uri),
+        Ok(uri) => Some(posted(&uri, protocol)),
     }
+}
 
-    fn sent(self, given: Option<Given>, explicit: &Explicit, variables: &mut Variables<'_>) -> Export {
-        let protocol = self.read(variables, "PROTOCOL", Protocol::named);
-        let uri = given.as_ref().map(|given| &given.text).and_then(|text| address(text).ok());
-        let protocol = explicit.protocol.or(protocol).unwrap_or_else(|| Protocol::of(uri.as_ref()));
-        let endpoint = given.map_or_else(
-            || Some(self.posted(&protocol.default_endpoint(), protocol)),
-            |given| self.checked(&given, protocol, variables),
-        );
-        let timeout = self.read(variables, "TIMEOUT", milliseconds);
-        Export {
-            // What is wrong has been noted, and the default comes to nothing.
-            endpoint: endpoint.unwrap_or_else(|| protocol.default_endpoint()),
-            protocol,
-            headers: self.headers(variables),
-            timeout: explicit.timeout.or(timeout).unwrap_or(TIMEOUT),
-            certificate: self.text(variables, "CERTIFICATE").map(|(_, path)| path.into()),
-        }
+/// The address that is posted to. gRPC has none of its own.
+fn posted(base: &Uri, protocol: Protocol) -> Uri {
+    let posted = || format!("{}/v1/traces", base.to_string().trim_end_matches('/')).parse();
+    match protocol {
+        Protocol::Grpc => base.clone(),
+        Protocol::Http => posted().unwrap_or_else(|_| base.clone()),
     }
+}
 
-    fn checked(self, given: &Given, protocol: Protocol, variables: &mut Variables<'_>) -> Option<Uri> {
-        match address(&given.text) {
-            Err(right) => {
-                variables.mistake(format!("{}={:?} cannot be used: {right}", given.name, given.text));
-                None
-            }
-            Ok(uri) if given.whole => Some(uri),
-            Ok(uri) => Some(self.posted(&uri, protocol)),
-        }
-    }
+fn headers(variables: &mut Variables<'_>) -> HeaderMap {
+    let parse = |text: &str| pairs(text).map_err(str::to_owned).and_then(header_map);
+    let name = text(variables, "HEADERS").map(|(name, _)| name);
+    name.and_then(|name| variables.read_secret(&name, parse)).unwrap_or_default()
+}
 
-    /// The address that is posted to. gRPC has none of its own.
-    fn posted(self, base: &Uri, protocol: Protocol) -> Uri {
-        let path = match self {
-            Self::Traces => "v1/traces",
-            Self::Metrics => "v1/metrics",
-        };
-        let posted = || format!("{}/{path}", base.to_string().trim_end_matches('/')).parse();
-        match protocol {
-            Protocol::Grpc => base.clone(),
-            Protocol::Http => posted().unwrap_or_else(|_| base.clone()),
-        }
-    }
+fn endpoint(explicit: &Explicit, variables: &Variables<'_>) -> Option<Given> {
+    let given =
+        |text: &String| Given { name: "the OTLP endpoint".to_owned(), text: text.clone(), whole: false };
+    explicit.endpoint.as_ref().map(given).or_else(|| {
+        let (name, text) = text(variables, "ENDPOINT")?;
+        Some(Given { whole: name == of_traces("ENDPOINT"), name, text })
+    })
+}
 
-    fn headers(self, variables: &mut Variables<'_>) -> HeaderMap {
-        let parse = |text: &str| pairs(text).map_err(str::to_owned).and_then(header_map);
-        let name = self.text(variables, "HEADERS").map(|(name, _)| name);
-        name.and_then(|name| variables.read_secret(&name, parse)).unwrap_or_default()
-    }
+fn read<T>(
+    variables: &mut Variables<'_>,
+    what: &str,
+    parse: impl FnOnce(&str) -> Result<T, &'static str>,
+) -> Option<T> {
+    let (name, _) = text(variables, what)?;
+    variables.read(&name, parse)
+}
 
-    fn endpoint(self, explicit: &Explicit, variables: &Variables<'_>) -> Option<Given> {
-        let said =
-            |text: &String| Given { name: "the OTLP endpoint".to_owned(), text: text.clone(), whole: false };
-        explicit.endpoint.as_ref().map(said).or_else(|| {
-            let (name, text) = self.text(variables, "ENDPOINT")?;
-            Some(Given { whole: name == self.variable("ENDPOINT"), name, text })
-        })
-    }
+/// The variable of traces, or that of all signals, with its name.
+fn text(variables: &Variables<'_>, what: &str) -> Option<(String, String)> {
+    let names = [of_traces(what), format!("OTEL_EXPORTER_OTLP_{what}")];
+    names.into_iter().find_map(|name| variables.text(&name).map(|text| (name, text)))
+}
 
-    fn read<T>(
-        self,
-        variables: &mut Variables<'_>,
-        what: &str,
-        parse: impl FnOnce(&str) -> Result<T, &'static str>,
-    ) -> Option<T> {
-        let (name, _) = self.text(variables, what)?;
-        variables.read(&name, parse)
-    }
-
-    /// The signal's own variable, or that of all signals, with its name.
-    fn text(self, variables: &Variables<'_>, what: &str) -> Option<(String, String)> {
-        let names = [self.variable(what), format!("OTEL_EXPORTER_OTLP_{what}")];
-        names.into_iter().find_map(|name| variables.text(&name).map(|text| (name, text)))
-    }
-
-    fn variable(self, what: &str) -> String {
-        let signal = match self {
-            Self::Traces => "TRACES",
-            Self::Metrics => "METRICS",
-        };
-        format!("OTEL_EXPORTER_OTLP_{signal}_{what}")
-    }
+fn of_traces(what: &str) -> String {
+    format!("OTEL_EXPORTER_OTLP_TRACES_{what}")
 }
 
 /// An endpoint as it was given.
@@ -204,7 +181,7 @@ struct Given {
     whole: bool,
 }
 
-fn exporter(text: &str) -> Result<Exporter, &'static str> {
+fn named(text: &str) -> Result<Exporter, &'static str> {
     match text {
         "otlp" => Ok(Exporter::Otlp),
         "none" => Ok(Exporter::None),

@@ -27,28 +27,27 @@ const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector
 #[test]
 fn nothing_said_nothing_sent() {
     let settings = from(&[]);
-    assert!(settings.traces.is_none() && settings.metrics.is_none());
-    assert_eq!(settings.to_string(), "no traces, no metrics");
+    assert!(settings.traces.is_none());
+    assert_eq!(settings.to_string(), "no traces");
     assert_eq!(settings.batch, Batch::default());
 }
 
 #[test]
 fn what_is_sent_is_said_or_follows_from_an_endpoint() {
     for (variables, expected) in [
-        (&[ENDPOINT][..], (true, true)),
-        (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/t")], (true, false)),
-        (&[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://c:4318/m")], (false, true)),
-        (&[("OTEL_TRACES_EXPORTER", "otlp")], (true, false)),
-        (&[("OTEL_METRICS_EXPORTER", "otlp")], (false, true)),
-        (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")], (false, true)),
-        (&[ENDPOINT, ("OTEL_METRICS_EXPORTER", "none")], (true, false)),
-        (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "")], (true, true)),
-        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], (false, false)),
-        (&[ENDPOINT, ("OTEL_SDK_DISABLED", "True"), ("OTEL_TRACES_EXPORTER", "otlp")], (false, false)),
-        (&[ENDPOINT, ("OTEL_SDK_DISABLED", "false")], (true, true)),
+        (&[ENDPOINT][..], true),
+        (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/t")], true),
+        (&[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://c:4318/m")], false),
+        (&[("OTEL_TRACES_EXPORTER", "otlp")], true),
+        (&[("OTEL_METRICS_EXPORTER", "otlp")], false),
+        (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")], false),
+        (&[ENDPOINT, ("OTEL_METRICS_EXPORTER", "none")], true),
+        (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "")], true),
+        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], false),
+        (&[ENDPOINT, ("OTEL_SDK_DISABLED", "True"), ("OTEL_TRACES_EXPORTER", "otlp")], false),
+        (&[ENDPOINT, ("OTEL_SDK_DISABLED", "false")], true),
     ] {
-        let settings = from(variables);
-        assert_eq!((settings.traces.is_some(), settings.metrics.is_some()), expected, "{variables:?}");
+        assert_eq!(from(variables).traces.is_some(), expected, "{variables:?}");
     }
 }
 
@@ -81,8 +80,6 @@ fn protocol_and_path_are_those_of_the_port_where_they_are_not_said() {
             "{variables:?}"
         );
     }
-    let metrics = from(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")]).metrics.unwrap();
-    assert_eq!(metrics.endpoint, "http://c:4318/v1/metrics");
 }
 
 #[test]
@@ -93,19 +90,20 @@ fn a_signals_own_variable_counts_before_that_of_all() {
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20all,x=%C3%A4"),
         ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", " authorization = Bearer%20traces , "),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
-        ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "2000"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.crt"),
     ]);
-    let (traces, metrics) = (settings.traces.unwrap(), settings.metrics.unwrap());
-    assert_eq!((traces.endpoint.host(), metrics.endpoint.host()), (Some("traces"), Some("collector")));
+    let traces = settings.traces.unwrap();
+    assert_eq!(traces.endpoint.host(), Some("traces"));
     assert_eq!(
         (traces.headers.len(), &traces.headers["authorization"]),
         (1, &"Bearer traces".parse().unwrap())
     );
-    assert_eq!((metrics.headers.len(), metrics.headers["x"].as_bytes()), (2, "ä".as_bytes()));
-    assert_eq!((traces.timeout, metrics.timeout), (Duration::from_secs(1), Duration::from_secs(2)));
+    assert_eq!(traces.timeout, Duration::from_secs(1));
     assert_eq!(traces.certificate, Some(PathBuf::from("/etc/ca.crt")));
     assert!(!format!("{traces:?}").contains("Bearer"), "{traces:?}");
+    let all =
+        self::traces(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20all,x=%C3%A4")]);
+    assert_eq!((all.headers.len(), all.headers["x"].as_bytes()), (2, "ä".as_bytes()));
 }
 
 #[test]
@@ -153,18 +151,16 @@ fn samplers_have_their_standard_names() {
 }
 
 #[test]
-fn batches_and_intervals_are_read() {
+fn batches_are_read() {
     let settings = from(&[
         ENDPOINT,
         ("OTEL_BSP_MAX_QUEUE_SIZE", "100"),
         ("OTEL_BSP_SCHEDULE_DELAY", "20"),
         ("OTEL_BSP_EXPORT_TIMEOUT", "30"),
-        ("OTEL_METRIC_EXPORT_INTERVAL", "40"),
     ]);
     let count = |count| NonZero::new(count).unwrap();
     let (delay, timeout) = (Duration::from_millis(20), Duration::from_millis(30));
     assert_eq!(settings.batch, Batch { queue: count(100), size: count(100), delay, timeout });
-    assert_eq!(settings.interval, Duration::from_millis(40));
     assert_eq!(from(&[ENDPOINT, ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "9")]).batch.size, count(9));
 }
 
@@ -172,7 +168,7 @@ fn batches_and_intervals_are_read() {
 fn a_wrong_value_is_told_with_its_variable_and_what_would_be_right() {
     for (name, value, right) in [
         ("OTEL_TRACES_EXPORTER", "jaeger", "otlp or none would be right"),
-        ("OTEL_METRICS_EXPORTER", "otlp,console", "otlp or none would be right"),
+        ("OTEL_TRACES_EXPORTER", "otlp,console", "otlp or none would be right"),
         ("OTEL_SDK_DISABLED", "yes", "true or false would be right"),
         (
             "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -185,7 +181,7 @@ fn a_wrong_value_is_told_with_its_variable_and_what_would_be_right() {
             "http://HOST:PORT or https://HOST:PORT would be right",
         ),
         (
-            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
             "http://",
             "http://HOST:PORT or https://HOST:PORT would be right",
         ),
@@ -206,7 +202,6 @@ fn a_wrong_value_is_told_with_its_variable_and_what_would_be_right() {
         ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001", "a number of spans from 1 to 1000000 would be right"),
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049", "at most 2048, which may wait, would be right"),
         ("OTEL_BSP_SCHEDULE_DELAY", "-1", "such as 10000, would be right"),
-        ("OTEL_METRIC_EXPORT_INTERVAL", "soon", "such as 10000, would be right"),
         ("OTEL_RESOURCE_ATTRIBUTES", "a=b,c", "key=value,key=value would be right"),
         ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "key=value,key=value would be right"),
         ("OTEL_RESOURCE_ATTRIBUTES", "=b", "key=value,key=value would be right"),
@@ -223,25 +218,23 @@ fn a_wrong_value_is_told_with_its_variable_and_what_would_be_right() {
 #[test]
 fn all_mistakes_are_told_and_no_secret() {
     let error = resolved(
-        &[
-            ENDPOINT,
-            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=top%0Asecret"),
-            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a secret"),
-            ("OTEL_TRACES_SAMPLER", "never"),
-        ],
+        &[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a secret"), ("OTEL_TRACES_SAMPLER", "never")],
         &Explicit::default(),
     )
     .unwrap_err();
     let expected = [
         "OTEL_EXPORTER_OTLP_TRACES_HEADERS cannot be used: key=value,key=value would be right",
-        "OTEL_EXPORTER_OTLP_HEADERS cannot be used: the value of header authorization holds what no header may hold",
         "OTEL_TRACES_SAMPLER=\"never\" cannot be used",
     ];
     for (mistake, expected) in error.mistakes().iter().zip(expected) {
         assert!(mistake.starts_with(expected), "{mistake}");
     }
-    assert_eq!(error.mistakes().len(), 3);
+    assert_eq!(error.mistakes().len(), 2);
     assert!(!error.to_string().contains("secret"), "{error}");
+    let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=top%0Asecret");
+    let error = resolved(&[ENDPOINT, headers], &Explicit::default()).unwrap_err();
+    let expected = "OTEL_EXPORTER_OTLP_HEADERS cannot be used: the value of header authorization holds what no header may hold";
+    assert_eq!(error.mistakes(), [expected]);
 }
 
 #[test]
@@ -250,7 +243,6 @@ fn what_is_not_sent_is_not_read() {
         ("OTEL_SDK_DISABLED", "true"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere"),
         ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
-        ("OTEL_METRIC_EXPORT_INTERVAL", "soon"),
     ];
     assert!(from(&variables).traces.is_none());
 }
@@ -262,9 +254,7 @@ fn a_configuration_wins_over_variables() {
         protocol: Some(Protocol::Http),
         timeout: Some(Duration::from_secs(3)),
         traces: Some(Exporter::Otlp),
-        metrics: Some(Exporter::None),
         ratio: Some(Ratio::NONE),
-        interval: Some(Duration::from_secs(4)),
     };
     let settings = resolved(
         &[
@@ -283,12 +273,9 @@ fn a_configuration_wins_over_variables() {
     let endpoint = "http://mine:4318/base/v1/traces".parse().unwrap();
     let expected = Export { endpoint, protocol: Protocol::Http, headers, timeout, certificate: None };
     assert_eq!(settings.traces, Some(expected));
-    assert_eq!((settings.metrics, settings.sampler), (None, Sampler::Parent(Ratio::NONE)));
+    assert_eq!(settings.sampler, Sampler::Parent(Ratio::NONE));
     let said = Explicit { endpoint: Some("http://mine:4317".into()), ..Explicit::default() };
-    assert_eq!(
-        resolved(&[], &said).unwrap().to_string(),
-        "traces to http://mine:4317/ by grpc, metrics to http://mine:4317/ by grpc"
-    );
+    assert_eq!(resolved(&[], &said).unwrap().to_string(), "traces to http://mine:4317/ by grpc");
 }
 
 #[test]

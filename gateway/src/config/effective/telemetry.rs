@@ -2,13 +2,12 @@
 
 use std::fmt::{self, Formatter};
 
-use super::super::{
-    Admin, Config, Decisions, DurationText, Exporter, Log, Metrics, Otlp, SizeText, Traces, Words,
-};
+use super::super::{Admin, Config, Decisions, DurationText, Log, Metrics, Otlp, SizeText, Traces, Words};
 use super::scalar;
 
 pub(super) fn write(out: &mut Formatter<'_>, config: &Config) -> fmt::Result {
-    write_metrics(out, &config.metrics)?;
+    let Metrics { address } = &config.metrics;
+    writeln!(out, "metrics:\n  address: {}", scalar(address))?;
     let Admin { address } = &config.admin;
     writeln!(out, "admin:\n  address: {}", scalar(address))?;
     write_otlp(out, &config.otlp)?;
@@ -17,23 +16,6 @@ pub(super) fn write(out: &mut Formatter<'_>, config: &Config) -> fmt::Result {
     writeln!(out, "decisions:\n  maxBytes: {}", SizeText(max_bytes))?;
     let Log { format, level } = config.log;
     writeln!(out, "log:\n  format: {}\n  level: {}", format.word(), level.word())
-}
-
-fn write_metrics(out: &mut Formatter<'_>, metrics: &Metrics) -> fmt::Result {
-    let Metrics { address, exporter, interval } = metrics;
-    writeln!(out, "metrics:\n  address: {}", scalar(address))?;
-    write_exporter(out, *exporter)?;
-    match interval {
-        Some(interval) => writeln!(out, "  interval: {}", DurationText(*interval)),
-        None => writeln!(out, "  # interval: OTEL_METRIC_EXPORT_INTERVAL, or 1m"),
-    }
-}
-
-fn write_exporter(out: &mut Formatter<'_>, exporter: Option<Exporter>) -> fmt::Result {
-    match exporter {
-        Some(exporter) => writeln!(out, "  exporter: {}", exporter.word()),
-        None => writeln!(out, "  # exporter: OTLP where the OTEL_* variables say so, or None"),
-    }
 }
 
 fn write_otlp(out: &mut Formatter<'_>, otlp: &Otlp) -> fmt::Result {
@@ -59,7 +41,10 @@ fn write_otlp(out: &mut Formatter<'_>, otlp: &Otlp) -> fmt::Result {
 fn write_traces(out: &mut Formatter<'_>, traces: &Traces) -> fmt::Result {
     let Traces { exporter, ratio, keep_slower_than, pod_annotation } = traces;
     writeln!(out, "traces:")?;
-    write_exporter(out, *exporter)?;
+    match exporter {
+        Some(exporter) => writeln!(out, "  exporter: {}", exporter.word())?,
+        None => writeln!(out, "  # exporter: OTLP where the OTEL_* variables say so, or None")?,
+    }
     match ratio {
         Some(ratio) => writeln!(out, "  ratio: {ratio}")?,
         None => writeln!(out, "  # ratio: OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1")?,

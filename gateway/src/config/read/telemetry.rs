@@ -19,10 +19,14 @@ const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net:
 const DEFAULT_SLOW: Duration = Duration::from_millis(500);
 const DEFAULT_DECISIONS: usize = 64 << 20;
 
+/// Metrics were pushed by OTLP once.
+const SCRAPE: &str =
+    "scrape /metrics: every OpenTelemetry Collector can do that with its Prometheus receiver";
+
 pub(super) const METRICS: Fields = Fields {
     right: "a mapping such as {address: 0.0.0.0:9402}",
-    known: &["address", "exporter", "interval"],
-    unsupported: &[("tls", LEAVE_OUT)],
+    known: &["address"],
+    unsupported: &[("tls", LEAVE_OUT), ("exporter", SCRAPE), ("interval", SCRAPE)],
 };
 pub(super) const ADMIN: Fields =
     Fields { right: "a mapping such as {address: 127.0.0.1:9403}", known: &["address"], unsupported: &[] };
@@ -46,14 +50,12 @@ pub(super) const LOG: Fields = Fields {
 
 pub(super) fn metrics(root: &Section<'_>, extender: Option<&Extender>) -> Option<Metrics> {
     let fields = root.subsection("metrics", &METRICS)?;
-    let exporter = field_or(&fields, "exporter", None, |field| choice(field).map(Some));
-    let interval = field_or(&fields, "interval", None, |field| duration(field).map(Some));
     let address = field_or(&fields, "address", DEFAULT_METRICS, address)?;
     if extender.is_some_and(|extender| collide(extender.address, address)) {
         let wrong = format!("{address} is where extender listens");
         fields.mistake_of("address", wrong, "a port of its own");
     }
-    Some(Metrics { address, exporter: exporter?, interval: interval? })
+    Some(Metrics { address })
 }
 
 pub(super) fn admin(

@@ -220,6 +220,11 @@ fn what_this_version_does_not_support_is_refused_by_name() {
     for (lines, name, remedy) in [
         ("metrics: {tls: {}}", "metrics.tls", "leave it out"),
         (
+            "metrics: {exporter: OTLP}",
+            "metrics.exporter",
+            "scrape /metrics: every OpenTelemetry Collector can do that with its Prometheus receiver",
+        ),
+        (
             "otlp: {headers: {a: b}}",
             "otlp.headers",
             "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file",

@@ -66,7 +66,7 @@ fn gateway_fields() -> impl Strategy<Value = String> {
             "reasons: {changing: Held, repeated: BackOff}",
         ]),
         line(&[
-            "metrics: {exporter: OTLP, interval: 1500ms}\nadmin: {address: '127.0.0.1:0'}\nlog: {format: JSON, level: debug}",
+            "metrics: {address: '127.0.0.1:9'}\nadmin: {address: '127.0.0.1:0'}\nlog: {format: JSON, level: debug}",
             "otlp: {endpoint: 'https://c:1/x', protocol: http/protobuf, timeout: 3s}\ndecisions: {maxBytes: 0}",
             "otlp: {protocol: grpc}\ntraces: {exporter: OTLP, ratio: 0.015625, keepSlowerThan: 1s, podAnnotation: a.b/c}",
             "traces: {ratio: 1, exporter: None}\ndecisions: {maxBytes: 1234567}",

@@ -2,8 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use opentelemetry::metrics::Meter;
-
 use super::{
     definition::{Definition, Kind},
     family::Family,
@@ -11,7 +9,6 @@ use super::{
     gauge::Asked,
     histogram::Histogram,
     number::{Counter, Level},
-    otlp::{self, Recorder},
     page::{Page, Sample, Series},
     table,
 };
@@ -60,9 +57,9 @@ pub(super) struct Families {
 }
 
 impl Families {
-    /// All without a series, exported through this meter, too.
-    pub(super) fn new(meter: Option<&Meter>) -> Self {
-        let mut all = Listing { meter, listed: Vec::new() };
+    /// All without a series.
+    pub(super) fn new() -> Self {
+        let mut all = Listing { listed: Vec::new() };
         Self {
             calls: all.counters(&table::CALLS),
             call_duration: all.histograms(&table::CALL_DURATION),
@@ -165,43 +162,29 @@ impl Listed for Asked {
 }
 
 /// Makes metrics and lists them.
-struct Listing<'m> {
-    meter: Option<&'m Meter>,
+struct Listing {
     listed: Vec<Arc<dyn Listed>>,
 }
 
-impl Listing<'_> {
+impl Listing {
     fn counters(&mut self, definition: &'static Definition) -> Counters {
-        let family = self.list(Family::new(definition, |_| Counter::default()));
-        self.meter.inspect(|meter| otlp::counter(meter, &family));
-        family
+        self.list(Family::new(definition, |_| Counter::default()))
     }
 
     fn levels(&mut self, definition: &'static Definition) -> Levels {
-        let family = self.list(Family::new(definition, |_| Level::default()));
-        self.meter.inspect(|meter| otlp::level(meter, &family));
-        family
+        self.list(Family::new(definition, |_| Level::default()))
     }
 
     fn histograms(&mut self, definition: &'static Definition) -> Histograms {
-        let instrument = self.meter.map(|meter| otlp::histogram(meter, definition));
         let boundaries = match definition.kind {
             Kind::Histogram(boundaries) => boundaries,
             Kind::Counter | Kind::Gauge => &[],
         };
-        self.list(Family::new(definition, move |values| {
-            let also = instrument.clone().map(|instrument| Recorder::new(instrument, definition, values));
-            Histogram::new(boundaries, also)
-        }))
+        self.list(Family::new(definition, move |_| Histogram::new(boundaries)))
     }
 
     fn asked(&mut self, definitions: &[&'static Definition]) -> Vec<Arc<Asked>> {
-        let list = |definition: &&'static Definition| {
-            let gauge = self.list(Asked::new(definition));
-            self.meter.inspect(|meter| otlp::asked(meter, &gauge));
-            gauge
-        };
-        definitions.iter().map(list).collect()
+        definitions.iter().map(|definition| self.list(Asked::new(definition))).collect()
     }
 
     fn list<M: Listed + 'static>(&mut self, metric: M) -> Arc<M> {

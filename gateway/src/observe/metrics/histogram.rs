@@ -11,8 +11,6 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::otlp::Recorder;
-
 /// The trace that a value belongs to, as W3C Trace Context has it.
 pub type Trace = [u8; 16];
 
@@ -28,8 +26,6 @@ pub(super) struct Histogram {
     /// In [`PARTS`].
     sum: AtomicU64,
     exemplars: Mutex<Box<[Option<Exemplar>]>>,
-    /// Where values go as well.
-    also: Option<Recorder>,
 }
 
 /// A value whose trace is known.
@@ -59,14 +55,13 @@ impl Spread {
 
 impl Histogram {
     /// One without a value.
-    pub(super) fn new(boundaries: &'static [f64], also: Option<Recorder>) -> Self {
+    pub(super) fn new(boundaries: &'static [f64]) -> Self {
         let rungs = boundaries.len() + 1;
         Self {
             boundaries,
             counts: (0..rungs).map(|_| AtomicU64::new(0)).collect(),
             sum: AtomicU64::new(0),
             exemplars: Mutex::new(vec![None; rungs].into()),
-            also,
         }
     }
 
@@ -83,9 +78,6 @@ impl Histogram {
         if let Some(trace) = trace {
             let exemplar = Exemplar { trace, value, time: now() };
             self.exemplars.lock().unwrap_or_else(PoisonError::into_inner)[rung] = Some(exemplar);
-        }
-        if let Some(also) = &self.also {
-            also.record(value);
         }
     }
 
@@ -119,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_value_counts_for_every_boundary_that_it_does_not_exceed() {
-        let histogram = Histogram::new(&[1.0, 2.0], None);
+        let histogram = Histogram::new(&[1.0, 2.0]);
         for value in [0.5, 1.0, 1.5, 2.0, 3.0] {
             histogram.observe(value, None);
         }
@@ -130,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_rung_keeps_the_latest_trace() {
-        let histogram = Histogram::new(&[1.0, 2.0], None);
+        let histogram = Histogram::new(&[1.0, 2.0]);
         for (value, trace) in [(1.2, Some([1; 16])), (1.5, Some(TRACE)), (1.8, None), (0.5, None)] {
             histogram.observe(value, trace);
         }

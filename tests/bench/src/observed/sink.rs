@@ -9,15 +9,9 @@ use std::{
     thread,
 };
 
-use opentelemetry_proto::tonic::collector::{
-    metrics::v1::{
-        ExportMetricsServiceRequest, ExportMetricsServiceResponse,
-        metrics_service_server::{MetricsService, MetricsServiceServer},
-    },
-    trace::v1::{
-        ExportTraceServiceRequest, ExportTraceServiceResponse,
-        trace_service_server::{TraceService, TraceServiceServer},
-    },
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+    trace_service_server::{TraceService, TraceServiceServer},
 };
 use tokio::{net::TcpListener, runtime::Builder};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -45,8 +39,7 @@ impl Sink {
         let (address, spans) = (listener.local_addr()?, Arc::default());
         let counter = Counter(Arc::clone(&spans));
         let serving = Server::builder()
-            .add_service(TraceServiceServer::new(counter.clone()))
-            .add_service(MetricsServiceServer::new(counter))
+            .add_service(TraceServiceServer::new(counter))
             .serve_with_incoming(TcpListenerStream::new(listener));
         thread::spawn(move || runtime.block_on(serving));
         Ok(Self { address, spans })
@@ -71,15 +64,5 @@ impl TraceService for Counter {
         let spans = resources.flat_map(|resource| &resource.scope_spans).map(|scope| scope.spans.len()).sum();
         self.0.fetch_add(spans, Ordering::Relaxed);
         Ok(Response::new(ExportTraceServiceResponse::default()))
-    }
-}
-
-#[tonic::async_trait]
-impl MetricsService for Counter {
-    async fn export(
-        &self,
-        _: Request<ExportMetricsServiceRequest>,
-    ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
-        Ok(Response::new(ExportMetricsServiceResponse::default()))
     }
 }

@@ -67,7 +67,7 @@ fn what_a_backend_says_cannot_leave_its_label() {
 
 #[test]
 fn a_histogram_has_buckets_a_sum_a_count_and_an_exemplar() {
-    let family = Family::new(&BACKEND_REJECTED_RATIO, |_| Histogram::new(&[0.0, 0.5], None));
+    let family = Family::new(&BACKEND_REJECTED_RATIO, |_| Histogram::new(&[0.0, 0.5]));
     let histogram = family.of(&["zones"]);
     let mut trace = [0; 16];
     (trace[0], trace[15]) = (1, 0xab);
@@ -107,7 +107,7 @@ proptest! {
     ) {
         let (counted, spread) = (
             counters(&BACKEND_REJECTED_NODES),
-            Family::new(&BACKEND_REJECTED_RATIO, |_| Histogram::new(&[0.0, 0.5, 1.0], None)),
+            Family::new(&BACKEND_REJECTED_RATIO, |_| Histogram::new(&[0.0, 0.5, 1.0])),
         );
         for (backend, reason, count) in &counts {
             counted.of(&[backend, &reason.replace('#', "")]).add(u64::from(*count));
