@@ -10,7 +10,7 @@ use bytes::Bytes;
 pub(super) use self::misses::Misses;
 use self::misses::{Meaning, REST};
 use super::question::{Nodes, References};
-use crate::cluster::table::Line;
+use crate::cluster::table::{Line, Row};
 
 /// What a backend holds of one table in one view, as far as it has said so.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Holding {
     pub applied: u64,
     /// It has every row of at most this version, or a later one of the node.
     pub rows: u64,
+    /// Of the ids in its table.
+    pub generation: u32,
 }
 
 /// What a question relies on when it names nodes by ids.
@@ -60,9 +62,10 @@ impl Held {
 }
 
 impl Named {
-    /// These nodes as a part of the question.
-    pub fn nodes<'l>(&self, lines: impl ExactSizeIterator<Item = &'l Line>) -> Nodes {
-        self.holding.name(lines)
+    /// These nodes as a part of the question. A row that was replaced since goes along: the backend may never have
+    /// been sent it.
+    pub fn nodes(&self, lines: &[&Line], is_replaced: impl Fn(usize) -> bool) -> Nodes {
+        self.holding.name(lines, is_replaced)
     }
 
     /// The backend did not find them. Where the table is still the one that it acknowledges, too many misses let
@@ -86,16 +89,21 @@ impl Named {
 
 impl Holding {
     /// These nodes as a part of a question: by their ids where the backend has them, else by their rows.
-    fn name<'l>(&self, lines: impl ExactSizeIterator<Item = &'l Line>) -> Nodes {
+    fn name(&self, lines: &[&Line], is_replaced: impl Fn(usize) -> bool) -> Nodes {
         let mut references = References::with_capacity(lines.len());
-        for line in lines {
-            if line.row.is_kept() && line.row.version <= self.rows {
-                references.id(line.id);
-            } else {
-                references.row(&line.row.bytes);
+        for (at, line) in lines.iter().enumerate() {
+            match self.id_of(&line.row).filter(|_| !is_replaced(at)) {
+                Some(id) => references.id(id),
+                None => references.row(&line.row.bytes),
             }
         }
         references.finish(self.table, self.applied)
+    }
+
+    /// The id that names the row in the table; `None` where the table may not have it.
+    fn id_of(&self, row: &Row) -> Option<u32> {
+        let id = row.id.filter(|id| id.generation == self.generation && row.version <= self.rows)?;
+        Some(id.number.get())
     }
 }
 
@@ -110,7 +118,7 @@ mod tests {
     use super::*;
 
     fn holding(table: u64) -> Holding {
-        Holding { table, applied: 1, rows: 1 }
+        Holding { table, applied: 1, rows: 1, generation: 0 }
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,9 +16,9 @@ use super::{memory::Remembered, question::Scores, row::RowView, sync};
 use crate::{
     cluster::{
         pods::PodTable,
-        table::{NodeTable, ViewId},
+        table::{Column, NodeTable, ViewId},
     },
-    config::{self, NodeSource, ScoreSettings},
+    config::{self, NodeSource},
     object::annotations::AnnotationPrefixes,
 };
 
@@ -88,9 +88,9 @@ pub struct NodesView {
     /// The view.
     pub rows: RowView,
     /// Where the table of a watch or file has it; `None` where there is no such table.
-    pub column: Option<ViewId>,
+    pub column: Option<Column>,
     /// Where the table of what calls bring has it.
-    pub offered: ViewId,
+    pub offered: Column,
 }
 
 /// How a backend filters.
@@ -190,12 +190,18 @@ pub struct Known {
 }
 
 impl Info {
-    /// Reads a handshake.
-    pub fn read(response: GetInfoResponse, scoring: Option<&ScoreSettings>, known: &Known) -> Self {
+    /// Reads a handshake of a backend with these settings. Rows are kept for the verbs that are configured, and for no
+    /// others.
+    pub fn read(response: GetInfoResponse, settings: &config::Backend, known: &Known) -> Self {
         let reader = Reader { response: &response, known };
-        let score = reader.score(scoring);
-        let filter = reader.filter(score.as_ref().ok().filter(|_| scoring.is_some()));
-        let preempt = reader.preempt();
+        let scoring = settings.score.as_ref();
+        let score = scoring.map_or_else(|| reader::unconfigured("score"), |scoring| reader.score(scoring));
+        let filter = match &settings.filter {
+            Some(_) => reader.filter(score.as_ref().ok()),
+            None => reader::unconfigured("filter"),
+        };
+        let preempt =
+            settings.preempt.as_ref().map_or_else(|| reader::unconfigured("preempt"), |_| reader.preempt());
         let bind = reader.verb(Verb::Bind, "bind").map(drop);
         Self {
             filter,
@@ -214,19 +220,19 @@ impl Info {
         }
     }
 
-    /// The views with facts in which filter and score, where they are configured, are told about nodes.
-    pub fn views(&self, settings: &config::Backend) -> impl Iterator<Item = &NodesView> {
-        let filter = self.filter.as_ref().ok().filter(|_| settings.filter.is_some()).map(|plan| &plan.nodes);
-        let score = self.score.as_ref().ok().filter(|_| settings.score.is_some()).map(|plan| &plan.nodes);
+    /// The views with facts in which filter and score are told about nodes.
+    pub fn views(&self) -> impl Iterator<Item = &NodesView> {
+        let filter = self.filter.as_ref().ok().map(|plan| &plan.nodes);
+        let score = self.score.as_ref().ok().map(|plan| &plan.nodes);
         filter.into_iter().chain(score).filter(|view| view.rows != RowView::Name)
     }
 
     /// The columns of the table that its verbs are told from.
     pub fn columns(&self) -> impl Iterator<Item = ViewId> {
-        let filter = self.filter.as_ref().ok().and_then(|plan| plan.nodes.column);
-        let score = self.score.as_ref().ok().and_then(|plan| plan.nodes.column);
-        let preempt = self.preempt.as_ref().ok().and_then(|plan| plan.nodes.column);
-        filter.into_iter().chain(score).chain(preempt)
+        let filter = self.filter.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
+        let score = self.score.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
+        let preempt = self.preempt.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
+        filter.into_iter().chain(score).chain(preempt).map(Column::id)
     }
 
     /// The verbs whose answers may be remembered: pure ones, of a backend that says by which revision it answers.

@@ -21,7 +21,7 @@ use super::{
     grpc::{Duplex, Ended},
     held::{Held, Holding},
 };
-use crate::cluster::table::{NodeTable, ViewId};
+use crate::cluster::table::{Changes, Column, NodeTable};
 
 /// The full name of the service, as handshakes give it.
 pub const SERVICE: &str = "extender.policy.v1alpha1.NodeTableService";
@@ -43,7 +43,7 @@ pub struct Sync {
     /// Where its nodes are.
     pub table: Arc<NodeTable>,
     /// In which view.
-    pub view: ViewId,
+    pub view: Column,
     /// What that view is to the backend.
     pub described: TableView,
     /// Where calls see what the backend holds.
@@ -78,15 +78,35 @@ impl Sync {
         while self.table.is_empty() {
             changes.next().await;
         }
+        loop {
+            self.fill((connection, path), &mut changes).await?;
+            self.held.set(None);
+        }
+    }
+
+    /// Keeps one table filled. Returns when the ids of rows are of another generation, so that another table is needed.
+    async fn fill(
+        &self,
+        (connection, path): (&SendRequest<Bytes>, &Uri),
+        changes: &mut Changes,
+    ) -> Result<(), Ended> {
         let mut stream = Duplex::open(connection, path).await?;
+        let generation = self.table.read().generation();
         let mut sent = Sent::new(name(), self.described.clone());
         loop {
-            let Difference { parts, rows } = sent.difference(&self.table.read(), self.view);
+            let difference = {
+                let read = self.table.read();
+                if read.generation() != generation {
+                    return Ok(());
+                }
+                sent.difference(&read, self.view.id())
+            };
+            let Difference { parts, rows } = difference;
             for part in parts {
                 let message = sent.message(&part);
                 self.send(&mut stream, message, sent.table()).await?;
             }
-            self.held.set(Some(Holding { table: sent.table(), applied: sent.version(), rows }));
+            self.held.set(Some(Holding { table: sent.table(), applied: sent.version(), rows, generation }));
             tokio::select! {
                 () = changes.next() => {}
                 ended = stream.ended() => return Err(ended),

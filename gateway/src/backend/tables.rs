@@ -13,7 +13,7 @@ use super::{
     sync::Sync,
 };
 use crate::{
-    cluster::table::{NodeTable, ViewId},
+    cluster::table::{Column, NodeTable},
     config,
 };
 
@@ -82,13 +82,13 @@ impl<'k> Streams<'k> {
     /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
     /// there goes on.
     pub(super) fn keep(&mut self, info: &Info, connection: &SendRequest<Bytes>, paths: &Paths) -> Tables {
-        let views: Vec<_> = info.views(self.settings).filter(|_| info.keeps_tables).collect();
+        let views: Vec<_> = info.views().filter(|_| info.keeps_tables).collect();
         self.open.retain(|open| views.contains(&&open.view));
         for view in views {
-            if let Some((table, column)) = self.known.table.as_ref().zip(view.column) {
+            if let Some((table, column)) = self.known.table.as_ref().zip(view.column.as_ref()) {
                 self.open((Source::Cluster, table, column), view, connection, paths);
             }
-            self.open((Source::Calls, &self.known.offered, view.offered), view, connection, paths);
+            self.open((Source::Calls, &self.known.offered, &view.offered), view, connection, paths);
         }
         Tables(
             self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.held))).collect(),
@@ -97,7 +97,7 @@ impl<'k> Streams<'k> {
 
     fn open(
         &mut self,
-        (source, table, column): (Source, &Arc<NodeTable>, ViewId),
+        (source, table, column): (Source, &Arc<NodeTable>, &Column),
         view: &NodesView,
         connection: &SendRequest<Bytes>,
         paths: &Paths,
@@ -109,7 +109,7 @@ impl<'k> Streams<'k> {
         let sync = Sync {
             backend: self.settings.name.to_string(),
             table: Arc::clone(table),
-            view: column,
+            view: column.clone(),
             described: view.rows.described(),
             held: Arc::clone(&held),
         };

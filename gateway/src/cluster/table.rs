@@ -10,7 +10,9 @@
 //! [`NodeTable::replace`]; what changes after that into [`NodeTable::apply`] and [`NodeTable::remove`].
 
 mod change;
+mod column;
 mod front;
+mod ids;
 mod latest;
 mod log;
 mod stock;
@@ -20,12 +22,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use extender_policy_api::v1alpha1::NodeUsage;
 use tokio::{
     sync::watch,
+    task::yield_now,
     time::{Instant, timeout_at},
 };
 
 pub use self::{
     change::{Change, Changes},
+    column::{Column, ViewId},
     front::{Found, Line, Row, TableRead},
+    ids::RowId,
     latest::Lines,
     stock::Relist,
 };
@@ -40,9 +45,8 @@ use crate::{
     object::{ObjectError, node},
 };
 
-/// A registered view: which row of a slot. Means nothing to another table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ViewId(usize);
+/// Of how many nodes rows are written while writers wait: less than a millisecond.
+const FILLED_AT_ONCE: usize = 32;
 
 /// The node table, shared between the calls and one source.
 #[derive(Debug, Default)]
@@ -70,22 +74,40 @@ impl NodeTable {
     /// An empty table for nodes that calls bring, which keeps what they brought: a node that comes again byte for
     /// byte is neither parsed nor encoded.
     pub fn of_calls() -> Self {
-        Self { stock: Mutex::new(Stock::with_json()), ..Self::default() }
+        Self { stock: Mutex::new(Stock::of_calls()), ..Self::default() }
     }
 
-    /// Makes sure that there are rows in this view, and says where; a view that is registered already keeps
-    /// its place. Known nodes get their rows at once. Only the first view with JSON has to wait until the
-    /// source has brought the nodes once more: [`NodeTable::complete`].
-    pub fn register(&self, view: RowView) -> ViewId {
+    /// Has rows of this view kept while the column is held. It costs nothing yet: nodes that are known already get
+    /// their rows in [`NodeTable::fill`], or when a call brings them. Only the first view with JSON has to wait until
+    /// the source has brought the nodes once more: [`NodeTable::complete`].
+    pub fn register(&self, view: RowView) -> Column {
         let mut stock = self.lock_stock();
-        if let Some(place) = stock.place_of(&view) {
-            return ViewId(place);
-        }
         let wants_raw = view.wants_raw();
-        let place = stock.add_view(view);
-        self.swap(&stock);
+        let column = stock.register(view);
+        drop(stock);
         self.raw_wanted.send_if_modified(|wanted| wants_raw && !std::mem::replace(wanted, true));
-        ViewId(place)
+        column
+    }
+
+    /// Writes the rows of nodes that were known before the view was registered, some at a time, so that neither calls
+    /// nor writers wait long.
+    pub async fn fill(&self, view: ViewId) {
+        let names = self.lock_stock().without_row(view);
+        for names in names.chunks(FILLED_AT_ONCE) {
+            self.fill_some(names, view);
+            yield_now().await;
+        }
+    }
+
+    fn fill_some(&self, names: &[Arc<str>], view: ViewId) {
+        let mut stock = self.lock_stock();
+        let filled: Vec<_> = names.iter().filter_map(|name| stock.fill(name, view)).collect();
+        self.show(&stock, &filled);
+    }
+
+    /// How many views it keeps rows of.
+    pub fn columns(&self) -> usize {
+        self.lock_stock().columns()
     }
 
     /// Takes a node as it is now. Calls notice nothing unless its rows change: a heartbeat changes the rows
@@ -111,23 +133,24 @@ impl NodeTable {
         change
     }
 
-    /// Takes the nodes of a call, each with its name; those that are known byte for byte cost a comparison.
+    /// Takes the nodes of a call, and finds their lines in a view. Both are one step, so that the lines are those of
+    /// this call, whatever other calls bring. `object` is the JSON of a node by its place among the names; `None` where
+    /// the name is all that the call says. A node that is known byte for byte costs a comparison.
     ///
     /// # Errors
-    /// The place in `nodes` of one that cannot be read. Those before it are taken.
-    pub fn offer<'n>(
+    /// The place of a node that cannot be read. Those before it are taken.
+    pub fn bring<'n>(
         &self,
-        nodes: impl Iterator<Item = (&'n str, &'n [u8])>,
-    ) -> Result<(), (usize, ObjectError)> {
+        names: impl ExactSizeIterator<Item = &'n str> + Clone,
+        object: impl Fn(u32) -> Option<&'n [u8]>,
+        view: ViewId,
+    ) -> Result<Found, (u32, ObjectError)> {
         let mut stock = self.lock_stock();
         let mut fresh = Vec::new();
         let mut outcome = Ok(());
-        for (place, (name, json)) in nodes.enumerate() {
-            if stock.is_known_as(name, json) {
-                continue;
-            }
-            match node::offered(json) {
-                Ok(object) => fresh.push(stock.put(name, Known::new(&object, Some(json))).0),
+        for (place, name) in (0..).zip(names.clone()) {
+            match stock.bring((name, object(place)), view) {
+                Ok(brought) => fresh.extend(brought),
                 Err(error) => {
                     outcome = Err((place, error));
                     break;
@@ -135,19 +158,9 @@ impl NodeTable {
             }
         }
         self.show(&stock, &fresh);
-        outcome
-    }
-
-    /// Takes the names of a call's nodes, of which nothing else is known.
-    pub fn offer_names<'n>(&self, names: impl Iterator<Item = &'n str>) {
-        let mut stock = self.lock_stock();
-        let mut fresh = Vec::new();
-        for name in names {
-            if !stock.knows(name) {
-                fresh.push(stock.put(name, Known::name_alone()).0);
-            }
-        }
-        self.show(&stock, &fresh);
+        outcome?;
+        // Other writers still wait for `stock`.
+        Ok(self.read().lines(names, view))
     }
 
     /// Forgets everything when it holds more than `bytes` of JSON or more than `nodes` nodes: nodes that are gone
@@ -252,7 +265,7 @@ impl NodeTable {
     pub async fn complete(&self, view: ViewId) {
         self.synced().await;
         let mut changes = self.changes();
-        while !self.lock_stock().is_complete(view.0) {
+        while !self.lock_stock().is_complete(view) {
             changes.next().await;
         }
     }
@@ -270,11 +283,24 @@ impl NodeTable {
     }
 
     fn lock_stock(&self) -> MutexGuard<'_, Stock> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
+        if stock.drop_unheld() {
+            let wants_raw = stock.wants_raw();
+            // Nothing is to be done about it: who waits for this waits until JSON is wanted.
+            self.raw_wanted.send_if_modified(|wanted| {
+                *wanted &= wants_raw;
+                false
+            });
+            self.swap(&stock);
+        }
+        stock
     }
 
     /// Lets calls see these nodes as they are now.
     fn show(&self, stock: &Stock, names: &[Arc<str>]) {
+        if self.read().generation() != stock.generation() {
+            return self.swap(stock);
+        }
         if names.is_empty() {
             return;
         }

@@ -14,6 +14,7 @@ use crate::{
         info::NodesView,
         link::Link,
         question::{Nodes, Question, Scores},
+        tables::Source,
     },
     cluster::table::Line,
 };
@@ -50,8 +51,16 @@ impl<'a> Asking<'a> {
 
     /// These nodes by the ids of the table that it holds; `None` when they have to come with their rows.
     pub(super) fn by_reference(&self, lines: &[&Line]) -> Option<(Nodes, Named)> {
-        let named = self.link.tables.named(self.told().source, self.view)?;
-        Some((named.nodes(lines.iter().copied()), named))
+        let source = self.told().source;
+        let named = self.link.tables.named(source, self.view)?;
+        let nodes = match source {
+            Source::Cluster => named.nodes(lines, |_| false),
+            Source::Calls => {
+                let current = self.certain(lines);
+                named.nodes(lines, |at| !current[at])
+            }
+        };
+        Some((nodes, named))
     }
 
     /// These nodes with their rows.

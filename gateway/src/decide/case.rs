@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
 use extender_otlp::TraceContext;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Call, CallError};
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         row::{self, RowView},
         tables::Source,
     },
-    cluster::table::{Found, Line, Lines},
+    cluster::table::{Column, Found, Line, Lines, ViewId},
     wire::Offer,
 };
 
@@ -45,8 +45,8 @@ pub(super) struct Case<'c> {
     known: &'c Known,
     /// Until when the call waits for unknown nodes. Once for all backends.
     patience: Instant,
-    /// Whether what the call brought has been looked at.
-    taken: bool,
+    /// The version that the table of what calls bring had when it was brought what this call does; `None` before.
+    brought: Option<u64>,
     pods: Vec<(PodView, Bytes)>,
     nodes: Vec<(NodesView, Told)>,
 }
@@ -139,7 +139,7 @@ impl<'c> Case<'c> {
     pub(super) fn new(call: Call<'c>, account: &Account, (known, budget): (&'c Known, Duration)) -> Self {
         let (id, trace, desk) = (account.id.clone(), account.trace, account.desk.clone());
         let patience = patience(Instant::now(), call.began, budget);
-        Self { call, id, trace, desk, known, patience, taken: false, pods: Vec::new(), nodes: Vec::new() }
+        Self { call, id, trace, desk, known, patience, brought: None, pods: Vec::new(), nodes: Vec::new() }
     }
 
     pub(super) fn pod(&self, views: Views) -> &Bytes {
@@ -202,10 +202,12 @@ impl<'c> Case<'c> {
     /// Which of these lines are still their nodes' in that view.
     pub(super) fn are_current(&self, lines: &[&Line], view: &NodesView, told: &Told) -> Vec<bool> {
         let (table, column) = match told.source {
-            Source::Cluster => (self.known.table.as_ref(), view.column),
-            Source::Calls => (Some(&self.known.offered), Some(view.offered)),
+            Source::Cluster => (self.known.table.as_ref(), view.column.as_ref()),
+            Source::Calls => (Some(&self.known.offered), Some(&view.offered)),
         };
-        let Some((table, column)) = table.zip(column) else { return vec![false; lines.len()] };
+        let Some((table, column)) = table.zip(column.map(Column::id)) else {
+            return vec![false; lines.len()];
+        };
         let read = table.read();
         let unchanged = read.version() == told.version;
         let current =
@@ -226,7 +228,8 @@ impl<'c> Case<'c> {
         let names_alone = view.rows == RowView::Name;
         let request = self.call.request;
         let names = (0..request.names.count()).map(|node| request.names.name(node));
-        match (&request.offer, &self.known.table, view.column) {
+        let column = view.column.as_ref().map(Column::id);
+        match (&request.offer, &self.known.table, column) {
             (Offer::Names, Some(table), Some(column)) if names_alone => {
                 let found = table.look_up(names.clone(), column);
                 Ok(Ok(Told::of(with_strangers(found, names), Source::Cluster)))
@@ -236,35 +239,37 @@ impl<'c> Case<'c> {
             }
             (Offer::Names, _, _) if !names_alone => Ok(Err(no_facts())),
             _ => {
-                self.take_offer()?;
-                // All are there, and may still lack what pods have requested.
-                let found = self.known.offered.lines(names, view.offered, self.patience).await;
-                Ok(Ok(Told::of(found, Source::Calls)))
+                let mut changes = self.known.offered.changes();
+                loop {
+                    let found = self.bring(view.offered.id())?;
+                    // All are there, and may still lack what pods have requested. What other calls bring in the
+                    // meantime is not what this one means, so it brings its nodes again.
+                    let is_all = found.unknown.is_empty();
+                    if is_all || timeout_at(self.patience, changes.next()).await.is_err() {
+                        return Ok(Ok(Told::of(found, Source::Calls)));
+                    }
+                }
             }
         }
     }
 
-    /// Brings what the call offers into the table for that, once.
-    fn take_offer(&mut self) -> Result<(), CallError> {
-        if std::mem::replace(&mut self.taken, true) {
-            return Ok(());
-        }
+    /// The lines of the nodes as this call brings them.
+    fn bring(&mut self, view: ViewId) -> Result<Found, CallError> {
         let (request, offered) = (self.call.request, &self.known.offered);
-        let names = &request.names;
-        offered.bound(MOST_OFFERED_BYTES, MOST_OFFERED_NODES);
-        let all = 0..names.count();
-        match &request.offer {
-            Offer::Names => offered.offer_names(all.map(|node| names.name(node))),
-            Offer::Objects(_) => {
-                let node = |node| Some((names.name(node), request.object(node)?));
-                let unreadable = |(place, error)| {
-                    let node = u32::try_from(place).unwrap_or(u32::MAX);
-                    CallError::node(names.name(node), &error)
-                };
-                offered.offer(all.filter_map(node)).map_err(unreadable)?;
+        let names = (0..request.names.count()).map(|node| request.names.name(node));
+        match self.brought {
+            None => offered.bound(MOST_OFFERED_BYTES, MOST_OFFERED_NODES),
+            Some(version) => {
+                let found = offered.look_up(names.clone(), view);
+                if found.version == version && found.unknown.is_empty() {
+                    return Ok(found);
+                }
             }
         }
-        Ok(())
+        let unreadable = |(node, error)| CallError::node(request.names.name(node), &error);
+        let found = offered.bring(names, |node| request.object(node), view).map_err(unreadable)?;
+        self.brought = Some(found.version);
+        Ok(found)
     }
 }
 

@@ -4,7 +4,7 @@
 //! for rows as they were.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -28,7 +28,8 @@ pub(super) struct Foreseen {
 /// The scores of one backend.
 #[derive(Debug)]
 pub(super) struct Scores {
-    link: Arc<Link>,
+    /// Not held up by it: the nodes' rows that the backend is told go with its link.
+    link: Weak<Link>,
     pod: Bytes,
     /// In the order of the filter call.
     given: Vec<Given>,
@@ -57,7 +58,7 @@ impl Scores {
         scores: impl Iterator<Item = (&'l Line, i32)>,
     ) -> Self {
         let given = |(line, score): (&Line, i32)| Given { slot: line.slot, version: line.row.version, score };
-        Self { link: Arc::clone(link), pod: pod.clone(), given: scores.map(given).collect() }
+        Self { link: Arc::downgrade(link), pod: pod.clone(), given: scores.map(given).collect() }
     }
 
     /// The scores for nodes that are as they were.
@@ -67,7 +68,7 @@ impl Scores {
 
     /// Whether they are an answer of this backend, under this handshake, to what it would be told now.
     pub(super) fn are_of(&self, link: &Arc<Link>, pod: &Bytes) -> bool {
-        Arc::ptr_eq(&self.link, link) && self.pod == *pod
+        std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link)) && self.pod == *pod
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
     use crate::cluster::table::Row;
 
     fn line(slot: u32, version: u64) -> Line {
-        Line { slot, id: slot + 1, row: Row { bytes: Bytes::new(), version } }
+        Line { slot, row: Row { bytes: Bytes::new(), version, id: None } }
     }
 
     proptest! {

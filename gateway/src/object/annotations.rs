@@ -26,14 +26,26 @@ impl AnnotationPrefixes {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether the annotation with this key is wanted.
+    /// Whether the annotation with this key is wanted. Takes a binary search: backends choose how many prefixes there
+    /// are, and every annotation of every node is looked up.
     pub fn want(&self, key: &str) -> bool {
-        self.0.iter().any(|prefix| key.starts_with(prefix.as_str()))
+        // No prefix covers another, so that only the last one that is not above the key can cover it.
+        let nearest = self.last_at_most(|prefix| prefix.as_str() <= key);
+        nearest.is_some_and(|prefix| key.starts_with(prefix.as_str()))
+    }
+
+    /// The last prefix that is not above something, as `at_most` has it.
+    fn last_at_most(&self, at_most: impl FnMut(&String) -> bool) -> Option<&String> {
+        self.0.partition_point(at_most).checked_sub(1).map(|last| &self.0[last])
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
     use super::AnnotationPrefixes;
 
     fn prefixes(of: &[&str]) -> AnnotationPrefixes {
@@ -53,6 +65,29 @@ mod tests {
             assert_eq!(prefixes(left), prefixes(right), "{left:?} {right:?}");
         }
         assert_ne!(prefixes(&["a"]), prefixes(&["a", "b"]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_wanted_if_it_begins_with_one_of_the_prefixes(
+            prefixes in prop::collection::vec("[ab/é]{0,3}", 0..12),
+            key in "[ab/é]{0,6}",
+        ) {
+            let wanted = prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()));
+            prop_assert_eq!(AnnotationPrefixes::new(prefixes).want(&key), wanted);
+        }
+    }
+
+    #[test]
+    fn a_key_is_compared_with_few_of_many_prefixes() {
+        let many = AnnotationPrefixes::new((0..100_000).map(|number| format!("p{number:06}/")));
+        let compared = Cell::new(0);
+        let below = |prefix: &String| {
+            compared.set(compared.get() + 1);
+            prefix.as_str() <= "p054321/x"
+        };
+        assert_eq!(many.last_at_most(below).map(String::as_str), Some("p054321/"));
+        assert!(compared.get() <= 18, "{} comparisons", compared.get());
     }
 
     #[test]

@@ -1,16 +1,22 @@
 //! Full objects and JSON, for backends that hold the nodes: what has not changed is not sent again.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 use crate::support::{
+    backend::{Act, Scripted, configured, filtered, info},
     function::{about, about_objects, sibling},
     http::Client,
     program::Program,
     relay::{Relay, Stream},
-    sdk::{Running, Seen, facts, node, raw},
+    sdk::{Running, Seen, facts, in_turn, node, raw},
 };
+use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
+use prost::Message;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
 /// A gateway that knows no nodes but those of calls.
 async fn start(backend: &Running) -> Seen {
@@ -56,8 +62,83 @@ async fn a_changed_object_is_read_again_and_comes_along_until_the_backend_has_it
     // Two schedulers that see the node differently get what fits their own.
     assert_eq!(seen.refused(body(&nodes())).await, json!({"a": "draining"}));
     seen.relay.set(Stream::Passes);
-    assert_eq!(seen.until_held(&body(&changed)).await.ids, ids);
+    // Each content has an id of its own.
+    let changed_ids = seen.until_held(&body(&changed)).await.ids;
+    assert_eq!((changed_ids[0], changed_ids[2]), (ids[0], ids[2]));
+    assert_ne!(changed_ids[1], ids[1]);
     assert_eq!(seen.refused(body(&changed)).await, json!({"a": "draining", "b": "full"}));
+}
+
+/// A request of the pod with this number, that brings one node.
+fn brings(pod: u32, node: &str) -> String {
+    about_objects(&sibling(pod), &[node.to_owned()])
+}
+
+/// A backend that accepts every node; its answers about pod 7 need a permit.
+async fn holding_pod_7(permits: Arc<Semaphore>) -> Scripted {
+    Scripted::start(info(NodeView::Name), move |_, message| {
+        let pod = FilterRequest::decode(message.clone()).unwrap().pod.unwrap();
+        let answer = filtered(&message, &[], "").encode_to_vec();
+        match pod.identity.unwrap().uid.as_str() {
+            "u-7" => Act::After(Arc::clone(&permits), answer),
+            _ => Act::Message(answer),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_backend_that_is_asked_later_is_told_the_node_of_its_own_call() {
+    let permits = Arc::new(Semaphore::new(0));
+    let first = holding_pod_7(Arc::clone(&permits)).await;
+    let backend = Running::start(in_turn).await;
+    let before = configured("first", &first, "filter: {timeout: 60s}");
+    let relay = Relay::to(backend.address).await;
+    let seen = Arc::new(Seen::start_behind(&before, "nodes: {source: Request}", relay).await);
+    seen.until_held(&brings(1, &node("n1", ""))).await;
+
+    let call = tokio::spawn({
+        let seen = Arc::clone(&seen);
+        async move { seen.refused(brings(7, &node("n1", "by its own call"))).await }
+    });
+    while !first.messages("Filter").iter().any(is_about_pod_7) {
+        sleep(Duration::from_millis(1)).await;
+    }
+    // Another scheduler sees the node differently, and the backend holds what that one has brought.
+    let others = brings(1, &node("n1", "by another call"));
+    assert_eq!(seen.refused(others.clone()).await, json!({"n1": "by another call"}));
+    seen.until_held(&others).await;
+    permits.add_permits(1);
+    assert_eq!(call.await.unwrap(), json!({"n1": "by its own call"}));
+}
+
+fn is_about_pod_7(message: &bytes::Bytes) -> bool {
+    let pod = FilterRequest::decode(message.clone()).unwrap().pod.unwrap();
+    pod.identity.is_some_and(|identity| identity.uid == "u-7")
+}
+
+#[tokio::test]
+async fn a_backend_that_reads_its_question_late_answers_about_the_node_that_was_meant() {
+    let backend = Running::start(facts).await;
+    let seen = Arc::new(start(&backend).await);
+    seen.until_held(&brings(1, &node("n1", "by its own call"))).await;
+    let asked = seen.relay.said("Filter").len();
+    seen.relay.hold_calls();
+    let post = |body: String| {
+        let seen = Arc::clone(&seen);
+        tokio::spawn(async move { seen.refused(body).await })
+    };
+    let call = post(brings(3, &node("n1", "by its own call")));
+    while seen.relay.said("Filter").len() == asked {
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert!(seen.said().rows.is_empty(), "the node is named by its id");
+    let applied = seen.applied();
+    let other = post(brings(2, &node("n1", "by another call")));
+    seen.until_applied(applied).await;
+    seen.relay.let_calls_pass();
+    assert_eq!(call.await.unwrap(), json!({"n1": "by its own call"}));
+    assert_eq!(other.await.unwrap(), json!({"n1": "by another call"}));
 }
 
 #[tokio::test]
@@ -163,7 +244,9 @@ async fn json_is_held_and_sent_again_when_it_changes() {
         assert_eq!(seen.refused(after.clone()).await, both);
         assert_eq!((seen.said().ids, seen.said().rows), (vec![ids[0], 0], vec!["b".to_owned()]));
         seen.relay.set(Stream::Passes);
-        assert_eq!(seen.until_held(&after).await.ids, ids);
+        let held = seen.until_held(&after).await.ids;
+        // A watched node keeps its id, a node that a call brings otherwise gets another one.
+        assert_eq!((held[0], held[1] == ids[1]), (ids[0], before == after));
         assert_eq!(seen.refused(after).await, both);
     }
 }

@@ -63,7 +63,7 @@ impl Reader<'_> {
         excluded.map_or(Ok(verb.pure), contradiction)
     }
 
-    pub(super) fn score(&self, settings: Option<&ScoreSettings>) -> Result<ScorePlan, BackendFailure> {
+    pub(super) fn score(&self, settings: &ScoreSettings) -> Result<ScorePlan, BackendFailure> {
         let verb = self.verb(Verb::Score, "score")?;
         let range = Range { least: verb.score_min, largest: verb.score_max };
         if let (Some(least), Some(largest)) = (range.least, range.largest)
@@ -147,7 +147,7 @@ fn prefixes(response: &GetInfoResponse) -> AnnotationPrefixes {
 fn normalization(
     verb: &VerbInfo,
     range: Range,
-    settings: Option<&ScoreSettings>,
+    settings: &ScoreSettings,
 ) -> Result<Normalization, BackendFailure> {
     let declared = match api::Normalization::try_from(verb.normalization) {
         Ok(api::Normalization::Unspecified | api::Normalization::None) => Normalize::None,
@@ -160,9 +160,9 @@ fn normalization(
             return Err(unsuitable(detail));
         }
     };
-    let reversed = settings.and_then(|settings| settings.reversed).unwrap_or(verb.reversed);
+    let reversed = settings.reversed.unwrap_or(verb.reversed);
     let direction = if reversed { Direction::LeastIsBest } else { Direction::LargestIsBest };
-    match settings.and_then(|settings| settings.normalize).unwrap_or(declared) {
+    match settings.normalize.unwrap_or(declared) {
         Normalize::None if reversed => {
             Err(unsuitable("has reversed scores, which need a normalization".to_owned()))
         }
@@ -176,6 +176,11 @@ fn normalization(
             )),
         },
     }
+}
+
+/// The verb is not asked for, whatever the backend offers.
+pub(super) fn unconfigured<P>(verb: &str) -> Result<P, BackendFailure> {
+    Err(unsuitable(format!("is not configured for {verb}")))
 }
 
 fn unsuitable(detail: String) -> BackendFailure {

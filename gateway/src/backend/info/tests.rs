@@ -1,8 +1,10 @@
 use extender_gateway_core::score::Direction;
 use extender_policy_api::v1alpha1::{self as api, NodeView, VerbInfo};
 
+use std::path::Path;
+
 use super::*;
-use crate::config::{Normalize, Weight};
+use crate::config::{Config, Normalize, ScoreSettings, Weight};
 
 fn known(source: NodeSource) -> Known {
     Known { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
@@ -24,6 +26,15 @@ fn response(verbs: Vec<VerbInfo>) -> GetInfoResponse {
 fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettings {
     let weight = Weight::new(1).unwrap();
     ScoreSettings { timeout: std::time::Duration::from_millis(200), weight, normalize, reversed }
+}
+
+/// A backend that is configured for these verbs.
+fn configured(verbs: &str) -> config::Backend {
+    let yaml = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nextender: {{address: 127.0.0.1:0}}\n\
+         backends:\n- {{name: racks, url: 'http://127.0.0.1:9000', {verbs}}}\n"
+    );
+    Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}")).backends.remove(0)
 }
 
 #[test]
@@ -58,7 +69,7 @@ fn a_verb_that_cannot_be_used_says_why() {
             "wants facts about nodes, and there are none with nodes.source NamesOnly; use Watch, Request or File",
         ),
     ] {
-        let info = Info::read(response, None, &known);
+        let info = Info::read(response, &configured("filter: {}"), &known);
         assert_eq!(info.filter.unwrap_err().detail, sentence);
     }
 }
@@ -72,7 +83,7 @@ fn only_a_per_node_verb_without_side_effects_is_asked_at_once() {
         (Scope::Unspecified, false, Turn::InTurn),
     ] {
         let filter = VerbInfo { scope: scope as i32, side_effects, ..verb(Verb::Filter) };
-        let info = Info::read(response(vec![filter]), None, &known(NodeSource::Request));
+        let info = Info::read(response(vec![filter]), &configured("filter: {}"), &known(NodeSource::Request));
         assert_eq!(info.filter.unwrap().turn, turn, "{scope:?} {side_effects}");
     }
 }
@@ -124,7 +135,8 @@ fn the_operator_may_override_how_scores_are_normalised() {
             reversed,
             ..verb(Verb::Score)
         };
-        let info = Info::read(response(vec![score]), Some(&settings), &known(NodeSource::Request));
+        let backend = config::Backend { score: Some(settings), ..configured("filter: {}") };
+        let info = Info::read(response(vec![score]), &backend, &known(NodeSource::Request));
         let read = info.score.map(|plan| plan.normalization).map_err(|failure| failure.detail);
         assert_eq!(read, expected.map_err(str::to_owned), "{declared:?}");
     }
@@ -150,8 +162,46 @@ fn preempt_calls_bring_no_nodes() {
             Err("does not serve preempt; leave preempt out of its configuration"),
         ),
     ] {
-        let info = Info::read(response(verbs), None, &known);
+        let info = Info::read(response(verbs), &configured("preempt: {}"), &known);
         let view = info.preempt.map(|plan| plan.nodes.rows).map_err(|failure| failure.detail);
         assert_eq!(view, expected.map_err(str::to_owned));
     }
+}
+
+#[test]
+fn rows_are_kept_for_configured_verbs_alone() {
+    let raw = |wanted: Verb| VerbInfo { node_view: NodeView::FactsAndRaw as i32, ..verb(wanted) };
+    let named = VerbInfo { node_view: NodeView::Name as i32, ..verb(Verb::Filter) };
+    let table = Arc::new(NodeTable::new());
+    let known = Known { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
+    let response = response(vec![named, raw(Verb::Score), raw(Verb::Preempt)]);
+    let read = |verbs| Info::read(response.clone(), &configured(verbs), &known);
+    let filtering = read("filter: {}");
+    assert_eq!((table.columns(), known.offered.columns()), (1, 1));
+    assert!(!*table.raw_wanted().borrow(), "the JSON of nodes is not kept for a verb that is never asked");
+    assert!(filtering.score.is_err() && filtering.preempt.is_err());
+    let scoring = read("filter: {}, score: {weight: 1}");
+    assert!(scoring.score.is_ok() && *table.raw_wanted().borrow());
+    assert_eq!(table.columns(), 2);
+}
+
+#[test]
+fn a_backend_that_wants_other_annotations_each_time_leaves_no_rows_behind() {
+    let table = Arc::new(NodeTable::new());
+    for number in 0..20 {
+        table.apply(format!(r#"{{"metadata":{{"name":"n{number}"}}}}"#).as_bytes()).unwrap();
+    }
+    let known = Known { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
+    let mut latest = None;
+    for number in 0..200 {
+        let verbs = vec![verb(Verb::Filter), verb(Verb::Score), verb(Verb::Preempt)];
+        let prefixes = vec![format!("example.com/{number}")];
+        let response = GetInfoResponse { annotation_prefixes: prefixes, ..response(verbs) };
+        // The one before is used until this one is there.
+        let next = Info::read(response, &configured("filter: {}, score: {weight: 1}, preempt: {}"), &known);
+        assert!(table.columns() <= 2 && known.offered.columns() <= 2, "after {number} handshakes");
+        latest = Some(next);
+    }
+    drop(latest);
+    assert_eq!((table.columns(), known.offered.columns()), (0, 0));
 }

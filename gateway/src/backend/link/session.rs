@@ -157,7 +157,7 @@ impl Session<'_> {
                     missed = 0;
                     let news = latest.as_ref() != Some(&response);
                     if news || self.publisher.is_mixed() {
-                        let info = Info::read(response.clone(), settings.score.as_ref(), &self.task.known);
+                        let info = Info::read(response.clone(), settings, &self.task.known);
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
                         let memory = Memory::new(self.remembered(&info));
@@ -193,10 +193,13 @@ impl Session<'_> {
         }
     }
 
-    /// Waits, not for ever, until the table has the rows that the backend will be told: those with JSON are
-    /// listed anew when the first backend wants them.
+    /// Waits until the table has the rows that the backend will be told, but not for ever for those with JSON, which
+    /// are listed anew when the first backend wants them.
     async fn complete(&self, info: &Info) {
         let Some(table) = &self.task.known.table else { return };
+        for column in info.columns() {
+            table.fill(column).await;
+        }
         let rows = info.columns().map(|column| table.complete(column));
         let _ = timeout(PATIENCE, join_all(rows)).await;
     }

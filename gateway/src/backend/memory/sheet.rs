@@ -126,7 +126,7 @@ mod tests {
     use crate::cluster::table::{Line, Row};
 
     fn line(slot: u32, version: u64) -> Line {
-        Line { slot, id: slot + 1, row: Row { bytes: bytes::Bytes::new(), version } }
+        Line { slot, row: Row { bytes: bytes::Bytes::new(), version, id: None } }
     }
 
     fn put(sheet: &mut Sheet<u32>, slots: impl IntoIterator<Item = u32>, (version, answer): (u64, u32)) {

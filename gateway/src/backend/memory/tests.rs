@@ -10,7 +10,7 @@ use super::{Answers, CHECK_EVERY, MOST_REASONS, Memory, Remembered, Verdicts};
 use crate::cluster::table::{Line, Row};
 
 fn line(slot: u32, version: u64) -> Line {
-    Line { slot, id: slot + 1, row: Row { bytes: Bytes::new(), version } }
+    Line { slot, row: Row { bytes: Bytes::new(), version, id: None } }
 }
 
 fn lines(slots: u32) -> Vec<Line> {

@@ -5,7 +5,7 @@ use extender_policy_api::v1alpha1::TableView;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed64, message, uint32};
 
 use super::super::{grpc::PREFIX, held::in_entry};
-use crate::cluster::table::{Row, TableRead, ViewId};
+use crate::cluster::table::{Row, RowId, TableRead, ViewId};
 
 /// Fields of `SyncNodesRequest`.
 const TABLE: u32 = 1;
@@ -58,15 +58,15 @@ pub(super) struct Sent {
     /// Until the first message.
     view: Option<TableView>,
     /// What it was sent of each slot.
-    slots: Vec<SentRow>,
+    slots: Vec<Option<SentRow>>,
     /// The table's version at the last look.
     looked: Option<u64>,
 }
 
-/// The node of a slot, and which state of its row was sent; id 0 for none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Which row of a slot was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SentRow {
-    id: u32,
+    id: RowId,
     version: u64,
 }
 
@@ -112,27 +112,25 @@ impl Sent {
             let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
             self.look(slot, read.at(slot, view), missing);
         }
-        // All above are nobody's.
+        // No node has a slot above.
         self.slots.truncate(slots);
     }
 
-    /// A row that is not known for a while stays as it was sent: no call names it, and an id that is removed must not
-    /// come again.
-    fn look(&mut self, slot: u32, node: Option<(u32, Option<&Row>)>, missing: &mut Missing) {
+    fn look(&mut self, slot: u32, row: Option<&Row>, missing: &mut Missing) {
         let slot = slot as usize;
         if self.slots.len() <= slot {
-            self.slots.resize_with(slot + 1, SentRow::default);
+            self.slots.resize(slot + 1, None);
         }
-        let sent = &mut self.slots[slot];
-        if sent.id > 0 && node.is_none_or(|(id, _)| id != sent.id) {
-            missing.removed.push(sent.id);
-            *sent = SentRow::default();
+        let now = row.and_then(|row| Some(SentRow { id: row.id?, version: row.version }));
+        let sent = std::mem::replace(&mut self.slots[slot], now);
+        if now == sent {
+            return;
         }
-        if let Some((id, Some(row))) = node
-            && *sent != (SentRow { id, version: row.version })
-        {
-            missing.upserts.push((id, row.bytes.clone()));
-            *sent = SentRow { id, version: row.version };
+        // A row that comes back has another id.
+        let gone = sent.filter(|sent| now.is_none_or(|now| now.id != sent.id));
+        missing.removed.extend(gone.map(|sent| sent.id.number.get()));
+        if let (Some(row), Some(now)) = (row, now) {
+            missing.upserts.push((now.id.number.get(), row.bytes.clone()));
         }
     }
 

@@ -46,7 +46,7 @@ async fn follows_whatever_the_file_becomes() {
     let path = folder.path().join("nodes.yaml");
     put(&path, &nodes(&["a"]));
     let table = Arc::new(NodeTable::new());
-    let view = table.register(RowView::Name);
+    let view = table.register(RowView::Name).leak();
     let file = NodeFile::open(path.clone(), &table).unwrap();
     assert!(table.is_synced());
     assert_eq!(known(&table, view), ["a"]);
@@ -80,7 +80,7 @@ async fn a_broken_file_changes_nothing() {
     let path = folder.path().join("nodes.yaml");
     put(&path, &nodes(&["a"]));
     let table = Arc::new(NodeTable::new());
-    let view = table.register(RowView::Name);
+    let view = table.register(RowView::Name).leak();
     let mut file = NodeFile::open(path.clone(), &table).unwrap();
 
     for broken in ["", "kind: Pod\nmetadata: {name: p}\n", "metadata: [", "{"] {
@@ -106,7 +106,7 @@ async fn brings_the_json_when_a_backend_wants_it() {
     let table = Arc::new(NodeTable::new());
     let file = NodeFile::open(path, &table).unwrap();
     // Before the file is followed: the wish must not be lost.
-    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into()));
+    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
     let following = tokio::spawn(file.follow(Arc::clone(&table)));
     table.complete(view).await;
     assert_eq!(known(&table, view), ["a"]);

@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use bytes::Bytes;
 
-use super::{Lines, Names, ViewId, log::Log};
+use super::{Lines, Names, ViewId, ids::RowId, log::Log};
 
 /// A node's row in one view.
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct Row {
     /// Which state of the node's row this is. Within a view a slot never has two different rows of one version,
     /// whichever nodes it is given to in the course of time.
     pub version: u64,
+    /// What names it to a backend that holds it; `None` where it is in no table.
+    pub id: Option<RowId>,
 }
 
 impl Row {
@@ -28,8 +30,6 @@ impl Row {
 pub struct Line {
     /// The node's slot: a small number, which another node may get when this one is gone.
     pub slot: u32,
-    /// The node's id: at least 1, and never another node's.
-    pub id: u32,
     /// The row.
     pub row: Row,
 }
@@ -37,7 +37,7 @@ pub struct Line {
 impl Line {
     /// Of a node that is in no table.
     pub fn outside(bytes: Bytes) -> Self {
-        Self { slot: u32::MAX, id: 0, row: Row { bytes, version: 0 } }
+        Self { slot: u32::MAX, row: Row { bytes, version: 0, id: None } }
     }
 }
 
@@ -52,14 +52,9 @@ pub struct Found {
     pub version: u64,
 }
 
-/// A node's place.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Slot {
-    /// 0 while it is nobody's.
-    pub(super) id: u32,
-    /// One for each view; `None` where the view wants what is not known.
-    pub(super) rows: Vec<Option<Row>>,
-}
+/// The rows of a node: one for each view, `None` where the view wants what is not known. Empty while no node has the
+/// slot.
+pub(super) type Slot = Vec<Option<Row>>;
 
 /// All nodes as calls see them.
 #[derive(Debug, Default)]
@@ -68,6 +63,8 @@ pub(super) struct Front {
     pub(super) slots: Vec<Slot>,
     /// No row has a greater one.
     pub(super) version: u64,
+    /// Of the ids of all rows.
+    pub(super) generation: u32,
     /// How it came to be at this version.
     pub(super) log: Log,
 }
@@ -110,7 +107,7 @@ impl TableRead<'_> {
     pub fn line(&self, name: &str, view: ViewId) -> Option<Line> {
         let slot = *self.front.slot_of.get(name)?;
         let row = self.row(slot, view)?.clone();
-        Some(Line { slot, id: self.front.slots[slot as usize].id, row })
+        Some(Line { slot, row })
     }
 
     /// Whether all of these nodes have their row in this view.
@@ -132,8 +129,7 @@ impl TableRead<'_> {
 
     /// Whether the line is still the node's in this view.
     pub fn is_current(&self, line: &Line, view: ViewId) -> bool {
-        let same_node = self.front.slots.get(line.slot as usize).is_some_and(|slot| slot.id == line.id);
-        same_node && self.row(line.slot, view).is_some_and(|row| row.version == line.row.version)
+        self.row(line.slot, view).is_some_and(|row| row.version == line.row.version)
     }
 
     /// The slots that are not as they were when the table had this version, some perhaps several times; `None` when
@@ -142,16 +138,19 @@ impl TableRead<'_> {
         self.front.log.since(version)
     }
 
-    /// How many slots there are; all above are nobody's.
+    /// How many slots there are; no node has one above.
     pub fn slots(&self) -> u32 {
         u32::try_from(self.front.slots.len()).expect("a slot's number has 32 bits")
     }
 
-    /// The id of the node that has this slot, and its row in this view, if what the view wants is known; `None` while
-    /// the slot is nobody's.
-    pub fn at(&self, slot: u32, view: ViewId) -> Option<(u32, Option<&Row>)> {
-        let node = self.front.slots.get(slot as usize).filter(|node| node.id > 0)?;
-        Some((node.id, self.row(slot, view)))
+    /// The row of the node that has this slot; `None` where no node has it, or what the view wants is not known.
+    pub fn at(&self, slot: u32, view: ViewId) -> Option<&Row> {
+        self.row(slot, view)
+    }
+
+    /// Of the ids of all rows. With another generation, a backend needs another table.
+    pub fn generation(&self) -> u32 {
+        self.front.generation
     }
 
     /// The greatest version that a row may have now.
@@ -160,6 +159,6 @@ impl TableRead<'_> {
     }
 
     fn row(&self, slot: u32, view: ViewId) -> Option<&Row> {
-        self.front.slots.get(slot as usize)?.rows.get(view.0)?.as_ref()
+        self.front.slots.get(slot as usize)?.get(view.0)?.as_ref()
     }
 }

@@ -4,15 +4,19 @@
 //! made from them, and equal facts have equal bytes, so they tell a heartbeat from a change. The JSON is
 //! kept only while something wants it, as a slice of the row of a view that does.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
 use prost::Message;
 
 use super::{
-    Change, Row,
+    Change, Column, Row, ViewId,
     front::{Front, Slot},
+    ids::{Ids, Meaning},
     log::Log,
 };
 use crate::{
@@ -57,12 +61,12 @@ impl Known {
 
     /// The row in a view; `None` where the view wants what is not known.
     fn row(&mut self, name: &str, view: &RowView, usage: &Usages) -> Option<Bytes> {
+        let usage = if view.wants_usage() { Some(usage.of(name)?) } else { None };
         let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
         let facts = match view.annotations() {
             Some(annotations) => Some(self.facts(annotations)?),
             None => None,
         };
-        let usage = if view.wants_usage() { Some(usage.of(name)?) } else { None };
         let row = row::Row { name, facts: facts.as_ref(), raw, usage: usage.as_ref() };
         let behind = row.behind_the_json();
         let mut entry = Vec::with_capacity(row.encoded_len());
@@ -107,6 +111,11 @@ struct Placed {
 }
 
 impl Placed {
+    /// Whether it has no row in a view.
+    fn lacks(&self, view: ViewId) -> bool {
+        self.slot.get(view.0).is_none_or(Option::is_none)
+    }
+
     fn json_bytes(&self) -> usize {
         self.known.json_bytes()
     }
@@ -139,19 +148,49 @@ impl Relist {
     }
 }
 
+/// A view of which rows are kept while something holds it.
+#[derive(Debug)]
+struct Registered {
+    view: RowView,
+    holders: Weak<()>,
+}
+
+/// What a row is written with.
+#[derive(Debug)]
+struct Pen<'p> {
+    ids: &'p mut Ids,
+    meaning: Meaning,
+    /// Of the rows that it writes.
+    version: u64,
+}
+
+impl Pen<'_> {
+    /// Puts these bytes in place of a row's. A row whose bytes stay is left as it is.
+    fn write(&mut self, row: &mut Option<Row>, bytes: Option<Bytes>) {
+        if row.as_ref().map(|row| &row.bytes) == bytes.as_ref() {
+            return;
+        }
+        let kept = row.as_ref().and_then(|row| row.id).filter(|_| self.meaning == Meaning::Node);
+        *row = bytes.map(|bytes| {
+            let id = kept.unwrap_or_else(|| self.ids.next());
+            Row { bytes, version: self.version, id: Some(id) }
+        });
+    }
+}
+
 /// All nodes, and the views that are registered.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
-    views: Vec<RowView>,
+    /// By place in a slot; `None` where the place is free.
+    views: Vec<Option<Registered>>,
     nodes: Names<Placed>,
     usages: Usages,
-    /// Whether the JSON is kept whatever the views want.
-    keeps_json: bool,
-    /// Slots below `slots` that are nobody's.
+    /// What ids stand for. Where calls bring the nodes it is one row, and all JSON is kept.
+    meaning: Meaning,
+    /// Slots below `slots` that no node has.
     free: Vec<u32>,
     slots: u32,
-    /// The latest id that was given.
-    id: u32,
+    ids: Ids,
     /// Of the latest change.
     version: u64,
     /// Of all JSON that is kept.
@@ -159,10 +198,10 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// Keeps every node's JSON. Its versions are others than those of a table without: what is remembered goes by
-    /// slot and version alone, whichever table they are of.
-    pub(super) fn with_json() -> Self {
-        Self { keeps_json: true, version: 1 << 63, ..Self::default() }
+    /// For nodes that calls bring: keeps every node's JSON. Its versions are others than those of a table without: what
+    /// is remembered goes by slot and version alone, whichever table they are of.
+    pub(super) fn of_calls() -> Self {
+        Self { meaning: Meaning::Row, version: 1 << 63, ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -170,40 +209,128 @@ impl Stock {
     }
 
     pub(super) fn wants_raw(&self) -> bool {
-        self.keeps_json || self.views.iter().any(RowView::wants_raw)
+        self.meaning == Meaning::Row || self.views().any(|(_, view)| view.wants_raw())
     }
 
     pub(super) fn relist(&self) -> Relist {
         Relist { keeps_raw: self.wants_raw(), nodes: Names::default() }
     }
 
-    pub(super) fn place_of(&self, view: &RowView) -> Option<usize> {
-        self.views.iter().position(|known| known == view)
+    /// The registered views with their places.
+    fn views(&self) -> impl Iterator<Item = (usize, &RowView)> {
+        let registered = self.views.iter().enumerate();
+        registered.filter_map(|(place, known)| Some((place, &known.as_ref()?.view)))
     }
 
-    /// Whether the node is known by exactly this JSON.
-    pub(super) fn is_known_as(&self, name: &str, json: &[u8]) -> bool {
-        self.nodes.get(name).is_some_and(|placed| placed.known.raw.as_deref() == Some(json))
+    /// How many views are registered.
+    pub(super) fn columns(&self) -> usize {
+        self.views().count()
     }
 
-    pub(super) fn knows(&self, name: &str) -> bool {
-        self.nodes.contains_key(name)
-    }
-
-    /// Registers a view and encodes its rows; returns its place.
-    pub(super) fn add_view(&mut self, view: RowView) -> usize {
-        self.version += 1;
-        for (name, placed) in &mut self.nodes {
-            let row = placed.known.row(name, &view, &self.usages);
-            placed.slot.rows.push(row.map(|bytes| Row { bytes, version: self.version }));
+    /// Takes a node of a call, of which nothing but the name may be said, with its row in a view; returns the name to
+    /// file it under, unless all of that is known.
+    pub(super) fn bring(
+        &mut self,
+        (name, json): (&str, Option<&[u8]>),
+        view: ViewId,
+    ) -> Result<Option<Arc<str>>, ObjectError> {
+        let known = self.nodes.get(name);
+        let is_same = |placed: &&Placed| json.is_none_or(|json| placed.known.raw.as_deref() == Some(json));
+        if let Some(placed) = known.filter(is_same) {
+            return Ok(if placed.lacks(view) { self.fill(name, view) } else { None });
         }
-        self.views.push(view);
-        self.views.len() - 1
+        let fresh = match json {
+            Some(json) => Known::new(&node::offered(json)?, Some(json)),
+            None => Known::name_alone(),
+        };
+        Ok(Some(self.put(name, fresh).0))
     }
 
-    /// Whether every node has its row in the view at this place.
-    pub(super) fn is_complete(&self, place: usize) -> bool {
-        self.nodes.values().all(|placed| placed.slot.rows.get(place).is_some_and(Option::is_some))
+    /// Registers a view, without rows yet, or finds it.
+    pub(super) fn register(&mut self, view: RowView) -> Column {
+        let known = self.views().find(|(_, known)| **known == view).map(|(place, _)| place);
+        let place = known.or_else(|| self.views.iter().position(Option::is_none)).unwrap_or_else(|| {
+            self.views.push(None);
+            self.views.len() - 1
+        });
+        let known = self.views[place].as_ref().and_then(|known| known.holders.upgrade());
+        let held = known.unwrap_or_default();
+        self.views[place] = Some(Registered { view, holders: Arc::downgrade(&held) });
+        Column { id: ViewId(place), held }
+    }
+
+    /// Drops the rows of views that nothing holds any more; false when there are none.
+    pub(super) fn drop_unheld(&mut self) -> bool {
+        let unheld = |known: &Option<Registered>| {
+            known.as_ref().is_some_and(|known| known.holders.strong_count() == 0)
+        };
+        if !self.views.iter().any(unheld) {
+            return false;
+        }
+        let places: Vec<usize> = (0..self.views.len()).filter(|place| unheld(&self.views[*place])).collect();
+        for place in &places {
+            self.views[*place] = None;
+        }
+        let wants_raw = self.wants_raw();
+        for placed in self.nodes.values_mut() {
+            for place in &places {
+                placed.slot.get_mut(*place).map(Option::take);
+            }
+            if !wants_raw {
+                self.json_bytes -= placed.json_bytes();
+                placed.known.raw = None;
+            }
+        }
+        self.version += 1;
+        true
+    }
+
+    /// The nodes that have no row in a view, whether or not what it wants of them is known.
+    pub(super) fn without_row(&self, view: ViewId) -> Vec<Arc<str>> {
+        self.nodes.iter().filter(|(_, placed)| placed.lacks(view)).map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// Writes the row of a node that has none in a view; returns the name to file it under, if there is a row now.
+    pub(super) fn fill(&mut self, name: &str, view: ViewId) -> Option<Arc<str>> {
+        self.make_room_for_ids(1);
+        self.version += 1;
+        let known = self.views.get(view.0)?.as_ref()?;
+        let name = Arc::clone(self.nodes.get_key_value(name)?.0);
+        let placed = self.nodes.get_mut(&name)?;
+        if placed.slot.len() <= view.0 {
+            placed.slot.resize_with(view.0 + 1, || None);
+        }
+        let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
+        let row = &mut placed.slot[view.0];
+        pen.write(row, placed.known.row(&name, &known.view, &self.usages));
+        row.is_some().then_some(name)
+    }
+
+    /// Makes room for the ids of the rows of so many nodes. Where there is none, all rows get ids of the next generation.
+    pub(super) fn make_room_for_ids(&mut self, nodes: usize) {
+        if self.ids.have(nodes.saturating_mul(self.views.len())) {
+            return;
+        }
+        self.version += 1;
+        self.ids.begin_generation();
+        for row in self.nodes.values_mut().flat_map(|placed| placed.slot.iter_mut().flatten()) {
+            row.id = Some(self.ids.next());
+        }
+    }
+
+    /// Of the ids of all rows.
+    pub(super) fn generation(&self) -> u32 {
+        self.ids.generation()
+    }
+
+    #[cfg(test)]
+    pub(super) fn skip_ids_to(&mut self, number: u32) {
+        self.ids.skip_to(number);
+    }
+
+    /// Whether every node has its row in the view.
+    pub(super) fn is_complete(&self, view: ViewId) -> bool {
+        !self.nodes.values().any(|placed| placed.lacks(view))
     }
 
     /// Takes a node; returns the name to file it under.
@@ -216,6 +343,7 @@ impl Stock {
     }
 
     fn place(&mut self, name: Arc<str>, known: Known) -> Arc<str> {
+        self.make_room_for_ids(1);
         self.version += 1;
         let before = self.nodes.remove(&name);
         self.json_bytes -= before.as_ref().map_or(0, Placed::json_bytes);
@@ -231,12 +359,11 @@ impl Stock {
             Some(Placed { at, slot, .. }) => (at, slot),
             None => self.new_slot(),
         };
-        slot.rows.resize_with(self.views.len(), || None);
-        for (view, row) in self.views.iter().zip(&mut slot.rows) {
-            let fresh = known.row(name, view, &self.usages);
-            if row.as_ref().map(|row| &row.bytes) != fresh.as_ref() {
-                *row = fresh.map(|bytes| Row { bytes, version: self.version });
-            }
+        slot.resize_with(self.views.len(), || None);
+        let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
+        for (view, row) in self.views.iter().zip(&mut slot) {
+            let Some(Registered { view, .. }) = view else { continue };
+            pen.write(row, known.row(name, view, &self.usages));
         }
         Placed { known, at, slot }
     }
@@ -254,9 +381,10 @@ impl Stock {
         // Nodes without pods are not remembered for ever.
         let nothing = NodeUsage::default();
         self.usages.by_node.retain(|_, usage| *usage != nothing);
-        if !self.views.iter().any(RowView::wants_usage) {
+        if !self.views().any(|(_, view)| view.wants_usage()) {
             return Vec::new();
         }
+        self.make_room_for_ids(names.len());
         self.version += 1;
         names.into_iter().filter(|name| self.renew_usage(name)).collect()
     }
@@ -264,23 +392,22 @@ impl Stock {
     /// Writes anew the rows of a node that say what is used; false when it has none.
     fn renew_usage(&mut self, name: &Arc<str>) -> bool {
         let Some(placed) = self.nodes.get_mut(name) else { return false };
-        for (view, row) in self.views.iter().zip(&mut placed.slot.rows).filter(|(view, _)| view.wants_usage())
-        {
-            let fresh = placed.known.row(name, view, &self.usages);
-            if row.as_ref().map(|row| &row.bytes) != fresh.as_ref() {
-                *row = fresh.map(|bytes| Row { bytes, version: self.version });
+        let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
+        for (view, row) in self.views.iter().zip(&mut placed.slot) {
+            let Some(Registered { view, .. }) = view else { continue };
+            if view.wants_usage() {
+                pen.write(row, placed.known.row(name, view, &self.usages));
             }
         }
         true
     }
 
     fn new_slot(&mut self) -> (u32, Slot) {
-        self.id += 1;
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots += 1;
             self.slots - 1
         });
-        (at, Slot { id: self.id, rows: Vec::new() })
+        (at, Slot::new())
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Change {
@@ -293,9 +420,11 @@ impl Stock {
 
     /// Takes exactly the nodes of the list. One that is the same as before keeps its rows.
     pub(super) fn replace(&mut self, relist: Relist) -> Change {
+        let generation = self.generation();
+        self.make_room_for_ids(relist.len());
         self.version += 1;
         let mut before = std::mem::take(&mut self.nodes);
-        let mut change = Change::Unchanged;
+        let mut change = if generation == self.generation() { Change::Unchanged } else { Change::Changed };
         for (name, fresh) in relist.nodes {
             let (name, placed) = match before.remove_entry(&name) {
                 Some((name, placed)) if placed.known.is_same(&fresh) => (name, placed),
@@ -336,7 +465,7 @@ impl Stock {
 
     /// What calls read.
     pub(super) fn front(&self) -> Front {
-        let mut front = Front { version: self.version, ..Front::default() };
+        let mut front = Front { version: self.version, generation: self.generation(), ..Front::default() };
         for (name, placed) in &self.nodes {
             front.put(name, placed.at, placed.slot.clone());
         }

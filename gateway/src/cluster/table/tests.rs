@@ -50,6 +50,12 @@ fn direct(view: &RowView, json: &[u8]) -> NodeRow {
     NodeRows::decode(&*body).unwrap().rows.remove(0)
 }
 
+/// Writes the rows of nodes that were known before the view was.
+fn fill(table: &NodeTable, view: ViewId) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(table.fill(view));
+}
+
 /// Whether the table has changed since `changes` was asked last, without waiting.
 fn changed(changes: &mut super::Changes) -> bool {
     let waker = std::task::Waker::noop();
@@ -60,14 +66,15 @@ fn changed(changes: &mut super::Changes) -> bool {
 fn rows_are_those_of_a_request_with_objects() {
     let table = NodeTable::new();
     let early = [RowView::Name, facts(), raw()];
-    let early_ids = early.clone().map(|view| table.register(view));
+    let early_ids = early.clone().map(|view| table.register(view).leak());
     let node = json("n1", "a", 1);
     assert_eq!(table.apply(&node).unwrap(), Change::Added);
     let late = [
         RowView::Facts(AnnotationPrefixes::all().into()),
         RowView::FactsAndRaw(AnnotationPrefixes::default().into()),
     ];
-    let late_ids = late.clone().map(|view| table.register(view));
+    let late_ids = late.clone().map(|view| table.register(view).leak());
+    late_ids.iter().for_each(|view| fill(&table, *view));
 
     for (view, id) in early.iter().zip(early_ids).chain(late.iter().zip(late_ids)) {
         assert_eq!(row(&table, "n1", id), Some(direct(view, &node)), "{view:?}");
@@ -78,17 +85,17 @@ fn rows_are_those_of_a_request_with_objects() {
 #[test]
 fn a_view_is_registered_once() {
     let table = NodeTable::new();
-    let id = table.register(facts());
-    assert_ne!(table.register(RowView::Name), id);
+    let id = table.register(facts()).leak();
+    assert_ne!(table.register(RowView::Name).leak(), id);
     let mut changes = table.changes();
-    assert_eq!(table.register(facts()), id);
+    assert_eq!(table.register(facts()).leak(), id);
     assert!(!changed(&mut changes));
 }
 
 #[test]
 fn a_heartbeat_changes_nothing_but_rows_with_json() {
     let table = NodeTable::new();
-    let view = table.register(facts());
+    let view = table.register(facts()).leak();
     table.apply(&json("n1", "a", 1)).unwrap();
     let mut changes = table.changes();
     assert_eq!(table.apply(&json("n1", "a", 2)).unwrap(), Change::Unchanged);
@@ -99,7 +106,7 @@ fn a_heartbeat_changes_nothing_but_rows_with_json() {
     assert!(changed(&mut changes));
     assert_eq!(row(&table, "n1", view).unwrap().facts.unwrap().labels["zone"], "b");
 
-    let raw = table.register(raw());
+    let raw = table.register(raw()).leak();
     table.apply(&json("n1", "b", 4)).unwrap();
     assert_eq!(table.apply(&json("n1", "b", 5)).unwrap(), Change::Changed);
     assert_eq!(row(&table, "n1", raw).unwrap().raw_json, json("n1", "b", 5));
@@ -108,7 +115,7 @@ fn a_heartbeat_changes_nothing_but_rows_with_json() {
 #[test]
 fn calls_are_not_locked_out_by_what_changes_nothing() {
     let table = NodeTable::new();
-    let view = table.register(facts());
+    let view = table.register(facts()).leak();
     table.apply(&json("n1", "a", 1)).unwrap();
     let read = table.read();
     // Would never return if it took the write lock.
@@ -121,7 +128,7 @@ fn calls_are_not_locked_out_by_what_changes_nothing() {
 #[test]
 fn a_list_replaces_everything() {
     let table = NodeTable::new();
-    let view = table.register(facts());
+    let view = table.register(facts()).leak();
     replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
     let mut changes = table.changes();
     replace(&table, &[json("n2", "b", 2), json("n3", "c", 2)]);
@@ -140,7 +147,7 @@ fn a_list_replaces_everything() {
 #[test]
 fn a_broken_node_leaves_the_old_row() {
     let table = NodeTable::new();
-    let view = table.register(facts());
+    let view = table.register(facts()).leak();
     table.apply(&json("n1", "a", 1)).unwrap();
     let error = table.apply(br#"{"metadata":{"name":"n1"},"status":{"capacity":{"cpu":"x"}}}"#).unwrap_err();
     assert_eq!(error.path(), "status.capacity.cpu");
@@ -151,18 +158,19 @@ fn a_broken_node_leaves_the_old_row() {
 fn json_is_asked_for_once_and_kept_from_then_on() {
     let table = NodeTable::new();
     let mut wanted = table.raw_wanted();
-    table.register(facts());
+    table.register(facts()).leak();
     replace(&table, &[json("n1", "a", 1)]);
     assert!(!wanted.has_changed().unwrap());
 
-    let first = table.register(raw());
+    let first = table.register(raw()).leak();
     assert!(wanted.has_changed().unwrap() && *wanted.borrow_and_update());
     assert_eq!(row(&table, "n1", first), None, "the JSON was not kept");
     replace(&table, &[json("n1", "a", 1)]);
     assert_eq!(row(&table, "n1", first), Some(direct(&raw(), &json("n1", "a", 1))));
 
     let second = RowView::FactsAndRaw(AnnotationPrefixes::default().into());
-    let id = table.register(second.clone());
+    let id = table.register(second.clone()).leak();
+    fill(&table, id);
     assert!(!wanted.has_changed().unwrap());
     assert_eq!(row(&table, "n1", id), Some(direct(&second, &json("n1", "a", 1))));
 }
@@ -170,7 +178,7 @@ fn json_is_asked_for_once_and_kept_from_then_on() {
 #[test]
 fn who_has_looked_before_is_told_what_has_changed_since() {
     let table = NodeTable::new();
-    table.register(facts());
+    table.register(facts()).leak();
     let names: Vec<_> = (0..50).map(|number| format!("n{number}")).collect();
     replace(&table, &names.iter().map(|name| json(name, "a", 1)).collect::<Vec<_>>());
     let since = |version| table.read().changed_since(version).map(Iterator::collect::<Vec<_>>);
@@ -198,7 +206,7 @@ fn who_has_looked_before_is_told_what_has_changed_since() {
 #[tokio::test]
 async fn waiting_ends_with_the_list_and_with_the_rows() {
     let table = Arc::new(NodeTable::new());
-    table.register(facts());
+    table.register(facts()).leak();
     assert!(!table.is_synced());
     let writer = Arc::clone(&table);
     let (register, registered) = tokio::sync::oneshot::channel::<()>();
@@ -210,7 +218,8 @@ async fn waiting_ends_with_the_list_and_with_the_rows() {
     });
     table.synced().await;
     assert!(table.is_synced());
-    let view = table.register(raw());
+    let view = table.register(raw()).leak();
+    table.fill(view).await;
     register.send(()).unwrap();
     table.complete(view).await;
     assert!(row(&table, "n1", view).is_some());
@@ -220,7 +229,7 @@ async fn waiting_ends_with_the_list_and_with_the_rows() {
 #[tokio::test]
 async fn a_change_before_the_wait_is_not_lost() {
     let table = NodeTable::new();
-    let view = table.register(facts());
+    let view = table.register(facts()).leak();
     let mut changes = table.changes();
     assert!(table.read().entry("n1", view).is_none());
     table.apply(&json("n1", "a", 1)).unwrap();
@@ -266,7 +275,11 @@ proptest! {
                     nodes.insert(name, zone);
                 }
                 Step::Remove(name) => { table.remove(&format!("n{name}")); nodes.remove(&name); }
-                Step::Register(number) => { views.insert(number, table.register(view(number))); }
+                Step::Register(number) => {
+                    let id = table.register(view(number)).leak();
+                    fill(&table, id);
+                    views.insert(number, id);
+                }
                 Step::Replace(list) => {
                     nodes = list.into_iter().collect();
                     replace(&table, &nodes.iter().map(|(name, zone)| node(name, zone)).collect::<Vec<_>>());
@@ -301,7 +314,7 @@ proptest! {
         views in proptest::collection::vec(0_usize..2, 40),
     ) {
         let table = NodeTable::new();
-        let registered = [table.register(facts()), table.register(RowView::Name)];
+        let registered = [table.register(facts()).leak(), table.register(RowView::Name).leak()];
         for node in 0..6 {
             table.apply(&json(&format!("n{node}"), "z", 0)).unwrap();
         }
@@ -315,9 +328,105 @@ proptest! {
             let found = table.look_up(names.iter().map(String::as_str), registered[view]);
             let read = table.read();
             let there: Vec<_> = names.iter().filter_map(|name| read.line(name, registered[view])).collect();
-            let lines: Vec<_> = found.lines.iter().map(|line| (line.slot, line.id, line.row.version)).collect();
-            prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.id, line.row.version)).collect::<Vec<_>>());
+            let lines: Vec<_> = found.lines.iter().map(|line| (line.slot, line.row.id, line.row.version)).collect();
+            prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.row.id, line.row.version)).collect::<Vec<_>>());
             prop_assert_eq!(found.unknown.len() + there.len(), names.len());
         }
     }
+}
+
+fn bring(table: &NodeTable, json: &[u8], view: ViewId) -> super::Line {
+    let found = table.bring(["n1"].into_iter(), |_| Some(json), view).unwrap();
+    found.lines.at(0).clone()
+}
+
+#[test]
+fn an_id_means_one_row_of_a_node_that_calls_bring_and_the_latest_one_of_a_watched_node() {
+    let table = NodeTable::of_calls();
+    let [facts, raw] = [facts(), raw()].map(|view| table.register(view).leak());
+    let first = bring(&table, &json("n1", "a", 1), facts);
+    assert_eq!(
+        bring(&table, &json("n1", "a", 2), facts).row.id,
+        first.row.id,
+        "the same facts are the same row"
+    );
+    let changed = bring(&table, &json("n1", "b", 2), facts);
+    let back = bring(&table, &json("n1", "a", 2), facts);
+    assert!(first.row.id != changed.row.id && back.row.id != first.row.id && back.row.id != changed.row.id);
+    assert_eq!(back.row.bytes, first.row.bytes);
+    assert_ne!(
+        bring(&table, &json("n1", "a", 3), raw).row.id,
+        bring(&table, &json("n1", "a", 4), raw).row.id
+    );
+
+    let table = NodeTable::new();
+    let view = table.register(RowView::Name).leak();
+    let facts = table.register(super::tests::facts()).leak();
+    let id = |zone| {
+        table.apply(&json("n1", zone, 1)).unwrap();
+        table.read().line("n1", facts).unwrap().row.id
+    };
+    assert_eq!(id("a"), id("b"));
+    assert_ne!(table.read().line("n1", view).unwrap().row.id, id("b"));
+}
+
+#[test]
+fn what_a_call_brings_is_found_whatever_others_have_brought() {
+    let table = NodeTable::of_calls();
+    let early = table.register(facts()).leak();
+    for _ in 0..2 {
+        bring(&table, &json("n1", "a", 1), early);
+        bring(&table, &json("n1", "b", 1), early);
+        let late = table.register(RowView::Facts(AnnotationPrefixes::all().into())).leak();
+        let line = bring(&table, &json("n1", "a", 1), late);
+        let row = NodeRows::decode(&*line.row.bytes).unwrap().rows.remove(0);
+        assert_eq!(row.facts.unwrap().labels["zone"], "a");
+    }
+}
+
+#[test]
+fn when_ids_are_used_up_all_rows_get_ids_of_another_generation() {
+    for table in [NodeTable::new(), NodeTable::of_calls()] {
+        let view = table.register(facts()).leak();
+        replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
+        let ids = || ["n1", "n2", "n3"].map(|name| table.read().line(name, view)?.row.id);
+        let before = ids();
+        table.lock_stock().skip_ids_to(u32::MAX - 1);
+        table.apply(&json("n3", "a", 1)).unwrap();
+        let last = ids();
+        assert_eq!((last[0], last[1]), (before[0], before[1]));
+        assert_eq!(last[2].unwrap().number.get(), u32::MAX);
+        let generation = table.read().generation();
+        table.remove("n3");
+        table.apply(&json("n3", "a", 1)).unwrap();
+        let after = ids();
+        assert_ne!(table.read().generation(), generation);
+        assert!(after.iter().all(|id| id.unwrap().generation == table.read().generation()));
+        let numbers: std::collections::BTreeSet<_> =
+            after.iter().flatten().map(|id| id.number.get()).collect();
+        assert_eq!(numbers, [1, 2, 3].into());
+    }
+}
+
+#[test]
+fn rows_that_nothing_holds_are_dropped() {
+    let table = NodeTable::new();
+    let [held, unheld] = [facts(), raw()].map(|view| table.register(view));
+    table.apply(&json("n1", "a", 1)).unwrap();
+    let same = table.register(raw());
+    assert_eq!(same, unheld);
+    let place = same.id();
+    drop((unheld, same));
+    assert_eq!(table.columns(), 1);
+    assert_eq!(
+        (table.read().entry("n1", place), table.read().entry("n1", held.id()).is_some()),
+        (None, true)
+    );
+    assert!(!*table.raw_wanted().borrow());
+    // The place is used again, and never shows rows of the view before.
+    let next = table.register(RowView::Name);
+    assert_eq!(next.id(), place);
+    assert!(table.read().entry("n1", place).is_none());
+    fill(&table, place);
+    assert_eq!(row(&table, "n1", place).unwrap(), direct(&RowView::Name, &json("n1", "a", 1)));
 }

@@ -143,13 +143,13 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
     ])
     .await;
     let table = Arc::new(NodeTable::new());
-    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
+    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
     let watching = tokio::spawn(super::nodes(Arc::clone(&table), client));
 
     table.synced().await;
     until(&table, facts, &["n1 b", "n3 a", "n4 b"]).await;
     until(&table, facts, &["n1 c"]).await;
-    let raw = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into()));
+    let raw = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
     table.complete(raw).await;
     until(&table, raw, &["n1 c", "n2 d"]).await;
 
@@ -174,7 +174,7 @@ async fn a_node_that_cannot_be_read_costs_only_itself() {
     ])
     .await;
     let table = Arc::new(NodeTable::new());
-    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
+    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
     let watching = tokio::spawn(super::nodes(Arc::clone(&table), client));
     until(&table, facts, &["n1 a", "n3 a", "n4 a"]).await;
     watching.abort();
@@ -263,7 +263,7 @@ async fn an_apiserver_that_says_nothing_is_asked_again() {
     let router = Router::new().fallback(move |uri| silent_at_first(Arc::clone(&state), uri));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let table = Arc::new(NodeTable::new());
-    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
+    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
     // An answer that took longer on a slow machine would only be asked for again.
     let watching =
         tokio::spawn(super::nodes(Arc::clone(&table), client(address, Duration::from_millis(300))));

@@ -72,9 +72,9 @@ impl Decider {
         left: &[Candidate],
     ) -> Encoded {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
-        match (&self.known.table, view.column) {
+        match (&self.known.table, &view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
-                let Found { lines, unknown, .. } = table.lines(names, column, until).await;
+                let Found { lines, unknown, .. } = table.lines(names, column.id(), until).await;
                 let (mut rows, mut unknown) = (lines.iter(), unknown.into_iter().peekable());
                 let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
                 let row = |place| if unknown.next_if_eq(&place).is_some() { None } else { rows.next() };

@@ -35,6 +35,8 @@ pub(crate) enum Act {
     Status(i32, &'static str),
     /// Answers with an HTTP status that is not gRPC's.
     Http(u16),
+    /// Answers this message once the semaphore has a permit, which it takes.
+    After(Arc<tokio::sync::Semaphore>, Vec<u8>),
     /// Never answers.
     Hang,
     /// Resets the stream.
@@ -274,6 +276,10 @@ async fn call(
         }
         Act::Http(status) => {
             respond.send_response(Response::builder().status(status).body(()).unwrap(), true).unwrap();
+        }
+        Act::After(permits, message) => {
+            permits.acquire().await.unwrap().forget();
+            send(&mut respond, framed(&message), true);
         }
         Act::Hang => {
             let _ = std::future::poll_fn(|context| respond.poll_reset(context)).await;

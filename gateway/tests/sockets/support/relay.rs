@@ -70,6 +70,8 @@ struct Shared {
     /// Where calls go, and handshakes.
     calls: SocketAddr,
     stream: watch::Sender<Stream>,
+    /// Whether filter and score calls reach the backend.
+    calls_pass: watch::Sender<bool>,
     said: Mutex<Vec<(String, Said)>>,
     /// In place of what the backend says of itself.
     introduction: Mutex<Option<GetInfoResponse>>,
@@ -95,6 +97,7 @@ impl Relay {
             streams,
             calls,
             stream,
+            calls_pass: watch::Sender::new(true),
             said: Mutex::default(),
             introduction: Mutex::default(),
             revised: Mutex::default(),
@@ -113,6 +116,16 @@ impl Relay {
 
     pub(crate) fn set(&self, stream: Stream) {
         self.shared.stream.send_replace(stream);
+    }
+
+    /// From now on calls are read and wait here.
+    pub(crate) fn hold_calls(&self) {
+        self.shared.calls_pass.send_replace(false);
+    }
+
+    /// Calls reach the backend, also those that wait here.
+    pub(crate) fn let_calls_pass(&self) {
+        self.shared.calls_pass.send_replace(true);
     }
 
     /// Says this in place of what the backend says of itself, from the next handshake on.
@@ -265,31 +278,44 @@ async fn requests(
             pass(body, sender, &mut Eye::Gate(mode)).await
         };
     }
-    let mut eye = Eye::Message(BytesMut::new());
-    pass(body, sender, &mut eye).await?;
-    if let (Eye::Message(message), "Filter" | "Score") = (eye, verb) {
-        shared.said.lock().unwrap().push((verb.to_owned(), said(message.freeze().slice(5..))));
+    if !matches!(verb, "Filter" | "Score") {
+        return pass(body, sender, &mut Eye::Shut).await;
     }
-    Ok(())
+    call(body, sender, (verb, shared)).await
 }
 
 /// What is done with chunks on their way.
 enum Eye {
     Shut,
-    /// They are kept.
-    Message(BytesMut),
     /// They wait until the stream passes.
     Gate(watch::Receiver<Stream>),
 }
 
 impl Eye {
-    async fn see(&mut self, chunk: &Bytes) {
+    async fn see(&mut self) {
         match self {
             Self::Shut => {}
-            Self::Message(message) => message.extend_from_slice(chunk),
             Self::Gate(mode) => drop(mode.wait_for(|mode| *mode == Stream::Passes).await),
         }
     }
+}
+
+/// Reads a call whole, notes what it says, and sends it on once calls pass.
+async fn call(
+    mut body: RecvStream,
+    mut sender: SendStream<Bytes>,
+    (verb, shared): (&str, &Shared),
+) -> Result<(), h2::Error> {
+    let mut message = BytesMut::new();
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        message.extend_from_slice(&chunk);
+    }
+    let message = message.freeze();
+    shared.said.lock().unwrap().push((verb.to_owned(), said(message.slice(5..))));
+    drop(shared.calls_pass.subscribe().wait_for(|pass| *pass).await);
+    sender.send_data(message, true)
 }
 
 /// Reads what comes, and gives no room for more.
@@ -303,7 +329,7 @@ async fn swallow(mut body: RecvStream, shared: &Shared) -> Result<(), h2::Error>
 async fn pass(mut body: RecvStream, mut sender: SendStream<Bytes>, eye: &mut Eye) -> Result<(), h2::Error> {
     while let Some(chunk) = body.data().await {
         let chunk = chunk?;
-        eye.see(&chunk).await;
+        eye.see().await;
         body.flow_control().release_capacity(chunk.len())?;
         sender.send_data(chunk, false)?;
     }

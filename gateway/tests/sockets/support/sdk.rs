@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use extender_gateway::backend::tables::Source;
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Scale, ServeError, Verb, Verdict, View};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
@@ -49,6 +50,11 @@ pub(crate) fn usage() -> Info {
     Info::new("labelled", "1").filters(Verb::per_node().usage())
 }
 
+/// Filters by facts, after all earlier backends.
+pub(crate) fn in_turn() -> Info {
+    Info::new("labelled", "1").filters(Verb::whole_set())
+}
+
 /// Filters and scores by facts, both pure.
 pub(crate) fn pure() -> Info {
     let verb = Verb::per_node().pure();
@@ -90,9 +96,14 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) async fn start(source: &str, relay: Relay) -> Self {
+        Self::start_behind("", source, relay).await
+    }
+
+    /// One with these backends before the one that is seen.
+    pub(crate) async fn start_behind(others: &str, source: &str, relay: Relay) -> Self {
         let only = format!("- {{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}\n", relay.address);
         let rest = format!(
-            "{source}\ntimeouts: {{decision: 60s}}\nreasons: {{prefix: None, repeated: AsGiven}}\nbackends:\n{only}"
+            "{source}\ntimeouts: {{decision: 60s}}\nreasons: {{prefix: None, repeated: AsGiven}}\nbackends:\n{others}{only}"
         );
         Self { gateway: Gateway::start(&rest).await, relay }
     }
@@ -139,6 +150,30 @@ impl Seen {
             }
         };
         timeout(Duration::from_mins(1), held).await.expect("the backend holds the nodes some time")
+    }
+
+    /// Waits until the backend has acknowledged a later state of the nodes that calls bring; returns its version.
+    pub(crate) async fn until_applied(&self, after: u64) -> u64 {
+        let applied = async {
+            loop {
+                let applied = self.applied();
+                if applied > after {
+                    return applied;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_mins(1), applied).await.expect("the backend acknowledges what it is sent")
+    }
+
+    /// The version of the nodes that calls brought which the backend named `only` has acknowledged; 0 for none.
+    pub(crate) fn applied(&self) -> u64 {
+        let served = self.gateway.door.served.load();
+        let (_, link) =
+            served.decider.links().find(|(settings, _)| settings.name.as_str() == "only").unwrap();
+        let link = link.unwrap();
+        let view = &link.info.filter.as_ref().unwrap().nodes;
+        link.tables.latest(Source::Calls, view).map_or(0, |holding| holding.applied)
     }
 
     pub(crate) fn misses(&self) -> u64 {

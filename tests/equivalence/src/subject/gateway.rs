@@ -72,7 +72,7 @@ impl Gateway {
     /// Waits until every backend that holds nodes has those that there are.
     pub(super) async fn filled(&self, source: Source) {
         let version = self.cluster.version();
-        self.wait(|settings, link| {
+        self.wait(|_, link| {
             let view_is_filled = |view| match (source, version) {
                 (Source::File, Some(version)) => {
                     let held = link.tables.latest(tables::Source::Cluster, view);
@@ -81,7 +81,7 @@ impl Gateway {
                 (Source::Request, _) => link.tables.latest(tables::Source::Calls, view).is_some(),
                 _ => true,
             };
-            !link.info.keeps_tables || link.info.views(settings).all(view_is_filled)
+            !link.info.keeps_tables || link.info.views().all(view_is_filled)
         })
         .await;
     }

@@ -19,7 +19,7 @@ impl Cluster {
     pub(super) fn new(table: Option<Arc<NodeTable>>) -> Self {
         if let Some(table) = &table {
             // From the beginning, so that no node has to be brought once more for the first view with JSON.
-            table.register(RowView::FactsAndRaw(Wanted::default()));
+            std::mem::forget(table.register(RowView::FactsAndRaw(Wanted::default())));
         }
         Self(table)
     }

@@ -9,7 +9,7 @@ use prost::Message;
 use super::*;
 use crate::{
     backend::row::{RowView, Usage, Wanted},
-    cluster::table::NodeTable,
+    cluster::table::{Line, NodeTable},
     object::annotations::AnnotationPrefixes,
 };
 
@@ -49,7 +49,7 @@ fn node(name: u8, zone: u8, padding: usize) -> Vec<u8> {
 #[test]
 fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
     let table = NodeTable::new();
-    let view = table.register(RowView::Facts(AnnotationPrefixes::default().into()));
+    let view = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
     for name in 0..10 {
         table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
     }
@@ -68,7 +68,7 @@ fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
 #[test]
 fn an_empty_table_is_complete_at_once() {
     let table = NodeTable::new();
-    let view = table.register(RowView::Name);
+    let view = table.register(RowView::Name).leak();
     let mut sent = Sent::new(1, TableView::default());
     let difference = sent.difference(&table.read(), view);
     let messages = sent_to(&mut BTreeMap::new(), &mut sent, &difference);
@@ -131,7 +131,9 @@ fn happen(table: &NodeTable, step: &Step) {
         }
         Step::Offer(nodes) => {
             let nodes = named(nodes);
-            table.offer(nodes.iter().map(|(name, json)| (name.as_str(), &json[..]))).unwrap();
+            let view = table.register(annotated("none/", Usage::Untold)).id();
+            let names = nodes.iter().map(|(name, _)| name.as_str());
+            table.bring(names, |place| Some(&nodes[place as usize].1), view).unwrap();
         }
         Step::Evict => table.bound(0, 0),
         Step::Use(name, milli_cpu) => {
@@ -139,10 +141,14 @@ fn happen(table: &NodeTable, step: &Step) {
             table.use_up(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
         }
         Step::Register(number) => {
-            table.register(annotated(&format!("{number}/"), Usage::Untold));
+            table.register(annotated(&format!("{number}/"), Usage::Untold)).leak();
         }
         Step::Look(_) => {}
     }
+}
+
+fn number(line: &Line) -> u32 {
+    line.row.id.unwrap().number.get()
 }
 
 /// A backend with the stream that fills its table.
@@ -175,12 +181,12 @@ proptest! {
     ) {
         let table = if of_calls { NodeTable::of_calls() } else { NodeTable::new() };
         let mut backends = [Usage::Untold, Usage::Told].map(|usage| Backend {
-            view: table.register(annotated("none/", usage)),
+            view: table.register(annotated("none/", usage)).leak(),
             sent: Sent::new(1, TableView::default()),
             held: BTreeMap::new(),
             gone: BTreeSet::new(),
         });
-        let mut ids = BTreeMap::new();
+        let (mut ids, mut contents) = (BTreeMap::new(), BTreeMap::new());
         for step in steps {
             happen(&table, &step);
             let Step::Look(which) = step else { continue };
@@ -192,21 +198,28 @@ proptest! {
             for line in lines {
                 prop_assert!(line.row.version <= rows);
                 let mut entry = Vec::new();
-                message::encode(1, &held[&line.id], &mut entry);
+                message::encode(1, &held[&number(&line)], &mut entry);
                 prop_assert_eq!(entry, line.row.bytes.to_vec());
-                let name = &held[&line.id].name;
-                let earlier = ids.insert(line.id, name.clone());
+                let name = &held[&number(&line)].name;
+                let earlier = ids.insert(number(&line), name.clone());
                 prop_assert!(earlier.is_none_or(|earlier| earlier == *name), "an id is never another node's");
+                if of_calls {
+                    let earlier = contents.insert(number(&line), line.row.bytes.clone());
+                    prop_assert!(
+                        earlier.is_none_or(|earlier| earlier == line.row.bytes),
+                        "an id never means what another call has brought"
+                    );
+                }
             }
         }
     }
 }
 
 #[test]
-fn a_row_that_is_not_known_for_a_while_is_neither_removed_nor_named() {
+fn a_row_that_is_not_known_for_a_while_comes_back_with_another_id() {
     let table = NodeTable::new();
     let early = table.relist();
-    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into()));
+    let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
     let mut backend = Backend {
         view,
         sent: Sent::new(1, TableView::default()),
@@ -221,11 +234,11 @@ fn a_row_that_is_not_known_for_a_while_is_neither_removed_nor_named() {
     table.replace(listed);
     assert!(table.read().line("n1", view).is_none());
     backend.look(&table);
-    assert_eq!((backend.held.len(), backend.gone.len()), (1, 0));
+    assert_eq!((backend.held.len(), backend.gone.len()), (0, 1));
     let mut listed = table.relist();
     listed.add(&node(1, 2, 0)).unwrap();
     table.replace(listed);
     backend.look(&table);
     let line = table.read().line("n1", view).unwrap();
-    assert_eq!(backend.held[&line.id].raw_json, node(1, 2, 0));
+    assert_eq!(backend.held[&number(&line)].raw_json, node(1, 2, 0));
 }
