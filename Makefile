@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e bench bench-docs guard guard-record equivalence fuzz deny fmt clean
+.PHONY: help demo check test e2e bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
 .PHONY: rust go valgrind format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -52,6 +52,9 @@ bench-docs: go ## Writes the last benchmark's chart and tables to docs/
 # Allocations, bytes and wake-ups are counted in the test's own process, instructions in the release build.
 guard: binaries valgrind ## The cost of three calls against recorded ceilings: 90 seconds
 	$(GUARD)
+
+growth: binaries valgrind ## Whether the work of a call grows faster than its body, counted in instructions
+	cargo test --locked --workspace --test growth -- --include-ignored
 
 guard-record: export EXTENDER_GUARD_RECORD := yes
 guard-record: binaries valgrind ## Records the current cost of the three calls as ceilings

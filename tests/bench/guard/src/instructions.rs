@@ -13,6 +13,7 @@ use std::{
 
 use extender_harness::{
     binaries::{BinaryError, Program},
+    gateway::NodeSource,
     process::{Process, StartError},
 };
 use tempfile::TempDir;
@@ -77,18 +78,60 @@ pub fn of(call: &Call, folder: &Path) -> Result<u64, CountError> {
 fn total(call: &Call, calls: u32, folder: &Path) -> Result<u64, CountError> {
     let counts = folder.join(format!("callgrind.out.{}.{calls}", call.name.replace(' ', "-")));
     let files = TempDir::new()?;
-    let peers = Peers::start(call.nodes, None);
-    let config = files.path().join("gateway.yaml");
-    fs::write(&config, configuration(call.source(&files), peers.backends()).to_string())?;
-    let (gateway, address) = start(&config, &counts)?;
-    peers.connect(address);
-    let runtime = Builder::new_current_thread().enable_time().build()?;
+    let run = Run::start(call.source(&files), call.nodes, counts)?;
     for body in call.bodies(calls as usize) {
-        make(call, body, &peers, &runtime)
-            .map_err(|missing| CountError::Unanswered { missing, stderr: gateway.last_words() })?;
+        run.make(call.verb.path(), body)?;
     }
-    let status = gateway.finish(TIMEOUT)?;
-    if status.success() { totals(counts) } else { Err(CountError::Ended(status)) }
+    run.finish()
+}
+
+/// A gateway whose instructions are counted, with its peers.
+pub(crate) struct Run {
+    gateway: Process,
+    address: SocketAddr,
+    peers: Peers,
+    runtime: Runtime,
+    counts: PathBuf,
+    /// Holds the configuration.
+    _files: TempDir,
+}
+
+impl Run {
+    /// Starts it with nodes from this source, for calls about so many. What callgrind writes goes to `counts`.
+    pub(crate) fn start(source: NodeSource, nodes: usize, counts: PathBuf) -> Result<Self, CountError> {
+        let files = TempDir::new()?;
+        let peers = Peers::start(nodes, None);
+        let config = files.path().join("gateway.yaml");
+        fs::write(&config, configuration(source, peers.backends()).to_string())?;
+        let (gateway, address) = start(&config, &counts)?;
+        peers.connect(address);
+        let runtime = Builder::new_current_thread().enable_time().build()?;
+        Ok(Self { gateway, address, peers, runtime, counts, _files: files })
+    }
+
+    /// Where it is called.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes a call, in turns with the peers.
+    pub(crate) fn make(&self, path: &'static str, body: Vec<u8>) -> Result<(), CountError> {
+        let unanswered = |missing| CountError::Unanswered { missing, stderr: self.gateway.last_words() };
+        let in_time = |until: oneshot::Receiver<()>| {
+            let until = self.runtime.block_on(async { timeout(TIMEOUT, until).await });
+            matches!(until, Ok(Ok(()))).then_some(())
+        };
+        let turn = self.peers.ask(path, body);
+        in_time(turn.asked).ok_or_else(|| unanswered("asked its backends"))?;
+        turn.answer.release();
+        in_time(turn.answered).ok_or_else(|| unanswered("answered"))
+    }
+
+    /// Ends it and returns its count.
+    pub(crate) fn finish(self) -> Result<u64, CountError> {
+        let status = self.gateway.finish(TIMEOUT)?;
+        if status.success() { totals(self.counts) } else { Err(CountError::Ended(status)) }
+    }
 }
 
 fn start(config: &Path, counts: &Path) -> Result<(Process, SocketAddr), CountError> {
@@ -102,18 +145,6 @@ fn start(config: &Path, counts: &Path) -> Result<(Process, SocketAddr), CountErr
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Makes a call, in turns with the peers. The error is what the gateway did not do.
-fn make(call: &Call, body: Vec<u8>, peers: &Peers, runtime: &Runtime) -> Result<(), &'static str> {
-    let in_time = |until: oneshot::Receiver<()>| {
-        let until = runtime.block_on(async { timeout(TIMEOUT, until).await });
-        matches!(until, Ok(Ok(()))).then_some(())
-    };
-    let turn = peers.ask(call.verb.path(), body);
-    in_time(turn.asked).ok_or("asked its backends")?;
-    turn.answer.release();
-    in_time(turn.answered).ok_or("answered")
 }
 
 fn totals(counts: PathBuf) -> Result<u64, CountError> {

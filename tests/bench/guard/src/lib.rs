@@ -11,12 +11,16 @@
 //! [`instructions`] has the same peers call another subject: the program as it is shipped, optimised, in a
 //! process of its own under valgrind, which counts what the compiler made of the code.
 //!
+//! [`growth`] asks the same program about bodies with many of one thing, and whether four times as many take more than
+//! four times the work.
+//!
 //! Linking this crate replaces the memory allocator of the whole program by one that counts.
 
 pub mod calls;
 pub mod ceilings;
 mod configuration;
 pub mod cost;
+pub mod growth;
 pub mod instructions;
 pub mod peers;
 pub mod subject;
