@@ -15,16 +15,13 @@ use std::{
 use axum::{
     Router,
     extract::State,
-    http::{
-        HeaderMap, StatusCode,
-        header::{ACCEPT, CONTENT_TYPE},
-    },
+    http::{StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::get,
 };
 use tokio::time::{Instant, sleep};
 
-use super::metrics::{Format, Metrics};
+use super::metrics::{self, Metrics};
 
 /// How often the thread that answers calls leaves a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -110,10 +107,8 @@ pub fn routes(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
         .route("/readyz", get(readyz).with_state(health))
 }
 
-async fn text(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> impl IntoResponse {
-    let accept = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
-    let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
-    ([(CONTENT_TYPE, format.content_type())], metrics.written(format))
+async fn text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text())
 }
 
 async fn livez(State(health): State<Arc<Health>>) -> impl IntoResponse {

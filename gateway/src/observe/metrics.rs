@@ -1,55 +1,66 @@
-//! What is counted and measured, at `/metrics` in both text formats.
+//! What is counted and measured, as `/metrics` shows it in OpenMetrics' text format.
 //!
-//! `table` says which metrics there are. What is recorded on the path of a call goes through a handle that is taken out
-//! once, when the configuration is loaded ([`Metrics::verb`], [`Metrics::backend`]), and is some atomic additions.
+//! Each file writes the families that it records: a metric is one field, one line with its name and help, and the call
+//! that records it. Handles ([`Metrics::verb`], [`Metrics::backend`]) are fetched once; the values in them are shared with
+//! the page that a scrape reads.
 //!
 //! Labels are bounded: verbs, kinds and outcomes are fixed words, backends are those of the configuration, and each
 //! backend has room for 20 reasons.
 
 mod backend;
 mod backends;
-mod definition;
-mod families;
-mod family;
 mod few;
-mod format;
 mod gauge;
-mod histogram;
-mod number;
 mod page;
+mod process;
 mod reasons;
 mod recent;
-mod table;
 mod verb;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, text},
+    registry::Registry,
+};
 
 pub use self::{
     backend::{Applied, BackendMetrics},
-    format::{Format, Version},
     gauge::Gauge,
-    histogram::Trace,
+    page::Trace,
     recent::Lately,
     verb::{InFlight, VerbMetrics},
 };
-use self::{backends::Backends, families::Families, number::Counter, verb::NO_VERB};
+use self::{backends::Backends, gauge::Gauges, page::Page, process::Process, verb::Verbs};
+
+/// The `Content-Type` of the page. Prometheus asks for it since 2.5, and reads it whatever it asked for.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
+    registry: Registry,
     families: Arc<Families>,
-    verbs: [Arc<VerbMetrics>; verb::VERBS.len()],
+}
+
+/// What the page is made from.
+#[derive(Debug, Default)]
+struct Families {
+    verbs: Verbs,
     backends: Backends,
-    unknown: Arc<Counter>,
-    panics: Arc<Counter>,
-    held: Arc<Counter>,
-    repeated: Arc<Counter>,
-    forgotten: Arc<Counter>,
-    uncounted: Arc<Counter>,
-    evicted: Arc<Counter>,
-    log_lines_lost: Arc<Counter>,
-    exported: Arc<Counter>,
-    dropped: Arc<Counter>,
+    process: Process,
+    gauges: Gauges,
+}
+
+impl Collector for Families {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let page = &mut Page::new(encoder);
+        self.verbs.write(page)?;
+        self.backends.write(page)?;
+        self.process.write(page)?;
+        self.gauges.write(page)
+    }
 }
 
 impl Default for Metrics {
@@ -61,129 +72,102 @@ impl Default for Metrics {
 impl Metrics {
     /// All at zero.
     pub fn new() -> Self {
-        let families = Arc::new(Families::new());
-        let backends = Backends::new(&families);
-        families.build_info.of(&[env!("CARGO_PKG_VERSION")]).add(1);
-        Self {
-            verbs: verb::VERBS.map(|verb| Arc::new(VerbMetrics::new(verb, &families))),
-            backends,
-            unknown: families.unknown_nodes.of(&[]),
-            panics: families.panics.of(&[]),
-            held: families.held_reasons.of(&[]),
-            repeated: families.repeated_refusals.of(&[]),
-            forgotten: families.forgotten_reasons.of(&[]),
-            uncounted: families.uncounted_refusals.of(&[]),
-            evicted: families.decision_log_evictions.of(&[]),
-            log_lines_lost: families.lost_log_lines.of(&[]),
-            exported: families.exported_spans.of(&[]),
-            dropped: families.dropped_spans.of(&[]),
-            families,
-        }
+        let (mut registry, families) = (Registry::default(), Arc::new(Families::default()));
+        registry.register_collector(Box::new(Arc::clone(&families)));
+        Self { registry, families }
     }
 
-    /// What is recorded of the calls of a verb: `filter`, `prioritize`, `preempt` or `bind`. Any other word stands
-    /// for a path without a verb.
+    /// The calls of a verb: `filter`, `prioritize`, `preempt` or `bind`. Any other word means a path without a verb.
     pub fn verb(&self, verb: &str) -> Arc<VerbMetrics> {
-        Arc::clone(self.of_verb(verb))
+        self.families.verbs.of(verb)
     }
 
-    /// What is recorded of the calls to a backend for a verb: `filter`, `score`, `preempt` or `bind`. The name has to
-    /// be one of the configuration: it becomes a label.
+    /// The calls to a backend for a verb: `filter`, `score`, `preempt` or `bind`. The name has to be one of the
+    /// configuration, since it becomes a label.
     pub fn backend(&self, name: &str, verb: &str) -> Arc<BackendMetrics> {
-        self.backends.of(name, verb)
+        self.families.backends.of(name, verb)
     }
 
-    /// Forgets the series of all backends but these. A handle of a forgotten one records into the void; where the
-    /// backend comes back, a new handle begins at zero.
+    /// Forgets the series of all backends but these. What is recorded through a handle of a forgotten one is not shown;
+    /// if the backend comes back, a new handle begins at zero.
     pub fn retain_backends(&self, names: &[&str]) {
-        self.backends.retain(names);
+        self.families.backends.retain(names);
     }
 
-    /// From now on the value of this gauge is asked here whenever it is read, by any thread; `None` and what is not
-    /// finite are not shown. A later owner takes the place of an earlier one.
+    /// Each scrape takes the value of this gauge from here, on any thread. It does not show `None` and numbers that are
+    /// not finite. A later source replaces an earlier one.
     pub fn gauge(&self, gauge: Gauge, value: impl Fn() -> Option<f64> + Send + Sync + 'static) {
-        let values = move || value().map(|value| (Vec::new(), value)).into_iter().collect();
-        self.families.asked(gauge.definition()).inspect(|asked| asked.own(values));
+        self.families.gauges.source(gauge, value);
     }
 
-    /// From now on it is asked here which backends there are, and whether there is a connection whose handshake
+    /// Each scrape takes from here which backends there are, and whether each has a connection whose handshake
     /// succeeded.
     pub fn connected(&self, backends: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
-        let values = move || {
-            let backends = backends().into_iter();
-            backends.map(|(name, connected)| (vec![name], f64::from(u8::from(connected)))).collect()
-        };
-        self.families.asked(&table::BACKEND_CONNECTED).inspect(|asked| asked.own(values));
+        self.families.gauges.connections(backends);
     }
 
     /// Nodes were rejected because the gateway did not know them.
     pub fn unknown_nodes(&self, nodes: u64) {
-        self.unknown.add(nodes);
+        self.families.process.unknown_nodes.inc_by(nodes);
     }
 
     /// A call has panicked.
     pub fn panicked(&self) {
-        self.panics.add(1);
+        self.families.process.panics.inc();
     }
 
     /// Reasons went out as they were in the first attempt.
     pub fn reasons_held(&self, nodes: u64) {
-        self.held.add(nodes);
+        self.families.process.held_reasons.inc_by(nodes);
     }
 
     /// A pod that is refused over and over got an error.
     pub fn refused_too_often(&self) {
-        self.repeated.add(1);
+        self.families.process.repeated_refusals.inc();
     }
 
     /// Reasons found no room to be remembered.
     pub fn reasons_forgotten(&self, nodes: u64) {
-        self.forgotten.add(nodes);
+        self.families.process.forgotten_reasons.inc_by(nodes);
     }
 
     /// A pod was refused on all nodes, and there was no room to remember it.
     pub fn pace_unknown(&self) {
-        self.uncounted.add(1);
+        self.families.process.uncounted_refusals.inc();
     }
 
     /// A changed configuration is in use (`ok`) or not (`refused`).
     pub fn reloaded(&self, outcome: &'static str) {
-        self.families.configuration_reloads.of(&[outcome]).add(1);
+        self.families.process.configuration_reloads.add(outcome, 1);
     }
 
     /// Calls left the decision log to make room.
     pub fn evicted(&self, calls: u64) {
-        self.evicted.add(calls);
+        self.families.process.decision_log_evictions.inc_by(calls);
     }
 
     /// Log lines were lost because standard error was not read.
     pub fn log_lines_lost(&self, lines: u64) {
-        self.log_lines_lost.add(lines);
+        self.families.process.lost_log_lines.inc_by(lines);
     }
 
     /// The collector has taken spans.
     pub fn spans_exported(&self, spans: u64) {
-        self.exported.add(spans);
+        self.families.process.exported_spans.inc_by(spans);
     }
 
     /// Spans were lost.
     pub fn spans_dropped(&self, spans: u64) {
-        self.dropped.add(spans);
+        self.families.process.dropped_spans.inc_by(spans);
     }
 
-    /// All metrics in this format.
-    pub fn written(&self, format: Format) -> String {
-        self.families.text(format)
-    }
-
-    /// All metrics in the `OpenMetrics` text format.
+    /// All metrics in OpenMetrics' text format.
     pub fn text(&self) -> String {
-        self.written(Format::OpenMetrics(Version::V1))
-    }
-
-    fn of_verb(&self, verb: &str) -> &Arc<VerbMetrics> {
-        let at = |word: &str| verb::VERBS.iter().position(|known| *known == word);
-        &self.verbs[at(verb).or_else(|| at(NO_VERB)).unwrap_or_default()]
+        let mut page = String::new();
+        // Writing to a string cannot fail, and nothing here fails by itself.
+        let written = text::encode(&mut page, &self.registry);
+        debug_assert!(written.is_ok());
+        page
     }
 }
 

@@ -1,3 +1,3 @@
-// Package metrics reads what the gateway's binary says of itself with Prometheus' own code: the linter of
-// `promtool check metrics` and the parsers of both text formats. It needs no control plane.
+// Package metrics reads what the gateway's binary shows of itself with Prometheus' own code: its parser of OpenMetrics,
+// and a real Prometheus that scrapes it. It needs no control plane.
 package metrics

@@ -1,63 +1,186 @@
 //! The backends of which something is recorded: those of the configuration, and for a while those of the one before.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use prometheus_client::metrics::counter::ConstCounter;
 
 use super::{
     backend::{BackendMetrics, Shared},
-    families::Families,
+    page::Page,
 };
 
-/// The verbs of the contract.
-const VERBS: [&str; 4] = ["filter", "score", "preempt", "bind"];
-/// What stands for any other word.
-const OTHER: &str = "other";
+/// The verbs of the contract, and what stands for any other word.
+const VERBS: [&str; 5] = ["filter", "score", "preempt", "bind", "other"];
 
-/// What is recorded of each backend.
-#[derive(Debug)]
-pub(super) struct Backends {
-    families: Arc<Families>,
-    known: Mutex<HashMap<String, Known>>,
-}
-
-#[derive(Debug)]
-struct Known {
-    shared: Arc<Shared>,
-    verbs: Vec<Arc<BackendMetrics>>,
-}
+/// What is recorded of each backend, by its name.
+#[derive(Debug, Default)]
+pub(super) struct Backends(Mutex<BTreeMap<String, Vec<Arc<BackendMetrics>>>>);
 
 impl Backends {
-    pub(super) fn new(families: &Arc<Families>) -> Self {
-        Self { families: Arc::clone(families), known: Mutex::default() }
-    }
-
     /// What is recorded of a backend for a verb.
     pub(super) fn of(&self, backend: &str, verb: &str) -> Arc<BackendMetrics> {
-        let verb = VERBS.into_iter().find(|known| *known == verb).unwrap_or(OTHER);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Known { shared: Arc::new(Shared::new(backend, &self.families)), verbs: Vec::new() };
-        let Known { shared, verbs } = known.entry(backend.to_owned()).or_insert_with(new);
+        let verb = VERBS.into_iter().find(|known| *known == verb).unwrap_or("other");
+        let mut backends = self.lock();
+        let verbs = backends.entry(backend.to_owned()).or_default();
         if let Some(metrics) = verbs.iter().find(|metrics| metrics.verb() == verb) {
             return Arc::clone(metrics);
         }
-        let metrics = Arc::new(BackendMetrics::new((backend, verb), shared, &self.families));
+        let shared = verbs.first().map_or_else(|| Arc::new(Shared::new()), |other| Arc::clone(&other.shared));
+        let metrics = Arc::new(BackendMetrics::new(verb, shared));
         verbs.push(Arc::clone(&metrics));
         metrics
     }
 
     /// Forgets all but these.
     pub(super) fn retain(&self, names: &[&str]) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|name, backend| {
-            let stays = names.contains(&name.as_str());
-            if !stays {
-                backend.shared.leave();
-            }
-            stays
+        self.lock().retain(|name, _| names.contains(&name.as_str()));
+    }
+
+    pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        // A copy, so that a call that is recorded meanwhile does not wait for the page.
+        let all = Recorded(self.lock().clone());
+        all.write_calls(page)?;
+        all.write_nodes(page)?;
+        all.write_answers(page)?;
+        all.write_bytes(page)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Arc<BackendMetrics>>>> {
+        // Each entry is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The backends of one page.
+struct Recorded(BTreeMap<String, Vec<Arc<BackendMetrics>>>);
+
+impl Recorded {
+    fn write_calls(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.family(
+            "extender_gateway_backend_calls_total",
+            "Calls to backends",
+            self.verbs(|metrics| metrics.calls.clone()),
+        )?;
+        page.family(
+            "extender_gateway_backend_call_duration_seconds",
+            "Time from a call to a backend to its answer or failure",
+            self.verbs(|metrics| metrics.duration.series()),
+        )?;
+        let failures = self.each().flat_map(|(backend, metrics)| {
+            metrics.failures.all().into_iter().map(move |((kind, policy), count)| {
+                let (kind, policy) = (kind.as_str(), policy.as_str());
+                let labels =
+                    [("backend", backend), ("verb", metrics.verb()), ("kind", kind), ("policy", policy)];
+                (labels, ConstCounter::new(count))
+            })
         });
-        // Under the lock, so that one that comes back is not half forgotten.
-        self.families.retain_backends(names);
+        page.family(
+            "extender_gateway_backend_failures_total",
+            "Calls to backends without a usable answer, and what the failure policy did",
+            failures,
+        )
+    }
+
+    fn write_nodes(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.family(
+            "extender_gateway_backend_asked_nodes_total",
+            "Nodes about which backends were asked",
+            self.verbs(|metrics| metrics.asked.clone()),
+        )?;
+        let known = self.each().flat_map(|(backend, metrics)| {
+            let sources = [("early", &metrics.early), ("remembered", &metrics.remembered)];
+            sources.map(|(source, nodes)| {
+                ([("backend", backend), ("verb", metrics.verb()), ("source", source)], nodes.clone())
+            })
+        });
+        page.family(
+            "extender_gateway_backend_known_nodes_total",
+            "Nodes about which backends were not asked, because the answer was known",
+            known,
+        )?;
+        let rejected = self.shared().flat_map(|(backend, shared)| {
+            shared.reasons.all().into_iter().map(move |(reason, nodes)| {
+                ([("backend", backend.to_owned()), ("reason", reason)], ConstCounter::new(nodes))
+            })
+        });
+        page.family(
+            "extender_gateway_backend_rejected_nodes_total",
+            "Nodes that backends rejected",
+            rejected,
+        )?;
+        page.family(
+            "extender_gateway_backend_rejected_ratio",
+            "Share of the nodes of a filter call that a backend rejected",
+            self.backends(|shared| shared.rejected.clone()),
+        )
+    }
+
+    fn write_answers(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.family(
+            "extender_gateway_backend_clamped_scores_total",
+            "Raw scores outside the range that their backend declares",
+            self.backends(|shared| shared.clamped.clone()),
+        )?;
+        let shadow = self.each().flat_map(|(backend, metrics)| {
+            metrics.shadow.all().into_iter().map(move |(opinion, count)| {
+                let labels = [("backend", backend), ("verb", metrics.verb()), ("outcome", opinion.as_str())];
+                (labels, ConstCounter::new(count))
+            })
+        });
+        page.family(
+            "extender_gateway_backend_shadow_answers_total",
+            "Answers of backends in shadow, by what they think of the decision",
+            shadow,
+        )?;
+        page.family(
+            "extender_gateway_backend_memory_disagreements_total",
+            "Times that a verb declared pure was found not to be",
+            self.verbs(|metrics| metrics.disagreed.clone()),
+        )?;
+        page.family(
+            "extender_gateway_backend_table_misses_total",
+            "Calls in which a backend did not hold the nodes that were named, so that they were sent",
+            self.backends(|shared| shared.missed.clone()),
+        )
+    }
+
+    fn write_bytes(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.family(
+            "extender_gateway_backend_sent_bytes_total",
+            "Bytes of the messages sent to backends in calls",
+            self.verbs(|metrics| metrics.sent.clone()),
+        )?;
+        page.family(
+            "extender_gateway_backend_received_bytes_total",
+            "Bytes of the messages received from backends in calls",
+            self.verbs(|metrics| metrics.received.clone()),
+        )
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&str, &BackendMetrics)> {
+        self.0.iter().flat_map(|(name, verbs)| verbs.iter().map(|metrics| (name.as_str(), &**metrics)))
+    }
+
+    fn shared(&self) -> impl Iterator<Item = (&str, &Shared)> {
+        self.0.iter().filter_map(|(name, verbs)| Some((name.as_str(), &*verbs.first()?.shared)))
+    }
+
+    /// A series for each backend and verb.
+    fn verbs<S>(
+        &self,
+        series: impl Fn(&BackendMetrics) -> S,
+    ) -> impl Iterator<Item = ([(&str, &str); 2], S)> {
+        self.each().map(move |(backend, metrics)| {
+            ([("backend", backend), ("verb", metrics.verb())], series(metrics))
+        })
+    }
+
+    /// A series for each backend.
+    fn backends<S>(&self, series: impl Fn(&Shared) -> S) -> impl Iterator<Item = ([(&str, &str); 1], S)> {
+        self.shared().map(move |(backend, shared)| ([("backend", backend)], series(shared)))
     }
 }

@@ -1,70 +1,39 @@
-//! Counters of few kinds, found without a lock.
+//! Counters by a key of which there are few.
 
-use std::{
-    borrow::Borrow,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::number::Counter;
-
-/// At most `N` counters by their key, in the order in which they came. None ever goes, so that who looks for one
-/// walks over those that there are.
+/// Counts by key, in the order in which the keys came. Only a new key allocates.
 #[derive(Debug)]
-pub(super) struct Few<K, const N: usize>([OnceLock<(K, Arc<Counter>)>; N]);
+pub(super) struct Few<K>(Mutex<Vec<(K, u64)>>);
 
-impl<K, const N: usize> Default for Few<K, N> {
+impl<K> Default for Few<K> {
     fn default() -> Self {
-        Self([const { OnceLock::new() }; N])
+        Self(Mutex::default())
     }
 }
 
-impl<K, const N: usize> Few<K, N> {
-    /// The counter of this key, which takes a free place with what `new` makes; `None` when there is no place.
-    pub(super) fn of<Q>(&self, key: &Q, new: impl Fn() -> (K, Arc<Counter>)) -> Option<&Counter>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        self.0.iter().find_map(|place| {
-            // The place may go to another key at this moment: then the next one is looked at.
-            let (owner, counter) = place.get_or_init(&new);
-            (owner.borrow() == key).then_some(counter.as_ref())
-        })
+impl<K: Copy + Eq> Few<K> {
+    /// So many more of this key.
+    pub(super) fn add(&self, key: K, more: u64) {
+        let mut counts = self.lock();
+        match counts.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, count)) => *count += more,
+            None => counts.push((key, more)),
+        }
     }
 
-    /// Those that there are, with what they say now.
-    pub(super) fn each(&self) -> impl Iterator<Item = (&K, u64)> {
-        self.0.iter().filter_map(OnceLock::get).map(|(key, counter)| (key, counter.read()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn count(few: &Few<&'static str, 2>, key: &'static str) -> bool {
-        let counter = few.of(key, || (key, Arc::default()));
-        counter.inspect(|counter| counter.add(1)).is_some()
+    /// All keys and their counts.
+    pub(super) fn all(&self) -> Vec<(K, u64)> {
+        self.lock().clone()
     }
 
-    #[test]
-    fn who_comes_first_has_a_place() {
-        let few = Few::default();
-        let placed = ["a", "b", "c", "a", "c", "b", "a"].map(|key| count(&few, key));
-        assert_eq!(placed, [true, true, false, true, false, true, true]);
-        assert_eq!(few.each().collect::<Vec<_>>(), [(&"a", 3), (&"b", 2)]);
+    /// The sum of the counts of these keys.
+    pub(super) fn sum(&self, of: impl Fn(K) -> bool) -> u64 {
+        self.lock().iter().filter(|(key, _)| of(*key)).map(|(_, count)| count).sum()
     }
 
-    #[test]
-    fn threads_that_come_together_share_a_place() {
-        let few = Few::default();
-        std::thread::scope(|scope| {
-            for key in ["a", "b", "a", "b"] {
-                scope.spawn(|| (0..1_000).for_each(|_| assert!(count(&few, key))));
-            }
-        });
-        let mut counts: Vec<_> = few.each().collect();
-        counts.sort_unstable();
-        assert_eq!(counts, [(&"a", 2_000), (&"b", 2_000)]);
+    fn lock(&self) -> MutexGuard<'_, Vec<(K, u64)>> {
+        // Each count is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

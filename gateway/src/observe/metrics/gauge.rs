@@ -1,28 +1,34 @@
-//! Gauges whose value is asked for when it is read.
+//! Gauges whose value is asked for at each scrape.
 
 use std::{
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{definition::Definition, table};
+use prometheus_client::metrics::gauge::ConstGauge;
 
-/// What the owner of a value is asked for at each scrape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use super::page::Page;
+
+/// A value that has a source elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gauge {
     /// Seconds since the thread that answers calls was last seen to run.
     CallThreadSilence,
+    /// The configuration in use, counted from 1.
+    ConfigurationGeneration,
+    /// Since when it is in use, in seconds since 1970.
+    ConfigurationLoaded,
     /// Nodes that the gateway knows.
     KnownNodes,
     /// 1 once the nodes have been listed, before that 0.
     NodesSynced,
-    /// Seconds since the watch of nodes was last heard of.
+    /// Seconds since the latest event of the watch of nodes.
     NodesSilence,
     /// Pods that the gateway knows.
     KnownPods,
     /// 1 once the pods have been listed, before that 0.
     PodsSynced,
-    /// Seconds since the watch of pods was last heard of.
+    /// Seconds since the latest event of the watch of pods.
     PodsSilence,
     /// Bytes that the decision log holds.
     DecisionLogBytes,
@@ -32,66 +38,99 @@ pub enum Gauge {
     DecisionLogCalls,
     /// Pods in it.
     DecisionLogPods,
-    /// The configuration in use, counted from 1.
-    ConfigurationGeneration,
-    /// Since when it is in use, in seconds since 1970.
-    ConfigurationLoaded,
 }
 
 impl Gauge {
-    pub(super) fn definition(self) -> &'static Definition {
+    /// Name and help.
+    fn definition(self) -> (&'static str, &'static str) {
         match self {
-            Self::CallThreadSilence => &table::CALL_THREAD_SILENCE,
-            Self::KnownNodes => &table::KNOWN_NODES,
-            Self::NodesSynced => &table::NODES_SYNCED,
-            Self::NodesSilence => &table::NODES_SILENCE,
-            Self::KnownPods => &table::KNOWN_PODS,
-            Self::PodsSynced => &table::PODS_SYNCED,
-            Self::PodsSilence => &table::PODS_SILENCE,
-            Self::DecisionLogBytes => &table::DECISION_LOG_BYTES,
-            Self::DecisionLogLimit => &table::DECISION_LOG_LIMIT,
-            Self::DecisionLogCalls => &table::DECISION_LOG_CALLS,
-            Self::DecisionLogPods => &table::DECISION_LOG_PODS,
-            Self::ConfigurationGeneration => &table::CONFIGURATION_GENERATION,
-            Self::ConfigurationLoaded => &table::CONFIGURATION_LOADED,
+            Self::CallThreadSilence => (
+                "extender_gateway_call_thread_silence_seconds",
+                "Time since the thread that answers calls was last seen to run",
+            ),
+            Self::ConfigurationGeneration => (
+                "extender_gateway_configuration_generation",
+                "The configuration in use, counted from 1 at the start",
+            ),
+            Self::ConfigurationLoaded => (
+                "extender_gateway_configuration_loaded_timestamp_seconds",
+                "Since when the configuration is in use, in seconds since 1970",
+            ),
+            Self::KnownNodes => ("extender_gateway_known_nodes", "Nodes that the gateway knows"),
+            Self::NodesSynced => {
+                ("extender_gateway_nodes_synced", "1 once the nodes have been listed, before that 0")
+            }
+            Self::NodesSilence => {
+                ("extender_gateway_nodes_silence_seconds", "Time since the watch of nodes was last heard of")
+            }
+            Self::KnownPods => ("extender_gateway_known_pods", "Pods that the gateway knows"),
+            Self::PodsSynced => {
+                ("extender_gateway_pods_synced", "1 once the pods have been listed, before that 0")
+            }
+            Self::PodsSilence => {
+                ("extender_gateway_pods_silence_seconds", "Time since the watch of pods was last heard of")
+            }
+            Self::DecisionLogBytes => {
+                ("extender_gateway_decision_log_bytes", "Bytes that the decision log holds")
+            }
+            Self::DecisionLogLimit => {
+                ("extender_gateway_decision_log_limit_bytes", "Bytes that the decision log may hold")
+            }
+            Self::DecisionLogCalls => ("extender_gateway_decision_log_calls", "Calls in the decision log"),
+            Self::DecisionLogPods => ("extender_gateway_decision_log_pods", "Pods in the decision log"),
         }
     }
 }
 
-/// The values of a gauge, each with the values of its labels.
-pub(super) type Values = Vec<(Vec<String>, f64)>;
+type Source = dyn Fn() -> Option<f64> + Send + Sync;
+type Connections = dyn Fn() -> Vec<(String, bool)> + Send + Sync;
 
-type Owner = dyn Fn() -> Values + Send + Sync;
-
-/// A gauge, and who says what it is.
-pub(super) struct Asked {
-    pub(super) definition: &'static Definition,
-    owner: RwLock<Option<Arc<Owner>>>,
+/// The gauges that have a source, in the order of [`Gauge`].
+#[derive(Default)]
+pub(super) struct Gauges {
+    sources: Mutex<Vec<(Gauge, Arc<Source>)>>,
+    connections: Mutex<Option<Arc<Connections>>>,
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for Gauges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Asked").field(&self.definition.name).finish()
+        f.debug_struct("Gauges").finish_non_exhaustive()
     }
 }
 
-impl Asked {
-    /// One that nobody owns yet.
-    pub(super) fn new(definition: &'static Definition) -> Self {
-        Self { definition, owner: RwLock::default() }
+impl Gauges {
+    pub(super) fn source(&self, gauge: Gauge, source: impl Fn() -> Option<f64> + Send + Sync + 'static) {
+        let mut sources = lock(&self.sources);
+        sources.retain(|(other, _)| *other != gauge);
+        sources.push((gauge, Arc::new(source)));
+        sources.sort_by_key(|(gauge, _)| *gauge);
     }
 
-    /// From now on this one is asked.
-    pub(super) fn own(&self, owner: impl Fn() -> Values + Send + Sync + 'static) {
-        *self.owner.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(owner));
+    pub(super) fn connections(&self, source: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
+        *lock(&self.connections) = Some(Arc::new(source));
     }
 
-    /// What its owner says now; nothing while it has none. What is not a finite number is left out.
-    pub(super) fn values(&self) -> Values {
-        // The owner is asked without the lock: it may take locks of its own.
-        let owner = self.owner.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut values = owner.map(|owner| owner()).unwrap_or_default();
-        values.retain(|(_, value)| value.is_finite());
-        values
+    pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        // Sources are called without the lock: they may take locks of their own.
+        let connections = lock(&self.connections).clone().map(|source| source()).unwrap_or_default();
+        let connected = |(name, connected)| ([("backend", name)], ConstGauge::new(i64::from(connected)));
+        page.family(
+            "extender_gateway_backend_connected",
+            "1 where there is a connection whose handshake succeeded, otherwise 0",
+            connections.into_iter().map(connected),
+        )?;
+        let sources = lock(&self.sources).clone();
+        for (gauge, source) in sources {
+            let (name, help) = gauge.definition();
+            if let Some(value) = source().filter(|value| value.is_finite()) {
+                page.single(name, help, &ConstGauge::new(value))?;
+            }
+        }
+        Ok(())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind it is replaced whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,166 +1,107 @@
-//! Metrics as text, in both formats.
-//!
-//! `OpenMetrics` calls a counter's family by its name without `_total`, names units, has exemplars and says where
-//! it ends. All else is the same.
+//! Writes families of series one after the other, and the kinds of series that several files use.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write as _};
 
-use super::{
-    definition::Definition,
-    format::Format,
-    histogram::{Exemplar, Histogram, Trace},
-    number::{Counter, Level},
+use prometheus_client::{
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder},
+    metrics::{TypedMetric, exemplar::HistogramWithExemplars},
+    registry::Unit,
 };
+use std::time::{Duration, SystemTime};
 
-/// The text of all metrics, while it is written.
+/// kube-scheduler's own ladder, continued: from 0.1 ms, times 2, up to 13.1 s. The first rungs are those of its
+/// `scheduler_framework_extension_point_duration_seconds`.
+const LADDER: [f64; 18] = [
+    0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048, 0.4096,
+    0.8192, 1.6384, 3.2768, 6.5536, 13.1072,
+];
+
+/// The trace that a value belongs to, as W3C Trace Context has it.
+pub type Trace = [u8; 16];
+
+/// The page that a scrape reads. Names are written as they are exposed: dashboards and alerts depend on them.
 #[derive(Debug)]
-pub(super) struct Page {
-    format: Format,
-    out: String,
-}
+pub(super) struct Page<'a>(DescriptorEncoder<'a>);
 
-/// What a metric writes of one of its series.
-pub(super) trait Series {
-    /// The samples of this series.
-    fn write(&self, sample: Sample<'_>, page: &mut Page);
-}
-
-/// What a sample is called: a metric, and the values of its labels.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sample<'a> {
-    definition: &'static Definition,
-    values: &'a [String],
-    /// What stands behind the metric's name.
-    suffix: &'static str,
-    /// The boundary of a histogram's bucket.
-    le: Option<f64>,
-}
-
-impl Page {
-    /// An empty one.
-    pub(super) fn new(format: Format) -> Self {
-        Self { format, out: String::new() }
+impl<'a> Page<'a> {
+    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
+        Self(encoder)
     }
 
-    /// A metric with all its samples, or nothing when there are none.
-    pub(super) fn metric(&mut self, definition: &'static Definition, samples: impl FnOnce(&mut Self)) {
-        let before = self.out.len();
-        self.head(definition);
-        let empty = self.out.len();
-        samples(self);
-        if self.out.len() == empty {
-            self.out.truncate(before);
+    /// A metric without labels.
+    pub(super) fn single<M: EncodeMetric + TypedMetric>(
+        &mut self,
+        name: &str,
+        help: &str,
+        value: &M,
+    ) -> fmt::Result {
+        let (base, unit) = parts(name);
+        value.encode(self.0.encode_descriptor(base, help, unit.as_ref(), M::TYPE)?)
+    }
+
+    /// A metric with labels: its series, each with the values of its labels. Without a series it is left out.
+    pub(super) fn family<L, M>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl IntoIterator<Item = (L, M)>,
+    ) -> fmt::Result
+    where
+        L: EncodeLabelSet,
+        M: EncodeMetric + TypedMetric,
+    {
+        let mut series = series.into_iter().peekable();
+        if series.peek().is_none() {
+            return Ok(());
         }
-    }
-
-    /// The text, with its end.
-    pub(super) fn finish(mut self) -> String {
-        if self.is_open_metrics() {
-            self.line(format_args!("# EOF"));
+        let (base, unit) = parts(name);
+        let mut family = self.0.encode_descriptor(base, help, unit.as_ref(), M::TYPE)?;
+        for (labels, value) in series {
+            value.encode(family.encode_family(&labels)?)?;
         }
-        self.out
-    }
-
-    /// One sample.
-    pub(super) fn sample(&mut self, sample: Sample<'_>, value: impl Display) {
-        self.line(format_args!("{sample} {value}"));
-    }
-
-    fn head(&mut self, definition: &Definition) {
-        let open_metrics = self.is_open_metrics();
-        let name = if open_metrics { definition.family() } else { definition.name };
-        self.line(format_args!("# HELP {name} {}", definition.help));
-        self.line(format_args!("# TYPE {name} {}", definition.kind.as_str()));
-        if let Some(unit) = definition.unit().filter(|_| open_metrics) {
-            self.line(format_args!("# UNIT {name} {unit}"));
-        }
-    }
-
-    fn bucket(&mut self, sample: Sample<'_>, (count, exemplar): (u64, Option<Exemplar>)) {
-        match exemplar.filter(|_| self.is_open_metrics()) {
-            Some(exemplar) => self.sample(sample, format_args!("{count} # {exemplar}")),
-            None => self.sample(sample, count),
-        }
-    }
-
-    fn line(&mut self, line: fmt::Arguments<'_>) {
-        // Writing to a String does not fail.
-        let _ = writeln!(self.out, "{line}");
-    }
-
-    fn is_open_metrics(&self) -> bool {
-        matches!(self.format, Format::OpenMetrics(_))
+        Ok(())
     }
 }
 
-impl<'a> Sample<'a> {
-    /// The series of a metric with these values of its labels.
-    pub(super) fn new(definition: &'static Definition, values: &'a [String]) -> Self {
-        Self { definition, values, suffix: "", le: None }
-    }
-
-    fn suffixed(self, suffix: &'static str) -> Self {
-        Self { suffix, ..self }
-    }
-
-    fn below(self, boundary: f64) -> Self {
-        Self { suffix: "_bucket", le: Some(boundary), ..self }
+/// A name without the suffixes that the encoder writes itself: `_total` of counters, and the unit.
+fn parts(name: &str) -> (&str, Option<Unit>) {
+    let family = name.strip_suffix("_total").unwrap_or(name);
+    match family.rsplit_once('_') {
+        Some((base, "seconds")) => (base, Some(Unit::Seconds)),
+        Some((base, "bytes")) => (base, Some(Unit::Bytes)),
+        Some((base, "ratio")) => (base, Some(Unit::Other("ratio".to_owned()))),
+        _ => (family, None),
     }
 }
 
-impl Display for Sample<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.definition.name, self.suffix)?;
-        let mut opening = '{';
-        for (label, value) in self.definition.labels.iter().zip(self.values) {
-            write!(f, "{opening}{label}=\"{}\"", escaped(value))?;
-            opening = ',';
-        }
-        match self.le {
-            Some(f64::INFINITY) => write!(f, "{opening}le=\"+Inf\"}}"),
-            Some(boundary) => write!(f, "{opening}le=\"{boundary:?}\"}}"),
-            None if opening == ',' => f.write_str("}"),
-            None => Ok(()),
-        }
+/// How long calls took. Each bucket keeps the latest trace whose duration is known.
+#[derive(Debug, Clone)]
+pub(super) struct Durations(HistogramWithExemplars<[(&'static str, TraceId); 1]>);
+
+#[derive(Debug)]
+struct TraceId(Trace);
+
+impl EncodeLabelValue for TraceId {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(encoder, "{byte:02x}"))
     }
 }
 
-fn escaped(value: &str) -> String {
-    value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
-}
-
-impl Display for Exemplar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{{trace_id=\"{}\"}} {} {:.3}", hexadecimal(self.trace), self.value, self.time)
+impl Default for Durations {
+    fn default() -> Self {
+        Self(HistogramWithExemplars::new(LADDER.into_iter()))
     }
 }
 
-fn hexadecimal(trace: Trace) -> String {
-    format!("{:032x}", u128::from_be_bytes(trace))
-}
+impl Durations {
+    pub(super) fn observe(&self, took: Duration, trace: Option<Trace>) {
+        let exemplar = trace.map(|trace| [("trace_id", TraceId(trace))]);
+        let time = exemplar.as_ref().map(|_| SystemTime::now());
+        self.0.observe(took.as_secs_f64(), exemplar, time);
+    }
 
-impl Series for Counter {
-    fn write(&self, sample: Sample<'_>, page: &mut Page) {
-        page.sample(sample, self.read());
+    /// The series for a page.
+    pub(super) fn series(&self) -> HistogramWithExemplars<impl EncodeLabelSet + use<>> {
+        self.0.clone()
     }
 }
-
-impl Series for Level {
-    fn write(&self, sample: Sample<'_>, page: &mut Page) {
-        page.sample(sample, self.read());
-    }
-}
-
-impl Series for Histogram {
-    fn write(&self, sample: Sample<'_>, page: &mut Page) {
-        let spread = self.spread();
-        for (boundary, count, exemplar) in &spread.rungs {
-            page.bucket(sample.below(*boundary), (*count, *exemplar));
-        }
-        page.sample(sample.suffixed("_sum"), spread.sum);
-        page.sample(sample.suffixed("_count"), spread.count());
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -2,12 +2,11 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, OnceLock},
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use extender_gateway_core::reason;
-
-use super::{family::Family, few::Few, number::Counter};
 
 /// So many different texts of a backend have a series of their own.
 const MOST: usize = 20;
@@ -17,30 +16,31 @@ const LONGEST: usize = 100;
 const OTHER: &str = "other";
 
 /// Nodes that one backend rejected, by reason.
-#[derive(Debug)]
-pub(super) struct Reasons {
-    backend: String,
-    rejected: Arc<Family<Counter>>,
-    known: Few<Box<str>, MOST>,
-    other: OnceLock<Arc<Counter>>,
-}
+#[derive(Debug, Default)]
+pub(super) struct Reasons(Mutex<BTreeMap<Box<str>, u64>>);
 
 impl Reasons {
-    /// Of this backend, none yet.
-    pub(super) fn new(backend: &str, rejected: &Arc<Family<Counter>>) -> Self {
-        let rejected = Arc::clone(rejected);
-        Self { backend: backend.to_owned(), rejected, known: Few::default(), other: OnceLock::new() }
-    }
-
     /// So many nodes were rejected for this reason. Allocates only if the text is new, or not clean.
     pub(super) fn rejected(&self, reason: &str, nodes: u64) {
         let label = cleaned(reason);
-        let own = self.known.of(&*label, || (label.as_ref().into(), self.series(&label)));
-        own.unwrap_or_else(|| self.other.get_or_init(|| self.series(OTHER))).add(nodes);
+        let mut counts = self.lock();
+        let others = usize::from(counts.contains_key(OTHER));
+        let known = counts.contains_key(&*label) || counts.len() - others < MOST;
+        let label = if known { &*label } else { OTHER };
+        match counts.get_mut(label) {
+            Some(count) => *count += nodes,
+            None => drop(counts.insert(label.into(), nodes)),
+        }
     }
 
-    fn series(&self, reason: &str) -> Arc<Counter> {
-        self.rejected.of(&[&self.backend, reason])
+    /// All reasons and their nodes.
+    pub(super) fn all(&self) -> Vec<(String, u64)> {
+        self.lock().iter().map(|(reason, nodes)| (reason.to_string(), *nodes)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, u64>> {
+        // Each count is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -61,26 +61,15 @@ fn unclean(text: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::table, *};
-
-    fn counted(reasons: &Reasons) -> Vec<(String, u64)> {
-        let mut counts = Vec::new();
-        reasons.rejected.each(|values, counter| counts.push((values[1].clone(), counter.read())));
-        counts
-    }
-
-    fn reasons() -> Reasons {
-        let family = Family::new(&table::BACKEND_REJECTED_NODES, |_| Counter::default());
-        Reasons::new("zones", &Arc::new(family))
-    }
+    use super::*;
 
     #[test]
     fn the_first_twenty_texts_are_told_apart() {
-        let reasons = reasons();
+        let reasons = Reasons::default();
         for round in 0..3 {
             (0..1_000).for_each(|number| reasons.rejected(&format!("{number:03} is full"), 1 + round));
         }
-        let counts = counted(&reasons);
+        let counts = reasons.all();
         assert_eq!(counts.len(), MOST + 1);
         assert_eq!(counts[19], ("019 is full".to_owned(), 6));
         assert_eq!(counts[20], (OTHER.to_owned(), 980 * 6));
@@ -88,11 +77,11 @@ mod tests {
 
     #[test]
     fn texts_are_cleaned_before_they_are_compared() {
-        let reasons = reasons();
+        let reasons = Reasons::default();
         for text in ["in drain", "in\ndrain", " in  drain ", "", "\u{7}"] {
             reasons.rejected(text, 1);
         }
-        assert_eq!(counted(&reasons), [("in drain".to_owned(), 3), ("rejected".to_owned(), 2)]);
+        assert_eq!(reasons.all(), [("in drain".to_owned(), 3), ("rejected".to_owned(), 2)]);
     }
 
     proptest! {

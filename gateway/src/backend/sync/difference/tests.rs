@@ -132,8 +132,8 @@ fn happen(table: &NodeTable, step: &Step) {
         Step::Offer(nodes) => {
             let nodes = named(nodes);
             let view = table.register(annotated("none/", Usage::Untold)).id();
-            let names = nodes.iter().map(|(name, _)| name.as_str());
-            table.bring(names, |place| Some(&nodes[place as usize].1), view).unwrap();
+            let offered = nodes.iter().map(|(name, _)| name.as_str());
+            table.bring(offered, |place| Some(&nodes[place as usize].1), view).unwrap();
         }
         Step::Evict => table.bound(0, 0),
         Step::Use(name, milli_cpu) => {
