@@ -5,7 +5,7 @@
 //! so that a caller who hangs up takes all questions with it), and stops as soon as the decision is certain. Only
 //! backends in shadow are asked by tasks of their own, once it is.
 
-mod asking;
+mod ask;
 mod attempts;
 mod bind;
 mod case;
@@ -15,7 +15,6 @@ mod filter;
 mod foreseen;
 mod preempt;
 mod prioritize;
-mod recall;
 mod shadow;
 
 use std::{

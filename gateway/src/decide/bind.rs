@@ -15,7 +15,7 @@ use extender_otlp::TraceContext;
 use tokio::time::{Instant, sleep};
 
 pub use self::error::BindError;
-use super::{CallError, Decider};
+use super::{CallError, Decider, failures::Failed};
 use crate::{
     account::{Account, Inquiry, Open, Part, Policy, Said},
     backend::{
@@ -165,12 +165,8 @@ impl<'c> Attempt<'c> {
                 Ok(Outcome::NotBound)
             }
             Err(failure) => {
-                self.decider.failures.record(
-                    backend,
-                    "bind",
-                    &failure,
-                    (&known.pod, part.policy, self.trace),
-                );
+                let failed = self.failed_call(known, part.policy);
+                self.decider.failures.record(backend, &failure, failed);
                 part.said = Said::Failed(failure.clone());
                 self.failed((backend, settings), failure).await
             }
@@ -214,10 +210,10 @@ impl<'c> Attempt<'c> {
                     let detail = format!("it says that it has bound the pod; {truth}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
                     part.policy = Policy::Fail;
-                    let of = (&known.pod, part.policy, self.trace);
-                    self.decider.failures.record(backend, "bind", &failure, of);
+                    let failed = self.failed_call(known, part.policy);
+                    self.decider.failures.record(backend, &failure, failed);
                     part.said = Said::Failed(failure.clone());
-                    return Err(failed(backend, failure));
+                    return Err(call_error(backend, failure));
                 }
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -238,7 +234,7 @@ impl<'c> Attempt<'c> {
             }
         }
         match settings.failure_policy {
-            BindFailurePolicy::Fail => Err(failed(backend, failure)),
+            BindFailurePolicy::Fail => Err(call_error(backend, failure)),
             BindFailurePolicy::Next => Ok(Outcome::NotBound),
         }
     }
@@ -253,6 +249,10 @@ impl<'c> Attempt<'c> {
             Truth::Free | Truth::Unknown(_) => Err(BindError::Apiserver(refused).into()),
             excluded => Err(BindError::from(excluded).into()),
         }
+    }
+
+    fn failed_call<'k>(&self, known: &'k Known<'_>, policy: Policy) -> Failed<'k> {
+        Failed { verb: "bind", policy, pod: &known.pod, trace: self.trace }
     }
 
     async fn truth(&self) -> Truth {
@@ -273,7 +273,7 @@ fn was_asked(failure: &BackendFailure) -> bool {
     }
 }
 
-fn failed(backend: &Backend, failure: BackendFailure) -> CallError {
+fn call_error(backend: &Backend, failure: BackendFailure) -> CallError {
     CallError::Backend { name: backend.settings.name.to_string(), verb: "bind", failure }
 }
 

@@ -10,13 +10,12 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError};
+use super::{Call, CallError, ask::Ready};
 use crate::{
     account::{Account, Desk},
     backend::{
         Backend,
         info::{Known, NodesView, Plan, PodView},
-        link::Link,
         question::{Nodes, Rows, pod_field},
         row::{self, RowView},
         tables::Source,
@@ -107,11 +106,6 @@ impl Told {
     pub(super) fn part(&self, lines: &[&Line]) -> Nodes {
         if lines.len() == self.lines.len() { self.all() } else { encoded(lines.iter().copied()) }
     }
-
-    /// How many could be told.
-    pub(super) fn count(&self) -> u32 {
-        number(self.lines.len())
-    }
 }
 
 fn number(nodes: usize) -> u32 {
@@ -157,7 +151,7 @@ impl<'c> Case<'c> {
     pub(super) async fn ready<P: Plan>(
         &mut self,
         backend: &Backend,
-    ) -> Result<Result<(Arc<Link>, Views), BackendFailure>, CallError> {
+    ) -> Result<Result<Ready, BackendFailure>, CallError> {
         let link = match backend.link() {
             Ok(link) => link,
             Err(failure) => return Ok(Err(failure)),
@@ -167,7 +161,7 @@ impl<'c> Case<'c> {
             Err(failure) => return Ok(Err(failure.clone())),
         };
         let told = self.tell(pod, nodes).await?;
-        Ok(told.map(|views| (Arc::clone(&link), views)))
+        Ok(told.map(|views| Ready { link: Arc::clone(&link), views }))
     }
 
     /// From now on it waits for no node.

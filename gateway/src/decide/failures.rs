@@ -13,15 +13,20 @@ pub(super) struct Failures {
     said: SeldomEach<(String, &'static str)>,
 }
 
+/// The call in which a backend failed.
+#[derive(Clone, Copy)]
+pub(super) struct Failed<'c> {
+    pub(super) verb: &'static str,
+    /// What the failure means.
+    pub(super) policy: Policy,
+    pub(super) pod: &'c ObjectPod<'c>,
+    pub(super) trace: Option<TraceContext>,
+}
+
 impl Failures {
     /// Records one.
-    pub(super) fn record(
-        &self,
-        backend: &Backend,
-        verb: &'static str,
-        failure: &BackendFailure,
-        (pod, policy, trace): (&ObjectPod<'_>, Policy, Option<TraceContext>),
-    ) {
+    pub(super) fn record(&self, backend: &Backend, failure: &BackendFailure, failed: Failed<'_>) {
+        let Failed { verb, policy, pod, trace } = failed;
         let name = backend.settings.name.as_str();
         let Some(unsaid) = self.said.turn((name.to_owned(), verb)) else { return };
         tracing::warn!(

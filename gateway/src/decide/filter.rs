@@ -1,27 +1,28 @@
 //! Decides a filter call.
 
-mod ask;
+mod question;
 
 use extender_gateway_core::{
     BackendFailure,
-    filter::{Again, Ask, By, FilterFold, Group, Rejected, Seat, Turn, Verdict},
+    filter::{Again, By, FilterFold, Group, Rejected, Seat, Turn, Verdict},
     reason,
 };
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::time::Instant;
 
-use self::ask::Told;
+use self::question::{FilterQuestion, Verdicts};
 use super::{
     Call, CallError, Decider,
+    ask::{self, Ready},
     attempts::{About, Pace},
     case::Case,
-    case::Views,
+    failures::Failed,
     foreseen::Scores,
 };
 use crate::{
     account::{Account, Part, Said},
-    backend::{Backend, info::FilterPlan, link::Link},
+    backend::{Backend, info::FilterPlan},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
     wire::reply::Reason,
 };
@@ -42,11 +43,22 @@ pub struct Filtered {
 }
 
 /// One backend of a call.
-struct Participant<'d> {
-    backend: &'d Backend,
-    settings: &'d FilterSettings,
-    /// How to ask it, or why it cannot be asked.
-    ready: Result<(Arc<Link>, Views), BackendFailure>,
+type Participant<'d> = ask::Participant<'d, FilterSettings>;
+
+/// A filter call, and the backends that are asked in it.
+#[derive(Clone, Copy)]
+struct Round<'c> {
+    call: Call<'c>,
+    case: &'c Case<'c>,
+    participants: &'c [Participant<'c>],
+    deadline: Instant,
+}
+
+/// How a filter call was decided.
+struct Decided {
+    verdict: Verdict,
+    /// Scores that came with the answers.
+    scores: Vec<Scores>,
 }
 
 impl Decider {
@@ -61,55 +73,53 @@ impl Decider {
         let mut seats = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
-                let (participant, seat) = self.seat(&mut case, backend, settings).await?;
+                let (ready, seat) = self.seat(&mut case, backend, settings).await?;
+                let (place, timeout) = (account.parts.len(), settings.timeout);
                 let part = Part::new(backend, settings.failure_policy.into());
                 account.parts.push(Part { unknown: seat.unknown.clone(), ..part });
-                participants.push(participant);
+                participants.push(Participant { place, backend, settings, timeout, ready });
                 seats.push(seat);
             }
         }
         let deadline = call.began + self.timeouts.decision;
-        let begun = FilterFold::begin(count, seats);
-        let parts = &mut account.parts;
-        let (verdict, scores) = self.fold((&case, parts), (call, deadline), &participants, begun).await;
+        let round = Round { call, case: &case, participants: &participants, deadline };
+        let Decided { verdict, scores } = self.fold(round, seats, &mut account.parts).await;
         // A single node that is left is not scored.
         let choice = verdict_leaves_a_choice(&verdict, count);
         self.foreseen.put(call.pod.uid(), if choice { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
             let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
-            self.shadow_filter((call, account), &mut case, (0..count).filter(left)).await;
+            self.shadow_filter(call, account, &mut case, (0..count).filter(left)).await;
         }
         let filtered = self.conclude(call, &participants, verdict)?;
         account.left = Some(count - number_of_rejected(&filtered.rejected));
         Ok(filtered)
     }
 
-    async fn fold(
-        &self,
-        (case, parts): (&Case<'_>, &mut [Part]),
-        (call, deadline): (Call<'_>, Instant),
-        participants: &[Participant<'_>],
-        (mut fold, mut asks): (FilterFold, Vec<Ask>),
-    ) -> (Verdict, Vec<Scores>) {
+    async fn fold(&self, round: Round<'_>, seats: Vec<Seat>, parts: &mut [Part]) -> Decided {
+        let Round { call, case, participants, deadline } = round;
+        let (mut fold, mut asks) = FilterFold::begin(call.request.names.count(), seats);
         let mut under_way = FuturesUnordered::new();
         let mut scores = Vec::new();
         while fold.verdict().is_none() {
             for ask in asks.drain(..) {
                 let participant = &participants[ask.seat];
                 under_way.push(async move {
-                    (ask.seat, participant.ask(case, (ask.seat, &ask.nodes), deadline).await)
+                    let about = ask::About { case, nodes: &ask.nodes, deadline };
+                    (ask.seat, participant.ask(&FilterQuestion, about).await)
                 });
             }
             let answered = under_way.next().await;
-            let (seat, answer) = answered.expect("while there is no verdict somebody is being asked");
+            let (seat, answer) = answered.expect("while there is no verdict some backend is being asked");
             if let Err(failure) = &answer {
-                let outcome = (call.pod, parts[seat].policy, case.trace);
-                self.failures.record(participants[seat].backend, "filter", failure, outcome);
+                let (policy, trace) = (parts[seat].policy, case.trace);
+                let failed = Failed { verb: "filter", policy, pod: call.pod, trace };
+                self.failures.record(participants[seat].backend, failure, failed);
                 parts[seat].said = Said::Failed(failure.clone());
             }
             let again = participants[seat].again(deadline);
-            let refusals = answer.map(|Told { refusals, scores: foreseen }| {
-                scores.extend(foreseen);
+            let refusals = answer.map(|Verdicts { refusals, scores: early }| {
+                scores.extend(early);
                 refusals
             });
             asks = fold.answer(seat, refusals, again);
@@ -118,7 +128,7 @@ impl Decider {
         for (part, heard) in parts.iter_mut().zip(heard) {
             part.said = heard.map_or_else(|| std::mem::replace(&mut part.said, Said::Nothing), Said::Refused);
         }
-        (verdict.expect("the loop ended because there is one"), scores)
+        Decided { verdict: verdict.expect("the loop ended because there is one"), scores }
     }
 
     fn conclude(
@@ -223,12 +233,12 @@ fn about(call: Call<'_>) -> About {
 
 impl Decider {
     /// Finds out how a backend can be asked, and what its place in the fold is.
-    async fn seat<'d>(
-        &'d self,
+    async fn seat(
+        &self,
         case: &mut Case<'_>,
-        backend: &'d Backend,
-        settings: &'d FilterSettings,
-    ) -> Result<(Participant<'d>, Seat), CallError> {
+        backend: &Backend,
+        settings: &FilterSettings,
+    ) -> Result<(Result<Ready, BackendFailure>, Seat), CallError> {
         let mut seat = Seat {
             policy: settings.failure_policy,
             turn: Turn::Parallel,
@@ -236,11 +246,11 @@ impl Decider {
             unknown: Vec::new(),
         };
         let ready = case.ready::<FilterPlan>(backend).await?;
-        if let Ok((link, views)) = &ready {
+        if let Ok(Ready { link, views }) = &ready {
             seat.turn = link.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
             seat.unknown.clone_from(&case.nodes(*views).unknown);
         }
-        Ok((Participant { backend, settings, ready }, seat))
+        Ok((ready, seat))
     }
 }
 

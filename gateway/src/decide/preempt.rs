@@ -18,10 +18,10 @@ use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use self::told::Told;
-use super::{CallError, Decider, case::patience};
+use super::{CallError, Decider, case::patience, failures::Failed};
 use crate::{
     account::{Account, Inquiry, Part, Said},
-    backend::{Backend, link::Link, preempt::Question, question::pod_field},
+    backend::{Backend, preempt::Question, question::pod_field},
     cluster::pods::PodTable,
     config::{AddedVictims, PreemptSettings},
     object::pod::ObjectPod,
@@ -37,6 +37,16 @@ pub struct PreemptCall<'c> {
     pub pod: &'c ObjectPod<'c>,
     /// When it came; the decision's budget counts from here.
     pub began: Instant,
+}
+
+/// One backend of a preempt call.
+#[derive(Clone, Copy)]
+struct Step<'s> {
+    call: PreemptCall<'s>,
+    backend: &'s Arc<Backend>,
+    settings: &'s PreemptSettings,
+    /// Until when the call waits for nodes that are not known.
+    until: Instant,
 }
 
 /// What a backend did with a question.
@@ -62,34 +72,25 @@ impl Decider {
             if chain.left().is_empty() {
                 break;
             }
-            unknown += self.step((call, account, until), (backend, settings), &mut chain).await?;
+            let step = Step { call, backend, settings, until };
+            unknown += self.step(step, account, &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown { nodes: unknown });
         }
-        self.shadow_preempt((call, account), chain.left()).await;
+        self.shadow_preempt(call, account, chain.left()).await;
         account.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
         Ok(chain.into_left())
     }
 
     /// Asks one backend and takes what it says. Returns how many candidates fell because their nodes are not
     /// known.
-    async fn step(
-        &self,
-        (call, account, until): (PreemptCall<'_>, &mut Account, Instant),
-        (backend, settings): (&Arc<Backend>, &PreemptSettings),
-        chain: &mut Chain,
-    ) -> Result<u32, CallError> {
+    async fn step(&self, step: Step<'_>, account: &mut Account, chain: &mut Chain) -> Result<u32, CallError> {
+        let Step { call, backend, settings, .. } = step;
         let at = account.parts.len();
         account.parts.push(Part::new(backend, settings.failure_policy.into()));
         let mut inquiry = account.desk.open(at, account.trace);
-        let asked = match backend.link() {
-            Ok(link) => {
-                let about = (call, &*account.id, until);
-                self.ask(about, (backend, settings, &link), (chain.left(), &mut inquiry)).await
-            }
-            Err(failure) => Err(failure),
-        };
+        let asked = self.ask(step, &account.id, chain.left(), &mut inquiry).await;
         let asked = asked.unwrap_or_else(|failure| Asked { told: Told::default(), kept: Err(failure) });
         let check = |node, uid: &str| addable(self.known.pods.as_deref(), call, (node, uid));
         let added = match settings.added_victims {
@@ -111,7 +112,9 @@ impl Decider {
         part.said = match failure {
             None => Said::Kept(victims(chain.left())),
             Some(failure) => {
-                self.failures.record(backend, "preempt", failure, (call.pod, part.policy, account.trace));
+                let (policy, trace) = (part.policy, account.trace);
+                let failed = Failed { verb: "preempt", policy, pod: call.pod, trace };
+                self.failures.record(backend, failure, failed);
                 Said::Failed(failure.clone())
             }
         };
@@ -132,11 +135,14 @@ impl Decider {
     /// The backend cannot be asked.
     async fn ask(
         &self,
-        (call, id, until): (PreemptCall<'_>, &str, Instant),
-        (backend, settings, link): (&Backend, &PreemptSettings, &Link),
-        (left, inquiry): (&[Candidate], &mut Inquiry),
+        step: Step<'_>,
+        id: &str,
+        left: &[Candidate],
+        inquiry: &mut Inquiry,
     ) -> Result<Asked, BackendFailure> {
-        let told = self.tell((call, until), link, left).await?;
+        let Step { call, backend, settings, until } = step;
+        let link = backend.link()?;
+        let told = self.tell(call, until, &link, left).await?;
         let Some(nodes) = &told.nodes else {
             return Ok(Asked { told, kept: Ok(Vec::new()) });
         };
@@ -146,7 +152,7 @@ impl Decider {
         let question = Question { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
         let deadline = call.began + self.timeouts.decision;
         let within = settings.timeout.min(deadline.duration_since(Instant::now()));
-        let kept = backend.preempt(link, question, (within, &mut inquiry.exchanges)).await;
+        let kept = backend.preempt(&link, question, (within, &mut inquiry.exchanges)).await;
         Ok(Asked { told, kept })
     }
 }

@@ -1,4 +1,4 @@
-//! Backends in shadow: asked beside the decision, and counted against it. Nothing waits for them.
+//! Backends in shadow: asked beside the decision, and compared with it. No call waits for them.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -11,12 +11,11 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::Purpose;
 use futures_util::FutureExt;
 
-use super::{Call, Decider, case::Case};
+use super::{Call, Decider, ask::Ready, case::Case};
 use crate::{
-    account::{Account, Opinion, Part, Policy, Said},
+    account::{Account, Exchanges, Opinion, Part, Policy, Said},
     backend::{
         Backend,
-        answer::Reply,
         info::{FilterPlan, Plan, ScorePlan},
         link::Link,
         question::{Nodes, Question, Scores},
@@ -26,16 +25,45 @@ use crate::{
     observe::Observer,
 };
 
-/// A question that is put beside the decision.
-struct Aside {
-    backend: Arc<Backend>,
-    link: Arc<Link>,
-    account: Account,
-    pod: Bytes,
-    nodes: Nodes,
+/// A question to a backend in shadow, as far as it is the same for all verbs.
+pub(super) struct ShadowCall {
+    pub(super) backend: Arc<Backend>,
+    pub(super) link: Arc<Link>,
+    /// The record of the question: its own, beside that of the call.
+    pub(super) account: Account,
+    pub(super) pod: Bytes,
+    pub(super) nodes: Nodes,
+    pub(super) within: Duration,
+}
+
+/// What is asked of a backend in shadow, and what its answer means.
+pub(super) trait ShadowQuestion: Send + Sync + 'static {
+    /// The verb, as metrics and logs name it.
+    const VERB: &'static str;
+
+    /// Asks, and compares the answer with the decision.
+    fn ask(
+        self,
+        call: &ShadowCall,
+        record: &mut Exchanges,
+    ) -> impl Future<Output = Result<(Opinion, Said), BackendFailure>> + Send;
+}
+
+/// A question that can be asked; `None` where there is nothing to ask about; or why it cannot be asked.
+pub(super) type Prepared<Q> = Result<Option<(ShadowCall, Q)>, BackendFailure>;
+
+/// Which of the nodes that are left would it reject?
+struct FilterShadow {
     /// The nodes of the call that are asked about, ascending.
     asked: Vec<u32>,
-    within: Duration,
+}
+
+/// How would it score the nodes?
+struct ScoreShadow {
+    /// The nodes of the call that are asked about, ascending.
+    asked: Vec<u32>,
+    /// Which nodes of the call are the best by the decision.
+    best: Vec<bool>,
 }
 
 impl Decider {
@@ -43,79 +71,65 @@ impl Decider {
     /// disagree.
     pub(super) async fn shadow_filter(
         &self,
-        (call, account): (Call<'_>, &Account),
+        call: Call<'_>,
+        account: &Account,
         case: &mut Case<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.filter else { continue };
-            let about = (left.clone(), settings.timeout);
-            let aside = aside::<FilterPlan>((case, account), backend, about).await;
-            let Some(mut aside) = self.to_be_asked("filter", (backend, account), aside) else { continue };
-            self.beside(|observer| async move {
-                let mut inquiry = aside.account.inquire();
-                inquiry.asks_about(aside.asked.len());
-                let terms = (aside.within, &mut inquiry.exchanges);
-                let answer = aside.backend.filter(&aside.link, aside.question(), terms).await;
-                let said = answer.and_then(Reply::inline).map(|answer| {
-                    let opinion = opinion_on_nodes(&answer.refusals);
-                    let nodes = Asked::Some(std::mem::take(&mut aside.asked));
-                    (opinion, Said::Refused(Heard { nodes, refusals: answer.refusals }))
-                });
-                observer.settle_beside("filter", &aside.account.with(said, inquiry));
-            });
+            let prepared =
+                prepare::<FilterPlan>(case, account, backend, settings.timeout, left.clone()).await;
+            let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, FilterShadow { asked })));
+            self.spawn(backend, account, prepared);
         }
     }
 
     /// Asks the shadows that score: not to have one of the best nodes among their own best is to disagree.
     pub(super) async fn shadow_score(
         &self,
-        (call, account): (Call<'_>, &Account),
+        call: Call<'_>,
+        account: &Account,
         case: &mut Case<'_>,
         totals: &[Option<i64>],
     ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
-            let about = (all, settings.timeout);
-            let aside = aside::<ScorePlan>((case, account), backend, about).await;
-            let Some(aside) = self.to_be_asked("score", (backend, account), aside) else { continue };
-            let best = totals.iter().flatten().max();
-            let best: Vec<bool> =
-                totals.iter().map(|total| best.is_none() || total.as_ref() == best).collect();
-            self.beside(|observer| async move {
-                let mut inquiry = aside.account.inquire();
-                inquiry.asks_about(aside.asked.len());
-                let terms = (aside.within, &mut inquiry.exchanges);
-                let answer = aside.backend.score(&aside.link, aside.question(), terms).await;
-                let ballot = answer.and_then(Reply::inline).and_then(|scores| aside.ballot(scores));
-                let said = ballot.map(|(ballot, outside)| {
-                    (opinion_on_scores(&ballot, &best), Said::Scored(ballot, outside))
-                });
-                observer.settle_beside("score", &aside.account.with(said, inquiry));
-            });
+            let prepared = prepare::<ScorePlan>(case, account, backend, settings.timeout, all).await;
+            let question = |asked| ScoreShadow { asked, best: best(totals) };
+            let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, question(asked))));
+            self.spawn(backend, account, prepared);
         }
     }
 
-    /// What is to be asked, if anything. That it cannot be is put down.
-    pub(super) fn to_be_asked<A>(
+    /// Asks a backend in shadow by a task of its own, which outlives the call. That it cannot be asked is recorded, too.
+    pub(super) fn spawn<Q: ShadowQuestion>(
         &self,
-        verb: &'static str,
-        (backend, account): (&Arc<Backend>, &Account),
-        aside: Result<Option<A>, BackendFailure>,
-    ) -> Option<A> {
-        aside.unwrap_or_else(|failure| {
-            let account = account.beside(Part::new(backend, Policy::Ignore));
-            self.beside(|observer| async move {
-                let inquiry = account.inquire();
-                observer.settle_beside(verb, &account.with(Err(failure), inquiry));
-            });
-            None
-        })
+        backend: &Arc<Backend>,
+        account: &Account,
+        prepared: Prepared<Q>,
+    ) {
+        match prepared {
+            Ok(None) => {}
+            Ok(Some((call, question))) => self.beside(|observer| async move {
+                let mut record = call.account.inquire();
+                record.asks_about(call.nodes.count as usize);
+                let answer = question.ask(&call, &mut record.exchanges).await;
+                observer.settle_beside(Q::VERB, &call.account.with(answer, record));
+            }),
+            Err(failure) => {
+                let account = account.beside(Part::new(backend, Policy::Ignore));
+                self.beside(|observer| async move {
+                    let record = account.inquire();
+                    observer.settle_beside(Q::VERB, &account.with(Err(failure), record));
+                });
+            }
+        }
     }
 
     /// Lets this happen beside the call, which does not wait for it. A panic is counted.
-    pub(super) fn beside<F>(&self, work: impl FnOnce(Arc<Observer>) -> F)
+    fn beside<F>(&self, work: impl FnOnce(Arc<Observer>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -127,56 +141,82 @@ impl Decider {
         });
     }
 
-    /// The backends in shadow that this pod is a matter of.
+    /// The interested backends in shadow.
     pub(super) fn shadows(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
         self.interested(pod).filter(|backend| backend.settings.mode == Mode::Shadow)
     }
 }
 
-/// The question about those of these nodes that can be told, unless there is none, or why it cannot be put. Waits for no
-/// node.
-async fn aside<P: Plan>(
-    (case, account): (&mut Case<'_>, &Account),
+/// The question about those of these nodes that can be told, and which these are, unless there are none, or why it
+/// cannot be asked. Waits for no node.
+async fn prepare<P: Plan>(
+    case: &mut Case<'_>,
+    account: &Account,
     backend: &Arc<Backend>,
-    (nodes, within): (impl Iterator<Item = u32>, Duration),
-) -> Result<Option<Aside>, BackendFailure> {
+    within: Duration,
+    nodes: impl Iterator<Item = u32>,
+) -> Prepared<Vec<u32>> {
     case.hurry();
-    // Of nodes that cannot be read nobody can be told.
+    // A backend cannot be told about nodes that cannot be read.
     let Ok(ready) = case.ready::<P>(backend).await else { return Ok(None) };
-    let (link, views) = ready?;
+    let Ready { link, views } = ready?;
     if P::of(&link.info).as_ref().is_ok_and(P::has_side_effects) {
         return Ok(None);
     }
     let told = case.nodes(views);
     let asked: Vec<u32> = nodes.filter(|node| told.unknown.binary_search(node).is_err()).collect();
+    if asked.is_empty() {
+        return Ok(None);
+    }
     let lines = told.lines(&Asked::Some(asked.clone()));
-    Ok((!asked.is_empty()).then(|| Aside {
+    let call = ShadowCall {
         backend: Arc::clone(backend),
         link,
         account: account.beside(Part::new(backend, Policy::Ignore)),
         pod: case.pod(views).clone(),
         nodes: told.part(&lines),
-        asked,
         within,
-    }))
+    };
+    Ok(Some((call, asked)))
 }
 
-impl Aside {
+impl ShadowCall {
     fn question(&self) -> Question<'_> {
         let (call, pod, nodes) = (&self.account.id, &self.pod, &self.nodes);
         Question { call, purpose: Purpose::Shadow, pod, nodes, scores: Scores::Unwanted }
     }
+}
 
-    /// These scores as a ballot that would have counted, and how many were outside their range.
-    fn ballot(&self, scores: Vec<i32>) -> Result<(Ballot, usize), BackendFailure> {
-        let ScorePlan { range, normalization, .. } = self.link.info.score.as_ref().map_err(Clone::clone)?;
-        let (range, normalization) = (*range, *normalization);
-        let weight = self.backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
-        let nodes = Some(self.asked.clone());
-        let mut ballot = Ballot { weight, normalization, range, nodes, scores };
-        let outside = range.clamp(&mut ballot.scores);
-        Ok((ballot, outside))
+impl ShadowQuestion for FilterShadow {
+    const VERB: &'static str = "filter";
+
+    async fn ask(self, call: &ShadowCall, record: &mut Exchanges) -> Result<(Opinion, Said), BackendFailure> {
+        let answer = call.backend.filter(&call.link, call.question(), (call.within, record)).await?;
+        let refusals = answer.inline()?.refusals;
+        let opinion = opinion_on_nodes(&refusals);
+        Ok((opinion, Said::Refused(Heard { nodes: Asked::Some(self.asked), refusals })))
     }
+}
+
+impl ShadowQuestion for ScoreShadow {
+    const VERB: &'static str = "score";
+
+    async fn ask(self, call: &ShadowCall, record: &mut Exchanges) -> Result<(Opinion, Said), BackendFailure> {
+        let answer = call.backend.score(&call.link, call.question(), (call.within, record)).await?;
+        let scores = answer.inline()?;
+        let ScorePlan { range, normalization, .. } = call.link.info.score.as_ref().map_err(Clone::clone)?;
+        let (range, normalization) = (*range, *normalization);
+        let weight = call.backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
+        let mut ballot = Ballot { weight, normalization, range, nodes: Some(self.asked), scores };
+        let outside = range.clamp(&mut ballot.scores);
+        Ok((opinion_on_scores(&ballot, &self.best), Said::Scored(ballot, outside)))
+    }
+}
+
+/// The nodes with the largest total; all where none has one.
+fn best(totals: &[Option<i64>]) -> Vec<bool> {
+    let largest = totals.iter().flatten().max();
+    totals.iter().map(|total| largest.is_none() || total.as_ref() == largest).collect()
 }
 
 fn opinion_on_nodes(refusals: &[Refusal]) -> Opinion {

@@ -43,12 +43,13 @@ impl Decider {
     /// The backend does not serve the verb.
     pub(super) async fn tell(
         &self,
-        (call, until): (PreemptCall<'_>, Instant),
+        call: PreemptCall<'_>,
+        until: Instant,
         link: &Link,
         left: &[Candidate],
     ) -> Result<Told, BackendFailure> {
         let plan = link.info.preempt.as_ref().map_err(BackendFailure::clone)?;
-        let found = self.rows((call, until), &plan.nodes, left).await;
+        let found = self.rows(call, until, &plan.nodes, left).await;
         let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
         let mut told = Told::default();
         let mut room = Room { facts: link.info.most_request_bytes, json: MOST_JSON };
@@ -67,7 +68,8 @@ impl Decider {
 
     async fn rows(
         &self,
-        (call, until): (PreemptCall<'_>, Instant),
+        call: PreemptCall<'_>,
+        until: Instant,
         view: &NodesView,
         left: &[Candidate],
     ) -> Encoded {

@@ -1,0 +1,349 @@
+//! How one backend is asked about nodes in one call, for filter and prioritize alike: known answers are looked up, the
+//! backend is asked about the other nodes, and both together are the answer.
+//!
+//! What differs between the verbs is a [`NodeQuestion`]; what a backend is asked with in a call is an [`Ask`].
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use extender_gateway_core::{BackendFailure, filter::Asked};
+use extender_policy_api::v1alpha1::Purpose;
+use tokio::time::Instant;
+
+use super::case::{Case, Told, Views};
+use crate::{
+    account::{Exchanges, Open, Source},
+    backend::{
+        Backend,
+        answer::Reply,
+        held::Named,
+        info::{NodesView, Plan},
+        link::Link,
+        memory::Memory,
+        question::{Nodes, Question, Scores},
+        tables,
+    },
+    cluster::table::Line,
+    observe::metrics::BackendMetrics,
+};
+
+/// A backend that takes part in a call, with its settings for the verb.
+pub(super) struct Participant<'d, S> {
+    /// The place of its part in the record of the call.
+    pub(super) place: usize,
+    pub(super) backend: &'d Backend,
+    pub(super) settings: &'d S,
+    /// How long it may take for an answer.
+    pub(super) timeout: Duration,
+    /// How it can be asked, or why it cannot be.
+    pub(super) ready: Result<Ready, BackendFailure>,
+}
+
+/// How a backend can be asked in a call.
+pub(super) struct Ready {
+    pub(super) link: Arc<Link>,
+    pub(super) views: Views,
+}
+
+/// What a backend is asked about, and until when the call waits for it.
+#[derive(Clone, Copy)]
+pub(super) struct About<'c> {
+    pub(super) case: &'c Case<'c>,
+    pub(super) nodes: &'c Asked,
+    pub(super) deadline: Instant,
+}
+
+/// A question about nodes: what filter and prioritize do differently.
+pub(super) trait NodeQuestion: Sync {
+    /// How a backend wants to be asked.
+    type Plan: Plan;
+    /// The backend's answer about the nodes that it was asked about.
+    type Fresh: Send;
+    /// The answer about one node, as it is remembered.
+    type Known: Copy + PartialEq + Send;
+    /// The answer about all nodes in question; by default that about no nodes.
+    type Answer: Default;
+
+    /// Whether scores are wanted with the answer.
+    fn scores(plan: &Self::Plan) -> Scores;
+
+    /// What is counted of the verb.
+    fn meters(backend: &Backend) -> &BackendMetrics;
+
+    /// Sends the question. What is sent goes on `record`.
+    fn send(
+        backend: &Backend,
+        link: &Link,
+        question: Question<'_>,
+        within: Duration,
+        record: &mut Exchanges,
+    ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
+
+    /// What is known about these nodes; `None` where nothing can be known, so that the backend is asked about all.
+    fn recall(&self, ask: &Ask<'_>, lines: &[&Line]) -> Option<Recalled<Self::Known>>;
+
+    /// The answers as they are remembered, each `None` where it cannot be; `None` where the verb is not remembered.
+    fn read(memory: &Memory, fresh: &Self::Fresh, count: usize) -> Option<Vec<Option<Self::Known>>>;
+
+    /// Remembers the answers about those nodes of which they are certain.
+    fn file(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Known>>, fresh: &Self::Fresh);
+
+    /// The answer where the backend was asked about all nodes.
+    fn whole(ask: &Ask<'_>, lines: &[&Line], fresh: Self::Fresh) -> Self::Answer;
+
+    /// The answer where all is known, or some is and the backend was asked about the nodes at `missing`.
+    fn splice(
+        ask: &Ask<'_>,
+        known: Vec<Option<Self::Known>>,
+        fresh: Option<Missing<'_, Self::Fresh>>,
+    ) -> Self::Answer;
+}
+
+/// Known answers.
+pub(super) struct Recalled<K> {
+    /// Where they are from.
+    pub(super) source: Source,
+    /// One for each node, `None` where there is none.
+    pub(super) answers: Vec<Option<K>>,
+    /// Whether the backend is asked about all nodes even so, to check that it still answers the same.
+    pub(super) check: bool,
+}
+
+impl<K> Recalled<K> {
+    /// The places of the nodes that the backend has to be asked about.
+    fn missing(&self) -> Vec<u32> {
+        let missing = |(_, known): &(u32, &Option<K>)| self.check || known.is_none();
+        (0..).zip(&self.answers).filter(missing).map(|(at, _)| at).collect()
+    }
+}
+
+/// An answer about the nodes that were missing.
+pub(super) struct Missing<'m, F> {
+    /// Their places among all nodes in question.
+    pub(super) places: &'m [u32],
+    pub(super) fresh: F,
+}
+
+/// Nodes that a backend was asked about, and whether its answers are certainly about the rows that were meant.
+///
+/// An answer may be about a later row of a node, where the backend has that from its table; what is still as it was
+/// cannot have been another in between.
+pub(super) struct Certain<'l> {
+    lines: &'l [&'l Line],
+    certain: Vec<bool>,
+}
+
+impl<'l> Certain<'l> {
+    pub(super) fn of(ask: &Ask<'_>, lines: &'l [&'l Line]) -> Self {
+        Self { lines, certain: ask.certain(lines) }
+    }
+
+    /// Those of these answers, one a node, that are certain.
+    pub(super) fn only<A>(
+        &self,
+        answers: impl IntoIterator<Item = A>,
+    ) -> impl Iterator<Item = (&'l Line, A)> {
+        let answered = self.lines.iter().copied().zip(answers).zip(&self.certain);
+        answered.filter(|(_, certain)| **certain).map(|(answered, _)| answered)
+    }
+}
+
+/// A backend as it is asked in one call, and the record of it.
+pub(super) struct Ask<'a> {
+    pub(super) backend: &'a Backend,
+    pub(super) link: &'a Arc<Link>,
+    /// In which view it is told about nodes.
+    view: &'a NodesView,
+    case: &'a Case<'a>,
+    views: Views,
+    scores: Scores,
+    /// How long it may take for an answer.
+    timeout: Duration,
+    /// Until when it has to have answered, however often it is asked.
+    until: Instant,
+    /// What it is asked is recorded here.
+    record: &'a mut Open,
+}
+
+impl<S> Participant<'_, S> {
+    /// The backend's answer about these nodes. How it was found is recorded.
+    pub(super) async fn ask<Q: NodeQuestion>(
+        &self,
+        question: &Q,
+        about: About<'_>,
+    ) -> Result<Q::Answer, BackendFailure> {
+        let mut record = about.case.desk.open(self.place, about.case.trace);
+        let answer = self.find_out(question, about, &mut record).await;
+        record.close(&answer);
+        answer
+    }
+
+    async fn find_out<Q: NodeQuestion>(
+        &self,
+        question: &Q,
+        about: About<'_>,
+        record: &mut Open,
+    ) -> Result<Q::Answer, BackendFailure> {
+        let About { case, nodes, deadline } = about;
+        let Ready { link, views } = self.ready.as_ref().map_err(Clone::clone)?;
+        let plan = Q::Plan::of(&link.info).as_ref().map_err(Clone::clone)?;
+        let lines = case.nodes(*views).lines(nodes);
+        if lines.is_empty() {
+            return Ok(Q::Answer::default());
+        }
+        let now = Instant::now();
+        let timeout = self.timeout.min(deadline.duration_since(now));
+        let mut ask = Ask {
+            backend: self.backend,
+            link,
+            view: plan.views().1,
+            case,
+            views: *views,
+            scores: Q::scores(plan),
+            timeout,
+            until: now + timeout,
+            record,
+        };
+        ask.recall_or_ask(question, &lines).await
+    }
+}
+
+impl<'a> Ask<'a> {
+    /// The answer about these nodes, from what is known and from the backend.
+    async fn recall_or_ask<Q: NodeQuestion>(
+        &mut self,
+        question: &Q,
+        lines: &[&Line],
+    ) -> Result<Q::Answer, BackendFailure> {
+        let Some(recalled) = question.recall(self, lines) else {
+            let fresh = self.ask_nodes::<Q>(lines).await?;
+            return Ok(Q::whole(self, lines, fresh));
+        };
+        let missing = recalled.missing();
+        let known = lines.len() - missing.len();
+        self.record.source = recalled.source;
+        self.record.knows(known);
+        if missing.is_empty() {
+            return Ok(Q::splice(self, recalled.answers, None));
+        }
+        let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
+        let fresh = self.ask_nodes::<Q>(&asked).await?;
+        if known > 0 && !may_combine(recalled.source, &self.link.memory) {
+            self.record.knows(0);
+            self.again();
+            let fresh = self.ask_nodes::<Q>(lines).await?;
+            return Ok(Q::whole(self, lines, fresh));
+        }
+        self.remember::<Q>(&recalled, &missing, &asked, &fresh);
+        Ok(Q::splice(self, recalled.answers, Some(Missing { places: &missing, fresh })))
+    }
+
+    /// The backend's answer about these nodes: by reference where it holds them, else, or if it does not find them,
+    /// inline.
+    async fn ask_nodes<Q: NodeQuestion>(&mut self, lines: &[&Line]) -> Result<Q::Fresh, BackendFailure> {
+        self.record.asks_about(lines.len());
+        if let Some((nodes, named)) = self.by_reference(lines) {
+            match self.send::<Q>(&nodes).await? {
+                Reply::Answered(fresh) => return Ok(fresh),
+                Reply::Missed => {
+                    self.backend.meters.filter.missed();
+                    named.missed(self.backend.settings.name.as_str());
+                }
+            }
+            self.again();
+        }
+        let nodes = self.told().part(lines);
+        self.send::<Q>(&nodes).await?.inline()
+    }
+
+    async fn send<Q: NodeQuestion>(&mut self, nodes: &Nodes) -> Result<Reply<Q::Fresh>, BackendFailure> {
+        let (call, pod) = (&self.case.id, self.case.pod(self.views));
+        let question = Question { call, purpose: Purpose::Decide, pod, nodes, scores: self.scores };
+        Q::send(self.backend, self.link, question, self.timeout, &mut self.record.exchanges).await
+    }
+
+    /// Remembers answers, where that is allowed, unless they show that it should not be.
+    fn remember<Q: NodeQuestion>(
+        &self,
+        recalled: &Recalled<Q::Known>,
+        missing: &[u32],
+        asked: &[&Line],
+        fresh: &Q::Fresh,
+    ) {
+        let memory = &self.link.memory;
+        if !memory.is_trusted() {
+            return;
+        }
+        let Some(read) = Q::read(memory, fresh, asked.len()) else { return };
+        let certain = Certain::of(self, asked);
+        let before = missing.iter().map(|at| recalled.answers[*at as usize]);
+        let differs =
+            |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
+        if recalled.check && certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
+            distrust(memory, self.backend.settings.name.as_str(), Q::meters(self.backend));
+        } else {
+            Q::file(self, &certain, read, fresh);
+        }
+    }
+
+    /// It is asked once more, in the time that is left.
+    fn again(&mut self) {
+        self.timeout = self.until.duration_since(Instant::now());
+    }
+
+    /// What it is told about the pod.
+    pub(super) fn pod(&self) -> &'a Bytes {
+        self.case.pod(self.views)
+    }
+
+    /// What it is told about nodes.
+    fn told(&self) -> &'a Told {
+        self.case.nodes(self.views)
+    }
+
+    /// These nodes by the ids of the table that it holds; `None` when they have to come with their rows.
+    fn by_reference(&self, lines: &[&Line]) -> Option<(Nodes, Named)> {
+        let source = self.told().source;
+        let named = self.link.tables.named(source, self.view)?;
+        let nodes = match source {
+            tables::Source::Cluster => named.nodes(lines, |_| false),
+            tables::Source::Calls => {
+                let current = self.certain(lines);
+                named.nodes(lines, |at| !current[at])
+            }
+        };
+        Some((nodes, named))
+    }
+
+    /// Which of these nodes still have the rows that were meant.
+    fn certain(&self, lines: &[&Line]) -> Vec<bool> {
+        self.case.are_current(lines, self.view, self.told())
+    }
+}
+
+/// Whether known answers and one that has just come make one answer together. If not, the backend is asked about all
+/// nodes, and its answer to that counts, whatever its revision: one answer is always of one revision.
+///
+/// Remembered answers count only while nothing speaks against remembering: no answer has named another revision than
+/// the handshake, and no check has found the verb impure. Scores that came with filter never relied on the verb being
+/// pure, so only the revision matters for them.
+fn may_combine(known: Source, memory: &Memory) -> bool {
+    match known {
+        Source::Memory => memory.is_trusted(),
+        Source::Filter => !memory.is_mixed(),
+    }
+}
+
+/// From now on the backend is asked each time.
+fn distrust(memory: &Memory, backend: &str, meters: &BackendMetrics) {
+    if memory.refute() {
+        meters.disagreed();
+        let verb = meters.verb();
+        tracing::error!(
+            backend,
+            verb,
+            "backend answers differently than before to the same question, so the verb is not pure; it is asked for \
+             each pod from now on, until its next revision"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! What a backend is asked in a filter call, and what its answer means.
+
+use std::time::Duration;
+
+use extender_gateway_core::{BackendFailure, filter::Refusal};
+
+use super::super::{
+    ask::{Ask, Certain, Missing, NodeQuestion, Recalled},
+    foreseen::Scores,
+};
+use crate::{
+    account::{Exchanges, Source},
+    backend::{
+        Backend,
+        answer::{FilterAnswer, Reply},
+        info::FilterPlan,
+        link::Link,
+        memory::Memory,
+        question::{self, Question},
+    },
+    cluster::table::Line,
+    observe::metrics::BackendMetrics,
+};
+
+/// Which of these nodes may the pod not run on?
+pub(super) struct FilterQuestion;
+
+/// What a backend answers, remembered or asked.
+#[derive(Debug, Default)]
+pub(super) struct Verdicts {
+    /// Positions are those in the question of the fold.
+    pub(super) refusals: Vec<Refusal>,
+    /// Scores that came with the answer and are not remembered.
+    pub(super) scores: Option<Scores>,
+}
+
+impl NodeQuestion for FilterQuestion {
+    type Plan = FilterPlan;
+    type Fresh = FilterAnswer;
+    /// As `backend::memory::Verdicts` numbers them.
+    type Known = u32;
+    type Answer = Verdicts;
+
+    fn scores(plan: &FilterPlan) -> question::Scores {
+        plan.scores
+    }
+
+    fn meters(backend: &Backend) -> &BackendMetrics {
+        &backend.meters.filter
+    }
+
+    async fn send(
+        backend: &Backend,
+        link: &Link,
+        question: Question<'_>,
+        within: Duration,
+        record: &mut Exchanges,
+    ) -> Result<Reply<FilterAnswer>, BackendFailure> {
+        backend.filter(link, question, (within, record)).await
+    }
+
+    fn recall(&self, ask: &Ask<'_>, lines: &[&Line]) -> Option<Recalled<u32>> {
+        let memory = &ask.link.memory;
+        let verdicts = memory.verdicts.as_ref().filter(|_| memory.is_trusted())?;
+        let answers = verdicts.recall(ask.pod(), lines.iter().copied());
+        let check = answers.iter().any(Option::is_some) && verdicts.is_check_due();
+        Some(Recalled { source: Source::Memory, answers, check })
+    }
+
+    fn read(memory: &Memory, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
+        Some(memory.verdicts.as_ref()?.read(&fresh.refusals, count))
+    }
+
+    fn file(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
+        let (memory, pod) = (&ask.link.memory, ask.pod());
+        if let Some(verdicts) = &memory.verdicts {
+            verdicts.file(pod, certain.only(read));
+        }
+        if let Some((remembered, scores)) = memory.scores.as_ref().zip(fresh.scores.as_ref()) {
+            remembered.file(pod, certain.only(scores.iter().copied()));
+        }
+    }
+
+    fn whole(ask: &Ask<'_>, lines: &[&Line], fresh: FilterAnswer) -> Verdicts {
+        let FilterAnswer { refusals, scores } = fresh;
+        let scored =
+            |scores: Vec<i32>| Scores::new(ask.link, ask.pod(), Certain::of(ask, lines).only(scores));
+        Verdicts { refusals, scores: scores.map(scored) }
+    }
+
+    fn splice(
+        ask: &Ask<'_>,
+        mut known: Vec<Option<u32>>,
+        missing: Option<Missing<'_, FilterAnswer>>,
+    ) -> Verdicts {
+        if let Some(Missing { places, .. }) = &missing {
+            // Known all the same where this is a check: the fresh answer counts.
+            places.iter().for_each(|at| known[*at as usize] = None);
+        }
+        let mut refusals = ask
+            .link
+            .memory
+            .verdicts
+            .as_ref()
+            .map_or_else(Vec::new, |known_verdicts| known_verdicts.refusals(&known));
+        if let Some(Missing { places, fresh }) = missing {
+            refusals.extend(fresh.refusals.into_iter().map(|refusal| placed(refusal, places)));
+        }
+        Verdicts { refusals, scores: None }
+    }
+}
+
+/// The refusal with its positions among all nodes in question, of which those at `missing` were asked about.
+fn placed(mut refusal: Refusal, missing: &[u32]) -> Refusal {
+    refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
+    refusal
+}

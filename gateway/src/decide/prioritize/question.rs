@@ -1,0 +1,90 @@
+//! What a backend is asked in a prioritize call, and what is known of its answer.
+
+use std::time::Duration;
+
+use extender_gateway_core::BackendFailure;
+
+use super::super::{
+    ask::{Ask, Certain, Missing, NodeQuestion, Recalled},
+    foreseen::Scores,
+};
+use crate::{
+    account::{Exchanges, Source},
+    backend::{
+        Backend,
+        answer::Reply,
+        info::ScorePlan,
+        link::Link,
+        memory::Memory,
+        question::{self, Question},
+    },
+    cluster::table::Line,
+    observe::metrics::BackendMetrics,
+};
+
+/// How good are these nodes for the pod?
+pub(super) struct ScoreQuestion<'s> {
+    /// Scores that came with the answers to the pod's filter call, of all backends.
+    pub(super) early: &'s [Scores],
+}
+
+impl NodeQuestion for ScoreQuestion<'_> {
+    type Plan = ScorePlan;
+    type Fresh = Vec<i32>;
+    type Known = i32;
+    /// Raw scores, one a node.
+    type Answer = Vec<i32>;
+
+    fn scores(_: &ScorePlan) -> question::Scores {
+        question::Scores::Unwanted
+    }
+
+    fn meters(backend: &Backend) -> &BackendMetrics {
+        &backend.meters.score
+    }
+
+    async fn send(
+        backend: &Backend,
+        link: &Link,
+        question: Question<'_>,
+        within: Duration,
+        record: &mut Exchanges,
+    ) -> Result<Reply<Vec<i32>>, BackendFailure> {
+        backend.score(link, question, (within, record)).await
+    }
+
+    fn recall(&self, ask: &Ask<'_>, lines: &[&Line]) -> Option<Recalled<i32>> {
+        let (link, pod) = (ask.link, ask.pod());
+        let memory = &link.memory;
+        if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
+            let answers = scores.recall(pod, lines.iter().copied());
+            let check = answers.iter().any(Option::is_some) && scores.is_check_due();
+            return Some(Recalled { source: Source::Memory, answers, check });
+        }
+        let early = self.early.iter().find(|scores| scores.are_of(link, pod))?;
+        Some(Recalled { source: Source::Filter, answers: early.recall(lines), check: false })
+    }
+
+    fn read(memory: &Memory, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
+        memory.scores.as_ref()?;
+        Some(fresh.iter().copied().map(Some).collect())
+    }
+
+    fn file(ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
+        if let Some(scores) = &ask.link.memory.scores {
+            scores.file(ask.pod(), certain.only(fresh.iter().copied()));
+        }
+    }
+
+    fn whole(_: &Ask<'_>, _: &[&Line], fresh: Vec<i32>) -> Vec<i32> {
+        fresh
+    }
+
+    fn splice(_: &Ask<'_>, known: Vec<Option<i32>>, missing: Option<Missing<'_, Vec<i32>>>) -> Vec<i32> {
+        let mut scores: Vec<i32> = known.into_iter().map(Option::unwrap_or_default).collect();
+        if let Some(Missing { places, fresh }) = missing {
+            places.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
+        }
+        scores
+    }
+}
