@@ -34,6 +34,13 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 const WINDOW_BYTES: u32 = 1 << 20;
 
+/// So many calls that the gateway has given up may wait to be seen on a connection. A policy that stands still, in a
+/// blocking call or because its process is stopped, finds the calls of that time reset when it goes on: with h2's
+/// limit of 20 it would take them for an attack, and throw the connection away, with the calls that it could still
+/// answer and the node tables. Five seconds of 200 calls a second; each takes about a kilobyte, and the window of the
+/// connection bounds their messages.
+const PENDING_RESETS: usize = 1_000;
+
 /// A gateway whose machine is gone says nothing any more: after a minute without an answer of its kernel the
 /// connection is closed, and its tables go with it.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -185,6 +192,7 @@ fn router(service: Service, tables: &Tables, health: &Health) -> Router {
         .max_frame_size(FRAME_BYTES)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS))
         .add_service(service)
         .add_service(TableService::new(tables.clone()))
         .add_service(health.service())
