@@ -7,8 +7,10 @@
 
 pub mod answer;
 pub mod bind;
+mod circuit;
 mod connect;
 pub mod connections;
+mod containment;
 pub mod grpc;
 pub mod held;
 pub mod info;
@@ -18,6 +20,7 @@ mod outage;
 pub mod preempt;
 pub mod question;
 pub mod row;
+mod scan;
 pub mod sync;
 pub mod tables;
 pub mod trial;
@@ -30,6 +33,7 @@ use http::Uri;
 
 use answer::{Answered, FilterAnswer, Reply};
 use bind::{BindQuestion, Bound};
+use containment::{contained, reading};
 use grpc::{Ended, Limits};
 use link::Link;
 use question::{Form, Question};
@@ -47,6 +51,8 @@ pub struct Backend {
     pub settings: config::Backend,
     /// What is counted of it.
     pub meters: Meters,
+    /// Where panics are counted.
+    metrics: Arc<Metrics>,
     connection: Arc<link::Seen>,
 }
 
@@ -94,7 +100,8 @@ impl Backend {
         (within, record): (Duration, &mut Exchanges),
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         let answer = self.ask(link, &link.paths.filter, question, (within, record)).await?;
-        Ok(self.replied(link, answer::filter(answer, question.nodes.count, question.scores)?))
+        let read = || answer::filter(answer, question.nodes.count, question.scores);
+        Ok(self.replied(link, reading(&self.metrics, read)?))
     }
 
     /// Asks how good these nodes are: raw scores, one a node. What is asked goes on `record`.
@@ -105,7 +112,8 @@ impl Backend {
         (within, record): (Duration, &mut Exchanges),
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
         let answer = self.ask(link, &link.paths.score, question, (within, record)).await?;
-        Ok(self.replied(link, answer::score(answer, question.nodes.count)?))
+        let read = || answer::score(answer, question.nodes.count);
+        Ok(self.replied(link, reading(&self.metrics, read)?))
     }
 
     /// Asks which of these candidates and victims stay. Positions are not checked yet. What is asked goes on
@@ -121,7 +129,9 @@ impl Backend {
         let limits = Limits { within, answer: grpc::largest_answer(count) };
         let about = (count, Form::Rows);
         let answer = self.exchange(link, &link.paths.preempt, pieces, (limits, about, record)).await?;
-        Ok(self.current(link, preempt::answer(answer, count)?))
+        let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
+        let read = || preempt::answer(answer, count, offered);
+        Ok(self.current(link, reading(&self.metrics, read)?))
     }
 
     /// Asks to bind the pod. What is asked goes on `record`.
@@ -135,7 +145,8 @@ impl Backend {
         let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: bind::LARGEST_ANSWER };
         let about = (1, Form::Name);
-        bind::answer(self.exchange(link, &link.paths.bind, pieces, (limits, about, record)).await?)
+        let answer = self.exchange(link, &link.paths.bind, pieces, (limits, about, record)).await?;
+        reading(&self.metrics, || bind::answer(answer))
     }
 
     fn replied<T>(&self, link: &Link, reply: Reply<Answered<T>>) -> Reply<T> {
@@ -181,9 +192,16 @@ impl Backend {
         if let Some(late) = grpc::too_late(limits) {
             return Err(late);
         }
+        if let Err(open) = link.circuit.check() {
+            // The next handshake finds out whether it answers again.
+            self.connection.look_again.notify_one();
+            return Err(open);
+        }
         let sent = pieces.iter().map(Bytes::len).sum();
         let span = record.ask((nodes, form), sent);
-        let answer = grpc::traced((&link.connection, path), pieces, limits, span.as_ref()).await;
+        let call = grpc::traced((&link.connection, path), pieces, limits, span.as_ref());
+        let answer = contained(&self.metrics, call).await;
+        link.circuit.ended(&answer);
         let code = answer.as_ref().err().map_or("OK", Ended::code);
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);

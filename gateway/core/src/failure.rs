@@ -33,10 +33,14 @@ pub enum FailureKind {
     Malformed,
     /// The backend does not serve what the configuration asks of it, as its handshake says.
     Unsuitable,
+    /// The backend was not asked: it had left too many calls in a row unanswered.
+    CircuitOpen,
+    /// A bug of the gateway, met while it read what the backend had sent.
+    Internal,
 }
 
 impl FailureKind {
-    /// The kind as a metric label and in log lines: one lower-case word.
+    /// The kind as a metric label and in log lines: lower-case words joined by `_`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -46,6 +50,8 @@ impl FailureKind {
             Self::Status => "status",
             Self::Malformed => "malformed",
             Self::Unsuitable => "unsuitable",
+            Self::CircuitOpen => "circuit_open",
+            Self::Internal => "internal",
         }
     }
 }

@@ -1,11 +1,16 @@
 //! Answers of backends, checked against the contract: what the decision sees is in order.
 
+use std::fmt::Display;
+
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 use prost::Message;
 
-use super::question::Scores as Wanted;
+use super::{
+    question::Scores as Wanted,
+    scan::{Field, Fields, Value, numbers},
+};
 
 /// What became of a question about nodes.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,12 +58,13 @@ pub struct Answered<T> {
 ///
 /// # Errors
 /// [`FailureKind::Malformed`] with what is wrong: not protobuf, no result, another count, a position that
-/// was not asked about or that is refused twice.
+/// was not asked about or that is refused twice, a rejection of nothing.
 pub fn filter(
     message: Bytes,
     count: u32,
     wanted: Wanted,
 ) -> Result<Reply<Answered<FilterAnswer>>, BackendFailure> {
+    check_filter(&message, count)?;
     let FilterResponse { result, rejections, scores } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     let mut refused = vec![false; if rejections.is_empty() { 0 } else { count as usize }];
@@ -84,21 +90,67 @@ pub fn filter(
 /// # Errors
 /// As for [`filter()`], or not exactly `count` scores.
 pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, BackendFailure> {
+    check_scores(&message, 2, count)?;
     let ScoreResponse { result, scores } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
     let value = scores.ok_or_else(|| malformed("the answer has no scores".to_owned()))?.values;
     Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
 }
 
+/// Refuses a filter answer that is larger decoded than an answer about `count` nodes can be.
+fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
+    const REJECTIONS: u32 = 2;
+    const POSITIONS: u32 = 3;
+    const SCORES: u32 = 3;
+    let (mut rejections, mut positions) = (0_usize, 0);
+    for field in Fields::of(message) {
+        let Field { number: REJECTIONS, value: Value::Bytes(rejection) } = field? else { continue };
+        rejections += 1;
+        match numbers(rejection, POSITIONS)? {
+            0 => return Err(malformed("a rejection names no position".to_owned())),
+            named => positions += named,
+        }
+    }
+    if rejections > count as usize {
+        return Err(malformed(format!("{rejections} rejections for {count} nodes")));
+    }
+    if positions > count as usize {
+        return Err(malformed(format!("{positions} positions are refused of {count} nodes")));
+    }
+    check_scores(message, SCORES, count)
+}
+
+/// Refuses an answer with more scores, in `Scores` at this field, than nodes.
+fn check_scores(message: &[u8], at: u32, count: u32) -> Result<(), BackendFailure> {
+    const VALUES: u32 = 1;
+    let mut scores = 0;
+    for field in Fields::of(message) {
+        if let Field { number, value: Value::Bytes(values) } = field?
+            && number == at
+        {
+            scores += numbers(values, VALUES)?;
+        }
+    }
+    if scores <= count as usize { Ok(()) } else { Err(miscounted(scores, count)) }
+}
+
+fn miscounted(scores: usize, count: u32) -> BackendFailure {
+    malformed(format!("{scores} scores for {count} nodes"))
+}
+
 fn counted(scores: Vec<i32>, count: u32) -> Result<Vec<i32>, BackendFailure> {
     if scores.len() == count as usize {
         return Ok(scores);
     }
-    Err(malformed(format!("{} scores for {count} nodes", scores.len())))
+    Err(miscounted(scores.len(), count))
 }
 
 pub(super) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
-    M::decode(message).map_err(|error| malformed(format!("the answer cannot be decoded ({error})")))
+    M::decode(message).map_err(|error| undecodable(&error))
+}
+
+pub(super) fn undecodable(why: &dyn Display) -> BackendFailure {
+    malformed(format!("the answer cannot be decoded ({why})"))
 }
 
 /// Checks that the nodes were really looked at; returns the revision.
@@ -126,6 +178,8 @@ pub(super) fn malformed(detail: String) -> BackendFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::grpc::largest_answer;
+    use allocation_counter::measure;
     use api::{Rejection, Scores};
     use proptest::prelude::*;
 
@@ -152,6 +206,9 @@ mod tests {
                 answer(Some(result(3)), vec![rejection(&[1]), rejection(&[0, 1])]),
                 "position 1 is refused twice",
             ),
+            (answer(Some(result(3)), vec![rejection(&[1]), rejection(&[])]), "a rejection names no position"),
+            (answer(Some(result(1)), vec![rejection(&[0]); 4]), "4 rejections for 3 nodes"),
+            (answer(Some(result(3)), vec![rejection(&[0, 1, 2, 0])]), "4 positions are refused of 3 nodes"),
             (
                 answer(Some(api::Result { miss: 1, ..Default::default() }), vec![]),
                 "the backend does not know nodes inline, which every backend must",
@@ -194,6 +251,31 @@ mod tests {
                 .value,
             [-1, 7]
         );
+    }
+
+    /// Answers as large as may be about 5,000 nodes.
+    #[test]
+    fn an_answer_of_nothing_many_times_costs_nothing() {
+        const NODES: u32 = 5_000;
+        let fill = |piece: &[u8]| Bytes::from(piece.repeat(largest_answer(NODES) / piece.len()));
+        let packed = {
+            let mut packed = vec![0x12, 0x80, 0x80, 0x80, 0x02, 0x1a, 0xfa, 0xff, 0xff, 0x01];
+            packed.resize(10 + (4 << 20) - 6, 0);
+            Bytes::from(packed)
+        };
+        for (name, message) in [
+            ("empty rejections", fill(&[0x12, 0])),
+            ("rejections of one position", fill(&[0x12, 2, 0x18, 0])),
+            ("positions", packed),
+            ("empty scores", fill(&[0x1a, 0])),
+            ("scores", fill(&[0x1a, 2, 0x08, 0])),
+        ] {
+            let cost = measure(|| assert!(filter(message.clone(), NODES, Wanted::Wanted).is_err(), "{name}"));
+            assert!(cost.bytes_max < 64 << 10, "{name}: {cost:?}");
+        }
+        let scores = fill(&[0x12, 2, 0x08, 0]);
+        let cost = measure(|| assert!(score(scores.clone(), NODES).is_err()));
+        assert!(cost.bytes_max < 4096, "{cost:?}");
     }
 
     proptest! {

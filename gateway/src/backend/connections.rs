@@ -43,20 +43,23 @@ impl Connections {
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
         let meters = Meters::new(settings.name.as_str(), &self.metrics);
-        Arc::new(Backend { settings: settings.clone(), meters, connection })
+        let metrics = Arc::clone(&self.metrics);
+        Arc::new(Backend { settings: settings.clone(), meters, metrics, connection })
     }
 
     fn connect(&mut self, settings: &config::Backend, known: &Known) -> Arc<Seen> {
         let (publisher, seen) = link::channel();
         let (pods, known) = (known.pods.is_some(), known.clone());
         let gateway = Arc::clone(&self.gateway);
-        self.tasks.spawn(link::keep(Task { settings: settings.clone(), known, gateway }, publisher));
+        let metrics = Arc::clone(&self.metrics);
+        self.tasks.spawn(link::keep(Task { settings: settings.clone(), known, gateway, metrics }, publisher));
         let seen = Arc::new(seen);
         self.live.push(Live { settings: settings.clone(), pods, connection: Arc::downgrade(&seen) });
         seen
     }
 
-    /// Waits until a connection's task panics, which should never happen: the process has to stop.
+    /// Waits until a task that supervises a connection panics, which should never happen: the process has to stop. A
+    /// panic in what reads the backend's bytes does not get here; it ends that session as a failure of the backend.
     pub async fn panicked(&mut self) -> JoinError {
         loop {
             match self.tasks.join_next().await {

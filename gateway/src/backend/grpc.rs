@@ -164,10 +164,14 @@ fn begun(response: Response<RecvStream>) -> Result<RecvStream, Ended> {
         return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())).into());
     }
     // An error without a message comes with the status among the headers.
-    if head.headers.contains_key("grpc-status") {
+    if status::is_in(&head.headers) {
         ok(&head.headers)?;
     }
-    let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
+    let grpc = |kind: &HeaderValue| {
+        // `application/grpc-web` is another protocol.
+        let rest = kind.as_bytes().strip_prefix(b"application/grpc");
+        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    };
     if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
         return Err(not_grpc("another content type").into());
     }

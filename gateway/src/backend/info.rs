@@ -1,5 +1,6 @@
 //! What a backend says of itself in the handshake, held against what the configuration asks of it.
 
+pub(in crate::backend) mod limits;
 mod reader;
 
 use std::sync::Arc;

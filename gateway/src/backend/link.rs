@@ -1,6 +1,8 @@
 //! The connection to a backend: as the one task that keeps it says, and as calls see it. Calls never wait: they see the
 //! connection that is there, or why there is none.
 
+mod announce;
+mod retry;
 mod session;
 
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use tokio::sync::{Notify, watch};
 pub(super) use self::session::shake_hands;
 pub use self::session::{Task, keep};
 use super::{
+    circuit::Circuit,
     connect::unreachable,
     info::{API_VERSION, Info},
     memory::Memory,
@@ -32,6 +35,8 @@ pub struct Link {
     pub info: Info,
     /// What it answered under this handshake.
     pub memory: Memory,
+    /// Whether it answers.
+    pub circuit: Arc<Circuit>,
     /// The nodes that it holds.
     pub tables: Tables,
     /// Begins each request.

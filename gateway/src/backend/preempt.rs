@@ -5,8 +5,9 @@ use extender_gateway_core::{BackendFailure, preempt::Kept};
 use extender_policy_api::v1alpha1::{Candidate, KeptCandidate, PreemptResponse, Purpose};
 
 use super::{
-    answer::{Answered, decoded, evaluated},
+    answer::{Answered, decoded, evaluated, malformed},
     question::{Head, Nodes},
+    scan::{Field, Fields, Value, numbers},
 };
 
 /// The field of `PreemptRequest` that the other requests do not have.
@@ -43,15 +44,52 @@ impl Question<'_> {
     }
 }
 
-/// Reads the answer to Preempt about `count` nodes.
+/// So many victims may be added in one answer.
+const MOST_ADDED: usize = 10_000;
+
+/// Reads the answer to Preempt about `count` nodes, on which so many victims were offered.
 ///
 /// # Errors
-/// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, no result, another count.
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, no result, another count, more than an
+/// answer can hold.
 /// Positions are left to [`extender_gateway_core::preempt`], which knows the candidates.
-pub fn answer(message: Bytes, count: u32) -> Result<Answered<Vec<Kept>>, BackendFailure> {
+pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec<Kept>>, BackendFailure> {
+    check(&message, count, offered)?;
     let PreemptResponse { result, kept } = decoded(message)?;
     let revision = evaluated(result, count)?.inline()?;
     Ok(Answered { value: kept.into_iter().map(kept_candidate).collect(), revision })
+}
+
+/// Refuses an answer that is larger decoded than one about these nodes and victims can be.
+fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailure> {
+    const KEPT: u32 = 2;
+    const VICTIMS: u32 = 2;
+    const ADDED: u32 = 3;
+    let (mut candidates, mut victims, mut added) = (0_usize, 0, 0);
+    for field in Fields::of(message) {
+        let Field { number: KEPT, value: Value::Bytes(kept) } = field? else { continue };
+        candidates += 1;
+        victims += numbers(kept, VICTIMS)?;
+        for field in Fields::of(kept) {
+            match field? {
+                Field { number: ADDED, value: Value::Bytes([]) } => {
+                    return Err(malformed("an added victim has no UID".to_owned()));
+                }
+                Field { number: ADDED, .. } => added += 1,
+                Field { .. } => {}
+            }
+        }
+    }
+    for (what, number, most) in [
+        ("candidates are kept", candidates, count as usize),
+        ("victims are kept", victims, offered),
+        ("victims are added", added, MOST_ADDED),
+    ] {
+        if number > most {
+            return Err(malformed(format!("{number} {what}, at most {most} can be")));
+        }
+    }
+    Ok(())
 }
 
 fn kept_candidate(kept: KeptCandidate) -> Kept {
@@ -61,6 +99,7 @@ fn kept_candidate(kept: KeptCandidate) -> Kept {
 
 #[cfg(test)]
 mod tests {
+    use allocation_counter::measure;
     use extender_policy_api::v1alpha1::{self as api, PreemptRequest, Victim};
     use prost::Message;
 
@@ -108,13 +147,35 @@ mod tests {
         let kept = vec![KeptCandidate { position: 1, victims: vec![0], added_uids: vec!["x".into()] }];
         let answered = |result| PreemptResponse { result, kept: kept.clone() }.encode_to_vec().into();
         let result = api::Result { evaluated: 2, revision: "r1".into(), ..api::Result::default() };
-        assert_eq!(answer(answered(None), 2).unwrap_err().detail, "the answer has no result");
+        assert_eq!(answer(answered(None), 2, 1).unwrap_err().detail, "the answer has no result");
         assert_eq!(
-            answer(answered(Some(result.clone())), 3).unwrap_err().detail,
+            answer(answered(Some(result.clone())), 3, 1).unwrap_err().detail,
             "2 nodes were evaluated, 3 were asked about"
         );
-        let read = answer(answered(Some(result)), 2).unwrap();
+        let read = answer(answered(Some(result)), 2, 1).unwrap();
         let expected = Kept { position: 1, victims: vec![0], added: vec!["x".to_owned()] };
         assert_eq!((read.value, read.revision.as_str()), (vec![expected], "r1"));
+    }
+
+    #[test]
+    fn an_answer_larger_than_the_question_allows_is_refused_before_it_is_decoded() {
+        let kept = |victims: &[u32], added: &[&str]| KeptCandidate {
+            position: 0,
+            victims: victims.into(),
+            added_uids: added.iter().map(|uid| (*uid).to_owned()).collect(),
+        };
+        let said = |kept: Vec<KeptCandidate>| {
+            let message = PreemptResponse { result: None, kept }.encode_to_vec();
+            answer(message.into(), 2, 3).unwrap_err().detail
+        };
+        assert_eq!(said(vec![kept(&[], &[]); 3]), "3 candidates are kept, at most 2 can be");
+        assert_eq!(said(vec![kept(&[0, 1], &[]); 2]), "4 victims are kept, at most 3 can be");
+        assert_eq!(said(vec![kept(&[0], &["x", ""])]), "an added victim has no UID");
+        assert_eq!(said(vec![kept(&[0], &["x"; 10_001])]), "10001 victims are added, at most 10000 can be");
+        for piece in [&[0x12, 0][..], &[0x12, 2, 0x1a, 0], &[0x12, 2, 0x10, 0]] {
+            let message = Bytes::from(piece.repeat(1 << 20));
+            let cost = measure(|| assert!(answer(message.clone(), 2, 3).is_err()));
+            assert!(cost.bytes_max < 4096, "{piece:?}: {cost:?}");
+        }
     }
 }

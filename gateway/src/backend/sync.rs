@@ -18,10 +18,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::difference::{Difference, Sent};
 use super::{
+    containment::contained,
     grpc::{Duplex, Ended},
     held::{Held, Holding},
 };
-use crate::cluster::table::{Changes, Column, NodeTable};
+use crate::{
+    cluster::table::{Changes, Column, NodeTable},
+    observe::{Metrics, Seldom},
+};
 
 /// The full name of the service, as handshakes give it.
 pub const SERVICE: &str = "extender.policy.v1alpha1.NodeTableService";
@@ -48,6 +52,10 @@ pub struct Sync {
     pub described: TableView,
     /// Where calls see what the backend holds.
     pub held: Arc<Held>,
+    /// Where panics are counted.
+    pub metrics: Arc<Metrics>,
+    /// Limits the log lines of all streams of a connection: each handshake can ask for other ones.
+    pub log_limit: Arc<Seldom>,
 }
 
 impl Sync {
@@ -56,17 +64,31 @@ impl Sync {
         let mut pause = FIRST_RETRY;
         loop {
             let began = Instant::now();
-            let Err(ended) = self.run(&connection, &path).await;
+            // A bug that this stream meets is the end of the stream: calls bring the nodes.
+            let Err(ended) = contained(&self.metrics, self.run(&connection, &path)).await;
             self.held.set(None);
             let backend = &self.backend;
+            let similar = self.log_limit.turn();
             if ended.is_unimplemented() {
-                tracing::warn!(backend, "backend announces {SERVICE} and does not serve it: {ended}");
+                if let Some(similar) = similar {
+                    tracing::warn!(
+                        backend,
+                        similar,
+                        "backend announces {SERVICE} and does not serve it: {ended}"
+                    );
+                }
                 return;
             }
             if began.elapsed() > LONGEST_RETRY {
                 pause = FIRST_RETRY;
             }
-            tracing::info!(backend, "the stream of nodes ended, they go with the calls for now: {ended}");
+            if let Some(similar) = similar {
+                tracing::info!(
+                    backend,
+                    similar,
+                    "the stream of nodes ended, they go with the calls for now: {ended}"
+                );
+            }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_RETRY);
         }

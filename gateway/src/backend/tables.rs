@@ -1,6 +1,6 @@
 //! The tables of nodes at one backend: which streams there are, and what calls can rely on.
 
-use std::{convert::Infallible, future::pending, panic::resume_unwind, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -8,13 +8,13 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
     held::{Held, Holding, Misses, Named},
-    info::{Info, Known, NodesView},
-    link::Paths,
+    info::{Info, NodesView},
+    link::{Paths, Task},
     sync::Sync,
 };
 use crate::{
     cluster::table::{Column, NodeTable},
-    config,
+    observe::Seldom,
 };
 
 /// Where the gateway has nodes from.
@@ -50,10 +50,10 @@ impl Tables {
 /// The streams of a connection, which end with it.
 #[derive(Debug)]
 pub(super) struct Streams<'k> {
-    known: &'k Known,
-    settings: &'k config::Backend,
+    task: &'k Task,
     open: Vec<Open>,
     misses: Arc<Misses>,
+    log_limit: Arc<Seldom>,
     running: JoinSet<()>,
 }
 
@@ -75,8 +75,14 @@ impl Drop for Open {
 }
 
 impl<'k> Streams<'k> {
-    pub(super) fn new(known: &'k Known, settings: &'k config::Backend) -> Self {
-        Self { known, settings, open: Vec::new(), misses: Arc::default(), running: JoinSet::new() }
+    pub(super) fn new(task: &'k Task) -> Self {
+        Self {
+            task,
+            open: Vec::new(),
+            misses: Arc::default(),
+            log_limit: Arc::default(),
+            running: JoinSet::new(),
+        }
     }
 
     /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
@@ -85,10 +91,10 @@ impl<'k> Streams<'k> {
         let views: Vec<_> = info.views().filter(|_| info.keeps_tables).collect();
         self.open.retain(|open| views.contains(&&open.view));
         for view in views {
-            if let Some((table, column)) = self.known.table.as_ref().zip(view.column.as_ref()) {
+            if let Some((table, column)) = self.task.known.table.as_ref().zip(view.column.as_ref()) {
                 self.open((Source::Cluster, table, column), view, connection, paths);
             }
-            self.open((Source::Calls, &self.known.offered, &view.offered), view, connection, paths);
+            self.open((Source::Calls, &self.task.known.offered, &view.offered), view, connection, paths);
         }
         Tables(
             self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.held))).collect(),
@@ -107,26 +113,15 @@ impl<'k> Streams<'k> {
         }
         let held = Arc::new(Held::new(Arc::clone(&self.misses)));
         let sync = Sync {
-            backend: self.settings.name.to_string(),
+            backend: self.task.settings.name.to_string(),
             table: Arc::clone(table),
             view: column.clone(),
             described: view.rows.described(),
             held: Arc::clone(&held),
+            metrics: Arc::clone(&self.task.metrics),
+            log_limit: Arc::clone(&self.log_limit),
         };
         let stream = self.running.spawn(sync.keep(connection.clone(), paths.sync.clone()));
         self.open.push(Open { source, view: view.clone(), held, stream });
-    }
-}
-
-impl Streams<'_> {
-    /// Waits until a stream's task panics, which should never happen, and passes that on.
-    pub(super) async fn panicked(&mut self) -> Infallible {
-        loop {
-            match self.running.join_next().await {
-                Some(Err(ended)) if ended.is_panic() => resume_unwind(ended.into_panic()),
-                Some(_) => {}
-                None => pending().await,
-            }
-        }
     }
 }

@@ -11,10 +11,14 @@ use tokio::time::timeout;
 
 use super::{
     connect::connect,
+    containment::contained,
     grpc::Ended,
     link::{self, Paths, shake_hands},
 };
-use crate::config::{self, BackendName, Mode};
+use crate::{
+    config::{self, BackendName, Mode},
+    observe::Metrics,
+};
 
 /// How long a backend may take. One that says nothing has refused nothing.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -31,11 +35,11 @@ pub struct Refusal {
 
 /// The backends that refuse their new settings, in the order of the file. Those that stay as they are in
 /// `used`, and those that are not to be asked, are left alone.
-pub async fn refusals(new: &[config::Backend], used: &[config::Backend]) -> Vec<Refusal> {
+pub async fn refusals(metrics: &Metrics, new: &[config::Backend], used: &[config::Backend]) -> Vec<Refusal> {
     let changed = new.iter().filter(|backend| {
         backend.mode != Mode::Disabled && !used.iter().any(|known| is_in_use(known, backend))
     });
-    join_all(changed.map(refusal)).await.into_iter().flatten().collect()
+    join_all(changed.map(|backend| refusal(metrics, backend))).await.into_iter().flatten().collect()
 }
 
 /// Whether the connection of one serves for the other.
@@ -43,8 +47,9 @@ fn is_in_use(used: &config::Backend, new: &config::Backend) -> bool {
     used.mode != Mode::Disabled && link::same(used, new)
 }
 
-async fn refusal(settings: &config::Backend) -> Option<Refusal> {
-    let ended = timeout(PATIENCE, greet(settings)).await.ok()?.err()?;
+async fn refusal(metrics: &Metrics, settings: &config::Backend) -> Option<Refusal> {
+    // A bug of the gateway is no refusal of the backend: the settings are used, and its failure policies decide.
+    let ended = timeout(PATIENCE, contained(metrics, greet(settings))).await.ok()?.err()?;
     // How a handshake ends whose args are wrong, as the contract has it.
     let refused = ended.is_invalid_argument();
     refused.then(|| Refusal { backend: settings.name.clone(), failure: ended.into() })

@@ -264,12 +264,13 @@ impl<'c> Attempt<'c> {
 /// for a status, too: it can come from a proxy, or from a backend that knows no more than its own timeout.
 fn was_asked(failure: &BackendFailure) -> bool {
     match failure.kind {
-        FailureKind::Unreachable | FailureKind::Unsuitable => false,
+        FailureKind::Unreachable | FailureKind::Unsuitable | FailureKind::CircuitOpen => false,
         FailureKind::Late
         | FailureKind::Reset
         | FailureKind::Oversize
         | FailureKind::Status
-        | FailureKind::Malformed => true,
+        | FailureKind::Malformed
+        | FailureKind::Internal => true,
     }
 }
 

@@ -48,7 +48,7 @@ fn filters() -> Vec<Vec<u8>> {
     };
     let answer =
         |rejections| FilterResponse { result: Some(result()), rejections, scores: None }.encode_to_vec();
-    vec![answer(vec![]), answer(vec![rejection(&[0, 2]), rejection(&[1])]), answer(vec![rejection(&[])])]
+    vec![answer(vec![]), answer(vec![rejection(&[0, 2]), rejection(&[1])]), answer(vec![rejection(&[1])])]
 }
 
 fn scores() -> Vec<Vec<u8>> {
@@ -102,7 +102,7 @@ proptest! {
 
     #[test]
     fn a_preempt_answer_is_refused_or_leaves_a_part(message in changed(preempts(), PIECES)) {
-        let Ok(answered) = preempt::answer(message, COUNT) else { return Ok(()) };
+        let Ok(answered) = preempt::answer(message, COUNT, 2 * COUNT as usize) else { return Ok(()) };
         let asked = candidates();
         for policy in [FailurePolicy::Fail, FailurePolicy::Ignore] {
             for added in [Added::Refused, Added::Checked(&|_, uid| if uid == "x" { Ok(()) } else { Err(String::new()) })] {

@@ -168,7 +168,7 @@ impl Reload {
     }
 
     async fn replace(&mut self, config: Config, cause: Cause) {
-        let refusals = refusals(&config.backends, &self.config.backends).await;
+        let refusals = refusals(&self.metrics, &config.backends, &self.config.backends).await;
         if !refusals.is_empty() {
             return self.postpone(&refusals, cause);
         }

@@ -1,10 +1,23 @@
 //! A backend with which the first handshake fails: the answers of calls say why.
 
-use std::net::SocketAddr;
+use std::{fmt::Debug, net::SocketAddr, time::Duration};
 
-use crate::support::{Gateway, by_name};
+use crate::support::{
+    Gateway,
+    backend::{Scripted, configured},
+    by_name,
+};
 use h2::Reason;
-use tokio::net::{TcpListener, TcpStream};
+use serde_json::json;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tracing::{Event, Subscriber, field::Field};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt},
+};
 
 /// Serves connections on which every stream is reset with this reason.
 async fn resetting(reason: Reason) -> SocketAddr {
@@ -36,4 +49,39 @@ async fn a_stream_that_is_reset_is_the_cause_though_the_connection_stays() {
     let error = gateway.post("/filter", by_name(&["a"])).await.error();
     let expected = "extender-gateway: backend b failed filter: the handshake failed: the stream was reset: ";
     assert!(error.starts_with(expected), "{error}");
+}
+
+/// A log that panics whenever backend `bad` is ready: a stand-in for any bug that a session can meet.
+struct Panicking;
+
+impl<S: Subscriber> Layer<S> for Panicking {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut text = String::new();
+        event.record(&mut |field: &Field, value: &dyn Debug| text += &format!("{field}={value:?} "));
+        assert!(!(text.contains("message=backend is ready") && text.contains("backend=bad ")), "on purpose");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_session_is_an_outage_of_that_backend() {
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Panicking));
+    let bad = Scripted::refusing(&["a"], "no", 0).await;
+    let good = Scripted::refusing(&["b"], "no", 0).await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}{}",
+        configured("bad", &bad, "filter: {timeout: 20s, failurePolicy: Ignore}"),
+        configured("good", &good, "filter: {timeout: 20s}")
+    ))
+    .await;
+    assert!(!gateway.metrics.text().contains("extender_gateway_panics_total 0\n"), "every backend was tried");
+    let reply = async || gateway.post("/filter", by_name(&["a", "b", "c"])).await.json()["NodeNames"].take();
+    let first = reply().await;
+    assert!(first == json!(["a", "c"]) || first == json!(["c"]), "the good one counts: {first}");
+    // Not every session says that the backend is ready, so that one gets past the bug at last.
+    let back = async {
+        while reply().await != json!(["c"]) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_mins(1), back).await.expect("the task that connects goes on");
 }

@@ -4,8 +4,9 @@ use std::fmt;
 
 use extender_gateway_core::{BackendFailure, FailureKind, reason};
 use extender_otlp::grpc::name;
-use http::HeaderMap;
-use tonic::{Code, Status};
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode;
+use tonic::Code;
 
 use super::reset;
 
@@ -29,17 +30,22 @@ impl Ended {
         matches!(self, Self::Status(Code::InvalidArgument, _))
     }
 
+    /// Whether nothing came in time. A backend that says so itself has answered.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::Otherwise(failure) if failure.kind == FailureKind::Late)
+    }
+
     /// The status as the gRPC specification names it: the one that was answered, or the one that stands for what
     /// happened instead of an answer.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Status(code, _) => name(*code),
             Self::Otherwise(failure) => name(match failure.kind {
-                FailureKind::Unreachable | FailureKind::Reset => Code::Unavailable,
+                FailureKind::Unreachable | FailureKind::Reset | FailureKind::CircuitOpen => Code::Unavailable,
                 FailureKind::Late => Code::DeadlineExceeded,
                 FailureKind::Oversize => Code::ResourceExhausted,
                 FailureKind::Status => Code::Unknown,
-                FailureKind::Malformed => Code::Internal,
+                FailureKind::Malformed | FailureKind::Internal => Code::Internal,
                 FailureKind::Unsuitable => Code::Unimplemented,
             }),
         }
@@ -79,18 +85,70 @@ impl From<Ended> for BackendFailure {
     }
 }
 
+/// The field that ends each call of gRPC.
+const STATUS: &str = "grpc-status";
+/// What the status says to people, percent-encoded.
+const MESSAGE: &str = "grpc-message";
+/// More of a message is not decoded, in bytes.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// Whether a head has a status, and so is not followed by a message.
+pub(super) fn is_in(headers: &HeaderMap) -> bool {
+    headers.contains_key(STATUS)
+}
+
 /// Nothing, where these headers or trailers end a call with OK.
+///
+/// Every byte is the backend's. A status is one field of digits, as the specification has it; one that is given twice,
+/// joined by a comma, or no number is malformed: a call never counts as answered because one of several statuses is OK.
+/// A code that the specification does not know is `UNKNOWN`. Of several messages the first counts, and what cannot be
+/// decoded in it stays as it is. `grpc-status-details-bin` is not read: the gateway has no use for details.
 pub(super) fn ok(headers: &HeaderMap) -> Result<(), Ended> {
-    let Some(status) = Status::from_header_map(headers) else {
+    let mut fields = headers.get_all(STATUS).iter();
+    let Some(field) = fields.next() else {
         return Err(reset("the answer ended without a gRPC status").into());
     };
-    let kind = match status.code() {
+    let number = match fields.next() {
+        None => number(field.as_bytes()).ok_or_else(|| unreadable(&shown(field.as_bytes())))?,
+        Some(_) => return Err(unreadable("there is more than one").into()),
+    };
+    let known = i32::try_from(number).map_or(Code::Unknown, Code::from_i32);
+    let mut message = message(headers);
+    if known == Code::Unknown && number != Code::Unknown as u32 {
+        message = format!("{STATUS} {number}, which is no code of gRPC {message}");
+    }
+    let kind = match known {
         Code::Ok => return Ok(()),
         Code::DeadlineExceeded => FailureKind::Late,
-        Code::ResourceExhausted if says_too_large(status.message()) => FailureKind::Oversize,
+        Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
         _ => FailureKind::Status,
     };
-    Err(Ended::Status(status.code(), BackendFailure::new(kind, said(&status))))
+    Err(Ended::Status(known, BackendFailure::new(kind, said(known, &message))))
+}
+
+/// A number of digits alone, as many as the largest number has.
+fn number(field: &[u8]) -> Option<u32> {
+    let is_number = field.len() <= 10 && field.iter().all(u8::is_ascii_digit);
+    str::from_utf8(field).ok().filter(|_| is_number)?.parse().ok()
+}
+
+fn unreadable(what: &str) -> BackendFailure {
+    BackendFailure::new(
+        FailureKind::Malformed,
+        format!("the gRPC status of the answer cannot be read: {what}"),
+    )
+}
+
+/// A field of another program, for people.
+fn shown(field: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    format!("\"{}\"", field[..field.len().min(LONGEST)].escape_ascii())
+}
+
+fn message(headers: &HeaderMap) -> String {
+    let encoded = headers.get(MESSAGE).map_or(&b""[..], HeaderValue::as_bytes);
+    let decoded: Vec<u8> = percent_decode(encoded).take(LONGEST_MESSAGE).collect();
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 /// How gRPC libraries word that a message is over their limit.
@@ -99,29 +157,48 @@ fn says_too_large(message: &str) -> bool {
 }
 
 /// A status as `CODE: message`, on one line and not endless: it may reach a pod's condition.
-fn said(status: &Status) -> String {
-    let message = reason::one_line(status.message(), reason::LONGEST);
-    if message.is_empty() {
-        name(status.code()).to_owned()
-    } else {
-        format!("{}: {message}", name(status.code()))
-    }
+fn said(code: Code, message: &str) -> String {
+    let message = reason::one_line(message, reason::LONGEST);
+    if message.is_empty() { name(code).to_owned() } else { format!("{}: {message}", name(code)) }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn fields(fields: &[(&'static str, &[u8])]) -> HeaderMap {
+        let field = |(name, value): &(&'static str, &[u8])| {
+            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in fields.iter().map(field) {
+            map.append(name, value);
+        }
+        map
+    }
 
     #[test]
     fn a_status_becomes_a_failure_of_its_kind() {
-        for (status, kind, detail) in [
-            (Status::unavailable("not\nnow, 5%"), FailureKind::Status, "UNAVAILABLE: not now, 5 percent"),
-            (Status::deadline_exceeded(""), FailureKind::Late, "DEADLINE_EXCEEDED"),
-            (Status::unimplemented(""), FailureKind::Status, "UNIMPLEMENTED"),
+        for (status, message, kind, detail) in [
+            ("14", "not%0Anow, 5%25", FailureKind::Status, "UNAVAILABLE: not now, 5 percent"),
+            ("4", "", FailureKind::Late, "DEADLINE_EXCEEDED"),
+            ("12", "", FailureKind::Status, "UNIMPLEMENTED"),
+            (
+                "8",
+                "message larger than max",
+                FailureKind::Oversize,
+                "RESOURCE_EXHAUSTED: message larger than max",
+            ),
+            ("8", "quota", FailureKind::Status, "RESOURCE_EXHAUSTED: quota"),
+            ("2", "", FailureKind::Status, "UNKNOWN"),
+            ("99", "", FailureKind::Status, "UNKNOWN: grpc-status 99, which is no code of gRPC"),
         ] {
-            let mut headers = HeaderMap::new();
-            status.add_header(&mut headers).unwrap();
-            let ended = Ended::Status(status.code(), BackendFailure::new(kind, detail));
+            let headers = fields(&[(STATUS, status.as_bytes()), (MESSAGE, message.as_bytes())]);
+            let code = Code::from_bytes(status.as_bytes());
+            let ended = Ended::Status(code, BackendFailure::new(kind, detail));
             assert_eq!(ok(&headers), Err(ended.clone()));
             assert_eq!(
                 (ended.to_string(), BackendFailure::from(ended).detail),
@@ -138,5 +215,44 @@ mod tests {
         assert!(Ended::Status(Code::Unimplemented, detail.clone()).is_unimplemented());
         assert!(!Ended::Status(Code::Internal, detail.clone()).is_unimplemented());
         assert!(!Ended::Otherwise(detail).is_unimplemented());
+    }
+
+    #[test]
+    fn a_status_is_one_number_or_malformed() {
+        let details: (&str, &[u8]) = ("grpc-status-details-bin", b"!!!!");
+        assert_eq!(ok(&fields(&[(STATUS, b"0"), details, details])), Ok(()));
+        for wrong in [
+            &[(STATUS, &b"0"[..]), (STATUS, b"0")][..],
+            &[(STATUS, b"0,0")],
+            &[(STATUS, b"")],
+            &[(STATUS, b"+0")],
+            &[(STATUS, b"\xff")],
+            &[(STATUS, b"4294967296")],
+            &[(STATUS, &[b'0'; 5000])],
+        ] {
+            let failure = BackendFailure::from(ok(&fields(wrong)).unwrap_err());
+            assert_eq!(failure.kind, FailureKind::Malformed, "{wrong:?}");
+            assert!(failure.detail.len() < 200, "{failure}");
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![prop::sample::select(b"0123456789,%+- aA=_".to_vec()), 0x80_u8..];
+        prop::collection::vec(byte, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn no_fields_make_it_panic(
+            fields_of in prop::collection::vec(
+                (prop::sample::select(vec![STATUS, MESSAGE, "grpc-status-details-bin"]), value()), 0..5),
+        ) {
+            let given: Vec<_> = fields_of.iter().map(|(name, value)| (*name, &value[..])).collect();
+            let statuses: Vec<_> = given.iter().filter(|(name, _)| *name == STATUS).collect();
+            match ok(&fields(&given)) {
+                Ok(()) => prop_assert!(statuses.len() == 1 && statuses[0].1.iter().all(|byte| *byte == b'0')),
+                Err(ended) => prop_assert!(ended.to_string().chars().all(|c| !c.is_control() && c != '%')),
+            }
+        }
     }
 }

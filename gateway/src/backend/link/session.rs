@@ -1,7 +1,8 @@
 //! The task that keeps a backend connected.
 //!
 //! It connects, shakes hands, and asks again every second what the backend is: rules may have been edited, a replica of
-//! another build may have taken over. When the connection ends it connects again, with growing pauses.
+//! another build may have taken over. When the connection ends, [`retry`] begins the next session. A panic in a session
+//! ends that session alone.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -13,18 +14,25 @@ use h2::client::SendRequest;
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Link, Paths, Publisher};
+use super::{
+    Link, Paths, Publisher,
+    announce::Announcements,
+    retry::{self, retry},
+};
 use crate::{
     backend::{
+        answer::decoded,
+        circuit::Circuit,
         connect::{self, closed, connect},
+        containment::{contained, panicked},
         grpc::{self, Ended, Limits},
-        info::{API_VERSION, Info, Known},
+        info::{API_VERSION, Info, Known, limits},
         memory::{Memory, Remembered},
-        outage::Outage,
         question::Head,
         tables::Streams,
     },
     config::{self, PureAnswers},
+    observe::Metrics,
 };
 
 /// How long each handshake, and the rows that a backend is told, may take.
@@ -37,9 +45,6 @@ const REFRESH: Duration = Duration::from_secs(1);
 const SHORTEST_REFRESH: Duration = Duration::from_millis(50);
 /// After this many handshakes in a row without a usable answer the connection counts as lost.
 const MISSED: u32 = 5;
-/// The pause before the second attempt to connect; it doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a link task needs to know.
 #[derive(Debug, Clone)]
@@ -50,62 +55,31 @@ pub struct Task {
     pub known: Known,
     /// The name of this replica of the gateway.
     pub gateway: Arc<str>,
+    /// Where panics are counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Keeps a backend connected for as long as somebody could use the connection.
 pub async fn keep(task: Task, publisher: Publisher) {
+    let announcements = Announcements::default();
     tokio::select! {
         () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "no longer used"),
-        never = reconnect(&task, &publisher) => match never {},
+        never = retry(&task.settings, &publisher, || attempt(&task, &publisher, &announcements)) => match never {},
     }
 }
 
-async fn reconnect(task: &Task, publisher: &Publisher) -> Infallible {
-    let mut pause = FIRST_PAUSE;
-    let mut outage = Outage::default();
-    loop {
-        let began = Instant::now();
-        let mut session = Session { task, publisher, greeted: false };
-        let failure = match session.run().await {
-            Ok(never) => match never {},
-            Err(failure) => failure,
-        };
-        if session.greeted {
-            pause = FIRST_PAUSE;
-            outage = Outage::default();
-        }
-        if session.greeted && began.elapsed() >= REFRESH {
-            // A replica that is being replaced says good-bye; the next one may be there already.
-            tracing::info!(backend = %task.settings.name, "connecting again: {failure}");
-            continue;
-        }
-        outage.say(&task.settings, &failure);
-        publisher.down(failure);
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-fn announce(task: &Task, info: &Info) {
-    let (backend, name) = (&task.settings.name, &info.name);
-    tracing::info!(%backend, name, version = info.version, revision = info.revision, "backend is ready");
-    let config::Backend { filter, score, preempt, bind, .. } = &task.settings;
-    for (verb, wanted, failure) in [
-        ("filter", filter.is_some(), info.filter.as_ref().err()),
-        ("score", score.is_some(), info.score.as_ref().err()),
-        ("preempt", preempt.is_some(), info.preempt.as_ref().err()),
-        ("bind", bind.is_some(), info.bind.as_ref().err()),
-    ] {
-        if let Some(failure) = failure.filter(|_| wanted) {
-            tracing::error!(%backend, verb, "backend cannot be asked for this verb: it {failure}");
-        }
-    }
+async fn attempt(task: &Task, publisher: &Publisher, announcements: &Announcements) -> retry::Ended {
+    let mut session = Session { task, publisher, announcements, greeted: None };
+    let Err(failure) = contained(&task.metrics, session.run()).await;
+    retry::Ended { failure, greeted: session.greeted }
 }
 
 struct Session<'s> {
     task: &'s Task,
     publisher: &'s Publisher,
-    greeted: bool,
+    announcements: &'s Announcements,
+    /// Since when the connection is usable.
+    greeted: Option<Instant>,
 }
 
 impl Session<'_> {
@@ -117,12 +91,18 @@ impl Session<'_> {
         let mut running = tokio::spawn(connection);
         let failure = tokio::select! {
             ended = &mut running => {
-                let error = ended.ok().and_then(Result::err);
+                let error = match ended {
+                    Ok(ended) => ended.err(),
+                    Err(ended) if ended.is_panic() => {
+                        return Err(panicked(&self.task.metrics, ended.into_panic().as_ref()));
+                    }
+                    Err(_) => None,
+                };
                 return Err(self.refused(error.as_ref()).unwrap_or_else(|| closed(error.as_ref())));
             }
             Err(failure) = self.refresh(requests) => failure,
         };
-        if self.greeted || failure.kind != FailureKind::Reset {
+        if self.greeted.is_some() || failure.kind != FailureKind::Reset {
             return Err(failure);
         }
         // With TLS 1.3 a refused certificate is heard of after the connection stands, at its end. Any other end
@@ -133,23 +113,28 @@ impl Session<'_> {
 
     /// What the backend says of TLS at the end of a connection that had no use yet.
     fn refused(&self, end: Option<&h2::Error>) -> Option<BackendFailure> {
-        connect::refused(&self.task.settings, end.filter(|_| !self.greeted)?)
+        connect::refused(&self.task.settings, end.filter(|_| self.greeted.is_none())?)
     }
 
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let settings = &self.task.settings;
         let paths = Arc::new(Paths::new(&settings.url));
         let head = Arc::new(Head::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
+        let circuit = Arc::new(Circuit::default());
         let mut missed = 0;
         let mut latest = None;
-        let mut streams = Streams::new(&self.task.known, settings);
+        let mut streams = Streams::new(self.task);
         loop {
-            match shake_hands(settings, &connection, &paths).await {
+            let answer = shake_hands(settings, &connection, &paths).await;
+            if answer.as_ref().err().is_none_or(|ended| !ended.is_late()) {
+                circuit.answered();
+            }
+            match answer {
                 Err(ended) => {
                     let failure = BackendFailure::from(ended);
                     missed += 1;
                     // While the connection lives, a handshake that fails is no reason to cut calls off.
-                    if !self.greeted || failure.kind == FailureKind::Reset || missed == MISSED {
+                    if self.greeted.is_none() || failure.kind == FailureKind::Reset || missed == MISSED {
                         return Err(failure);
                     }
                 }
@@ -166,23 +151,20 @@ impl Session<'_> {
                             memory.refute();
                         }
                         let tables = streams.keep(&info, &connection, &paths);
-                        let connection = connection.clone();
+                        let (connection, circuit) = (connection.clone(), Arc::clone(&circuit));
                         if news {
-                            announce(self.task, &info);
+                            self.announcements.log(settings, &info);
                         }
-                        self.publisher.up(Link { connection, info, memory, tables, head, paths });
+                        self.publisher.up(Link { connection, info, memory, circuit, tables, head, paths });
                         latest = Some(response);
                     }
-                    self.greeted = true;
+                    self.greeted.get_or_insert_with(Instant::now);
                 }
             }
             // Replicas of two builds would call for a handshake with every answer.
             sleep(SHORTEST_REFRESH).await;
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
-            tokio::select! {
-                _ = timeout(REFRESH, self.publisher.look_again.notified()) => {}
-                never = streams.panicked() => match never {},
-            }
+            let _ = timeout(REFRESH, self.publisher.look_again.notified()).await;
         }
     }
 
@@ -225,8 +207,5 @@ pub(in crate::backend) async fn shake_hands(
     request.encode_raw(&mut framed);
     let failed = |ended: Ended| ended.about("the handshake failed");
     let answer = grpc::unary(connection, &paths.info, [framed.into()], HANDSHAKE).await.map_err(failed)?;
-    GetInfoResponse::decode(answer).map_err(|error| {
-        let detail = format!("the answer cannot be decoded ({error})");
-        failed(BackendFailure::new(FailureKind::Malformed, detail).into())
-    })
+    limits::check(&answer).and_then(|()| decoded(answer)).map_err(|failure| failed(failure.into()))
 }

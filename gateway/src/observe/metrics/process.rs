@@ -31,7 +31,11 @@ impl Process {
             "Nodes rejected because the gateway did not know them yet",
             &self.unknown_nodes,
         )?;
-        page.single("extender_gateway_panics_total", "Calls that ended in a panic", &self.panics)?;
+        page.single(
+            "extender_gateway_panics_total",
+            "Panics that were caught: in calls, in what follows them, and in connections to backends",
+            &self.panics,
+        )?;
         page.single(
             "extender_gateway_held_reasons_total",
             "Reasons that had changed between attempts and went out as they were first",

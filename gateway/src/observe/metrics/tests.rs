@@ -222,12 +222,15 @@ fn series_are_bounded_whatever_is_said() {
 
 #[test]
 fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
-    use FailureKind::{Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable};
+    use FailureKind::{
+        CircuitOpen, Internal, Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable,
+    };
     let metrics = Metrics::new();
     let empty = series(&metrics);
     for verb in ["filter", "score", "preempt", "bind"] {
         let backend = metrics.backend("zones", verb);
-        for kind in [Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable] {
+        for kind in [Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable, CircuitOpen, Internal]
+        {
             let policies = [Applied::Fail, Applied::Ignore, Applied::Next, Applied::None];
             for policy in policies {
                 backend.unasked((kind, policy));
@@ -240,7 +243,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
         (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
     }
     metrics.connected(|| vec![("zones".to_owned(), true)]);
-    assert_eq!(series(&metrics) - empty, 274);
+    assert_eq!(series(&metrics) - empty, 306);
 }
 
 /// A metric as the page shows it.

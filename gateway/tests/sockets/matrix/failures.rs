@@ -154,7 +154,7 @@ fn contents() -> Vec<Fault> {
         ),
         malformed(
             "more evaluated",
-            |verb| Act::Message(verb.answer(3)),
+            |verb| Act::Message(verb.about(2, 3)),
             "3 nodes were evaluated, 2 were asked about",
             ABOUT_NODES,
         ),
@@ -171,12 +171,15 @@ fn contents() -> Vec<Fault> {
     faults
 }
 
-fn of_filter() -> [Fault; 3] {
+fn of_filter() -> [Fault; 6] {
     let wrong = |name, does, said| malformed(name, does, said, &[Verb::Filter]);
     [
         wrong("out of range", |_| refused(&[&[2]]), "position 2 is out of range"),
-        wrong("in two groups", |_| refused(&[&[0], &[1, 0]]), "position 0 is refused twice"),
+        wrong("in two groups", |_| refused(&[&[0], &[0]]), "position 0 is refused twice"),
         wrong("twice in a group", |_| refused(&[&[1, 1]]), "position 1 is refused twice"),
+        wrong("a rejection of nothing", |_| refused(&[&[0], &[]]), "a rejection names no position"),
+        wrong("too many rejections", |_| refused(&[&[0], &[0], &[0]]), "3 rejections for 2 nodes"),
+        wrong("too many positions", |_| refused(&[&[0], &[1, 0]]), "3 positions are refused of 2 nodes"),
     ]
 }
 

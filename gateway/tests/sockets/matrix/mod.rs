@@ -2,6 +2,7 @@
 
 mod binds;
 mod failures;
+mod metadata;
 mod nodes;
 mod verbs;
 

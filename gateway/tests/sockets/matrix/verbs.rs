@@ -52,7 +52,12 @@ impl Verb {
     /// An answer that says that `count` nodes were looked at: accepted, scored 0, still candidates. Of bind:
     /// that the pod is bound.
     pub(crate) fn answer(self, count: u32) -> Vec<u8> {
-        let result = Some(Evaluated { evaluated: count, ..Evaluated::default() });
+        self.about(count, count)
+    }
+
+    /// The same about `count` nodes, which says that `evaluated` were looked at.
+    pub(crate) fn about(self, count: u32, evaluated: u32) -> Vec<u8> {
+        let result = Some(Evaluated { evaluated, ..Evaluated::default() });
         match self {
             Self::Filter => FilterResponse { result, ..FilterResponse::default() }.encode_to_vec(),
             Self::Score => {

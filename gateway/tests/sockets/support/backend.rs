@@ -37,12 +37,27 @@ pub(crate) enum Act {
     Http(u16),
     /// Answers this message once the semaphore has a permit, which it takes.
     After(Arc<tokio::sync::Semaphore>, Vec<u8>),
+    /// Sends exactly these headers, these bytes and these trailers.
+    Exactly(Exactly),
     /// Never answers.
     Hang,
     /// Resets the stream.
     Reset,
     /// Closes the connection.
     Drop,
+}
+
+/// Headers in the order in which they go out; a name may occur several times.
+pub(crate) type Fields = Vec<(&'static str, Vec<u8>)>;
+
+/// An answer, field by field.
+#[derive(Clone, Debug)]
+pub(crate) struct Exactly {
+    pub(crate) status: u16,
+    pub(crate) head: Fields,
+    /// With the prefix of its message; `None` for an answer that is a head alone.
+    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) trailers: Fields,
 }
 
 type Script = Box<dyn Fn(&str, Bytes) -> Act + Send + Sync>;
@@ -187,7 +202,12 @@ pub(crate) fn filtered(message: &Bytes, refused: &[&str], reason: &str) -> Filte
     let at = |name: &String| refused.contains(&name.as_str());
     let positions: Vec<u32> = (0..).zip(&names).filter(|(_, name)| at(name)).map(|(at, _)| at).collect();
     let rejection = Rejection { reason: reason.into(), preemption_may_help: true, positions };
-    FilterResponse { result: Some(result(names.len())), rejections: vec![rejection], scores: None }
+    let rejections = Some(rejection).filter(|rejection| !rejection.positions.is_empty());
+    FilterResponse {
+        result: Some(result(names.len())),
+        rejections: rejections.into_iter().collect(),
+        scores: None,
+    }
 }
 
 pub(crate) fn scored(message: &Bytes, score: impl Fn(&str) -> i32) -> ScoreResponse {
@@ -238,13 +258,17 @@ async fn call(
     close: tokio::sync::mpsc::Sender<()>,
 ) {
     let (head, mut body) = request.into_parts();
+    let verb = head.uri.path().rsplit('/').next().unwrap().to_owned();
     let mut message = BytesMut::new();
     while let Some(chunk) = body.data().await {
         let Ok(chunk) = chunk else { return };
         let _ = body.flow_control().release_capacity(chunk.len());
         message.extend_from_slice(&chunk);
+        if verb == "SyncNodes" {
+            // The stream does not end: what is scripted is the answer to its first message.
+            break;
+        }
     }
-    let verb = head.uri.path().rsplit('/').next().unwrap().to_owned();
     let message = message.freeze().slice(5..);
     shared.heads.lock().unwrap().push((verb.clone(), head.headers));
     shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
@@ -281,6 +305,7 @@ async fn call(
             permits.acquire().await.unwrap().forget();
             send(&mut respond, framed(&message), true);
         }
+        Act::Exactly(answer) => answer.send(&mut respond),
         Act::Hang => {
             let _ = std::future::poll_fn(|context| respond.poll_reset(context)).await;
             shared.ended.add_permits(1);
@@ -294,6 +319,28 @@ async fn call(
             std::future::pending::<()>().await;
         }
     }
+}
+
+impl Exactly {
+    fn send(self, respond: &mut SendResponse<Bytes>) {
+        let mut head = Response::builder().status(self.status).body(()).unwrap();
+        *head.headers_mut() = fields(self.head);
+        let Some(body) = self.body else {
+            let _ = respond.send_response(head, true);
+            return;
+        };
+        let Ok(mut stream) = respond.send_response(head, false) else { return };
+        let _ = stream.send_data(body.into(), false);
+        let _ = stream.send_trailers(fields(self.trailers));
+    }
+}
+
+fn fields(fields: Fields) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for (name, value) in fields {
+        map.append(name, http::HeaderValue::from_bytes(&value).unwrap());
+    }
+    map
 }
 
 pub(crate) fn framed(message: &[u8]) -> Bytes {

@@ -1,0 +1,85 @@
+//! Spares a backend that has stopped answering: after some calls in a row without any answer, further ones fail at once
+//! until it answers something, be it a handshake.
+//!
+//! Every call that is given up resets a stream, and many servers end a connection on which that happens often, together
+//! with the calls and the node tables on it. What opens and closes the circuit is one place, and failing at once is
+//! another, so that a breaker with other conditions fits in between.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use extender_gateway_core::{BackendFailure, FailureKind};
+
+use super::grpc::Ended;
+
+/// So many calls in a row may go unanswered. Half of what the strictest server bears: Go, Java and h2 close a connection
+/// after 20 to 100 resets that they have not got to.
+const MOST_UNANSWERED: u32 = 10;
+
+/// The circuit of one connection.
+#[derive(Debug, Default)]
+pub struct Circuit {
+    /// Calls that timed out since the latest answer.
+    unanswered: AtomicU32,
+}
+
+impl Circuit {
+    /// Whether a call may go out.
+    ///
+    /// # Errors
+    /// The circuit is open; the failure says why.
+    pub(super) fn check(&self) -> Result<(), BackendFailure> {
+        let unanswered = self.unanswered.load(Ordering::Relaxed);
+        if unanswered < MOST_UNANSWERED {
+            return Ok(());
+        }
+        let detail = format!("it was not asked: it has left {unanswered} calls in a row unanswered");
+        Err(BackendFailure::new(FailureKind::CircuitOpen, detail))
+    }
+
+    /// A call has ended. That it was late means that nothing came; any other end is an answer, or the connection's own
+    /// end.
+    pub(super) fn ended<T>(&self, answer: &Result<T, Ended>) {
+        if answer.as_ref().is_err_and(Ended::is_late) {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.answered();
+        }
+    }
+
+    /// Something has come from the backend.
+    pub(super) fn answered(&self) {
+        self.unanswered.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    fn late() -> Result<(), Ended> {
+        Err(BackendFailure::new(FailureKind::Late, "no answer within 200ms").into())
+    }
+
+    #[test]
+    fn calls_without_an_answer_open_it_and_any_answer_closes_it() {
+        let status = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED");
+        let reset = BackendFailure::new(FailureKind::Reset, "the stream was reset");
+        let answers = [Ok(()), Err(Ended::Status(Code::DeadlineExceeded, status)), Err(reset.into())];
+        for answer in answers {
+            let circuit = Circuit::default();
+            for _ in 0..MOST_UNANSWERED {
+                assert_eq!(circuit.check(), Ok(()));
+                circuit.ended(&late());
+            }
+            let failure = circuit.check().unwrap_err();
+            assert_eq!(failure.kind, FailureKind::CircuitOpen);
+            assert_eq!(failure.detail, "it was not asked: it has left 10 calls in a row unanswered");
+            circuit.ended(&answer);
+            assert_eq!(circuit.check(), Ok(()), "{answer:?}");
+            circuit.ended(&late());
+            assert_eq!(circuit.check(), Ok(()), "it counts from the start");
+        }
+    }
+}

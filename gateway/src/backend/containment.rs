@@ -1,0 +1,66 @@
+//! Keeps a panic in code that reads what a backend sends to that backend: it becomes a [`BackendFailure`], is counted,
+//! and is handled like any other failure. The process and the other backends go on.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use extender_gateway_core::{BackendFailure, FailureKind};
+use futures_util::FutureExt;
+
+use crate::observe::Metrics;
+
+/// Runs `work`, and makes a panic in it a failure.
+///
+/// What `work` shares with others has to be whole at each of its suspension points and behind locks that tolerate
+/// poison, as everything is that calls share.
+pub(super) async fn contained<T, E: From<BackendFailure>>(
+    metrics: &Metrics,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(panicked(metrics, panic.as_ref()).into()))
+}
+
+/// The same for reading an answer that is there.
+pub(super) fn reading<T>(
+    metrics: &Metrics,
+    read: impl FnOnce() -> Result<T, BackendFailure>,
+) -> Result<T, BackendFailure> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| Err(panicked(metrics, panic.as_ref())))
+}
+
+/// Counts a panic. Its place is in the log already: the panic hook writes it.
+pub(super) fn panicked(metrics: &Metrics, panic: &(dyn Any + Send)) -> BackendFailure {
+    metrics.panicked();
+    let message = panic.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = message.unwrap_or("no message");
+    BackendFailure::new(
+        FailureKind::Internal,
+        format!("internal error of the gateway, please report it: {message}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_a_failure_and_counted() {
+        let metrics = Metrics::new();
+        let fine: Result<u8, BackendFailure> = contained(&metrics, async { Ok(7) }).await;
+        assert_eq!(fine, Ok(7));
+        let panics: Result<u8, BackendFailure> =
+            contained(&metrics, async { panic!("position {}", 9) }).await;
+        let failure = panics.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Internal);
+        assert_eq!(failure.detail, "internal error of the gateway, please report it: position 9");
+        let read = reading(&metrics, || -> Result<(), _> { panic!("a bug") }).unwrap_err();
+        assert_eq!((read.kind, failure.kind), (FailureKind::Internal, FailureKind::Internal));
+        assert!(metrics.text().contains("extender_gateway_panics_total 2\n"));
+    }
+}

@@ -1,0 +1,137 @@
+//! Sessions with a backend, one after the other: when the next one begins, and what the log says between them.
+//!
+//! An outage is over when a session has lasted, not when one has begun: a backend that greets and hangs up is as far
+//! away as one that does not listen, and costs as little.
+
+use std::{convert::Infallible, time::Duration};
+
+use extender_gateway_core::BackendFailure;
+use tokio::time::{Instant, sleep};
+
+use super::Publisher;
+use crate::{backend::outage::Outage, config};
+
+/// The pause after the first session that did not last; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// A session that was usable for so long has ended the outage before it.
+const LASTING: Duration = Duration::from_secs(10);
+
+/// How a session ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) failure: BackendFailure,
+    /// When its first handshake succeeded; `None` when none did.
+    pub(super) greeted: Option<Instant>,
+}
+
+/// Begins a session whenever the one before has ended, with pauses that grow while none of them lasts.
+pub(super) async fn retry<S>(
+    settings: &config::Backend,
+    publisher: &Publisher,
+    mut session: impl FnMut() -> S,
+) -> Infallible
+where
+    S: Future<Output = Ended>,
+{
+    let mut pause = FIRST_PAUSE;
+    let mut outage = Outage::default();
+    loop {
+        let Ended { failure, greeted } = session().await;
+        if greeted.is_some_and(|greeted| greeted.elapsed() >= LASTING) {
+            pause = FIRST_PAUSE;
+            outage = Outage::default();
+            // A replica that is being replaced says good-bye; the next one may be there already.
+            tracing::info!(backend = %settings.name, "connecting again: {failure}");
+            continue;
+        }
+        outage.say(settings, &failure);
+        publisher.down(failure);
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, sync::Mutex};
+
+    use extender_gateway_core::FailureKind;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::{
+        backend::{containment::contained, link::channel},
+        config::Config,
+        observe::Metrics,
+    };
+
+    fn settings() -> config::Backend {
+        let yaml = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+                    nodes: {source: Request}\nbackends: [{name: racks, url: 'http://127.0.0.1:1', filter: {}}]\n";
+        Config::parse(yaml, Path::new(".")).unwrap().backends.remove(0)
+    }
+
+    fn hung_up() -> BackendFailure {
+        BackendFailure::new(FailureKind::Reset, "the connection was lost")
+    }
+
+    /// The pauses before each session in this time, in milliseconds.
+    async fn pauses<S: Future<Output = Ended>>(within: Duration, session: impl Fn() -> S) -> Vec<u128> {
+        let (publisher, _seen) = channel();
+        let ended = Mutex::new(Instant::now());
+        let pauses = Mutex::new(Vec::new());
+        let settings = settings();
+        let sessions = retry(&settings, &publisher, || {
+            pauses.lock().unwrap().push(ended.lock().unwrap().elapsed().as_millis());
+            let session = session();
+            async {
+                let how = session.await;
+                *ended.lock().unwrap() = Instant::now();
+                how
+            }
+        });
+        let _ = timeout(within, sessions).await;
+        pauses.into_inner().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_greets_and_hangs_up_is_left_alone_for_longer_and_longer() {
+        let pauses = pauses(Duration::from_mins(10), || async {
+            let greeted = Some(Instant::now());
+            // Longer than one look, and not long enough to be of use.
+            sleep(Duration::from_millis(1500)).await;
+            Ended { failure: hung_up(), greeted }
+        })
+        .await;
+        assert_eq!(pauses[..8], [0, 50, 100, 200, 400, 800, 1600, 2000]);
+        assert!(pauses[8..].iter().all(|pause| *pause == 2000), "{pauses:?}");
+        assert!(pauses.len() < 180, "{}", pauses.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_has_lasted_is_followed_at_once() {
+        let pauses = pauses(Duration::from_mins(2), || async {
+            let greeted = Some(Instant::now());
+            sleep(LASTING).await;
+            Ended { failure: hung_up(), greeted }
+        })
+        .await;
+        assert!(pauses.iter().all(|pause| *pause == 0), "{pauses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_panics_is_an_outage_like_any_other() {
+        let metrics = Metrics::new();
+        let pauses = pauses(Duration::from_secs(10), || async {
+            let panics: Result<Infallible, BackendFailure> =
+                contained(&metrics, async { panic!("a bug") }).await;
+            let Err(failure) = panics;
+            Ended { failure, greeted: None }
+        })
+        .await;
+        assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 2000, 2000, 2000]);
+        let counted = format!("extender_gateway_panics_total {}\n", pauses.len());
+        assert!(metrics.text().contains(&counted));
+    }
+}

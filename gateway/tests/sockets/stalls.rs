@@ -1,0 +1,207 @@
+//! Backends that stand still for a while, and go on.
+
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::{
+    self as api, Call, FilterRequest, NodeRow, NodeRows, NodeView, Nodes, PodFacts, Purpose, nodes::Form,
+};
+use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Verb, Verdict, View};
+use h2::{
+    SendStream,
+    client::{ResponseFuture, SendRequest},
+};
+use http::Request;
+use prost::Message;
+use serde_json::json;
+use tokio::{
+    net::TcpStream,
+    runtime,
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+use crate::support::{
+    Gateway,
+    backend::{Act, Scripted, configured, filtered, framed, info},
+    by_name,
+};
+
+/// Bounds what is waited for; nothing takes that long.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Says that a filter call has come, and then stands still until the other end of the gate is dropped, and with it the
+/// thread that serves everything.
+struct Stalling {
+    called: mpsc::UnboundedSender<()>,
+    gate: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Policy for Stalling {
+    fn info(&self) -> Info {
+        Info::new("stalling", "1").filters(Verb::per_node().view(View::Name))
+    }
+
+    fn filter(&self, _: &Pod<'_>, _: &Node<'_>) -> Verdict {
+        self.called.send(()).unwrap();
+        let _ = self.gate.lock().unwrap().recv();
+        Verdict::Accept
+    }
+}
+
+/// Serves on a thread of its own.
+async fn serve(policy: Stalling) -> SocketAddr {
+    let (told, address) = oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let bound = Bound::new(policy, Options::default()).await.unwrap();
+            told.send(bound.address()).unwrap();
+            bound.until(std::future::pending()).await
+        })
+    });
+    address.await.unwrap()
+}
+
+fn open(requests: &mut SendRequest<Bytes>, path: &str) -> (ResponseFuture, SendStream<Bytes>) {
+    let request = Request::post(format!("http://stalling/extender.policy.v1alpha1.{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap();
+    requests.send_request(request, false).unwrap()
+}
+
+/// A filter call about one node.
+fn filter(requests: &mut SendRequest<Bytes>) -> (ResponseFuture, SendStream<Bytes>) {
+    let row = NodeRow { name: "a".into(), ..NodeRow::default() };
+    let nodes = Some(Nodes { count: 1, form: Some(Form::Rows(NodeRows { rows: vec![row] })) });
+    let call = Some(Call { purpose: Purpose::Decide.into(), ..Call::default() });
+    let pod = Some(api::Pod { facts: Some(PodFacts::default()), ..api::Pod::default() });
+    let question = FilterRequest { call, pod, nodes, want_scores: false }.encode_to_vec();
+    let (response, mut stream) = open(requests, "PolicyService/Filter");
+    stream.send_data(framed(&question), true).unwrap();
+    (response, stream)
+}
+
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context))).await
+}
+
+#[tokio::test]
+async fn a_policy_keeps_its_connection_after_calls_that_were_given_up_while_it_stood_still() {
+    let (called, mut calls) = mpsc::unbounded_channel();
+    let (stall, gate) = std::sync::mpsc::channel();
+    let address = serve(Stalling { called, gate: Mutex::new(gate) }).await;
+    let (requests, connection) =
+        h2::client::handshake(TcpStream::connect(address).await.unwrap()).await.unwrap();
+    let mut requests = requests.ready().await.unwrap();
+    let mut connection = Box::pin(connection);
+    // As the gateway's streams of nodes are.
+    let (mut lasting, _requests) = open(&mut requests, "NodeTableService/SyncNodes");
+    let _first = filter(&mut requests);
+    tokio::select! {
+        called = timeout(PATIENCE, calls.recv()) => assert_eq!(called, Ok(Some(()))),
+        ended = &mut connection => panic!("the connection ended: {ended:?}"),
+    }
+    // Four seconds of some 50 pods a second, each of which is given up after its timeout.
+    for _ in 0..200 {
+        let call = filter(&mut requests);
+        assert!(poll_once(&mut connection).await.is_pending(), "the call goes out");
+        drop(call);
+        assert!(poll_once(&mut connection).await.is_pending(), "and the reset");
+    }
+    drop(stall);
+    let (answer, _last) = filter(&mut requests);
+    let answered = async {
+        tokio::select! {
+            answer = answer => answer.unwrap().status(),
+            ended = &mut connection => panic!("the connection ended: {ended:?}"),
+        }
+    };
+    assert_eq!(timeout(PATIENCE, answered).await.unwrap(), 200);
+    if let Poll::Ready(Err(error)) = poll_once(&mut lasting).await {
+        panic!("the stream ended: {error}");
+    }
+}
+
+/// A backend that refuses node `a`, and answers nothing at all while it stands still.
+struct Still {
+    backend: Scripted,
+    stands: Arc<AtomicBool>,
+}
+
+impl Still {
+    async fn start() -> Self {
+        let stands = Arc::new(AtomicBool::new(false));
+        let shared = Arc::clone(&stands);
+        let greeting = Act::Message(info(NodeView::Name).encode_to_vec());
+        let script = move |verb: &str, message: Bytes| match verb {
+            _ if shared.load(Ordering::Relaxed) => Act::Hang,
+            "GetInfo" => greeting.clone(),
+            _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
+        };
+        Self { backend: Scripted::start_bare(script, None).await, stands }
+    }
+
+    /// Stands still from now on. Returns when nothing that was answered before is still on its way.
+    async fn stop(&self) {
+        self.stands.store(true, Ordering::Relaxed);
+        let handshakes = self.backend.messages("GetInfo").len();
+        let unanswered = async {
+            while self.backend.messages("GetInfo").len() == handshakes {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, unanswered).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answers() {
+    let still = Still::start().await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
+        configured("racks", &still.backend, "filter: {timeout: 20ms}")
+    ))
+    .await;
+    still.stop().await;
+    let before = still.backend.messages("Filter").len();
+    let mut errors = Vec::new();
+    for _ in 0..15 {
+        errors.push(gateway.post("/filter", by_name(&["a", "b"])).await.error());
+    }
+    let late = "extender-gateway: backend racks failed filter: no answer within 20ms";
+    assert!(errors[..10].iter().all(|error| error == late), "{errors:#?}");
+    let open = "extender-gateway: backend racks failed filter: it was not asked: it has left 10 calls in a row \
+                unanswered";
+    assert!(errors[10..].iter().all(|error| error == open), "{errors:#?}");
+    assert_eq!(still.backend.messages("Filter").len() - before, 10);
+    let text = gateway.metrics.text();
+    assert!(
+        text.contains("backend=\"racks\",verb=\"filter\",kind=\"circuit_open\",policy=\"fail\"} 5"),
+        "{text}"
+    );
+    still.stands.store(false, Ordering::Relaxed);
+    let answered = async {
+        loop {
+            let reply = gateway.post("/filter", by_name(&["a", "b"])).await.json();
+            if reply["Error"] == "" {
+                return reply;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let reply = timeout(PATIENCE, answered).await.expect("a handshake closes the circuit");
+    assert_eq!(reply["NodeNames"], json!(["b"]));
+}
