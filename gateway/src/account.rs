@@ -215,7 +215,7 @@ pub enum Said {
     /// Preempt: the candidates that are left by it, and how many victims on each.
     Kept(Vec<(u32, u32)>),
     /// Bind: in a few words.
-    Words(String),
+    Choice(String),
 }
 
 impl Part {

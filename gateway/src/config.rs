@@ -1,58 +1,55 @@
-//! The configuration file: from YAML to a validated `Config`, all mistakes reported at once.
+//! The configuration file: from YAML to a validated [`Config`], all mistakes reported at once.
 //!
-//! The way of a file is `yaml` (text → tree with places) → `cursor` (a place in the tree that collects
-//! mistakes) → `read` (which fields there are) → [`Config`]. The types here and in `backend` are what
-//! the rest of the gateway sees: whoever holds a [`Config`] holds a valid one.
+//! `extender-config` reads the text and collects mistakes; the files here say which fields there are. A field is described
+//! once, where its struct is defined (see [`setting`]): a [`Config`] that exists is valid.
 
-mod args;
 pub mod backend;
-mod cursor;
+mod checks;
 mod duration;
-mod effective;
-mod file;
-mod finding;
-mod kubernetes;
-pub mod mistake;
-mod name;
+mod matches;
+mod nodes;
 mod quantity;
-mod read;
-mod suggest;
+mod setting;
 mod telemetry;
 mod tls;
 mod url;
+mod values;
 mod warnings;
-mod weight;
-mod words;
-mod yaml;
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use extender_gateway_core::order;
 
 pub use backend::{
-    AddedVictims, Backend, BindFailurePolicy, BindSettings, FailurePolicy, FilterSettings, Mode, Normalize,
-    PreemptSettings, Preemption, PureAnswers, ScoreSettings,
+    AddedVictims, AlwaysIgnored, Backend, BackendName, BindFailurePolicy, BindSettings, FailurePolicy,
+    FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
 };
 pub use duration::DurationText;
-pub use effective::Effective;
-pub(crate) use effective::scalar;
-pub use file::{Content, is_standard_input, spoken};
-pub use finding::Finding;
-pub use mistake::{ConfigErrors, Mistake};
-pub use name::BackendName;
+pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, spoken};
+pub use matches::Match;
+pub use nodes::NodeSource;
 pub use quantity::SizeText;
+pub use setting::Choice;
+pub(crate) use setting::scalar;
 pub use telemetry::{
-    Admin, Decisions, Exporter, Log, LogFormat, LogLevel, Otlp, OtlpProtocol, Ratio, Traces,
+    Admin, Decisions, Exporter, Log, LogFormat, LogLevel, Metrics, Otlp, OtlpProtocol,
+    Ratio, Traces,
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};
 pub use warnings::Warning;
-pub use weight::Weight;
-pub use words::Words;
+
+use extender_config::{Cursor, Mistakes, Value, echo};
+
+use backend::{BACKENDS, BackendList};
+use checks::{check_config, check_verbs, verb_path};
+use setting::{Setting, Yaml, choices, settings};
+use values::{BodySize, Namespaces};
 
 #[cfg(test)]
 mod tests;
@@ -62,69 +59,164 @@ pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";
 /// What `kind` must say.
 pub const KIND: &str = "GatewayConfiguration";
 
-/// Everything that the operator decided. Other crates get one from [`Config::parse`] alone, which keeps its rules: at
-/// least one backend, no name twice, no backend's timeout above the gateway's.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Config {
-    /// Where kube-scheduler calls.
-    pub extender: Extender,
-    /// Where metrics and health are read.
-    pub metrics: Metrics,
-    /// Where the gateway says what it decided and how it is.
-    pub admin: Admin,
+settings! {
+    /// Everything that the operator decided. Other crates get one from [`Config::parse`] alone, which keeps its rules: at
+    /// least one backend, no name twice, no backend's timeout above the gateway's.
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub struct Config: "a mapping with apiVersion, kind and backends",
+        unsupported &[("events", "leave it out: the FailedScheduling events of kube-scheduler give the reasons")],
+        check check_config => ConfigParts;
+    /// Always [`API_VERSION`].
+    api_version "apiVersion": ApiVersion, required(API_VERSION);
+    /// Always [`KIND`].
+    kind "kind": Kind, required(KIND);
+    /// The address that kube-scheduler calls.
+    extender "extender": Extender, section;
+    /// The address of metrics and health.
+    metrics "metrics": Metrics, section;
+    /// The address that reports decisions and the gateway's state.
+    admin "admin": Admin, section;
     /// How an OpenTelemetry collector is reached.
-    pub otlp: Otlp,
+    otlp "otlp": Otlp, section;
     /// Which calls become traces.
-    pub traces: Traces,
+    traces "traces": Traces, section;
     /// How much of what was decided is kept.
-    pub decisions: Decisions,
+    decisions "decisions": Decisions, section;
     /// The log.
-    pub log: Log,
+    log "log": Log, section;
     /// How long calls may take.
-    pub timeouts: Timeouts,
-    /// The kubeconfig to reach the apiserver with, where it is needed. `None`: `KUBECONFIG`,
-    /// `~/.kube/config` or the pod's own account.
-    pub kubeconfig: Option<PathBuf>,
+    timeouts "timeouts": Timeouts, section;
+    /// How the apiserver is reached.
+    cluster "cluster": Cluster, section;
     /// Where facts about nodes come from.
-    pub nodes: NodeSource,
-    /// Where facts about pods come from that are not in a call, if the file says so: see
-    /// [`Config::pod_source`].
-    pub pods: Option<PodSource>,
-    /// The namespaces about whose pods no backend is asked. `None`: kube-system and the gateway's own.
-    pub exempt_namespaces: Option<BTreeSet<String>>,
+    nodes "nodes": NodeSource, section;
+    /// Where facts about pods come from that are not in a call.
+    pods "pods": Pods, section;
+    /// The namespaces whose pods no backend decides about.
+    exempt "exempt": Exempt, section;
     /// What kube-scheduler sees of reasons.
-    pub reasons: Reasons,
-    /// Who binds.
-    pub binder: Binder,
+    reasons "reasons": Reasons, section;
+    /// Which binder binds pods.
+    binder "binder": Binder, default(Binder::None);
     /// The backends in the file's order, at least one.
-    pub backends: Vec<Backend>,
+    backends "backends" as BackendList: Vec<Backend>, required(BACKENDS);
 }
 
-/// The front door for kube-scheduler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Extender {
+settings! {
+    /// The HTTP address for kube-scheduler.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Extender: "a mapping such as {address: 0.0.0.0:8888}";
     /// Where it listens. Default 0.0.0.0:8888; port 0 takes a free one.
-    pub address: SocketAddr,
+    address "address": SocketAddr, default(any_address(8888));
     /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
-    pub max_request_bytes: usize,
-    /// How it speaks TLS. `None`: it does not.
-    pub tls: Option<ServerTls>,
+    max_request_bytes "maxRequestBytes" as BodySize: usize, default(128 << 20);
+    /// How it uses TLS. `None`: it does not.
+    tls "tls": Option<ServerTls>, absent("none");
     /// How paths end.
-    pub verbs: VerbPaths,
+    verbs "verbs": VerbPaths, section;
 }
 
-/// How the path of each verb ends: one or several segments without slashes at the ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerbPaths {
+settings! {
+    /// How the path of each verb ends: one or several segments without slashes at the ends.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct VerbPaths: "a mapping such as {filter: predicates/always_true}", check check_verbs => VerbPathParts;
     /// Default `filter`.
-    pub filter: String,
+    filter "filter" as VerbPath: String, default("filter".to_owned());
     /// Default `prioritize`.
-    pub prioritize: String,
+    prioritize "prioritize" as VerbPath: String, default("prioritize".to_owned());
     /// Default `preempt`.
-    pub preempt: String,
+    preempt "preempt" as VerbPath: String, default("preempt".to_owned());
     /// Default `bind`.
-    pub bind: String,
+    bind "bind" as VerbPath: String, default("bind".to_owned());
+}
+
+settings! {
+    /// How long calls may take, 1 ms to 1 h.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Timeouts: "a mapping such as {decision: 1s, bind: 10s}";
+    /// The budget of one filter, prioritize or preempt call. Default 1 s.
+    decision "decision": Duration, default(Duration::from_secs(1));
+    /// The budget of one bind. Default 10 s.
+    bind "bind": Duration, default(Duration::from_secs(10));
+}
+
+settings! {
+    /// How the apiserver is reached.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Cluster: "a mapping such as {kubeconfig: FILE}";
+    /// The kubeconfig, where the apiserver is needed. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
+    kubeconfig "kubeconfig": Option<PathBuf>, absent("KUBECONFIG, ~/.kube/config or the pod's service account");
+}
+
+settings! {
+    /// Where facts about pods come from that are not in a call.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Pods: "a mapping such as {source: Watch}";
+    /// The source, if the file names one: see [`Config::pod_source`].
+    source "source": Option<PodSource>, absent("Watch where nodes are watched and a backend has preempt, otherwise None");
+}
+
+settings! {
+    /// The namespaces whose pods no backend decides about.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Exempt: "a mapping such as {namespaces: [kube-system]}";
+    /// `None`: kube-system and the gateway's own.
+    namespaces "namespaces" as Namespaces: Option<BTreeSet<String>>, absent("kube-system and the gateway's own namespace");
+}
+
+settings! {
+    /// What kube-scheduler sees of reasons.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Reasons: "a mapping such as {prefix: Backend}";
+    /// What a reason begins with.
+    prefix "prefix": ReasonPrefix, default(ReasonPrefix::Backend);
+    /// What happens to a reason that differs from the last attempt's.
+    changing "changing": ChangingReasons, default(ChangingReasons::Held);
+    /// What happens to a pod that is refused again and again.
+    repeated "repeated": RepeatedRefusals, default(RepeatedRefusals::BackOff);
+}
+
+choices! {
+    /// Where facts about pods come from that are not in a call.
+    pub enum PodSource {
+        /// A watch of the apiserver.
+        Watch = "Watch",
+        /// Nothing is known of them.
+        None = "None",
+    }
+
+    /// What a reason that kube-scheduler sees begins with.
+    pub enum ReasonPrefix {
+        /// The backend's name, so that a pod's events name the backend that refused.
+        Backend = "Backend",
+        /// Nothing: the text as a separate extender would have given it.
+        None = "None",
+    }
+
+    /// What happens when a backend's reason for a pod and a node differs from the last attempt's.
+    pub enum ChangingReasons {
+        /// The first text is kept for a while.
+        Held = "Held",
+        /// Each text goes out as it is given.
+        AsGiven = "AsGiven",
+    }
+
+    /// What happens when all nodes are refused for a pod more than 5 times in 2 s.
+    pub enum RepeatedRefusals {
+        /// For 30 s such refusals become errors, for which kube-scheduler backs off.
+        BackOff = "BackOff",
+        /// They go out as they are.
+        AsGiven = "AsGiven",
+    }
+}
+
+impl Default for Reasons {
+    fn default() -> Self {
+        let (prefix, changing, repeated) =
+            (ReasonPrefix::Backend, ChangingReasons::Held, RepeatedRefusals::BackOff);
+        Self { prefix, changing, repeated }
+    }
 }
 
 impl Default for VerbPaths {
@@ -135,124 +227,131 @@ impl Default for VerbPaths {
     }
 }
 
-/// How long calls may take, 1 ms to 1 h.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// The budget of one filter, prioritize or preempt call. Default 1 s.
-    pub decision: Duration,
-    /// The budget of one bind. Default 10 s.
-    pub bind: Duration,
-}
-
-/// The most of a bind's budget that is kept for finding out what became of it.
+/// The most of a bind's budget that is kept for finding out whether it succeeded.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 impl Timeouts {
-    /// The part of a bind's budget in which somebody may be asked to bind. The rest, a quarter of it and at most
-    /// a second, is for the last look at what is true.
+    /// The part of a bind's budget in which a binder may be called. The rest, a quarter of it and at most a second, is for
+    /// reading the result from the apiserver.
     pub fn asking_to_bind(self) -> Duration {
         self.bind.saturating_sub(LAST_LOOK.min(self.bind / 4))
     }
 }
 
-/// Where facts about pods come from that are not in a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodSource {
-    /// A watch of the apiserver.
-    Watch,
-    /// Nothing is known of them.
-    None,
-}
-
 impl PodSource {
-    /// Where the file does not say: a watch if nodes are watched and a backend is asked to preempt. A binder
-    /// needs none, since a bind reads its pod.
+    /// The source where the file names none: a watch if nodes are watched and a backend has preempt. A binder needs none,
+    /// since a bind reads its pod.
     fn usual(nodes: &NodeSource, backends: &[Backend]) -> Self {
         let preempts = backends.iter().any(|backend| backend.preempt.is_some());
         if *nodes == NodeSource::Watch && preempts { Self::Watch } else { Self::None }
     }
 }
 
-/// Who binds pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which binder binds pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Binder {
     /// Not the gateway.
     None,
     /// Interested backends with a `bind` block in effective order, then the gateway itself.
     BuiltIn,
-    /// The backend at this position of the file first, then as with `BuiltIn`.
-    Backend(usize),
+    /// This backend first, then as with `BuiltIn`.
+    Backend(BackendName),
 }
 
-/// What kube-scheduler sees of reasons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reasons {
-    /// What a reason begins with.
-    pub prefix: ReasonPrefix,
-    /// What happens to a reason that differs from the last attempt's.
-    pub changing: ChangingReasons,
-    /// What happens to a pod that is refused over and over.
-    pub repeated: RepeatedRefusals,
-}
+/// Describes a correct binder.
+const BINDER: &str = "None, BuiltIn or the name of a backend";
 
-impl Default for Reasons {
-    fn default() -> Self {
-        Self {
-            prefix: ReasonPrefix::Backend,
-            changing: ChangingReasons::Held,
-            repeated: RepeatedRefusals::BackOff,
+impl Setting for Binder {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        field.parsed(BINDER, |text| match text {
+            "None" => Ok(Self::None),
+            "BuiltIn" => Ok(Self::BuiltIn),
+            name => BackendName::new(name)
+                .map(Self::Backend)
+                .map_err(|_| format!("{} is not a backend of this file", echo(name))),
+        })
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        match self {
+            Self::None => out.inline("None"),
+            Self::BuiltIn => out.inline("BuiltIn"),
+            Self::Backend(name) => name.write(out),
         }
     }
 }
 
-/// What happens when a backend's reason for a pod and a node differs from the last attempt's.
+/// The `apiVersion` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangingReasons {
-    /// The first text is kept for a while.
-    Held,
-    /// Each text goes out as it is given.
-    AsGiven,
-}
+pub struct ApiVersion;
 
-/// What happens when all nodes are refused for a pod more than 5 times in 2 s.
+/// The `kind` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RepeatedRefusals {
-    /// For 30 s such refusals become errors, for which kube-scheduler backs off.
-    BackOff,
-    /// They go out as they are.
-    AsGiven,
+pub struct Kind;
+
+impl Setting for ApiVersion {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        constant(field, API_VERSION).then_some(Self)
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        out.inline(API_VERSION);
+    }
 }
 
-/// The door for `/metrics`, `/livez` and `/readyz`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metrics {
-    /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
-    pub address: SocketAddr,
+impl Setting for Kind {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        constant(field, KIND).then_some(Self)
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        out.inline(KIND);
+    }
 }
 
-/// Where facts about nodes come from. Relative paths of the file are already joined to its folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeSource {
-    /// A watch of the apiserver.
-    Watch,
-    /// The node objects in kube-scheduler's calls (`nodeCacheCapable: false`).
-    Request,
-    /// A file of nodes.
-    File {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Nothing but names is known.
-    NamesOnly,
+/// Whether a field has the only text that it may have.
+fn constant(field: &Cursor<'_>, only: &str) -> bool {
+    let check = |text: &str| if text == only { Ok(()) } else { Err(format!("is {}", echo(text))) };
+    field.parsed(only, check).is_some()
 }
 
-/// What a reason that kube-scheduler sees begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReasonPrefix {
-    /// The backend's name, so that a pod's events say who refused.
-    Backend,
-    /// Nothing: the text as a separate extender would have given it.
-    None,
+/// The end of a path.
+struct VerbPath;
+
+impl setting::Format<String> for VerbPath {
+    fn read(field: &Cursor<'_>) -> Option<String> {
+        verb_path(field)
+    }
+
+    fn write(value: &String, out: &mut Yaml) {
+        out.inline(&scalar(value));
+    }
+}
+
+const fn any_address(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+}
+
+/// Displays a configuration as YAML with every setting, the backends in their effective order. The text is a configuration
+/// that means the same. A setting that is absent because something else decides is a comment that names what.
+#[derive(Clone, Copy, Debug)]
+pub struct Effective<'a>(pub &'a Config);
+
+impl Display for Effective<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let mut yaml = Yaml::default();
+        self.0.write_fields(&mut yaml);
+        out.write_str(&yaml.into_text())
+    }
+}
+
+/// The positions of backends in the order in which their answers count: those whose filter failure policy is Fail, then the
+/// others, each group in the given order.
+///
+/// Mirrors kube-scheduler, which sorts its ignorable extenders last (`buildExtenders` in `pkg/scheduler/scheduler.go`).
+fn effective_order(backends: &[Backend]) -> Vec<usize> {
+    let policy = |backend: &Backend| backend.filter.as_ref().map(|filter| filter.failure_policy);
+    order::effective(&backends.iter().map(policy).collect::<Vec<_>>())
 }
 
 impl Config {
@@ -288,48 +387,68 @@ impl Config {
     /// # Errors
     /// The text is no YAML or has mistakes: all of them, sorted by place.
     pub fn parse(yaml: &str, folder: &Path) -> Result<Self, ConfigErrors> {
-        let document = yaml::parse(yaml).map_err(ConfigErrors::one)?;
-        read::config(&document, folder)
+        let document = extender_config::parse(yaml).map_err(ConfigErrors::one)?;
+        let mistakes = Mistakes::in_folder(folder);
+        let root = Cursor::root(&document, &mistakes);
+        if matches!(root.value(), Value::Null) {
+            root.mistake(
+                "the file is empty",
+                &format!("apiVersion: {API_VERSION}, kind: {KIND} and backends"),
+            );
+            return mistakes.settle(None);
+        }
+        mistakes.settle(Setting::read(&root))
     }
 
     /// Where facts about pods come from that are not in a call.
     pub fn pod_source(&self) -> PodSource {
-        self.pods.unwrap_or_else(|| PodSource::usual(&self.nodes, &self.backends))
+        self.pods.source.unwrap_or_else(|| PodSource::usual(&self.nodes, &self.backends))
     }
 
-    /// The fields that say something else than at the start, and that only a start can change: sockets, what
-    /// the tables are filled from, and where and with which patience kube-scheduler calls.
+    /// The fields that differ from those at the start and that only a start can change: sockets, the sources of the tables,
+    /// and what kube-scheduler was configured with.
     pub fn fixed_since_the_start(&self, start: &Self) -> Vec<&'static str> {
-        let binds = |config: &Self| config.binder != Binder::None;
+        // Every field is named, so that a new one is decided about here.
+        let Self {
+            api_version: _,
+            kind: _,
+            extender: Extender { address, max_request_bytes: _, tls, verbs },
+            metrics,
+            admin,
+            otlp,
+            traces: Traces { exporter, ratio: _, keep_slower_than: _, pod_annotation: _ },
+            decisions: _,
+            log: Log { format, level: _ },
+            timeouts: Timeouts { decision, bind },
+            cluster,
+            nodes,
+            pods: _,
+            exempt: _,
+            reasons: _,
+            binder,
+            backends: _,
+        } = self;
+        let (binds, bound) = (*binder != Binder::None, start.binder != Binder::None);
         let same = [
-            ("extender.address", self.extender.address == start.extender.address),
-            ("extender.tls", self.extender.tls == start.extender.tls),
-            ("extender.verbs", self.extender.verbs == start.extender.verbs),
-            ("metrics", self.metrics == start.metrics),
-            ("admin.address", self.admin == start.admin),
-            ("otlp", self.otlp == start.otlp),
-            ("traces.exporter", self.traces.exporter == start.traces.exporter),
-            ("log.format", self.log.format == start.log.format),
-            ("timeouts.decision to a longer time", self.timeouts.decision <= start.timeouts.decision),
-            ("timeouts.bind to a longer time", self.timeouts.bind <= start.timeouts.bind || !binds(self)),
-            ("cluster.kubeconfig", self.kubeconfig == start.kubeconfig),
-            ("nodes", self.nodes == start.nodes),
-            ("binder", binds(self) == binds(start)),
+            ("extender.address", *address == start.extender.address),
+            ("extender.tls", *tls == start.extender.tls),
+            ("extender.verbs", *verbs == start.extender.verbs),
+            ("metrics", *metrics == start.metrics),
+            ("admin.address", *admin == start.admin),
+            ("otlp", *otlp == start.otlp),
+            ("traces.exporter", *exporter == start.traces.exporter),
+            ("log.format", *format == start.log.format),
+            ("timeouts.decision to a longer time", *decision <= start.timeouts.decision),
+            ("timeouts.bind to a longer time", *bind <= start.timeouts.bind || !binds),
+            ("cluster.kubeconfig", *cluster == start.cluster),
+            ("nodes", *nodes == start.nodes),
+            ("binder", binds == bound),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(field, _)| field).collect()
     }
 
-    /// The backends' positions in the order in which their answers count: those whose filter failure policy
-    /// is Fail, then the others, each group in the file's order.
-    ///
-    /// Mirrors kube-scheduler, which sorts its ignorable extenders last (`buildExtenders` in
-    /// `pkg/scheduler/scheduler.go`).
+    /// The backends' positions in the order in which their answers count: see [`order::effective`].
     pub fn effective_order(&self) -> Vec<usize> {
-        let policies: Vec<_> = self
-            .backends
-            .iter()
-            .map(|backend| backend.filter.as_ref().map(|filter| filter.failure_policy))
-            .collect();
-        order::effective(&policies)
+        effective_order(&self.backends)
     }
 }

@@ -161,7 +161,7 @@ impl Decider {
     fn interested(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
         let exempt = self.exempt.contains(pod.namespace());
         let backends = if exempt { &[] } else { self.backends.as_slice() };
-        backends.iter().filter(|backend| backend.settings.interest.covers(pod))
+        backends.iter().filter(|backend| backend.settings.matches.interest.covers(pod))
     }
 
     /// Each backend as it is configured and as it is now, in effective order, or why it cannot be asked.

@@ -188,14 +188,15 @@ fn bind(config: &Config) -> Option<Entry> {
 /// The managed resources of all backends that bind; `None` if one of them binds any pod.
 fn resources_of_binders(config: &Config) -> Option<BTreeSet<String>> {
     let binders = || config.backends.iter().filter(|backend| backend.bind.is_some());
-    let limited = binders().all(|backend| !backend.interest.resources.is_empty());
-    limited.then(|| binders().flat_map(|backend| backend.interest.resources.iter().cloned()).collect())
+    let limited = binders().all(|backend| !backend.matches.interest.resources.is_empty());
+    limited
+        .then(|| binders().flat_map(|backend| backend.matches.interest.resources.iter().cloned()).collect())
 }
 
 /// The resources that kube-scheduler does not count. A disabled backend's too: while it is away, pods that name
 /// them must not become unschedulable for the lack of them.
 fn ignored(config: &Config) -> BTreeSet<String> {
-    config.backends.iter().flat_map(|backend| backend.ignored_by_scheduler.iter().cloned()).collect()
+    config.backends.iter().flat_map(|backend| backend.matches.ignored_by_scheduler.iter().cloned()).collect()
 }
 
 fn uncounted(config: &Config, names: BTreeSet<String>) -> Entry {

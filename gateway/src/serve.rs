@@ -119,7 +119,7 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
     telemetry::gauges(&observer, &standing, &health);
     let background = Background {
         source: config.nodes.clone(),
-        kubeconfig: config.kubeconfig.clone(),
+        kubeconfig: config.cluster.kubeconfig.clone(),
         table: assembly.table(),
         pods: assembly.pod_feed(),
         listener: scraped,

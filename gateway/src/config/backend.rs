@@ -1,134 +1,355 @@
-//! One backend as the operator configured it: who it is, which verbs it is asked for and how much it counts.
+//! One backend as the operator configured it: its address, the verbs that it serves and how much its answers count.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
+use std::{collections::HashMap, fmt};
 
 use bytes::Bytes;
-use extender_gateway_core::interest::Interest;
+use extender_config::{Cursor, Section, Value, echo, names};
 pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
 
-use super::{BackendName, BackendTls, BackendUrl, Weight};
+use super::setting::{Choice, Format, Mappings, Setting, Yaml, choices, scalar, settings};
+use super::values::JsonObject;
+use super::{BackendTls, BackendUrl, Match, Scheme, effective_order};
 
-/// A policy backend. It is asked for the verbs whose settings are present, at least one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Backend {
+const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
+const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000";
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(200);
+const DEFAULT_BIND_TIMEOUT: Duration = Duration::from_secs(5);
+
+settings! {
+    /// A policy backend. It serves the verbs whose settings are present, at least one.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Backend: "a mapping with name, url and filter, score, preempt or bind", check check_backend => BackendParts;
     /// Unlike the name of every other backend.
-    pub name: BackendName,
-    /// Where it is reached.
-    pub url: BackendUrl,
-    /// How its TLS is spoken; present exactly when the URL is `https`.
-    pub tls: Option<BackendTls>,
+    name "name": BackendName, required(NAME);
+    /// Its address.
+    url "url": BackendUrl, required(URL);
+    /// The TLS settings of the connection; present exactly when the URL is `https`.
+    tls "tls": Option<BackendTls>, hidden;
     /// Whether its answers count. Default Enforce.
-    pub mode: Mode,
+    mode "mode": Mode, default(Mode::Enforce);
     /// Whether answers of verbs that it declares pure are remembered. Default Remembered.
-    pub pure_answers: PureAnswers,
+    pure_answers "pureAnswers": PureAnswers, default(PureAnswers::Remembered);
     /// One compact JSON object with sorted keys, as it goes out in the handshake and with each call.
-    pub args: Option<Bytes>,
-    /// The pods that it is asked about. Default: all.
-    pub interest: Interest,
-    /// Which of the resources in `interest` kube-scheduler does not count itself.
-    pub ignored_by_scheduler: Vec<String>,
+    args "args" as JsonObject: Option<Bytes>, hidden;
+    /// The pods that it decides about. Default: all.
+    matches "match": Match, default(Match::default());
     /// How it is asked which nodes the pod may run on. `None`: it is not.
-    pub filter: Option<FilterSettings>,
+    filter "filter": Option<FilterSettings>, hidden;
     /// How it is asked how good nodes are. `None`: it is not.
-    pub score: Option<ScoreSettings>,
-    /// How it is asked who may be evicted. `None`: it is not.
-    pub preempt: Option<PreemptSettings>,
+    score "score": Option<ScoreSettings>, hidden;
+    /// How it is asked which pods may be evicted. `None`: it is not.
+    preempt "preempt": Option<PreemptSettings>, hidden;
     /// How it is asked to bind. `None`: it is not.
-    pub bind: Option<BindSettings>,
+    bind "bind": Option<BindSettings>, hidden;
 }
 
-/// Whether a backend's answers count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Yes.
-    Enforce,
-    /// It is asked beside the decision and its answers are recorded, never merged.
-    Shadow,
-    /// It is not asked.
-    Disabled,
-}
-
-/// What becomes of the answers of a pure verb.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PureAnswers {
-    /// They stand for the next pod of which the same is told, on nodes that are as they were.
-    Remembered,
-    /// The backend is asked for each pod, as if the verb were not pure.
-    AskedEachTime,
-}
-
-/// How a backend is asked to filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilterSettings {
+settings! {
+    /// How a backend is asked to filter.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FilterSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
-    pub timeout: Duration,
+    timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// What a failure means. Default Fail.
-    pub failure_policy: FailurePolicy,
-    /// Whether the backend's word on preemption counts. Default Ignored.
-    pub preemption_may_help: Preemption,
+    failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
+    /// Whether the backend's statement that preemption may help counts. Default Ignored.
+    preemption_may_help "preemptionMayHelp": Preemption, default(Preemption::Ignored);
 }
 
-/// How a backend is asked to score, and how much its scores count. A failure is always ignored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScoreSettings {
+settings! {
+    /// How a backend is asked to score, and how much its scores count. A failure is always ignored.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ScoreSettings: "a mapping such as {weight: 2}, {} for the defaults", check check_score => ScoreParts;
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
-    pub timeout: Duration,
+    timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// The factor of its normalised scores. Default 1.
-    pub weight: Weight,
+    weight "weight": Weight, default(Weight::ONE);
     /// How raw scores become 0 to 10. `None`: as the backend declares.
-    pub normalize: Option<Normalize>,
-    /// Whether the least raw score is the best; never true with [`Normalize::None`]. `None`: as the backend
-    /// declares.
-    pub reversed: Option<bool>,
+    normalize "normalize": Option<Normalize>, absent("as the backend declares");
+    /// Whether the least raw score is the best; never true with [`Normalize::None`]. `None`: as the backend declares.
+    reversed "reversed": Option<bool>, absent("as the backend declares");
+    /// Always the same; the field exists because the other verbs have it.
+    failure_policy "failurePolicy": AlwaysIgnored, default(AlwaysIgnored);
 }
 
-/// How a backend is asked who may be evicted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreemptSettings {
+settings! {
+    /// How a backend is asked which pods may be evicted.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PreemptSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
-    pub timeout: Duration,
+    timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// What a failure means. Default Fail.
-    pub failure_policy: FailurePolicy,
+    failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
     /// Whether it may name victims of its own. Default Refused.
-    pub added_victims: AddedVictims,
+    added_victims "addedVictims": AddedVictims, default(AddedVictims::Refused);
 }
 
-/// Whether a backend may name pods to evict that kube-scheduler did not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AddedVictims {
-    /// No: it is a failure.
-    Refused,
-    /// Yes, if each is on that node and of lower priority than the pod.
-    Allowed,
-}
-
-/// How a backend is asked to bind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BindSettings {
+settings! {
+    /// How a backend is asked to bind.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BindSettings: "a mapping such as {timeout: 5s}, {} for the defaults";
     /// At most the timeout of a bind. Default 5 s, or the timeout of a bind if that is shorter.
-    pub timeout: Duration,
+    timeout "timeout": Duration, default(DEFAULT_BIND_TIMEOUT);
     /// What a definite failure means. Default Fail.
-    pub failure_policy: BindFailurePolicy,
+    failure_policy "failurePolicy": BindFailurePolicy, default(BindFailurePolicy::Fail);
 }
 
-/// What a definite failure to bind means. After an unclear one the apiserver decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BindFailurePolicy {
-    /// The bind fails: the pod is tried again with backoff.
-    Fail,
-    /// The next binder is asked.
-    Next,
+choices! {
+    /// Whether a backend's answers count.
+    pub enum Mode {
+        /// Yes.
+        Enforce = "Enforce",
+        /// It is called in the background and its answers are recorded, never merged.
+        Shadow = "Shadow",
+        /// It is not called.
+        Disabled = "Disabled",
+    }
+
+    /// Whether answers of a pure verb are cached.
+    pub enum PureAnswers {
+        /// They are used again for the next pod with the same facts, on nodes that have not changed.
+        Remembered = "Remembered",
+        /// The backend is called for each pod, as if the verb were not pure.
+        AskedEachTime = "AskedEachTime",
+    }
+
+    /// Whether a backend may name pods to evict that kube-scheduler did not.
+    pub enum AddedVictims {
+        /// No: it is a failure.
+        Refused = "Refused",
+        /// Yes, if each is on that node and of lower priority than the pod.
+        Allowed = "Allowed",
+    }
+
+    /// What a definite failure to bind means. After an unclear one the apiserver decides.
+    pub enum BindFailurePolicy {
+        /// The bind fails: the pod is tried again with backoff.
+        Fail = "Fail",
+        /// The next binder is asked.
+        Next = "Next",
+    }
+
+    /// How raw scores become 0 to 10, over the nodes of one prioritize request.
+    pub enum Normalize {
+        /// As they are.
+        None = "None",
+        /// From the range that the backend declares.
+        Range = "Range",
+        /// The largest of the request becomes 10.
+        Max = "Max",
+        /// The least of the request becomes 0, the largest 10.
+        MinMax = "MinMax",
+    }
 }
 
-/// How raw scores become 0 to 10, over the nodes of one prioritize request.
+impl Choice for FailurePolicy {
+    const WORDS: &'static [(&'static str, Self)] = &[("Fail", Self::Fail), ("Ignore", Self::Ignore)];
+}
+
+impl Choice for Preemption {
+    const WORDS: &'static [(&'static str, Self)] = &[("Ignored", Self::Ignored), ("Honored", Self::Honored)];
+}
+
+/// The failure policy of score, which has only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Normalize {
-    /// As they are.
-    None,
-    /// From the range that the backend declares.
-    Range,
-    /// The largest of the request becomes 10.
-    Max,
-    /// The least of the request becomes 0, the largest 10.
-    MinMax,
+pub struct AlwaysIgnored;
+
+impl Setting for AlwaysIgnored {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        field.parsed("Ignore, or leave it out: a failed score never fails the call", |text| match text {
+            "Ignore" => Ok(Self),
+            _ => Err(format!("{} is not known", echo(text))),
+        })
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        out.inline("Ignore");
+    }
+}
+
+/// A backend's name in reasons, metrics and logs: a DNS-1123 label of 1 to 63 lower case letters, digits and `-`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendName(String);
+
+/// The longest name in bytes.
+const LONGEST_NAME: usize = 63;
+
+impl BackendName {
+    /// Takes a label. Mirrors `IsDNS1123Label` of `k8s.io/apimachinery`.
+    ///
+    /// # Errors
+    /// What is wrong with the text, as the predicate of a sentence about it.
+    pub fn new(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST_NAME {
+            return Err(format!("has {} characters, more than {LONGEST_NAME}", text.len()));
+        }
+        if !names::is_dns_label(text) {
+            return Err(format!("{} is not a name for a backend", echo(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The name itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BackendName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl Setting for BackendName {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        field.parsed(NAME, Self::new)
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        out.inline(&scalar(self));
+    }
+}
+
+impl Setting for BackendUrl {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        field.parsed(URL, Self::new)
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        out.inline(&self.to_string());
+    }
+}
+
+/// How much a backend's scores count: a whole number from 1 to 1,000,000. Default 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Weight(NonZeroU32);
+
+impl Weight {
+    /// The weight of a backend whose file does not name one.
+    pub const ONE: Self = Self(NonZeroU32::MIN);
+    /// The largest weight: 1,000,000.
+    pub const LARGEST: u32 = 1_000_000;
+
+    /// Takes a number from 1 to [`Weight::LARGEST`]; `None` for every other.
+    pub fn new(number: i128) -> Option<Self> {
+        let number = u32::try_from(number).ok().filter(|number| *number <= Self::LARGEST)?;
+        NonZeroU32::new(number).map(Self)
+    }
+
+    /// The number, 1 to 1,000,000.
+    pub fn value(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl Setting for Weight {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        let right = "a whole number from 1 to 1000000";
+        match field.value() {
+            Value::Integer(number) => {
+                field.accepted(Self::new(*number).ok_or_else(|| format!("{number} is out of range")), right)
+            }
+            Value::Fraction(number) => {
+                field.accepted(Err(format!("{number:?} is not a whole number")), right)
+            }
+            _ => {
+                field.wrong_kind(right);
+                None
+            }
+        }
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        out.inline(&self.0.to_string());
+    }
+}
+
+/// All backends, in the file's order; written in the order in which their answers count.
+pub(super) struct BackendList;
+
+/// Describes a correct list.
+pub(super) const BACKENDS: &str =
+    "a list with at least one backend such as {name: rack-drain, url: http://rack-drain:9000, filter: {}}";
+
+impl Format<Vec<Backend>> for BackendList {
+    fn read(field: &Cursor<'_>) -> Option<Vec<Backend>> {
+        let items = field.items(BACKENDS)?;
+        if items.is_empty() {
+            field.mistake("is an empty list", BACKENDS);
+            return None;
+        }
+        names_are_unique(&items);
+        items.iter().map(Backend::read).collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn write(backends: &Vec<Backend>, out: &mut Yaml) {
+        out.inline(" # in the order in which their answers count");
+        for position in effective_order(backends) {
+            out.item(|out| backends[position].write_fields(out));
+        }
+    }
+
+    /// Paths in `backends` begin with the field of a backend.
+    fn describe(_path: &str, mappings: &mut Mappings) {
+        Backend::describe("", mappings);
+    }
+}
+
+/// Records a mistake for each name that an earlier backend has.
+fn names_are_unique(items: &[Cursor<'_>]) {
+    let mut first = HashMap::new();
+    for item in items {
+        let Some(field) = item.descend(&["name"]) else { continue };
+        let Value::Text(name) = field.value() else { continue };
+        if let Some(earlier) = first.get(name) {
+            field.mistake(format!("{name:?} is already the name of {earlier}"), "a name of its own");
+        } else if BackendName::new(name).is_ok() {
+            first.insert(name, item.path());
+        }
+    }
+}
+
+/// `tls` belongs to `https`, and `https` needs it; a backend without a verb would never be called.
+fn check_backend(fields: &Section<'_>, parts: &mut BackendParts) {
+    let tls = fields.optional("tls").is_some();
+    match parts.url.as_ref().map(BackendUrl::scheme) {
+        Some(Scheme::Http) if tls => {
+            fields.mistake_of("tls", "does not go with an http URL", "an https URL, or leave it out");
+        }
+        Some(Scheme::Https) if !tls => {
+            fields.mistake_of("tls", "is missing", "with an https URL, {caFile: FILE}");
+        }
+        _ => {}
+    }
+    if ["filter", "score", "preempt", "bind"].iter().all(|verb| fields.optional(verb).is_none()) {
+        fields.mistake("would never be asked", "add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`");
+    }
+}
+
+fn check_score(fields: &Section<'_>, parts: &mut ScoreParts) {
+    if (parts.normalize, parts.reversed) == (Some(Some(Normalize::None)), Some(Some(true))) {
+        fields.mistake_of("reversed", "does not go with normalize: None", "another normalize, or false");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_names() {
+        for text in ["a", "0", "rack-drain", "a--b", &"a".repeat(63)] {
+            assert_eq!(BackendName::new(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_not() {
+        for text in ["", "-", "-a", "a-", "A", "a.b", "a_b", "a b", "ä", "a\n"] {
+            assert_eq!(BackendName::new(text), Err(format!("{text:?} is not a name for a backend")));
+        }
+        assert_eq!(BackendName::new(&"a".repeat(64)), Err("has 64 characters, more than 63".to_owned()));
+    }
 }

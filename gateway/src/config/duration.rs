@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::mistake::echo;
 use super::quantity::leading_digits;
+use extender_config::echo;
 
 /// The longest duration that the file may say. A scheduler that waits longer for one pod stands still.
 const LONGEST: Duration = Duration::from_hours(1);

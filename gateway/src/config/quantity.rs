@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::mistake::echo;
+use extender_config::{Cursor, Value, echo};
 
 /// Suffixes and their bytes, the larger first. No suffix: bytes.
 const SUFFIXES: [(&str, u64); 7] = [
@@ -15,50 +15,70 @@ const SUFFIXES: [(&str, u64); 7] = [
     ("", 1),
 ];
 
-/// The smallest request body that the door may be limited to: below, an ordinary pod is refused.
-const LEAST: u64 = 64 << 10;
-/// The largest: above, one call takes more memory than a gateway should have.
-const LARGEST: u64 = 1 << 30;
-
-/// What a right size looks like.
-pub(super) const EXPECTED: &str = "a size from 64Ki to 1Gi such as 128Mi";
-
-/// Reads a size in bytes, 64 Ki to 1 Gi. Mirrors `resource.ParseQuantity` of `k8s.io/apimachinery` for
-/// whole numbers.
-pub(super) fn parse(text: &str) -> Result<usize, String> {
-    let bytes = bytes(text).ok_or_else(|| format!("{} is not a size", echo(text)))?;
-    in_range(bytes).ok_or_else(|| format!("{} is out of range", echo(text)))
+/// A size that has limits.
+pub(super) struct Range {
+    /// Whether 0 is allowed as well.
+    zero: Zero,
+    least: u64,
+    largest: u64,
+    /// Describes a correct size.
+    right: &'static str,
 }
 
-/// Takes a plain number of bytes, which YAML does not give as text.
-pub(super) fn from_number(number: i128) -> Result<usize, String> {
-    u64::try_from(number).ok().and_then(in_range).ok_or_else(|| format!("{number} is out of range"))
+/// What 0 means.
+#[derive(PartialEq)]
+enum Zero {
+    /// A size that is too small.
+    TooSmall,
+    /// The feature is off.
+    Off,
 }
 
-/// The least and the most of the decision log: less holds no call about thousands of nodes.
-const LEAST_LOG: u64 = 1 << 20;
-const LARGEST_LOG: u64 = 16 << 30;
+/// The largest request body: with less than the range an ordinary pod is refused, with more one call takes more memory than
+/// a gateway should have.
+pub(super) const BODY: Range = Range {
+    zero: Zero::TooSmall,
+    least: 64 << 10,
+    largest: 1 << 30,
+    right: "a size from 64Ki to 1Gi such as 128Mi",
+};
+/// The decision log: with less than the range it holds no call about thousands of nodes.
+pub(super) const DECISION_LOG: Range = Range {
+    zero: Zero::Off,
+    least: 1 << 20,
+    largest: 16 << 30,
+    right: "a size from 1Mi to 16Gi such as 64Mi, or 0",
+};
 
-/// What a right size of the decision log looks like.
-pub(super) const LOG_EXPECTED: &str = "a size from 1Mi to 16Gi such as 64Mi, or 0";
+impl Range {
+    /// Reads a size in bytes, which YAML gives as a number where it has no suffix. Mirrors `resource.ParseQuantity` of
+    /// `k8s.io/apimachinery` for whole numbers.
+    pub(super) fn read(&self, field: &Cursor<'_>) -> Option<usize> {
+        match field.value() {
+            Value::Integer(number) => field.accepted(self.number(*number), self.right),
+            _ => field.parsed(self.right, |text| self.parse(text)),
+        }
+    }
 
-/// Reads the size of the decision log.
-pub(super) fn parse_log(text: &str) -> Result<usize, String> {
-    let bytes = bytes(text).ok_or_else(|| format!("{} is not a size", echo(text)))?;
-    log_in_range(bytes).ok_or_else(|| format!("{} is out of range", echo(text)))
-}
+    fn number(&self, number: i128) -> Result<usize, String> {
+        if number == 0 && self.zero == Zero::Off {
+            return Ok(0);
+        }
+        u64::try_from(number)
+            .ok()
+            .and_then(|bytes| self.within(bytes))
+            .ok_or_else(|| format!("{number} is out of range"))
+    }
 
-/// Takes a plain number of bytes.
-pub(super) fn log_from_number(number: i128) -> Result<usize, String> {
-    u64::try_from(number).ok().and_then(log_in_range).ok_or_else(|| format!("{number} is out of range"))
-}
+    /// Reads the text of a size.
+    pub(super) fn parse(&self, text: &str) -> Result<usize, String> {
+        let bytes = bytes(text).ok_or_else(|| format!("{} is not a size", echo(text)))?;
+        self.within(bytes).ok_or_else(|| format!("{} is out of range", echo(text)))
+    }
 
-fn log_in_range(bytes: u64) -> Option<usize> {
-    usize::try_from(bytes).ok().filter(|_| (LEAST_LOG..=LARGEST_LOG).contains(&bytes))
-}
-
-fn in_range(bytes: u64) -> Option<usize> {
-    usize::try_from(bytes).ok().filter(|_| (LEAST..=LARGEST).contains(&bytes))
+    fn within(&self, bytes: u64) -> Option<usize> {
+        usize::try_from(bytes).ok().filter(|_| (self.least..=self.largest).contains(&bytes))
+    }
 }
 
 fn bytes(text: &str) -> Option<u64> {
@@ -104,23 +124,23 @@ mod tests {
             ("1Gi", 1_073_741_824),
         ];
         for (text, bytes) in cases {
-            assert_eq!(parse(text), Ok(bytes), "{text}");
+            assert_eq!(BODY.parse(text), Ok(bytes), "{text}");
         }
     }
 
     #[test]
     fn texts_that_are_no_size() {
         for text in ["", "Mi", "1.5Gi", "1 Mi", "-1Mi", "1mi", "1K", "1MiB", "1e6", "100m"] {
-            assert_eq!(parse(text), Err(format!("{text:?} is not a size")));
+            assert_eq!(BODY.parse(text), Err(format!("{text:?} is not a size")));
         }
     }
 
     #[test]
     fn sizes_out_of_range() {
         for text in ["0", "65535", "63Ki", "1025Mi", "99999999999999999999Gi"] {
-            assert_eq!(parse(text), Err(format!("{text:?} is out of range")));
+            assert_eq!(BODY.parse(text), Err(format!("{text:?} is out of range")));
         }
-        assert_eq!(from_number(-1), Err("-1 is out of range".to_owned()));
+        assert_eq!(BODY.number(-1), Err("-1 is out of range".to_owned()));
     }
 
     #[test]

@@ -1,54 +1,114 @@
 //! What can be seen of the gateway, and where it goes.
 
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{fmt, time::Duration};
 
-/// Where the gateway says what it decided and how it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admin {
+use extender_config::{Cursor, Value};
+
+use super::any_address;
+use super::setting::{Setting, Yaml, choices, settings};
+use super::values::{AnnotationName, CollectorUrl, LogSize};
+
+const SCRAPE: &str = "scrape /metrics: every OpenTelemetry Collector can do that with its Prometheus receiver";
+
+settings! {
+    /// The address of `/metrics`, `/livez` and `/readyz`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Metrics: "a mapping such as {address: 0.0.0.0:9402}",
+        unsupported &[("tls", "leave it out"), ("exporter", SCRAPE), ("interval", SCRAPE)];
+    /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
+    address "address": SocketAddr, default(any_address(9402));
+}
+
+settings! {
+    /// The address that reports decisions and the gateway's state.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Admin: "a mapping such as {address: 127.0.0.1:9403}";
     /// Where it listens. Default 127.0.0.1:9403; port 0 takes a free one.
-    pub address: SocketAddr,
+    address "address": SocketAddr, default(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9403));
 }
 
-/// How an OpenTelemetry collector is reached. What is `None` the `OTEL_EXPORTER_OTLP_*` variables say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Otlp {
+settings! {
+    /// How an OpenTelemetry collector is reached. What is `None` the `OTEL_EXPORTER_OTLP_*` variables say.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Otlp: "a mapping such as {endpoint: http://collector:4317, protocol: grpc}",
+        unsupported &[("headers", "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file")];
     /// `http://HOST:PORT` or `https://HOST:PORT`.
-    pub endpoint: Option<String>,
-    /// What is spoken there.
-    pub protocol: Option<OtlpProtocol>,
+    endpoint "endpoint" as CollectorUrl: Option<String>, absent("OTEL_EXPORTER_OTLP_ENDPOINT");
+    /// The protocol there.
+    protocol "protocol": Option<OtlpProtocol>, absent("OTEL_EXPORTER_OTLP_PROTOCOL");
     /// How long an export may take.
-    pub timeout: Option<Duration>,
+    timeout "timeout": Option<Duration>, absent("OTEL_EXPORTER_OTLP_TIMEOUT");
 }
 
-/// What is spoken with a collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OtlpProtocol {
-    /// OTLP/gRPC.
-    Grpc,
-    /// OTLP/HTTP with protobuf.
-    HttpProtobuf,
-}
-
-/// Whether something goes to a collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exporter {
-    /// It does not.
-    None,
-    /// It does.
-    Otlp,
-}
-
-/// Which calls become traces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traces {
+settings! {
+    /// Which calls become traces.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Traces: "a mapping such as {exporter: OTLP, ratio: 0.01}";
     /// Whether there are any. `None`: as the `OTEL_*` variables say.
-    pub exporter: Option<Exporter>,
+    exporter "exporter": Option<Exporter>, absent("OTLP where the OTEL_* variables say so, or None");
     /// Of which pods. `None`: as `OTEL_TRACES_SAMPLER` says.
-    pub ratio: Option<Ratio>,
+    ratio "ratio": Option<Ratio>, absent("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1");
     /// Calls that take longer are kept whatever the ratio. Default 500 ms.
-    pub keep_slower_than: Duration,
+    keep_slower_than "keepSlowerThan": Duration, default(Duration::from_millis(500));
     /// The pods' annotation with a W3C `traceparent` that traces are linked to.
-    pub pod_annotation: Option<String>,
+    pod_annotation "podAnnotation" as AnnotationName: Option<String>, absent("none");
+}
+
+settings! {
+    /// How much of what was decided is kept.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Decisions: "a mapping such as {maxBytes: 64Mi}";
+    /// Bytes of the decision log; 0 switches it off. Default 64 Mi.
+    max_bytes "maxBytes" as LogSize: usize, default(64 << 20);
+}
+
+settings! {
+    /// The log on standard error.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Log: "a mapping such as {format: JSON, level: info}";
+    /// How lines are written. Default text.
+    format "format": LogFormat, default(LogFormat::Text);
+    /// Which lines are written. Default info.
+    level "level": LogLevel, default(LogLevel::Info);
+}
+
+choices! {
+    /// The protocol of a collector.
+    pub enum OtlpProtocol {
+        /// OTLP/gRPC.
+        Grpc = "grpc",
+        /// OTLP/HTTP with protobuf.
+        HttpProtobuf = "http/protobuf",
+    }
+
+    /// Whether something goes to a collector.
+    pub enum Exporter {
+        /// It does not.
+        None = "None",
+        /// It does.
+        Otlp = "OTLP",
+    }
+
+    /// How lines are written.
+    pub enum LogFormat {
+        /// For people.
+        Text = "Text",
+        /// One JSON object a line.
+        Json = "JSON",
+    }
+
+    /// The least important lines that are written.
+    pub enum LogLevel {
+        /// Failures.
+        Error = "error",
+        /// And what needs attention.
+        Warn = "warn",
+        /// And what happens seldom.
+        Info = "info",
+        /// And what happens with each call.
+        Debug = "debug",
+    }
 }
 
 /// A share from 0 to 1, in billionths.
@@ -77,40 +137,22 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// How much of what was decided is kept to be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decisions {
-    /// Bytes of the decision log; 0 switches it off. Default 64 Mi.
-    pub max_bytes: usize,
-}
+impl Setting for Ratio {
+    #[allow(clippy::cast_precision_loss, reason = "a number that is too large to be exact is refused")]
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        let right = "a number from 0 to 1 such as 0.01";
+        let share = match field.value() {
+            Value::Integer(number) => *number as f64,
+            Value::Fraction(number) => *number,
+            _ => {
+                field.wrong_kind(right);
+                return None;
+            }
+        };
+        field.accepted(Self::new(share).ok_or_else(|| format!("{share} is out of range")), right)
+    }
 
-/// The log on standard error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
-    /// How lines are written. Default text.
-    pub format: LogFormat,
-    /// Which lines are written. Default info.
-    pub level: LogLevel,
-}
-
-/// How lines are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// The least important lines that are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
-    /// Failures.
-    Error,
-    /// And what should be looked at.
-    Warn,
-    /// And what happens seldom.
-    Info,
-    /// And what happens with each call.
-    Debug,
+    fn write(&self, out: &mut Yaml) {
+        out.inline(&self.to_string());
+    }
 }

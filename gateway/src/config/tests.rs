@@ -3,7 +3,7 @@
 mod mistakes;
 mod properties;
 
-use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requirement};
+use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::*;
 
@@ -31,6 +31,8 @@ fn the_least_configuration_has_the_documented_defaults() {
     let config =
         right(&format!("{HEADER}backends: [{{name: a, url: 'http://a:1', filter: {{}}, score: {{}}}}]"));
     let expected = Config {
+        api_version: ApiVersion,
+        kind: Kind,
         extender: Extender {
             address: "0.0.0.0:8888".parse().unwrap(),
             max_request_bytes: 134_217_728,
@@ -49,10 +51,10 @@ fn the_least_configuration_has_the_documented_defaults() {
         decisions: Decisions { max_bytes: 67_108_864 },
         log: Log { format: LogFormat::Text, level: LogLevel::Info },
         timeouts: Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) },
-        kubeconfig: None,
+        cluster: Cluster { kubeconfig: None },
         nodes: NodeSource::Watch,
-        pods: None,
-        exempt_namespaces: None,
+        pods: Pods { source: None },
+        exempt: Exempt { namespaces: None },
         reasons: Reasons {
             prefix: ReasonPrefix::Backend,
             changing: ChangingReasons::Held,
@@ -66,8 +68,7 @@ fn the_least_configuration_has_the_documented_defaults() {
             mode: Mode::Enforce,
             pure_answers: PureAnswers::Remembered,
             args: None,
-            interest: Interest::default(),
-            ignored_by_scheduler: Vec::new(),
+            matches: Match::default(),
             filter: Some(FilterSettings {
                 timeout: Duration::from_millis(200),
                 failure_policy: FailurePolicy::Fail,
@@ -78,6 +79,7 @@ fn the_least_configuration_has_the_documented_defaults() {
                 weight: Weight::ONE,
                 normalize: None,
                 reversed: None,
+                failure_policy: AlwaysIgnored,
             }),
             preempt: None,
             bind: None,
@@ -100,21 +102,24 @@ fn the_example_is_right_and_says_what_it_seems_to() {
     assert_eq!(filter.preemption_may_help, Preemption::Honored);
     assert_eq!(quota.score, None);
     assert_eq!(
-        (quota.mode, &quota.interest.namespaces),
+        (quota.mode, &quota.matches.interest.namespaces),
         (Mode::Shadow, &Namespaces::Only(names(&["search", "shop"])))
     );
     assert_eq!(racks.url.authority(), "rack-drain.policies.svc:9000");
     assert_eq!(racks.tls.clone().unwrap().server_name.as_deref(), Some("rack-drain.policies.svc"));
-    assert_eq!(racks.interest.namespaces, Namespaces::Except(names(&["sandbox"])));
+    assert_eq!(racks.matches.interest.namespaces, Namespaces::Except(names(&["sandbox"])));
     let requirement = |key: &str, operator| Requirement { key: key.to_owned(), operator };
     let selector = [
         requirement("tier", Operator::In(names(&["batch"]))),
         requirement("team", Operator::NotIn(names(&["operations"]))),
     ];
-    assert_eq!(racks.interest.selector, selector);
-    assert_eq!(gpus.interest.resources, ["example.com/gpu"]);
-    assert_eq!(gpus.ignored_by_scheduler, ["example.com/gpu"]);
-    assert_eq!((config.binder, config.pods), (Binder::Backend(3), Some(PodSource::Watch)));
+    assert_eq!(racks.matches.interest.selector, selector);
+    assert_eq!(gpus.matches.interest.resources, ["example.com/gpu"]);
+    assert_eq!(gpus.matches.ignored_by_scheduler, ["example.com/gpu"]);
+    assert_eq!(
+        (&config.binder, config.pods.source),
+        (&Binder::Backend(gpus.name.clone()), Some(PodSource::Watch))
+    );
 }
 
 fn names(names: &[&str]) -> BTreeSet<String> {
@@ -131,9 +136,10 @@ fn the_documentation_shows_a_right_file_and_what_it_means() {
 
 /// Every field with its path that is no mapping of further fields itself.
 fn fields() -> Vec<(String, &'static str)> {
-    let mappings = read::mappings();
+    let mut mappings = setting::Mappings::new();
+    Config::describe("", &mut mappings);
     let is_mapping = |path: &str| mappings.iter().any(|(prefix, _)| *prefix == format!("{path}."));
-    let of = |(prefix, fields): &(&str, &cursor::Fields)| {
+    let of = |(prefix, fields): &(String, &extender_config::Fields)| {
         fields.known.iter().map(|name| (format!("{prefix}{name}"), *name)).collect::<Vec<_>>()
     };
     let all = mappings.iter().flat_map(of);

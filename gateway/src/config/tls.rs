@@ -1,6 +1,11 @@
-//! TLS as the operator configured it: which files, and who may call.
+//! TLS as the operator configured it: the files, and which callers are accepted.
 
 use std::path::PathBuf;
+
+use extender_config::{Cursor, Fields, Section, echo, names};
+
+use super::setting::{Mappings, Setting, Yaml, choices, list, scalar};
+use super::url;
 
 /// A certificate chain and its key, both PEM. The files are read again when they change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,13 +37,14 @@ pub struct ClientCertificates {
     pub allowed_names: Vec<String>,
 }
 
-/// Whether a caller must show a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientCertificate {
-    /// Yes.
-    Required,
-    /// No; one that is shown must be right.
-    Optional,
+choices! {
+    /// Whether a caller must show a certificate.
+    pub enum ClientCertificate {
+        /// Yes.
+        Required = "Required",
+        /// No; one that is shown must be valid.
+        Optional = "Optional",
+    }
 }
 
 /// How a backend with an `https` URL is reached.
@@ -50,4 +56,131 @@ pub struct BackendTls {
     pub identity: Option<KeyPair>,
     /// The name that the backend's certificate must have. `None`: the URL's host.
     pub server_name: Option<String>,
+}
+
+const SERVER: Fields = Fields {
+    right: "a mapping such as {certFile: tls.crt, keyFile: tls.key}",
+    known: &["certFile", "keyFile", "clientCAFile", "clientCertificate", "allowedNames"],
+    unsupported: &[],
+};
+const BACKEND: Fields = Fields {
+    right: "a mapping such as {caFile: ca.crt}",
+    known: &["caFile", "certFile", "keyFile", "serverName"],
+    unsupported: &[],
+};
+
+const CERT: &str = "the certificate chain, a PEM file";
+const KEY: &str = "the key, a PEM file";
+const CA: &str = "the certificates of the authorities, a PEM file";
+const NAMES: &str = "a list of names of certificates such as ['system:kube-scheduler']";
+const SERVER_NAME: &str = "a DNS name or IP address such as rack-drain.policies.svc";
+
+impl Setting for ServerTls {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        let fields = field.clone().section(&SERVER)?;
+        let identity = KeyPair::read(&fields);
+        let clients = ClientCertificates::read(&fields);
+        Some(Self { identity: identity?, clients: clients? })
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        let Self { identity, clients } = self;
+        out.mapping(|out| {
+            identity.write(out);
+            match clients {
+                Some(clients) => clients.write(out),
+                None => out.absent("clientCAFile", "none, callers need no certificate"),
+            }
+        });
+    }
+
+    fn describe(path: &str, mappings: &mut Mappings) {
+        mappings.push((path.to_owned(), &SERVER));
+    }
+}
+
+impl Setting for BackendTls {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        let fields = field.clone().section(&BACKEND)?;
+        let ca_file = required_file(&fields, "caFile", CA);
+        let server_name =
+            fields.or("serverName", None, |field| field.parsed(SERVER_NAME, server_name).map(Some));
+        let shown = ["certFile", "keyFile"].iter().any(|name| fields.optional(name).is_some());
+        let identity = if shown { KeyPair::read(&fields).map(Some) } else { Some(None) };
+        Some(Self { ca_file: ca_file?, identity: identity?, server_name: server_name? })
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        let Self { ca_file, identity, server_name } = self;
+        out.mapping(|out| {
+            out.field("caFile", |out| ca_file.write(out));
+            match identity {
+                Some(identity) => identity.write(out),
+                None => out.absent("certFile, keyFile", "none"),
+            }
+            match server_name {
+                Some(name) => out.field("serverName", |out| out.inline(&scalar(name))),
+                None => out.absent("serverName", "the URL's host"),
+            }
+        });
+    }
+
+    fn describe(path: &str, mappings: &mut Mappings) {
+        mappings.push((path.to_owned(), &BACKEND));
+    }
+}
+
+impl KeyPair {
+    fn read(fields: &Section<'_>) -> Option<Self> {
+        let cert_file = required_file(fields, "certFile", CERT);
+        let key_file = required_file(fields, "keyFile", KEY);
+        Some(Self { cert_file: cert_file?, key_file: key_file? })
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        let Self { cert_file, key_file } = self;
+        out.field("certFile", |out| cert_file.write(out));
+        out.field("keyFile", |out| key_file.write(out));
+    }
+}
+
+impl ClientCertificates {
+    /// The settings of callers' certificates, which are read only with an authority for them.
+    fn read(fields: &Section<'_>) -> Option<Option<Self>> {
+        let presence = fields.or("clientCertificate", ClientCertificate::Required, Setting::read);
+        let allowed_names = fields.or("allowedNames", Vec::new(), |field| {
+            field.list(NAMES, |name| name.parsed("a common name or DNS name", names::not_empty))
+        });
+        let Some(ca) = fields.optional("clientCAFile") else {
+            for name in ["clientCertificate", "allowedNames"] {
+                if fields.optional(name).is_some() {
+                    fields.mistake_of(
+                        name,
+                        "is only read with clientCAFile",
+                        "add clientCAFile, or leave it out",
+                    );
+                }
+            }
+            return Some(None);
+        };
+        let ca_file = ca.file();
+        Some(Some(Self { ca_file: ca_file?, presence: presence?, allowed_names: allowed_names? }))
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        let Self { ca_file, presence, allowed_names } = self;
+        out.field("clientCAFile", |out| ca_file.write(out));
+        out.field("clientCertificate", |out| presence.write(out));
+        let any = if allowed_names.is_empty() { "  # any" } else { "" };
+        out.field("allowedNames", |out| out.inline(&format!("{}{any}", list(allowed_names))));
+    }
+}
+
+/// The name of a certificate: a host as in a URL, an IPv6 address without brackets.
+fn server_name(text: &str) -> Result<String, String> {
+    if url::is_host(text) { Ok(text.to_owned()) } else { Err(format!("{} is not a host", echo(text))) }
+}
+
+fn required_file(fields: &Section<'_>, name: &str, right: &str) -> Option<PathBuf> {
+    fields.required(name, right)?.file()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::mistake::echo;
+use extender_config::echo;
 
 /// The longest DNS name in bytes.
 const LONGEST_NAME: usize = 253;

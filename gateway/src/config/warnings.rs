@@ -57,7 +57,7 @@ fn nobody_is_asked(config: &Config) -> Option<Warning> {
 
 fn unused_kubeconfig(config: &Config) -> Option<Warning> {
     let watches = config.nodes == NodeSource::Watch || config.pod_source() == PodSource::Watch;
-    let unused = config.kubeconfig.is_some() && !watches && config.binder == Binder::None;
+    let unused = config.cluster.kubeconfig.is_some() && !watches && config.binder == Binder::None;
     let advice = "leave it out, or let nodes or pods be watched";
     unused.then(|| Warning::new("cluster.kubeconfig", "is not used: nothing needs the apiserver", advice))
 }

@@ -156,11 +156,11 @@ impl<'c> Attempt<'c> {
         inquiry.close(&answer);
         match answer {
             Ok(Bound::Yes) => {
-                part.said = Said::Words("bound".to_owned());
+                part.said = Said::Choice("bound".to_owned());
                 self.confirm(backend, known, part).await
             }
             Ok(Bound::Declined(why)) => {
-                part.said = Said::Words(format!("declined: {why}"));
+                part.said = Said::Choice(format!("declined: {why}"));
                 tracing::debug!(backend = %backend.settings.name, pod = known.pod.name(), "declined to bind: {why}");
                 Ok(Outcome::NotBound)
             }

@@ -17,7 +17,7 @@ use std::{
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use self::writer::LogWriter;
-use crate::config::{self, LogFormat, LogLevel, Words};
+use crate::config::{self, Choice, LogFormat, LogLevel};
 
 /// What changes the level while the process runs.
 static CONTROL: OnceLock<Control> = OnceLock::new();

@@ -102,7 +102,7 @@ impl Assembly {
             known,
             timeouts: config.timeouts,
             reasons: config.reasons,
-            exempt: config.exempt_namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
+            exempt: config.exempt.namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
             attempts: Arc::clone(&self.attempts),
             binders,
             observer: Arc::clone(&self.observer),
@@ -122,23 +122,23 @@ impl Assembly {
     }
 
     async fn binders(&mut self, config: &Config) -> Result<Option<Binders>, ConnectError> {
-        let first = match config.binder {
+        let first = match &config.binder {
             Binder::None => return Ok(None),
             Binder::BuiltIn => None,
-            Binder::Backend(at) => Some(config.backends[at].name.clone()),
+            Binder::Backend(name) => Some(name.clone()),
         };
-        Ok(Some(Binders { apiserver: self.apiserver(config.kubeconfig.clone()).await?, first }))
+        Ok(Some(Binders { apiserver: self.apiserver(config.cluster.kubeconfig.clone()).await?, first }))
     }
 
     /// What this configuration may know of pods. Begins the watch if nobody needed it before, and then waits, not
     /// for ever, until they are listed. One that has begun goes on, and is used unless the file says None.
     async fn pods_for(&mut self, config: &Config) -> Result<Option<Arc<PodTable>>, ConnectError> {
-        if config.pods == Some(PodSource::None) {
+        if config.pods.source == Some(PodSource::None) {
             return Ok(None);
         }
         if config.pod_source() == PodSource::Watch && self.pods.table().is_none() {
             // Found out here: without a way to the apiserver the watch would end the process.
-            self.apiserver(config.kubeconfig.clone()).await?;
+            self.apiserver(config.cluster.kubeconfig.clone()).await?;
             self.pods.begin();
             if let Some(table) = self.pods.table() {
                 listed("pods", table.synced()).await;

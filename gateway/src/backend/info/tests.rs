@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1::{self as api, NodeView, VerbInfo};
 use std::path::Path;
 
 use super::*;
-use crate::config::{Config, Normalize, ScoreSettings, Weight};
+use crate::config::{AlwaysIgnored, Config, Normalize, ScoreSettings, Weight};
 
 fn known(source: NodeSource) -> Known {
     Known { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
@@ -25,7 +25,13 @@ fn response(verbs: Vec<VerbInfo>) -> GetInfoResponse {
 
 fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettings {
     let weight = Weight::new(1).unwrap();
-    ScoreSettings { timeout: std::time::Duration::from_millis(200), weight, normalize, reversed }
+    ScoreSettings {
+        timeout: std::time::Duration::from_millis(200),
+        weight,
+        normalize,
+        reversed,
+        failure_policy: AlwaysIgnored,
+    }
 }
 
 /// A backend that is configured for these verbs.

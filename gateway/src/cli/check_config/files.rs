@@ -17,7 +17,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
         let errors = backend.tls.iter().flat_map(of_backend);
         errors.map(move |error| of_pem(&format!("backends[{at}].tls"), error)).collect::<Vec<_>>()
     });
-    let kubeconfig = config.kubeconfig.as_deref().and_then(of_kubeconfig);
+    let kubeconfig = config.cluster.kubeconfig.as_deref().and_then(of_kubeconfig);
     server.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).collect()
 }
 

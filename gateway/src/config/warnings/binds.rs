@@ -1,7 +1,7 @@
 //! Warnings about who binds.
 
 use super::Warning;
-use crate::config::{Backend, BindFailurePolicy, Binder, Config, DurationText, Mode, Words};
+use crate::config::{Backend, BindFailurePolicy, Binder, Choice, Config, DurationText, Mode};
 
 /// The warnings about `binder` and all `bind` blocks.
 pub(super) fn warnings(config: &Config) -> Vec<Warning> {
@@ -18,7 +18,7 @@ fn unused(config: &Config, at: usize, backend: &Backend) -> Option<Warning> {
         return None;
     }
     let mode = backend.mode.word();
-    if config.binder == Binder::Backend(at) {
+    if config.binder == Binder::Backend(backend.name.clone()) {
         let fact = format!("is {}, which has mode: {mode} and is not asked to bind", backend.name);
         return Some(Warning::new("binder", fact, "mode: Enforce for it, or BuiltIn"));
     }

@@ -16,8 +16,8 @@ pub(super) fn warnings(config: &Config, path: &str, backend: &Backend) -> Vec<Wa
 }
 
 fn only_exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
-    let Namespaces::Only(names) = &backend.interest.namespaces else { return None };
-    let is_exempt = |name: &String| match &config.exempt_namespaces {
+    let Namespaces::Only(names) = &backend.matches.interest.namespaces else { return None };
+    let is_exempt = |name: &String| match &config.exempt.namespaces {
         Some(exempt) => exempt.contains(name),
         None => name == ALWAYS_EXEMPT,
     };
@@ -28,7 +28,7 @@ fn only_exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning
 
 /// A label that no pod can have as the selector wants it.
 fn contradiction(path: &str, backend: &Backend) -> Option<Warning> {
-    let selector = &backend.interest.selector;
+    let selector = &backend.matches.interest.selector;
     let key = selector.iter().map(|requirement| &requirement.key).find(|key| !can_hold(selector, key))?;
     let fact = format!("wants of the label {key:?} what no pod can have, so the backend is never asked");
     Some(Warning::new(format!("{path}.match.podSelector"), fact, "conditions that can hold together"))

@@ -20,13 +20,15 @@ pub(super) fn warnings(config: &Config, path: &str, backend: &Backend) -> Vec<Wa
 /// The backends that count a resource for kube-scheduler, be it for some pods only.
 fn counting<'c>(config: &'c Config, name: &String) -> impl Iterator<Item = &'c Backend> {
     config.backends.iter().filter(move |other| {
-        other.mode == Mode::Enforce && other.filter.is_some() && other.interest.resources.contains(name)
+        other.mode == Mode::Enforce
+            && other.filter.is_some()
+            && other.matches.interest.resources.contains(name)
     })
 }
 
 /// kube-scheduler does not count the resource, and the policy that should is not heard.
 fn uncounted(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
-    let mut ignored = backend.ignored_by_scheduler.iter();
+    let mut ignored = backend.matches.ignored_by_scheduler.iter();
     let name = ignored.find(|name| counting(config, name).next().is_none())?;
     let fact = format!(
         "{name} is counted by nobody: not by kube-scheduler, and no backend with mode: Enforce filters for it"
@@ -42,7 +44,7 @@ fn counted_for_some(config: &Config, path: &str, backend: &Backend) -> Option<Wa
         gaps?.into_iter().next()
     };
     let (name, (other, gap)) =
-        backend.ignored_by_scheduler.iter().find_map(|name| Some((name, gap(&name)?)))?;
+        backend.matches.ignored_by_scheduler.iter().find_map(|name| Some((name, gap(&name)?)))?;
     let fact =
         format!("{name} is not always counted: not by kube-scheduler, and backend {} {gap}", other.name);
     let advice = "a backend that is asked about every pod with it and whose failures refuse, or ignoredByScheduler: false";
@@ -53,14 +55,14 @@ fn counted_for_some(config: &Config, path: &str, backend: &Backend) -> Option<Wa
 fn gap(backend: &Backend) -> Option<&'static str> {
     let fails_open =
         backend.filter.as_ref().is_some_and(|filter| filter.failure_policy == FailurePolicy::Ignore);
-    match &backend.interest.namespaces {
+    match &backend.matches.interest.namespaces {
         Namespaces::Only(_) => return Some("is not asked outside match.namespaces"),
         Namespaces::Except(names) if !names.is_empty() => {
             return Some("is not asked in match.excludedNamespaces");
         }
         Namespaces::Except(_) | Namespaces::All => {}
     }
-    if !backend.interest.selector.is_empty() {
+    if !backend.matches.interest.selector.is_empty() {
         return Some("is not asked about pods outside match.podSelector");
     }
     fails_open.then_some("accepts every node when it fails (filter.failurePolicy: Ignore)")
@@ -69,22 +71,26 @@ fn gap(backend: &Backend) -> Option<&'static str> {
 /// About pods of exempt namespaces nobody is asked. Those that are exempt by default are where pods of the system
 /// are; one name besides `kube-system` is taken for the gateway's own.
 fn exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
-    let exempt = config.exempt_namespaces.as_ref()?;
+    let exempt = config.exempt.namespaces.as_ref()?;
     let others: Vec<&str> = exempt.iter().map(String::as_str).filter(|name| *name != ALWAYS_EXEMPT).collect();
-    let name = backend.ignored_by_scheduler.first().filter(|_| others.len() > 1)?;
+    let name = backend.matches.ignored_by_scheduler.first().filter(|_| others.len() > 1)?;
     let fact = format!("{name} is counted by nobody for pods of exempt namespaces: {}", others.join(", "));
     Some(Warning::new(path, fact, "fewer exempt.namespaces, or ignoredByScheduler: false"))
 }
 
 /// What one backend says about a resource holds for all.
 fn counted_elsewhere(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
-    let mut counted =
-        backend.interest.resources.iter().filter(|name| !backend.ignored_by_scheduler.contains(name));
+    let mut counted = backend
+        .matches
+        .interest
+        .resources
+        .iter()
+        .filter(|name| !backend.matches.ignored_by_scheduler.contains(name));
     let said = |name: &&String| {
         config
             .backends
             .iter()
-            .find(|other| other.ignored_by_scheduler.contains(name))
+            .find(|other| other.matches.ignored_by_scheduler.contains(name))
             .map(|other| &other.name)
     };
     let (name, other) = counted.find_map(|name| Some((name, said(&name)?)))?;

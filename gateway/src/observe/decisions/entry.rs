@@ -88,7 +88,7 @@ pub(super) enum SaidEntry {
         nodes: Runs,
         victims: Numbers,
     },
-    Words(u32),
+    Choice(u32),
 }
 
 /// What an account does not say of its call.
@@ -251,7 +251,7 @@ impl SaidEntry {
                 nodes: Runs::of(kept.iter().map(|(node, _)| *node)),
                 victims: Numbers::of(kept.iter().map(|(_, victims)| victims.cast_signed())),
             },
-            Said::Words(words) => Self::Words(texts.number(cut(words))),
+            Said::Choice(words) => Self::Choice(texts.number(cut(words))),
         }
     }
 
@@ -269,7 +269,7 @@ impl SaidEntry {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Nothing | Self::Failed { .. } | Self::Words(_) => 0,
+            Self::Nothing | Self::Failed { .. } | Self::Choice(_) => 0,
             Self::Refused { asked, refusals } => {
                 let runs: usize = refusals.iter().map(|(_, runs)| runs.bytes()).sum();
                 asked.as_ref().map_or(0, Runs::bytes) + size_of_val(&**refusals) + runs

@@ -36,6 +36,6 @@ fn said(said: &SaidEntry) -> Vec<u32> {
         SaidEntry::Nothing | SaidEntry::Scored { .. } | SaidEntry::Kept { .. } => Vec::new(),
         SaidEntry::Failed { message, .. } => vec![*message],
         SaidEntry::Refused { refusals, .. } => refusals.iter().map(|(reason, _)| *reason).collect(),
-        SaidEntry::Words(words) => vec![*words],
+        SaidEntry::Choice(words) => vec![*words],
     }
 }

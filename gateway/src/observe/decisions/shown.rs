@@ -13,7 +13,7 @@ use super::{
     glossary::Glossary,
 };
 use crate::{
-    config::Words,
+    config::Choice,
     observe::api::{BackendFailed, BackendPart, Decision, PodRef},
 };
 
@@ -106,7 +106,7 @@ fn shown_part(part: &PartEntry, texts: &Glossary) -> BackendPart {
         SaidEntry::Kept { nodes, .. } => {
             shown.rejected = part.asked.saturating_sub(number(nodes.iter().count()));
         }
-        SaidEntry::Words(words) => shown.answer = Some(texts.at(*words).to_owned()),
+        SaidEntry::Choice(words) => shown.answer = Some(texts.at(*words).to_owned()),
     }
     shown
 }

@@ -6,7 +6,7 @@ use extender_gateway_core::BackendFailure;
 
 use crate::{
     backend::{info::Info, link::Link},
-    config::{self, Mode, Words},
+    config::{self, Choice, Mode},
     door::Served,
     observe::{
         Observer,

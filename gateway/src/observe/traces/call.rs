@@ -14,7 +14,7 @@ use opentelemetry_semantic_conventions::attribute::{
 use super::{door, names};
 use crate::{
     account::{Account, Nodes, Part, Said, Visit},
-    config::Words,
+    config::Choice,
     wire::Offer,
 };
 

@@ -13,7 +13,7 @@ use opentelemetry_semantic_conventions::attribute::{
 use super::{call, names};
 use crate::{
     account::{Account, Exchange, Inquiry, Part, Said},
-    config::Words,
+    config::Choice,
 };
 
 /// The spans of what a backend was asked in one inquiry. One that could not be asked has a span, too, which says so.

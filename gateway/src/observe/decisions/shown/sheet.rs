@@ -45,7 +45,7 @@ impl Sheet {
     pub(super) fn add(&mut self, part: &PartEntry, texts: &Glossary) {
         let name = texts.at(part.name);
         match &part.said {
-            SaidEntry::Nothing | SaidEntry::Failed { .. } | SaidEntry::Words(_) => {}
+            SaidEntry::Nothing | SaidEntry::Failed { .. } | SaidEntry::Choice(_) => {}
             SaidEntry::Refused { asked, refusals } => self.refuse(name, asked.as_ref(), (refusals, texts)),
             SaidEntry::Scored { .. } => {
                 if let Some(ballot) = ballot(part) {

@@ -3,16 +3,18 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::file::spoken;
+use crate::content::spoken;
 
 /// The longest text that a message repeats, in characters.
 const LONGEST_ECHO: usize = 80;
 
 /// A place in the text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) line: u64,
-    pub(super) column: u64,
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The column.
+    pub column: u64,
 }
 
 /// One mistake. Displayed as `line N: PATH: what is wrong; what would be right`.
@@ -28,17 +30,17 @@ pub struct Mistake {
 
 impl Mistake {
     /// A mistake of one value. `wrong` continues the path as a sentence would, `right` says what would do.
-    pub(super) fn at(place: Place, path: &str, wrong: String, right: &str) -> Self {
+    pub(crate) fn at(place: Place, path: &str, wrong: String, right: &str) -> Self {
         Self { place: Some(place), path: path.to_owned(), wrong, right: right.to_owned() }
     }
 
     /// A mistake of one value, whose place is not known unless it is given.
-    pub(super) fn of_value(place: Option<Place>, path: String, wrong: String, right: String) -> Self {
+    pub(crate) fn of_value(place: Option<Place>, path: String, wrong: String, right: String) -> Self {
         Self { place, path, wrong, right }
     }
 
     /// A mistake of the file as a whole.
-    pub(super) fn of_file(place: Option<Place>, wrong: String, right: &str) -> Self {
+    pub(crate) fn of_file(place: Option<Place>, wrong: String, right: &str) -> Self {
         Self { place, path: String::new(), wrong, right: right.to_owned() }
     }
 
@@ -72,17 +74,20 @@ pub struct ConfigErrors {
 }
 
 impl ConfigErrors {
-    pub(super) fn one(mistake: Mistake) -> Self {
+    /// One mistake.
+    pub fn one(mistake: Mistake) -> Self {
         Self { file: None, mistakes: vec![mistake] }
     }
 
-    pub(super) fn sorted(mut mistakes: Vec<Mistake>) -> Self {
+    pub(crate) fn sorted(mut mistakes: Vec<Mistake>) -> Self {
         // Stable: mistakes of one place stay in the order in which they were found.
         mistakes.sort_by_key(|mistake| mistake.place);
         Self { file: None, mistakes }
     }
 
-    pub(super) fn in_file(self, file: &Path) -> Self {
+    /// The same, with the name of the file.
+    #[must_use]
+    pub fn in_file(self, file: &Path) -> Self {
         Self { file: Some(file.to_owned()), ..self }
     }
 
@@ -115,7 +120,7 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// A text in quotes, without line breaks and control characters, cut if long.
-pub(super) fn echo(text: &str) -> String {
+pub fn echo(text: &str) -> String {
     match text.char_indices().nth(LONGEST_ECHO) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),

@@ -1,19 +1,20 @@
-//! Mistakes that a configuration's text does not show: they are found where its values lead to.
+//! Mistakes that the text does not show: they are found in the files and addresses that its values name.
 
 use std::path::Path;
 
-use super::file::Content;
-use super::mistake::{ConfigErrors, Mistake, Place};
-use super::yaml::{self, Node, Value};
+use crate::content::Content;
+use crate::cursor::{Cursor, Mistakes};
+use crate::mistake::{ConfigErrors, Mistake};
+use crate::yaml;
 
-/// What is wrong with what a value leads to, such as a file that cannot be read.
+/// What is wrong with what a value names, such as a file that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The value, such as `backends[1].tls.caFile`.
     pub path: String,
     /// What is wrong, as a continuation of the path.
     pub wrong: String,
-    /// What would do.
+    /// What is expected instead.
     pub right: String,
 }
 
@@ -22,29 +23,15 @@ impl ConfigErrors {
     pub fn of_findings(file: &Path, content: &Content, findings: Vec<Finding>) -> Option<Self> {
         // Findings are about a text that was read before.
         let document = content.text().ok().and_then(|text| yaml::parse(text).ok());
+        let unused = Mistakes::default();
+        let root = document.as_ref().map(|document| Cursor::root(document, &unused));
         let mistake = |Finding { path, wrong, right }| {
-            let place = document.as_ref().and_then(|document| place(document, &path));
+            let steps: Vec<_> = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).collect();
+            let place = root.as_ref().and_then(|root| root.descend(&steps)).map(|cursor| cursor.place());
             Mistake::of_value(place, path, wrong, right)
         };
         let mistakes: Vec<Mistake> = findings.into_iter().map(mistake).collect();
         (!mistakes.is_empty()).then(|| Self::sorted(mistakes).in_file(file))
-    }
-}
-
-/// Where the value of a path stands, if there is one.
-fn place(document: &Node, path: &str) -> Option<Place> {
-    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']'));
-    steps.into_iter().try_fold(document, step).map(|node| node.place)
-}
-
-fn step<'a>(node: &'a Node, step: &str) -> Option<&'a Node> {
-    match &node.value {
-        Value::List(items) => items.get(step.parse::<usize>().ok()?),
-        Value::Mapping(pairs) => {
-            let named = |(key, _): &&(Node, Node)| matches!(&key.value, Value::Text(name) if name == step);
-            pairs.iter().find(named).map(|(_, value)| value)
-        }
-        _ => None,
     }
 }
 

@@ -1,5 +1,4 @@
-//! YAML text → a tree of values that know their places. No other file of the configuration knows the YAML
-//! crate.
+//! YAML text → a tree of values that know their places. No other file knows the YAML crate.
 
 use std::fmt;
 
@@ -7,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, Options, RenderOptions, SnippetMode, Spanned, UserMessageFormatter};
 
-use super::mistake::{Mistake, Place};
+use crate::mistake::{Mistake, Place};
 
 /// The deepest nesting, aliases written out. The format itself has 8 levels of mappings and lists, the
 /// deepest in `podSelector`; from the fourth on there is room for `args`. The parser is recursive and takes about 35 KiB a level unoptimised: this fits a thread of 1 MiB.
@@ -17,25 +16,37 @@ const MOST_VALUES: usize = 50_000;
 
 /// A value and where it begins.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) place: Place,
-    pub(super) value: Value,
+pub struct Node {
+    /// Where it begins.
+    pub place: Place,
+    /// The value.
+    pub value: Value,
 }
 
 /// What YAML's core schema knows, mappings in the file's order and with repeated keys.
 #[derive(Debug)]
-pub(super) enum Value {
+pub enum Value {
+    /// `null`, `~` or nothing.
     Null,
+    /// `true` or `false`.
     Boolean(bool),
+    /// A whole number.
     Integer(i128),
+    /// Another number.
     Fraction(f64),
+    /// A text.
     Text(String),
+    /// A list.
     List(Vec<Node>),
+    /// A mapping.
     Mapping(Vec<(Node, Node)>),
 }
 
 /// Reads one document.
-pub(super) fn parse(text: &str) -> Result<Node, Mistake> {
+///
+/// # Errors
+/// The text is not YAML, or is too large or nested too deeply.
+pub fn parse(text: &str) -> Result<Node, Mistake> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| syntax_mistake(&error))
 }
 

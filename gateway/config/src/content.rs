@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use super::mistake::{ConfigErrors, Mistake};
+use crate::mistake::{ConfigErrors, Mistake};
 
 /// The largest file in bytes: what a `ConfigMap` can hold.
 const LARGEST: u64 = 1 << 20;
@@ -33,8 +33,11 @@ impl Content {
         bytes_of(path).map(Self).map_err(|error| ConfigErrors::one(unreadable(&error)).in_file(path))
     }
 
-    /// The text, if it is one that may be read.
-    pub(super) fn text(&self) -> Result<&str, Mistake> {
+    /// The text.
+    ///
+    /// # Errors
+    /// It is too large or not UTF-8.
+    pub fn text(&self) -> Result<&str, Mistake> {
         if self.0.len() as u64 > LARGEST {
             return Err(mistake("is too large".to_owned(), "at most 1 MiB, as much as a ConfigMap holds"));
         }

@@ -1,9 +1,10 @@
-//! Names that Kubernetes has rules for: namespaces, label keys and values, extended resources. A configuration
-//! with one that the apiserver would never let a pod have is a mistake and not a condition that never holds.
+//! Names that Kubernetes has rules for: DNS-1123 labels and subdomains, namespaces, label keys and values, extended
+//! resources. A configuration with a name that the apiserver would never accept is a mistake, not a condition that never
+//! holds.
 //!
-//! Each function takes a text and says what is wrong with it, as the predicate of a sentence.
+//! Functions that return a `Result` describe what is wrong with a text as the predicate of a sentence.
 
-use super::mistake::echo;
+use crate::mistake::echo;
 
 /// The longest name after the slash, label value and namespace, in bytes.
 const LONGEST_NAME: usize = 63;
@@ -11,26 +12,22 @@ const LONGEST_NAME: usize = 63;
 const LONGEST_DOMAIN: usize = 253;
 
 /// What a right namespace looks like.
-pub(super) const NAMESPACE: &str =
-    "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
+pub const NAMESPACE: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
 /// What a right label key looks like.
-pub(super) const LABEL_KEY: &str = "a label's key such as tier or example.com/tier";
+pub const LABEL_KEY: &str = "a label's key such as tier or example.com/tier";
 /// What a right label value looks like.
-pub(super) const LABEL_VALUE: &str =
+pub const LABEL_VALUE: &str =
     "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends, or \"\"";
 /// What a right extended resource looks like.
-pub(super) const EXTENDED_RESOURCE: &str = "an extended resource such as example.com/gpu";
+pub const EXTENDED_RESOURCE: &str = "an extended resource such as example.com/gpu";
 
 /// A namespace. Mirrors `IsDNS1123Label` of `k8s.io/apimachinery/pkg/util/validation`.
-pub(super) fn namespace(text: &str) -> Result<String, String> {
-    if is_dns_label(text) && text.len() <= LONGEST_NAME {
-        return Ok(text.to_owned());
-    }
-    Err(format!("{} is not a namespace", echo(text)))
+pub fn namespace(text: &str) -> Result<String, String> {
+    if is_dns_label(text) { Ok(text.to_owned()) } else { Err(format!("{} is not a namespace", echo(text))) }
 }
 
 /// The key of a label. Mirrors `IsQualifiedName` of the same package.
-pub(super) fn label_key(text: &str) -> Result<String, String> {
+pub fn label_key(text: &str) -> Result<String, String> {
     if is_qualified_name(text) {
         Ok(text.to_owned())
     } else {
@@ -39,16 +36,30 @@ pub(super) fn label_key(text: &str) -> Result<String, String> {
 }
 
 /// The value of a label, which may be empty. Mirrors `IsValidLabelValue` of the same package.
-pub(super) fn label_value(text: &str) -> Result<String, String> {
-    if text.is_empty() || is_name(text) {
-        return Ok(text.to_owned());
+pub fn label_value(text: &str) -> Result<String, String> {
+    if is_label_value(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{} is not a label's value", echo(text)))
     }
-    Err(format!("{} is not a label's value", echo(text)))
+}
+
+/// Whether a label can have this value. Mirrors `IsValidLabelValue`.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_name(text)
+}
+
+/// A text that is not empty.
+///
+/// # Errors
+/// It is empty.
+pub fn not_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// A resource that an extender may manage. Mirrors `validateExtendedResourceName` of kube-scheduler
 /// (`pkg/scheduler/apis/config/validation`).
-pub(super) fn extended_resource(text: &str) -> Result<String, String> {
+pub fn extended_resource(text: &str) -> Result<String, String> {
     // As in `IsPrefixedNativeResource`: anywhere in the name, not only at its front.
     if !text.is_empty() && (!text.contains('/') || text.contains("kubernetes.io/")) {
         return Err(format!("{} is a resource of Kubernetes itself", echo(text)));
@@ -63,8 +74,8 @@ pub(super) fn extended_resource(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// `NAME` or `DOMAIN/NAME`.
-fn is_qualified_name(text: &str) -> bool {
+/// Whether a text is `NAME` or `DOMAIN/NAME`, as the keys of labels and annotations are. Mirrors `IsQualifiedName`.
+pub fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((domain, name)) => is_dns_subdomain(domain) && is_name(name),
         None => is_name(text),
@@ -79,12 +90,18 @@ fn is_name(text: &str) -> bool {
         && has_ends(text, |byte| byte.is_ascii_alphanumeric())
 }
 
-fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= LONGEST_DOMAIN && text.split('.').all(is_dns_label)
+/// Whether a text is a DNS-1123 subdomain, as the names of nodes and pods are. Mirrors `IsDNS1123Subdomain`.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= LONGEST_DOMAIN && text.split('.').all(is_dns_label_of_any_length)
 }
 
-/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`, of any length.
-pub(super) fn is_dns_label(text: &str) -> bool {
+/// Whether a text is a DNS-1123 label, as the names of namespaces are. Mirrors `IsDNS1123Label`.
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= LONGEST_NAME && is_dns_label_of_any_length(text)
+}
+
+/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`. `IsDNS1123Subdomain` does not limit the labels of a subdomain.
+fn is_dns_label_of_any_length(text: &str) -> bool {
     let end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().all(|byte| end(byte) || byte == b'-') && has_ends(text, end)
 }

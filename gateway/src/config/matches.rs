@@ -1,0 +1,211 @@
+//! `match`: the pods that a backend decides about.
+
+use std::collections::BTreeSet;
+
+use extender_config::names::{self, EXTENDED_RESOURCE, LABEL_KEY, LABEL_VALUE};
+use extender_config::{Cursor, Fields, Section, echo};
+use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requirement};
+
+use super::setting::{Choice, Mappings, Setting, Yaml, choices, list, scalar};
+use super::values::namespaces;
+
+/// The pods that a backend decides about, and which of their resources only it counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Match {
+    /// The pods. Default: all.
+    pub interest: Interest,
+    /// Which of the resources in `interest` kube-scheduler does not count itself.
+    pub ignored_by_scheduler: Vec<String>,
+}
+
+const MATCH: Fields = Fields {
+    right: "a mapping such as {podSelector: {matchLabels: {tier: batch}}}",
+    known: &["managedResources", "namespaces", "excludedNamespaces", "podSelector"],
+    unsupported: &[],
+};
+const RESOURCE: Fields = Fields {
+    right: "a mapping such as {name: example.com/gpu}",
+    known: &["name", "ignoredByScheduler"],
+    unsupported: &[],
+};
+const SELECTOR: Fields = Fields {
+    right: "a mapping with matchLabels or matchExpressions",
+    known: &["matchLabels", "matchExpressions"],
+    unsupported: &[],
+};
+const EXPRESSION: Fields = Fields {
+    right: "a mapping such as {key: tier, operator: In, values: [batch]}",
+    known: &["key", "operator", "values"],
+    unsupported: &[],
+};
+
+const RESOURCES: &str = "a list such as [{name: example.com/gpu}]";
+const NAMESPACES: &str = "a list of namespaces such as [shop, search]";
+const LABELS: &str = "a mapping of labels such as {tier: batch}";
+const EXPRESSIONS: &str = "a list such as [{key: tier, operator: In, values: [batch, web]}]";
+const OPERATOR: &str = "In, NotIn, Exists or DoesNotExist";
+const VALUES: &str = "a list of values such as [batch]";
+
+choices! {
+    /// What a condition demands of a label.
+    pub(super) enum OperatorName {
+        /// One of the values.
+        In = "In",
+        /// None of the values.
+        NotIn = "NotIn",
+        /// Any value.
+        Exists = "Exists",
+        /// No such label.
+        DoesNotExist = "DoesNotExist",
+    }
+}
+
+impl Setting for Match {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        let fields = field.clone().section(&MATCH)?;
+        let resources = fields.or("managedResources", Vec::new(), managed_resources);
+        let namespaces = namespaces_of(&fields);
+        let selector = fields.or("podSelector", Vec::new(), selector);
+        let resources = resources?;
+        let ignored = resources.iter().filter(|resource| resource.ignored);
+        let ignored_by_scheduler = ignored.map(|resource| resource.name.clone()).collect();
+        let resources = resources.into_iter().map(|resource| resource.name).collect();
+        let interest = Interest { resources, namespaces: namespaces?, selector: selector? };
+        Some(Self { interest, ignored_by_scheduler })
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        let Self { interest: Interest { resources, namespaces, selector }, ignored_by_scheduler } = self;
+        out.mapping(|out| {
+            if !resources.is_empty() {
+                let item = |name| {
+                    let ignored = ignored_by_scheduler.contains(name);
+                    format!("{{name: {}, ignoredByScheduler: {ignored}}}", scalar(name))
+                };
+                out.field("managedResources", |out| out.list(resources.iter().map(item)));
+            }
+            match namespaces {
+                Namespaces::All => {}
+                Namespaces::Only(names) => out.field("namespaces", |out| out.inline(&list(names))),
+                Namespaces::Except(names) => out.field("excludedNamespaces", |out| out.inline(&list(names))),
+            }
+            if !selector.is_empty() {
+                out.field("podSelector", |out| {
+                    // Labels that must be equal were `matchLabels` or not: both mean the same.
+                    let expressions = |out: &mut Yaml| out.list(selector.iter().map(expression));
+                    out.mapping(|out| out.field("matchExpressions", expressions));
+                });
+            }
+        });
+    }
+
+    fn describe(path: &str, mappings: &mut Mappings) {
+        mappings.extend([
+            (path.to_owned(), &MATCH),
+            (format!("{path}managedResources."), &RESOURCE),
+            (format!("{path}podSelector."), &SELECTOR),
+            (format!("{path}podSelector.matchExpressions."), &EXPRESSION),
+        ]);
+    }
+}
+
+fn expression(Requirement { key, operator }: &Requirement) -> String {
+    let (name, values) = match operator {
+        Operator::In(values) => (OperatorName::In, Some(values)),
+        Operator::NotIn(values) => (OperatorName::NotIn, Some(values)),
+        Operator::Exists => (OperatorName::Exists, None),
+        Operator::DoesNotExist => (OperatorName::DoesNotExist, None),
+    };
+    let values = values.map_or_else(String::new, |values| format!(", values: {}", list(values)));
+    format!("{{key: {}, operator: {}{values}}}", scalar(key), name.word())
+}
+
+/// A resource, and whether kube-scheduler ignores it.
+struct ManagedResource {
+    name: String,
+    ignored: bool,
+}
+
+/// Resources, each once.
+fn managed_resources(field: &Cursor<'_>) -> Option<Vec<ManagedResource>> {
+    let mut names = BTreeSet::new();
+    field.list(RESOURCES, |item| managed_resource(item, &mut names))
+}
+
+fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<ManagedResource> {
+    let fields = item.section(&RESOURCE)?;
+    let name = fields.required("name", EXTENDED_RESOURCE).and_then(|field| {
+        let name = field.parsed(EXTENDED_RESOURCE, names::extended_resource)?;
+        let new = earlier.insert(name.clone());
+        let fresh = if new { Ok(name) } else { Err(format!("{} is there already", echo(&name))) };
+        field.accepted(fresh, "each resource once")
+    });
+    let ignored = fields.or("ignoredByScheduler", false, Setting::read);
+    Some(ManagedResource { name: name?, ignored: ignored? })
+}
+
+fn namespaces_of(fields: &Section<'_>) -> Option<Namespaces> {
+    let set = |name| fields.or(name, None, |field| namespaces(field, NAMESPACES).map(Some));
+    match (set("namespaces")?, set("excludedNamespaces")?) {
+        (None, None) => Some(Namespaces::All),
+        (Some(only), None) if only.is_empty() => {
+            let right = "at least one namespace, or leave it out for all of them";
+            fields.mistake_of("namespaces", "is an empty list", right);
+            None
+        }
+        (Some(only), None) => Some(Namespaces::Only(only)),
+        (None, Some(except)) => Some(Namespaces::Except(except)),
+        (Some(_), Some(_)) => {
+            fields.mistake_of("excludedNamespaces", "does not go with namespaces", "one of the two");
+            None
+        }
+    }
+}
+
+/// Mirrors `metav1.LabelSelectorAsSelector`.
+fn selector(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
+    let fields = field.clone().section(&SELECTOR)?;
+    let labels = fields.or("matchLabels", Vec::new(), match_labels);
+    let expressions =
+        fields.or("matchExpressions", Vec::new(), |field| field.list(EXPRESSIONS, match_expression));
+    Some([labels?, expressions?].concat())
+}
+
+fn match_labels(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
+    let label = |(key, value): (&str, Cursor<'_>)| {
+        let key = value.accepted(names::label_key(key), LABEL_KEY);
+        let value = value.parsed(LABEL_VALUE, names::label_value);
+        Some(Requirement { key: key?, operator: Operator::In(BTreeSet::from([value?])) })
+    };
+    let read: Vec<_> = field.pairs(LABELS)?.into_iter().map(label).collect();
+    read.into_iter().collect()
+}
+
+fn match_expression(item: Cursor<'_>) -> Option<Requirement> {
+    let fields = item.section(&EXPRESSION)?;
+    let key = fields.required("key", LABEL_KEY).and_then(|key| key.parsed(LABEL_KEY, names::label_key));
+    let name = fields.required("operator", OPERATOR).and_then(|field| OperatorName::read(&field));
+    let values = fields.or("values", BTreeSet::new(), |field| {
+        field.list(VALUES, |value| value.parsed(LABEL_VALUE, names::label_value)).map(BTreeSet::from_iter)
+    });
+    let operator = operator(&fields, name?, values?);
+    Some(Requirement { key: key?, operator: operator? })
+}
+
+/// The operator with its values, which some need and the others cannot have.
+fn operator(fields: &Section<'_>, name: OperatorName, values: BTreeSet<String>) -> Option<Operator> {
+    match (name, values.is_empty()) {
+        (OperatorName::In, false) => return Some(Operator::In(values)),
+        (OperatorName::NotIn, false) => return Some(Operator::NotIn(values)),
+        (OperatorName::Exists, true) => return Some(Operator::Exists),
+        (OperatorName::DoesNotExist, true) => return Some(Operator::DoesNotExist),
+        (OperatorName::In | OperatorName::NotIn, true) => {
+            fields.mistake_of("values", "must name at least one value", VALUES);
+        }
+        (OperatorName::Exists | OperatorName::DoesNotExist, false) => {
+            let wrong = format!("does not go with operator: {}", name.word());
+            fields.mistake_of("values", wrong, "leave it out");
+        }
+    }
+    None
+}

@@ -1,0 +1,312 @@
+//! Describes each field of the configuration once: its type, its name in the file, what it means when it is absent, and with
+//! that how it is read and how `check-config` writes it.
+//!
+//! [`settings!`] makes a struct of such fields, [`choices!`] an enum whose variants the file writes as words.
+
+use std::fmt::Display;
+
+use extender_config::{Cursor, Fields, echo};
+
+/// A value of the file.
+pub(super) trait Setting: Sized {
+    /// Reads it; `None` exactly when that recorded a mistake.
+    fn read(field: &Cursor<'_>) -> Option<Self>;
+
+    /// Writes it behind its field's name.
+    fn write(&self, out: &mut Yaml);
+
+    /// Lists the mappings that it consists of, each with the path to its fields, for tests of the documentation.
+    fn describe(_path: &str, _mappings: &mut Mappings) {}
+}
+
+/// Mappings of the format, each with the path to its fields: `""` or `extender.`.
+pub(super) type Mappings = Vec<(String, &'static Fields)>;
+
+/// Another way to read and write a `T` than its own, such as a number with a range.
+pub(super) trait Format<T> {
+    /// As [`Setting::read`].
+    fn read(field: &Cursor<'_>) -> Option<T>;
+    /// As [`Setting::write`].
+    fn write(value: &T, out: &mut Yaml);
+    /// As [`Setting::describe`].
+    fn describe(_path: &str, _mappings: &mut Mappings) {}
+}
+
+/// The type's own way.
+pub(super) struct Own;
+
+impl<T: Setting> Format<T> for Own {
+    fn read(field: &Cursor<'_>) -> Option<T> {
+        T::read(field)
+    }
+
+    fn write(value: &T, out: &mut Yaml) {
+        value.write(out);
+    }
+
+    fn describe(path: &str, mappings: &mut Mappings) {
+        T::describe(path, mappings);
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        T::read(field).map(Some)
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        if let Some(value) = self {
+            value.write(out);
+        }
+    }
+
+    fn describe(path: &str, mappings: &mut Mappings) {
+        T::describe(path, mappings);
+    }
+}
+
+/// The text of a configuration that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Yaml {
+    text: String,
+    indent: usize,
+    /// Whether the mapping that is being written has a field, and not only comments.
+    has_fields: bool,
+}
+
+impl Yaml {
+    /// The text so far.
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// A field with what `write` writes behind its name.
+    pub(super) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
+        self.start_line();
+        self.has_fields = true;
+        self.text.push_str(name);
+        self.text.push(':');
+        write(self);
+    }
+
+    /// A field that is absent, and what holds instead.
+    pub(super) fn absent(&mut self, name: &str, instead: &str) {
+        self.start_line();
+        self.text.push_str(&format!("# {name}: {instead}\n"));
+    }
+
+    /// The rest of a field's line.
+    pub(super) fn inline(&mut self, value: &str) {
+        self.text.push_str(&format!(" {value}\n"));
+    }
+
+    /// A mapping behind a field's name. One without fields is `{}`.
+    pub(super) fn mapping(&mut self, write: impl FnOnce(&mut Self)) {
+        let body = self.nested(write);
+        self.text.push_str(if body.has_fields { "\n" } else { " {}\n" });
+        self.text.push_str(&body.text);
+    }
+
+    /// A mapping as an item of a list.
+    pub(super) fn item(&mut self, write: impl FnOnce(&mut Self)) {
+        let body = self.nested(write);
+        let indent = " ".repeat(self.indent);
+        self.text.push_str(&format!("{indent}- {}", body.text.trim_start()));
+    }
+
+    /// A list behind a field's name, an item a line.
+    pub(super) fn list(&mut self, items: impl Iterator<Item = String>) {
+        let indent = " ".repeat(self.indent);
+        self.text.push('\n');
+        items.for_each(|item| self.text.push_str(&format!("{indent}- {item}\n")));
+    }
+
+    fn nested(&self, write: impl FnOnce(&mut Self)) -> Self {
+        let mut body = Self { indent: self.indent + 2, ..Self::default() };
+        write(&mut body);
+        body
+    }
+
+    fn start_line(&mut self) {
+        self.text.push_str(&" ".repeat(self.indent));
+    }
+}
+
+/// A text as YAML: in quotes unless it can mean nothing but this text.
+pub(crate) fn scalar(text: &impl Display) -> String {
+    let text = text.to_string();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+    let letter_first = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
+    let other_meaning = ["true", "false", "null"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    if letter_first && text.bytes().all(plain) && !other_meaning {
+        return text;
+    }
+    serde_json::Value::String(text).to_string()
+}
+
+/// Texts as a YAML list on one line.
+pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(scalar).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// A choice that the file writes as one of several words.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// Every choice and its word.
+    const WORDS: &'static [(&'static str, Self)];
+
+    /// This choice's word.
+    fn word(self) -> &'static str {
+        let entry = Self::WORDS.iter().find(|(_, choice)| *choice == self);
+        entry.expect("every choice has a word").0
+    }
+}
+
+impl<T: Choice> Setting for T {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
+        let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+        let (last, others) = words.split_last().expect("a choice has two words at least");
+        field.parsed(&format!("{} or {last}", others.join(", ")), |text| {
+            let chosen = T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice);
+            chosen.ok_or_else(|| format!("{} is not known", echo(text)))
+        })
+    }
+
+    fn write(&self, out: &mut Yaml) {
+        out.inline(self.word());
+    }
+}
+
+/// Defines an enum whose variants the file writes as words.
+macro_rules! choices {
+    ($($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ })+) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name { $($(#[$doc])* $variant,)+ }
+
+        impl $crate::config::setting::Choice for $name {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),+];
+        }
+    )+};
+}
+
+/// Defines a mapping of the file as a struct. A field is
+///
+/// ```text
+/// /// What it means.
+/// name "nameInTheFile": Type, MODE;
+/// ```
+///
+/// with `as FORMAT` before the colon where the type's own way to read and write is not meant. `MODE` is
+///
+/// - `default(VALUE)`: absent means this value, and `check-config` writes it;
+/// - `section`: a mapping whose fields may all be absent, and which is then as if it were `{}`;
+/// - `absent("WHAT HOLDS INSTEAD")`: an `Option`, and a comment for `check-config` where it is `None`;
+/// - `hidden`: an `Option` of which nothing is written where it is `None`;
+/// - `required("WHAT IS EXPECTED")`.
+///
+/// `check FUNCTION => PARTS` names a function that sees the section and what was read of each field, in a struct of that
+/// name, to record mistakes of fields that do not go together.
+macro_rules! settings {
+    (
+        $(#[$meta:meta])* pub struct $name:ident: $right:expr
+        $(, unsupported $unsupported:expr)? $(, check $check:path => $parts:ident)? ;
+        $($(#[$doc:meta])* $field:ident $yaml:literal $(as $format:ty)?: $type:ty, $mode:ident $(($argument:expr))?;)+
+    ) => {
+        $(#[$meta])*
+        pub struct $name { $($(#[$doc])* pub $field: $type,)+ }
+
+        settings!(@parts $($parts)?; $($field: $type,)+);
+
+        impl $name {
+            /// The fields that this mapping may have.
+            pub(in crate::config) const FIELDS: extender_config::Fields = extender_config::Fields {
+                right: $right,
+                known: &[$($yaml),+],
+                unsupported: settings!(@unsupported $($unsupported)?),
+            };
+
+            pub(in crate::config) fn read_section(section: &extender_config::Section<'_>) -> Option<Self> {
+                $(let $field: Option<$type> = settings!(
+                    @read section, $yaml, $type, settings!(@format $($format)?), $mode $(($argument))?
+                );)+
+                settings!(@check $name, section, $($check => $parts,)? $($field)+)
+            }
+
+            pub(in crate::config) fn write_fields(&self, out: &mut $crate::config::setting::Yaml) {
+                let Self { $($field),+ } = self;
+                $(settings!(
+                    @write out, $yaml, $field, $type, settings!(@format $($format)?), $mode $(($argument))?
+                );)+
+            }
+        }
+
+        impl $crate::config::setting::Setting for $name {
+            fn read(field: &extender_config::Cursor<'_>) -> Option<Self> {
+                Self::read_section(&field.clone().section(&Self::FIELDS)?)
+            }
+
+            fn write(&self, out: &mut $crate::config::setting::Yaml) {
+                out.mapping(|out| self.write_fields(out));
+            }
+
+            fn describe(path: &str, mappings: &mut $crate::config::setting::Mappings) {
+                mappings.push((path.to_owned(), &Self::FIELDS));
+                $(<settings!(@format $($format)?) as $crate::config::setting::Format<$type>>::describe(
+                    &format!("{path}{}.", $yaml), mappings,
+                );)+
+            }
+        }
+    };
+
+    (@parts; $($field:ident: $type:ty,)+) => {};
+    (@parts $parts:ident; $($field:ident: $type:ty,)+) => {
+        /// What was read of each field; `None` where that recorded a mistake.
+        pub(in crate::config) struct $parts { $(pub(in crate::config) $field: Option<$type>,)+ }
+    };
+
+    (@unsupported) => { &[] };
+    (@unsupported $unsupported:expr) => { $unsupported };
+
+    (@format) => { $crate::config::setting::Own };
+    (@format $format:ty) => { $format };
+
+    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, default($default:expr)) => {
+        $section.or($yaml, $default, |field| <$format as $crate::config::setting::Format<$type>>::read(field))
+    };
+    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, section) => {
+        $section.subsection($yaml, &<$type>::FIELDS).and_then(|section| <$type>::read_section(&section))
+    };
+    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, required($right:expr)) => {
+        $section
+            .required($yaml, $right)
+            .and_then(|field| <$format as $crate::config::setting::Format<$type>>::read(&field))
+    };
+    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, $optional:ident $(($instead:expr))?) => {
+        $section.or($yaml, None, |field| <$format as $crate::config::setting::Format<$type>>::read(field))
+    };
+
+    (@check $name:ident, $section:ident, $($field:ident)+) => { Some($name { $($field: $field?),+ }) };
+    (@check $name:ident, $section:ident, $check:path => $parts:ident, $($field:ident)+) => {{
+        let mut parts = $parts { $($field),+ };
+        $check($section, &mut parts);
+        Some($name { $($field: parts.$field?),+ })
+    }};
+
+    (@write $out:ident, $yaml:literal, $field:ident, $type:ty, $format:ty, absent($instead:expr)) => {
+        match $field {
+            Some(_) => settings!(@write $out, $yaml, $field, $type, $format, written),
+            None => $out.absent($yaml, $instead),
+        }
+    };
+    (@write $out:ident, $yaml:literal, $field:ident, $type:ty, $format:ty, hidden) => {
+        if $field.is_some() {
+            settings!(@write $out, $yaml, $field, $type, $format, written);
+        }
+    };
+    (@write $out:ident, $yaml:literal, $field:ident, $type:ty, $format:ty, $mode:ident $(($argument:expr))?) => {
+        $out.field($yaml, |out| <$format as $crate::config::setting::Format<$type>>::write($field, out))
+    };
+}
+
+pub(super) use {choices, settings};
