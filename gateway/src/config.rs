@@ -37,8 +37,7 @@ pub use quantity::SizeText;
 pub use setting::Choice;
 pub(crate) use setting::scalar;
 pub use telemetry::{
-    Admin, Decisions, Exporter, Log, LogFormat, LogLevel, Metrics, Otlp, OtlpProtocol,
-    Ratio, Traces,
+    Admin, Decisions, Exporter, Log, LogFormat, LogLevel, Metrics, Otlp, OtlpProtocol, Ratio, Traces,
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};

@@ -1,7 +1,6 @@
 //! Policy backends that are ready to be deployed. Each is a module here and a binary under `src/bin`;
 //! [`program`] is what the binaries share.
 
-mod label;
 pub mod label_binder;
 pub mod label_rules;
 pub mod node_affinity;

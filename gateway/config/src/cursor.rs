@@ -285,9 +285,9 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The mapping itself.
-    pub fn cursor(&self) -> &Cursor<'a> {
-        &self.cursor
+    /// Whether the field is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
     }
 
     /// A field that may not be left out.

@@ -91,6 +91,11 @@ impl ConfigErrors {
         Self { file: Some(file.to_owned()), ..self }
     }
 
+    /// All mistakes on one line, for a log.
+    pub fn on_one_line(&self) -> String {
+        self.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
     /// The mistakes, sorted by place.
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes

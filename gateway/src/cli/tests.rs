@@ -80,11 +80,11 @@ fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
         ),
         (
             &["explain", "a", "-n", "a.b"],
-            "\"a.b\" is not the name of a namespace; say it as `kubectl get namespaces` shows",
+            "\"a.b\" is not the name of a namespace; write it as `kubectl get namespaces` shows",
         ),
         (
             &["explain", "a", "--node", "a b"],
-            "\"a b\" is not the name of a node; say it as `kubectl get nodes` shows it",
+            "\"a b\" is not the name of a node; write it as `kubectl get nodes` shows it",
         ),
         (&["explain", "a", "--top", "-1"], "unexpected argument '-1'"),
         (&["explain", "a", "--top", "many"], "invalid value 'many' for '--top <N>'"),
@@ -99,7 +99,7 @@ fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
         ),
         (&["status", "--admin-port", "1"], "--gateway-namespace <NAMESPACE>"),
         (&["status", "--gateway-namespace", "a", "--admin-port", "65536"], "65536 is not in 1..=65535"),
-        (&["status", "--gateway-namespace", "a/b"], "\"a/b\" is not the name of a namespace; say it as"),
+        (&["status", "--gateway-namespace", "a/b"], "\"a/b\" is not the name of a namespace; write it as"),
         (&["explain", "a", "--no-cluster", "--context", "b"], "cannot be used with '--context <NAME>'"),
     ];
     for (line, text) in cases {

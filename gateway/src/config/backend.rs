@@ -8,7 +8,9 @@ use bytes::Bytes;
 use extender_config::{Cursor, Section, Value, echo, names};
 pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
 
-use super::setting::{Choice, Format, Mappings, Setting, Yaml, choices, scalar, settings};
+#[cfg(test)]
+use super::setting::Mappings;
+use super::setting::{Choice, Format, Setting, Yaml, choices, scalar, settings};
 use super::values::JsonObject;
 use super::{BackendTls, BackendUrl, Match, Scheme, effective_order};
 
@@ -292,6 +294,7 @@ impl Format<Vec<Backend>> for BackendList {
     }
 
     /// Paths in `backends` begin with the field of a backend.
+    #[cfg(test)]
     fn describe(_path: &str, mappings: &mut Mappings) {
         Backend::describe("", mappings);
     }

@@ -6,7 +6,9 @@ use extender_config::names::{self, EXTENDED_RESOURCE, LABEL_KEY, LABEL_VALUE};
 use extender_config::{Cursor, Fields, Section, echo};
 use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requirement};
 
-use super::setting::{Choice, Mappings, Setting, Yaml, choices, list, scalar};
+#[cfg(test)]
+use super::setting::Mappings;
+use super::setting::{Choice, Setting, Yaml, choices, list, scalar};
 use super::values::namespaces;
 
 /// The pods that a backend decides about, and which of their resources only it counts.
@@ -99,6 +101,7 @@ impl Setting for Match {
         });
     }
 
+    #[cfg(test)]
     fn describe(path: &str, mappings: &mut Mappings) {
         mappings.extend([
             (path.to_owned(), &MATCH),

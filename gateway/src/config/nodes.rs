@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use extender_config::{Cursor, Fields, Section};
 
-use super::setting::{Choice as _, Mappings, Setting, Yaml, choices};
+#[cfg(test)]
+use super::setting::Mappings;
+use super::setting::{Choice as _, Setting, Yaml, choices};
 
 /// Where facts about nodes come from. Relative paths of the file are already joined to its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +82,7 @@ impl Setting for NodeSource {
         });
     }
 
+    #[cfg(test)]
     fn describe(path: &str, mappings: &mut Mappings) {
         mappings.push((path.to_owned(), &Self::FIELDS));
     }

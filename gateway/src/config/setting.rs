@@ -16,10 +16,12 @@ pub(super) trait Setting: Sized {
     fn write(&self, out: &mut Yaml);
 
     /// Lists the mappings that it consists of, each with the path to its fields, for tests of the documentation.
+    #[cfg(test)]
     fn describe(_path: &str, _mappings: &mut Mappings) {}
 }
 
 /// Mappings of the format, each with the path to its fields: `""` or `extender.`.
+#[cfg(test)]
 pub(super) type Mappings = Vec<(String, &'static Fields)>;
 
 /// Another way to read and write a `T` than its own, such as a number with a range.
@@ -29,6 +31,7 @@ pub(super) trait Format<T> {
     /// As [`Setting::write`].
     fn write(value: &T, out: &mut Yaml);
     /// As [`Setting::describe`].
+    #[cfg(test)]
     fn describe(_path: &str, _mappings: &mut Mappings) {}
 }
 
@@ -44,6 +47,7 @@ impl<T: Setting> Format<T> for Own {
         value.write(out);
     }
 
+    #[cfg(test)]
     fn describe(path: &str, mappings: &mut Mappings) {
         T::describe(path, mappings);
     }
@@ -60,6 +64,7 @@ impl<T: Setting> Setting for Option<T> {
         }
     }
 
+    #[cfg(test)]
     fn describe(path: &str, mappings: &mut Mappings) {
         T::describe(path, mappings);
     }
@@ -250,6 +255,7 @@ macro_rules! settings {
                 out.mapping(|out| self.write_fields(out));
             }
 
+            #[cfg(test)]
             fn describe(path: &str, mappings: &mut $crate::config::setting::Mappings) {
                 mappings.push((path.to_owned(), &Self::FIELDS));
                 $(<settings!(@format $($format)?) as $crate::config::setting::Format<$type>>::describe(

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use extender_config::{Cursor, Fields, Section, echo, names};
 
-use super::setting::{Mappings, Setting, Yaml, choices, list, scalar};
+#[cfg(test)]
+use super::setting::Mappings;
+use super::setting::{Setting, Yaml, choices, list, scalar};
 use super::url;
 
 /// A certificate chain and its key, both PEM. The files are read again when they change.
@@ -94,6 +96,7 @@ impl Setting for ServerTls {
         });
     }
 
+    #[cfg(test)]
     fn describe(path: &str, mappings: &mut Mappings) {
         mappings.push((path.to_owned(), &SERVER));
     }
@@ -125,6 +128,7 @@ impl Setting for BackendTls {
         });
     }
 
+    #[cfg(test)]
     fn describe(path: &str, mappings: &mut Mappings) {
         mappings.push((path.to_owned(), &BACKEND));
     }

@@ -3,11 +3,9 @@
 use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
+use extender_config::ConfigErrors;
 use extender_policies::{
-    label_rules::{
-        LabelRules,
-        reload::{RuleFile, RulesError},
-    },
+    label_rules::{LabelRules, reload::RuleFile},
     program::{self, Fault},
 };
 use extender_policy_sdk::{Backend, DeclarationError, Options, ServeError, serve};
@@ -48,13 +46,11 @@ fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
-    Rules(#[from] RulesError),
+    Rules(#[from] ConfigErrors),
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
     #[error(transparent)]
     Serve(#[from] ServeError),
-    #[error("the rule file is not followed any more: {0}")]
-    Follow(io::Error),
     #[error("no runtime: {0}")]
     Runtime(io::Error),
 }
@@ -63,7 +59,7 @@ impl Error {
     fn fault(&self) -> Fault {
         match self {
             Self::Rules(_) => Fault::Usage,
-            Self::Declaration(_) | Self::Serve(_) | Self::Follow(_) | Self::Runtime(_) => Fault::Other,
+            Self::Declaration(_) | Self::Serve(_) | Self::Runtime(_) => Fault::Other,
         }
     }
 }
@@ -75,7 +71,7 @@ fn start(arguments: Arguments) -> Result<(), Error> {
     program::runtime().map_err(Error::Runtime)?.block_on(async {
         tokio::select! {
             served = serve(backend, Options { address, ..Options::default() }) => Ok(served?),
-            ended = file.follow(&name, &replace) => Err(Error::Follow(ended)),
+            never = file.follow(&name, &replace) => match never {},
         }
     })
 }

@@ -6,7 +6,7 @@ use extender_policy_sdk::ArgsError;
 use serde::Deserialize;
 
 use super::Pairs;
-use crate::label;
+use extender_config::names;
 
 /// As the operator wrote them.
 #[derive(Debug, Deserialize)]
@@ -30,7 +30,7 @@ impl Annotations {
         if labels.is_empty() {
             return Err(ArgsError::new("args.labels is empty; [topology.kubernetes.io/zone] would be right"));
         }
-        if let Some(prefix) = prefix.as_deref().filter(|prefix| !label::is_domain(prefix)) {
+        if let Some(prefix) = prefix.as_deref().filter(|prefix| !names::is_dns_subdomain(prefix)) {
             let wrong = "is not a DNS name; what stands before a slash is, such as node.example.com";
             return Err(ArgsError::new(format!("args.prefix {prefix:?} {wrong}")));
         }
@@ -56,7 +56,7 @@ impl Annotations {
 }
 
 fn key(label: &str, prefix: Option<&str>) -> Result<String, String> {
-    if !label::is_key(label) {
+    if !names::is_qualified_name(label) {
         return Err(format!("{label:?} is not a label's key; topology.kubernetes.io/zone would be one"));
     }
     let name = label.split_once('/').map_or(label, |(_, name)| name);

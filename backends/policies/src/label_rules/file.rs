@@ -1,14 +1,14 @@
 //! From the text of a rule file to [`Rules`], with all mistakes reported at once.
 
-mod label;
-mod place;
+use std::sync::Arc;
 
-use std::{fmt, sync::Arc};
-
+use extender_config::{
+    ConfigErrors, Cursor, Fields, Mistakes, Section, Value, echo,
+    names::{self, LABEL_KEY, LABEL_VALUE},
+    parse,
+};
 use extender_policy_sdk::Normalization;
-use serde_saphyr::UserMessageFormatter;
 
-use self::place::{Fields, Notes, Place};
 use super::{
     Rules,
     rule::{Condition, PodSelector, Preference, Protection, Refusal, Requirement},
@@ -20,42 +20,40 @@ const MAX_REASON: usize = 200;
 /// The ways to state a condition; a requirement has exactly one of them.
 const CONDITIONS: [&str; 6] = ["equals", "in", "notIn", "exists", "greaterThan", "lessThan"];
 
-/// Everything that is wrong with a rule file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Mistakes(Vec<String>);
+const FILE: Fields =
+    Fields { right: "a mapping with rules", known: &["rules", "normalize"], unsupported: &[] };
+const RULE: Fields = Fields {
+    right: "a mapping such as {prefer: [{key: disk, equals: ssd}], score: 10}",
+    known: &["name", "pods", "require", "reason", "prefer", "score", "protect"],
+    unsupported: &[],
+};
+const PODS: Fields = Fields {
+    right: "a mapping such as {namespaces: [shop]}, {} for all pods",
+    known: &["namespaces", "labels"],
+    unsupported: &[],
+};
+const REQUIREMENT: Fields = Fields {
+    right: "a mapping such as {key: disk, equals: ssd}",
+    known: &["key", "equals", "in", "notIn", "exists", "greaterThan", "lessThan"],
+    unsupported: &[],
+};
 
-impl fmt::Display for Mistakes {
-    /// One mistake a line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
-}
-
-impl Mistakes {
-    /// One sentence each, beginning with the place in the file.
-    pub fn lines(&self) -> &[String] {
-        &self.0
-    }
-}
+const RULES: &str = "a list of rules";
+const REQUIREMENTS: &str = "a list with at least one requirement such as [{key: disk, equals: ssd}]";
+const VALUES: &str = "a list with at least one value such as [ssd]";
+const REASON: &str = "why nodes are refused, at most 200 bytes on one line, without %";
+const SCORE: &str = "the score of a node that meets all requirements, a whole number other than 0";
 
 /// Reads a rule file.
 ///
 /// # Errors
 ///
-/// [`Mistakes`] with every mistake in the file, or the one that makes it unreadable as YAML.
-pub fn read(text: &str) -> Result<Rules, Mistakes> {
-    let document = serde_saphyr::from_str(text).map_err(|error| {
-        Mistakes(vec![format!(
-            "the file is not YAML that can be read: {}",
-            error.without_snippet().render_with_formatter(&UserMessageFormatter)
-        )])
-    })?;
-    let notes = Notes::default();
-    let rules = rules(&Place::document(&document, &notes), fnv1a(text.as_bytes()));
-    match (rules, notes.into_lines()) {
-        (Some(rules), mistakes) if mistakes.is_empty() => Ok(rules),
-        (_, mistakes) => Err(Mistakes(mistakes)),
-    }
+/// Every mistake in the file, or the one that makes it unreadable as YAML.
+pub fn read(text: &str) -> Result<Rules, ConfigErrors> {
+    let document = parse(text).map_err(ConfigErrors::one)?;
+    let mistakes = Mistakes::default();
+    let rules = rules(Cursor::root(&document, &mistakes), fnv1a(text.as_bytes()));
+    mistakes.settle(rules)
 }
 
 /// FNV-1a, 64 bits: fixed for all time, so that replicas with the same file have the same revision.
@@ -65,38 +63,36 @@ fn fnv1a(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// `None` and every other `None` below: a mistake has been noted.
-fn rules(document: &Place<'_>, content_hash: u64) -> Option<Rules> {
-    let fields = document.fields(&["rules", "normalize"])?;
+/// `None` here and below: a mistake has been recorded.
+fn rules(document: Cursor<'_>, content_hash: u64) -> Option<Rules> {
+    let fields = document.section(&FILE)?;
+    let normalization = fields.or("normalize", Normalization::None, normalization);
+    let read = fields.required("rules", RULES).and_then(|list| list.list(RULES, rule));
     let mut rules = Rules {
         refusals: vec![],
         preferences: vec![],
         protections: vec![],
-        normalization: Normalization::None,
+        normalization: normalization?,
         content_hash,
     };
-    for place in fields.required("rules", "a list of rules")?.elements()? {
-        match rule(&place) {
-            Some(Rule::Refusal(refusal)) => rules.refusals.push(refusal),
-            Some(Rule::Preference(preference)) => rules.preferences.push(preference),
-            Some(Rule::Protection(protection)) => rules.protections.push(protection),
-            None => {}
+    for rule in read? {
+        match rule {
+            Rule::Refusal(refusal) => rules.refusals.push(refusal),
+            Rule::Preference(preference) => rules.preferences.push(preference),
+            Rule::Protection(protection) => rules.protections.push(protection),
         }
-    }
-    if let Some(place) = fields.optional("normalize") {
-        rules.normalization = normalization(&place)?;
     }
     Some(rules)
 }
 
-fn normalization(place: &Place<'_>) -> Option<Normalization> {
-    match place.text()? {
-        "None" => Some(Normalization::None),
-        "Range" => Some(Normalization::Range),
-        "Max" => Some(Normalization::Max),
-        "MinMax" => Some(Normalization::MinMax),
-        other => place.note(&format!("is {other:?}; None, Range, Max or MinMax are right")),
-    }
+fn normalization(field: &Cursor<'_>) -> Option<Normalization> {
+    field.parsed("None, Range, Max or MinMax", |text| match text {
+        "None" => Ok(Normalization::None),
+        "Range" => Ok(Normalization::Range),
+        "Max" => Ok(Normalization::Max),
+        "MinMax" => Ok(Normalization::MinMax),
+        other => Err(format!("{} is not known", echo(other))),
+    })
 }
 
 enum Rule {
@@ -105,104 +101,145 @@ enum Rule {
     Protection(Protection),
 }
 
-fn rule(place: &Place<'_>) -> Option<Rule> {
-    let fields = place.fields(&["name", "pods", "require", "reason", "prefer", "score", "protect"])?;
+fn rule(item: Cursor<'_>) -> Option<Rule> {
+    let fields = item.section(&RULE)?;
     // All parts are read before any is given up on, so that one look finds all mistakes.
-    let name = fields.optional("name").map(|place| place.text().map(drop));
-    let pods = fields.optional("pods").map_or(Some(PodSelector::default()), |place| pods(&place));
+    let name = fields.or("name", (), |name| name.text("a name for people").map(drop));
+    let pods = fields.or("pods", PodSelector::default(), pods);
     let kinds: Vec<_> =
         ["require", "prefer", "protect"].into_iter().filter(|kind| fields.has(kind)).collect();
     let rule = match kinds[..] {
         ["require"] => refusal(&fields, pods),
         ["prefer"] => preference(&fields, pods),
         ["protect"] => protection(&fields, pods),
-        [] => place.note("has no require (with reason), no prefer (with score) and no protect; add one"),
-        _ => place.note(&format!("has {}; make a rule of each", kinds.join(" and "))),
+        [] => {
+            let right = "add require with a reason, prefer with a score, or protect";
+            fields.mistake("has no require, no prefer and no protect", right);
+            None
+        }
+        _ => {
+            fields.mistake(&format!("has {}", kinds.join(" and ")), "a rule for each");
+            None
+        }
     };
-    rule.filter(|_| name != Some(None))
+    rule.filter(|_| name.is_some())
 }
 
-fn refusal(fields: &Fields<'_>, pods: Option<PodSelector>) -> Option<Rule> {
-    fields.unwanted("score", "belongs to prefer; a rule with require has a reason");
-    let require = requirements(&fields.required("require", "a list of requirements")?);
-    let reason =
-        fields.required("reason", "why nodes are refused, for people").and_then(|place| reason(&place));
+fn refusal(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<Rule> {
+    unwanted(fields, "score", "belongs to prefer");
+    let require = fields.required("require", REQUIREMENTS).and_then(|list| requirements(&list));
+    let reason = fields.required("reason", REASON).and_then(|field| field.parsed(REASON, reason));
     Some(Rule::Refusal(Refusal { pods: pods?, require: require?, reason: reason? }))
 }
 
-fn preference(fields: &Fields<'_>, pods: Option<PodSelector>) -> Option<Rule> {
-    fields.unwanted("reason", "belongs to require; a rule with prefer has a score");
-    let prefer = requirements(&fields.required("prefer", "a list of requirements")?);
-    let score = fields.required("score", "what a node that meets all gets, such as 10");
-    let score = score.and_then(|place| score_of(&place));
+fn preference(fields: &Section<'_>, pods: Option<PodSelector>) -> Option<Rule> {
+    unwanted(fields, "reason", "belongs to require");
+    let prefer = fields.required("prefer", REQUIREMENTS).and_then(|list| requirements(&list));
+    let score = fields.required("score", SCORE).and_then(|field| score(&field));
     Some(Rule::Preference(Preference { pods: pods?, prefer: prefer?, score: score? }))
 }
 
-fn protection(fields: &Fields<'_>, whom: Option<PodSelector>) -> Option<Rule> {
-    fields.unwanted("reason", "belongs to require; kube-scheduler shows none for protected pods");
-    fields.unwanted("score", "belongs to prefer; a rule with protect has none");
-    let protect = pods(&fields.required("protect", "which pods are not evicted")?);
-    Some(Rule::Protection(Protection { pods: whom?, protect: protect? }))
+fn protection(fields: &Section<'_>, selector: Option<PodSelector>) -> Option<Rule> {
+    unwanted(fields, "reason", "belongs to require");
+    unwanted(fields, "score", "belongs to prefer");
+    let protect = fields.required("protect", PODS.right).and_then(|field| pods(&field));
+    Some(Rule::Protection(Protection { pods: selector?, protect: protect? }))
 }
 
-/// What the gateway would have to change on its way to the pod is refused here, where somebody can fix it.
-fn reason(place: &Place<'_>) -> Option<Arc<str>> {
-    let text = place.text()?.trim();
-    match text {
-        "" => place.note("is empty; say why nodes are refused"),
-        _ if text.len() > MAX_REASON => {
-            place.note(&format!("has {} bytes; at most {MAX_REASON} reach the pod", text.len()))
-        }
-        _ if text.contains(['%', '\n', '\r']) => place.note("holds % or a line break, which mangles events"),
-        _ => Some(text.into()),
+/// Records a mistake where a rule has a field of another kind of rule.
+fn unwanted(fields: &Section<'_>, name: &str, wrong: &str) {
+    if fields.has(name) {
+        fields.mistake_of(name, wrong, "leave it out");
     }
 }
 
-fn score_of(place: &Place<'_>) -> Option<i32> {
-    match i32::try_from(place.integer()?) {
-        Ok(0) => place.note("is 0, which changes nothing; any other whole number is right"),
+/// What the gateway would have to change on its way to the pod is refused here, where it can be corrected.
+fn reason(text: &str) -> Result<Arc<str>, String> {
+    match text.trim() {
+        "" => Err("is empty".to_owned()),
+        text if text.len() > MAX_REASON => Err(format!("has {} bytes", text.len())),
+        text if text.contains(['%', '\n', '\r']) => Err("has % or a line break".to_owned()),
+        text => Ok(text.into()),
+    }
+}
+
+fn score(field: &Cursor<'_>) -> Option<i32> {
+    let score = integer(field, SCORE)?;
+    match i32::try_from(score) {
+        Ok(0) => field.accepted(Err("is 0, which changes nothing".to_owned()), SCORE),
         Ok(score) => Some(score),
-        Err(_) => place.note("is too large; -2147483648 to 2147483647 are right"),
+        Err(_) => field.accepted(Err(format!("{score} is out of range")), "-2147483648 to 2147483647"),
     }
 }
 
-fn pods(place: &Place<'_>) -> Option<PodSelector> {
-    let fields = place.fields(&["namespaces", "labels"])?;
-    let namespaces =
-        fields.optional("namespaces").map_or(Some(vec![]), |place| place.texts("at least one namespace"));
-    let labels = fields.optional("labels").map_or(Some(vec![]), |place| requirements(&place));
+fn pods(field: &Cursor<'_>) -> Option<PodSelector> {
+    let right = "a list with at least one namespace such as [shop]";
+    let fields = field.clone().section(&PODS)?;
+    let namespaces = fields.or("namespaces", vec![], |list| {
+        not_empty(list, right)?.list(right, |name| name.parsed(names::NAMESPACE, names::namespace))
+    });
+    let labels = fields.or("labels", vec![], requirements);
     Some(PodSelector { namespaces: namespaces?, labels: labels? })
 }
 
-/// `None` only when a mistake was noted; the others are read all the same.
-fn requirements(place: &Place<'_>) -> Option<Vec<Requirement>> {
-    let read: Vec<_> = place.list("at least one requirement")?.iter().map(requirement).collect();
-    read.into_iter().collect()
+/// A list with at least one item.
+fn not_empty<'c>(list: &'c Cursor<'_>, right: &str) -> Option<&'c Cursor<'c>> {
+    if matches!(list.value(), Value::List(items) if items.is_empty()) {
+        list.mistake("is an empty list", right);
+        return None;
+    }
+    Some(list)
 }
 
-fn requirement(place: &Place<'_>) -> Option<Requirement> {
-    let known = ["key"].into_iter().chain(CONDITIONS).collect::<Vec<_>>();
-    let fields = place.fields(&known)?;
-    let key = fields.required("key", "a label's key").and_then(|place| label::key(&place));
+fn requirements(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
+    not_empty(field, REQUIREMENTS)?.list(REQUIREMENTS, requirement)
+}
+
+fn requirement(item: Cursor<'_>) -> Option<Requirement> {
+    let fields = item.section(&REQUIREMENT)?;
+    let key = fields.required("key", LABEL_KEY).and_then(|key| key.parsed(LABEL_KEY, names::label_key));
     let given: Vec<_> = CONDITIONS.into_iter().filter(|condition| fields.has(condition)).collect();
     let condition = match given[..] {
-        [one] => fields.optional(one).and_then(|place| condition(one, &place)),
-        [] => place.note(&format!("has no condition; one of {} is right", CONDITIONS.join(", "))),
-        _ => place.note(&format!("has {}; one condition a requirement is right", given.join(" and "))),
+        [one] => fields.optional(one).and_then(|field| condition(one, &field)),
+        [] => {
+            fields.mistake("has no condition", &format!("one of {}", CONDITIONS.join(", ")));
+            None
+        }
+        _ => {
+            fields.mistake(&format!("has {}", given.join(" and ")), "one condition in each requirement");
+            None
+        }
     };
     Some(Requirement { key: key?, condition: condition? })
 }
 
-fn condition(name: &str, place: &Place<'_>) -> Option<Condition> {
+fn condition(name: &str, field: &Cursor<'_>) -> Option<Condition> {
+    let value = |field: Cursor<'_>| field.parsed(LABEL_VALUE, names::label_value);
+    let values = || not_empty(field, VALUES)?.list(VALUES, value);
+    let number = || integer(field, "a whole number");
     Some(match name {
-        "equals" => Condition::In(vec![label::value(place)?]),
-        "in" => Condition::In(label::values(place)?),
-        "notIn" => Condition::NotIn(label::values(place)?),
-        "greaterThan" => Condition::GreaterThan(place.integer()?),
-        "lessThan" => Condition::LessThan(place.integer()?),
-        _ if place.boolean()? => Condition::Exists,
+        "equals" => Condition::In(vec![value(field.clone())?]),
+        "in" => Condition::In(values()?),
+        "notIn" => Condition::NotIn(values()?),
+        "greaterThan" => Condition::GreaterThan(number()?),
+        "lessThan" => Condition::LessThan(number()?),
+        _ if field.boolean()? => Condition::Exists,
         _ => Condition::Absent,
     })
+}
+
+/// A whole number of 64 bits.
+fn integer(field: &Cursor<'_>, right: &str) -> Option<i64> {
+    match field.value() {
+        Value::Integer(number) => {
+            field.accepted(i64::try_from(*number).map_err(|_| format!("{number} is out of range")), right)
+        }
+        Value::Fraction(number) => field.accepted(Err(format!("{number} is not a whole number")), right),
+        _ => {
+            field.wrong_kind(right);
+            None
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use extender_policy_sdk::{Node, NodeSelectorRequirement, NodeSelectorTerm};
 
-use crate::label;
+use extender_config::names;
 
 /// The only field that a node has here.
 pub(super) const NAME: &str = "metadata.name";
@@ -91,11 +91,11 @@ impl Test<'_> {
 /// Mirrors `NewRequirement` of apimachinery.
 fn label(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, String> {
     let NodeSelectorRequirement { key, operator, values } = requirement;
-    if !label::is_key(key) {
+    if !names::is_qualified_name(key) {
         return Err(format!(".key {key:?} is not a label's key; topology.kubernetes.io/zone would be one"));
     }
     let test = test(operator, values)?;
-    if let Some((at, value)) = values.iter().enumerate().find(|(_, value)| !label::is_value(value)) {
+    if let Some((at, value)) = values.iter().enumerate().find(|(_, value)| !names::is_label_value(value)) {
         let right = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends";
         return Err(format!(".values[{at}] is {value:?}, which no label can have; {right}"));
     }

@@ -10,7 +10,7 @@ use super::{
     resource::Resource,
     shape::{Point, Shape},
 };
-use crate::label;
+use extender_config::names;
 
 /// The largest score that an operator can give a point; the largest of a strategy is ten times that.
 const MAX_POINT: i64 = 10;
@@ -80,11 +80,12 @@ pub(super) fn read(args: &Args) -> Result<(Ignored, Strategy), ArgsError> {
 
 /// Mirrors the checks of `ValidateNodeResourcesFitArgs`.
 fn ignored_mistakes(fields: &Fields) -> Vec<String> {
-    let resources = fields.ignored_resources.iter().enumerate().filter(|(_, name)| !label::is_key(name));
+    let resources =
+        fields.ignored_resources.iter().enumerate().filter(|(_, name)| !names::is_qualified_name(name));
     let resources = resources.map(|(at, name)| {
         format!("args.ignoredResources[{at}] {name:?} is no resource's name; example.com/gpu would be one")
     });
-    let wrong = |group: &str| group.contains('/') || !label::is_key(group);
+    let wrong = |group: &str| group.contains('/') || !names::is_qualified_name(group);
     let groups = fields.ignored_resource_groups.iter().enumerate().filter(|(_, group)| wrong(group));
     let groups = groups.map(|(at, group)| {
         format!(

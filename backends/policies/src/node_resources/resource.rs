@@ -2,7 +2,7 @@
 
 use extender_policy_sdk::Resources;
 
-use crate::label;
+use extender_config::names;
 
 /// The domain of resources that are Kubernetes' own.
 const OWN_DOMAIN: &str = "kubernetes.io/";
@@ -55,7 +55,7 @@ pub(super) fn is_scalar(name: &str) -> bool {
 /// Kubernetes offers.
 pub(super) fn is_extended(name: &str) -> bool {
     let native = !name.contains('/') || name.contains(OWN_DOMAIN);
-    !native && !name.starts_with(QUOTA) && label::is_key(&format!("{QUOTA}{name}"))
+    !native && !name.starts_with(QUOTA) && names::is_qualified_name(&format!("{QUOTA}{name}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::cli::names::is_subdomain;
+use extender_config::names::is_dns_subdomain;
 
 /// The name of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl FromStr for PodName {
                 return Err(format!("{kind:?} is not a pod; say pod/{name}, with the namespace behind -n"));
             }
         };
-        if is_subdomain(name) {
+        if is_dns_subdomain(name) {
             return Ok(Self(name.to_owned()));
         }
         Err(format!("{name:?} is not the name of a pod; say pod/NAME as `kubectl get pods` shows it"))

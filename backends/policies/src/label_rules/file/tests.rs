@@ -3,7 +3,7 @@
 use super::*;
 
 fn mistakes(text: &str) -> Vec<String> {
-    read(text).unwrap_err().lines().to_vec()
+    read(text).unwrap_err().mistakes().iter().map(extender_config::Mistake::sentence).collect()
 }
 
 /// Each text, put into the place `{}` of `around`, has exactly this mistake.
@@ -14,61 +14,72 @@ fn assert_mistakes(around: &str, cases: &[(&str, &str)]) {
     }
 }
 
+const RULE_RIGHT: &str = "a mapping such as {prefer: [{key: disk, equals: ssd}], score: 10}";
+const PODS_RIGHT: &str = "a mapping such as {namespaces: [shop]}, {} for all pods";
+const LABEL: &str = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends, or \"\"";
+
 #[test]
 fn mistakes_of_the_whole_file() {
     let cases = [
-        ("", "the file is empty; it must be a mapping"),
-        ("7", "the file is 7; it must be a mapping"),
-        ("a: b", "a is not known; rules, normalize are"),
-        ("rules: {}", "rules is a mapping; it must be a list"),
-        ("rules: [7]", "rules[0] is 7; it must be a mapping"),
+        ("", "is empty; a mapping with rules"),
+        ("7", "7 is a number; a mapping with rules"),
+        ("a: b", "rules: is missing; a list of rules"),
+        ("rules: {}", "rules: is a mapping; a list of rules"),
+        ("rules: [7]", &format!("rules[0]: 7 is a number; {RULE_RIGHT}")),
+        ("normalize: Max", "rules: is missing; a list of rules"),
     ];
     for (text, expected) in cases {
-        assert_eq!(mistakes(text)[0], expected, "{text}");
+        assert!(mistakes(text).contains(&expected.to_owned()), "{text} {:?}", mistakes(text));
     }
-    assert_eq!(mistakes("normalize: Max"), ["the file has no rules; it is a list of rules"]);
     let around = "rules: [{prefer: [{key: a, equals: b}], score: 1}]\n{}";
     let cases = [
-        ("normalize: Mean", "normalize is \"Mean\"; None, Range, Max or MinMax are right"),
-        ("normalise: Max", "normalise is not known; rules, normalize are"),
+        ("normalize: Mean", "normalize: \"Mean\" is not known; None, Range, Max or MinMax"),
+        (
+            "normalise: Max",
+            "normalise: is not a known field; did you mean normalize? Known are rules, normalize",
+        ),
     ];
     assert_mistakes(around, &cases);
 }
 
 #[test]
 fn mistakes_of_a_rule() {
-    let a_or_b = "rules[0] has no require (with reason), no prefer (with score) and no protect; add one";
+    let none = "rules[0]: has no require, no prefer and no protect; \
+                add require with a reason, prefer with a score, or protect";
     let cases = [
-        ("", a_or_b),
-        ("name: x", a_or_b),
-        ("require: [], prefer: []", "rules[0] has require and prefer; make a rule of each"),
-        ("prefer: [], protect: {}", "rules[0] has prefer and protect; make a rule of each"),
+        ("", none),
+        ("name: x", none),
+        ("require: [], prefer: []", "rules[0]: has require and prefer; a rule for each"),
+        ("prefer: [], protect: {}", "rules[0]: has prefer and protect; a rule for each"),
     ];
     assert_mistakes("rules: [{{}}]", &cases);
     let right = "prefer: [{key: a, equals: b}], score: 1";
     let cases = [
-        ("name: 7", "rules[0].name is 7; it must be text: write \"7\""),
-        ("pods: {namespaces: []}", "rules[0].pods.namespaces is empty; at least one namespace is right"),
+        ("name: 7", "rules[0].name: 7 without quotes is a number; a name for people"),
+        (
+            "pods: {namespaces: []}",
+            "rules[0].pods.namespaces: is an empty list; a list with at least one namespace such as [shop]",
+        ),
         (
             "pods: {labels: [{key: a, in: [1]}]}",
-            "rules[0].pods.labels[0].in[0] is 1; it must be text: write \"1\"",
+            &format!("rules[0].pods.labels[0].in[0]: 1 without quotes is a number; {LABEL}"),
         ),
-        ("pods: {names: [a]}", "rules[0].pods.names is not known; namespaces, labels are"),
+        ("pods: {names: [a]}", "rules[0].pods.names: is not a known field; known are namespaces, labels"),
     ];
     assert_mistakes(&format!("rules: [{{{{}}, {right}}}]"), &cases);
 }
 
 #[test]
 fn mistakes_of_a_reason() {
-    let mangled = "rules[0].reason holds % or a line break, which mangles events";
+    let mangled = format!("rules[0].reason: has % or a line break; {REASON}");
     let long = format!("reason: {}", "r".repeat(201));
     let cases = [
-        ("name: x", "rules[0] has no reason; it is why nodes are refused, for people"),
-        ("reason: ''", "rules[0].reason is empty; say why nodes are refused"),
-        ("reason: 9%", mangled),
-        ("reason: \"a\\nb\"", mangled),
-        (&long, "rules[0].reason has 201 bytes; at most 200 reach the pod"),
-        ("reason: r, score: 1", "rules[0].score belongs to prefer; a rule with require has a reason"),
+        ("name: x", &*format!("rules[0].reason: is missing; {REASON}")),
+        ("reason: ''", &format!("rules[0].reason: is empty; {REASON}")),
+        ("reason: 9%", &mangled),
+        ("reason: \"a\\nb\"", &mangled),
+        (&long, &format!("rules[0].reason: has 201 bytes; {REASON}")),
+        ("reason: r, score: 1", "rules[0].score: belongs to prefer; leave it out"),
     ];
     assert_mistakes("rules: [{require: [{key: a, exists: true}], {}}]", &cases);
 }
@@ -76,11 +87,11 @@ fn mistakes_of_a_reason() {
 #[test]
 fn mistakes_of_a_score() {
     let cases = [
-        ("name: x", "rules[0] has no score; it is what a node that meets all gets, such as 10"),
-        ("score: 0", "rules[0].score is 0, which changes nothing; any other whole number is right"),
-        ("score: 1.5", "rules[0].score is 1.5; it must be a whole number"),
-        ("score: 3000000000", "rules[0].score is too large; -2147483648 to 2147483647 are right"),
-        ("score: 1, reason: r", "rules[0].reason belongs to require; a rule with prefer has a score"),
+        ("name: x", &*format!("rules[0].score: is missing; {SCORE}")),
+        ("score: 0", &format!("rules[0].score: is 0, which changes nothing; {SCORE}")),
+        ("score: 1.5", &format!("rules[0].score: 1.5 is not a whole number; {SCORE}")),
+        ("score: 3000000000", "rules[0].score: 3000000000 is out of range; -2147483648 to 2147483647"),
+        ("score: 1, reason: r", "rules[0].reason: belongs to require; leave it out"),
     ];
     assert_mistakes("rules: [{prefer: [{key: a, exists: true}], {}}]", &cases);
 }
@@ -88,33 +99,34 @@ fn mistakes_of_a_score() {
 #[test]
 fn mistakes_of_a_protection() {
     let cases = [
-        ("protect: [a]", "rules[0].protect is a list; it must be a mapping"),
-        ("protect: {labels: []}", "rules[0].protect.labels is empty; at least one requirement is right"),
-        (
-            "protect: {}, reason: r",
-            "rules[0].reason belongs to require; kube-scheduler shows none for protected pods",
-        ),
-        ("protect: {}, score: 1", "rules[0].score belongs to prefer; a rule with protect has none"),
+        ("protect: [a]", &*format!("rules[0].protect: is a list; {PODS_RIGHT}")),
+        ("protect: {labels: []}", &format!("rules[0].protect.labels: is an empty list; {REQUIREMENTS}")),
+        ("protect: {}, reason: r", "rules[0].reason: belongs to require; leave it out"),
+        ("protect: {}, score: 1", "rules[0].score: belongs to prefer; leave it out"),
     ];
     assert_mistakes("rules: [{{}}]", &cases);
 }
 
 #[test]
 fn mistakes_of_a_requirement() {
+    let number = "a whole number";
     let cases = [
-        ("exists: true", " has no key; it is a label's key"),
-        ("key: 'a b', exists: true", ".key is \"a b\", which no label can have as its key"),
-        ("key: a/b/c, exists: true", ".key is \"a/b/c\", which no label can have as its key"),
-        ("key: a", " has no condition; one of equals, in, notIn, exists, greaterThan, lessThan is right"),
-        ("key: a, exists: true, in: [b]", " has in and exists; one condition a requirement is right"),
-        ("key: a, equals: [b]", ".equals is a list; it must be text"),
-        ("key: a, equals: true", ".equals is true; it must be text: write \"true\""),
-        ("key: a, equals: -x", ".equals is \"-x\", which no label can have as its value"),
-        ("key: a, in: b", ".in is \"b\"; it must be a list"),
-        ("key: a, in: []", ".in is empty; at least one value is right"),
-        ("key: a, notIn: [b, 7]", ".notIn[1] is 7; it must be text: write \"7\""),
-        ("key: a, exists: maybe", ".exists is \"maybe\"; it must be true or false"),
-        ("key: a, greaterThan: b", ".greaterThan is \"b\"; it must be a whole number"),
+        ("exists: true", format!(".key: is missing; {LABEL_KEY}")),
+        ("key: 'a b', exists: true", format!(".key: \"a b\" is not a label's key; {LABEL_KEY}")),
+        ("key: a/b/c, exists: true", format!(".key: \"a/b/c\" is not a label's key; {LABEL_KEY}")),
+        ("key: a", ": has no condition; one of equals, in, notIn, exists, greaterThan, lessThan".to_owned()),
+        (
+            "key: a, exists: true, in: [b]",
+            ": has in and exists; one condition in each requirement".to_owned(),
+        ),
+        ("key: a, equals: [b]", format!(".equals: is a list; {LABEL}")),
+        ("key: a, equals: true", format!(".equals: true without quotes is a boolean; {LABEL}")),
+        ("key: a, equals: -x", format!(".equals: \"-x\" is not a label's value; {LABEL}")),
+        ("key: a, in: b", format!(".in: \"b\" is text; {VALUES}")),
+        ("key: a, in: []", format!(".in: is an empty list; {VALUES}")),
+        ("key: a, notIn: [b, 7]", format!(".notIn[1]: 7 without quotes is a number; {LABEL}")),
+        ("key: a, exists: maybe", ".exists: \"maybe\" is text; true or false".to_owned()),
+        ("key: a, greaterThan: b", format!(".greaterThan: \"b\" is text; {number}")),
     ];
     let cases = cases.map(|(text, expected)| (text, format!("rules[0].require[1]{expected}")));
     let cases: Vec<_> = cases.iter().map(|(text, expected)| (*text, &**expected)).collect();
@@ -122,16 +134,17 @@ fn mistakes_of_a_requirement() {
 }
 
 #[test]
-fn what_is_not_yaml_is_said_with_its_line() {
-    for (text, expected) in [("rules: [", "line 1"), ("rules:\n- score: 1\n  score: 2\n", "line 3")] {
-        let [mistake] = &mistakes(text)[..] else { panic!("one mistake: {text}") };
-        assert!(mistake.starts_with("the file is not YAML that can be read: "), "{mistake}");
-        assert!(mistake.contains(expected), "{mistake}");
-    }
+fn what_is_not_yaml_is_reported_with_its_line() {
+    let expected =
+        "line 1: is not YAML: unclosed bracket '[' at line 1, column 8; one document in correct YAML";
+    assert_eq!(read("rules: [").unwrap_err().to_string(), expected);
+    let expected = "line 3: rules[0].score: is given again, before on line 2; give it once";
+    let repeated = read("rules:\n- score: 1\n  score: 2\n").unwrap_err().to_string();
+    assert!(repeated.contains(expected), "{repeated}");
 }
 
 #[test]
-fn all_mistakes_come_together_and_one_look_is_enough() {
+fn all_mistakes_are_reported_at_once() {
     let text = "
 normalise: Max
 rules:
@@ -142,16 +155,16 @@ rules:
 - {}
 ";
     let places: Vec<_> =
-        mistakes(text).iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+        mistakes(text).iter().map(|line| line.split(": ").next().unwrap().to_owned()).collect();
     let expected = [
         "normalise",
-        "rules[0].pods.namespaces",
-        "rules[0].pods.labels[0].equals",
+        "rules[0].reason",
         "rules[0].require[0].key",
         "rules[0].require[0].in[0]",
         "rules[0].require[0].in[1]",
         "rules[0].require[1]",
-        "rules[0]",
+        "rules[0].pods.namespaces",
+        "rules[0].pods.labels[0].equals",
         "rules[1].prefer",
         "rules[1].score",
         "rules[2]",
