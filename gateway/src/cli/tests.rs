@@ -150,7 +150,10 @@ metrics:
   address: \"0.0.0.0:9402\"
 admin:
   address: \"127.0.0.1:9403\"
-otlp: {}  # as the OTEL_EXPORTER_OTLP_* variables say
+otlp: {}
+  # endpoint: OTEL_EXPORTER_OTLP_ENDPOINT
+  # protocol: OTEL_EXPORTER_OTLP_PROTOCOL
+  # timeout: OTEL_EXPORTER_OTLP_TIMEOUT
 traces:
   # exporter: OTLP where the OTEL_* variables say so, or None
   # ratio: OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1
@@ -164,12 +167,15 @@ log:
 timeouts:
   decision: 1s
   bind: 10s
-cluster: {}  # KUBECONFIG, ~/.kube/config or the pod's own account
+cluster: {}
+  # kubeconfig: KUBECONFIG, ~/.kube/config or the pod's service account
 nodes:
   source: File
   file: /etc/nodes.yaml
-pods: {}  # None, because nothing needs them
-exempt: {}  # kube-system and the gateway's own namespace
+pods: {}
+  # source: Watch where nodes are watched and a backend has preempt, otherwise None
+exempt: {}
+  # namespaces: kube-system and the gateway's own namespace
 reasons:
   prefix: Backend
   changing: Held
@@ -180,7 +186,7 @@ backends:  # in the order in which their answers count
   url: http://racks:9000
   mode: Enforce
   pureAnswers: Remembered
-  match: {}  # every pod
+  match: {}
   filter:
     timeout: 1s
     failurePolicy: Fail
@@ -190,13 +196,13 @@ backends:  # in the order in which their answers count
   mode: Enforce
   pureAnswers: Remembered
   args: {\"prefer\":[\"a\",2]}
-  match: {}  # every pod
+  match: {}
   score:
     timeout: 200ms
     weight: 2
-    failurePolicy: Ignore
     normalize: Max
     # reversed: as the backend declares
+    failurePolicy: Ignore
 ";
 
 #[test]

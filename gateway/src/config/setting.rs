@@ -5,7 +5,9 @@
 
 use std::fmt::Display;
 
-use extender_config::{Cursor, Fields, echo};
+#[cfg(test)]
+use extender_config::Fields;
+use extender_config::{Cursor, echo};
 
 /// A value of the file.
 pub(super) trait Setting: Sized {

@@ -9,7 +9,8 @@ use super::any_address;
 use super::setting::{Setting, Yaml, choices, settings};
 use super::values::{AnnotationName, CollectorUrl, LogSize};
 
-const SCRAPE: &str = "scrape /metrics: every OpenTelemetry Collector can do that with its Prometheus receiver";
+const SCRAPE: &str =
+    "scrape /metrics: every OpenTelemetry Collector can do that with its Prometheus receiver";
 
 settings! {
     /// The address of `/metrics`, `/livez` and `/readyz`.
