@@ -1,5 +1,6 @@
-# The commands of the project. Each says what it needs and fails when that is missing; nothing is
-# skipped. Rust is needed for all of them, Go for those with a real kube-scheduler, valgrind for counting instructions.
+# The commands of the project. Rust is needed for all of them, Go for those with a real kube-scheduler. Other tools are
+# installed where that asks nobody (tests/tools/ensure); a command whose tool is missing fails and names it, nothing is
+# skipped.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -26,7 +27,7 @@ demo: binaries ## The gateway and three policies answer kube-scheduler's calls (
 
 check: format lint unit docs ## Formatting, lints, unit tests, documentation: a few minutes
 
-test: format lint docs rust-tests go-checks binaries demo guard go-tests ## Everything, the real kube-scheduler included
+test: valgrind format lint docs rust-tests go-checks binaries demo guard go-tests ## Everything, the real kube-scheduler included
 
 e2e: binaries go ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
@@ -99,8 +100,7 @@ go:
 	  echo "Go is missing: install Go $(GO_VERSION) or newer, for the real kube-scheduler in tests/" >&2; exit 1; }
 
 valgrind:
-	@command -v valgrind >/dev/null || { \
-	  echo "valgrind is missing: install valgrind, whose callgrind counts a call's instructions" >&2; exit 1; }
+	@tests/tools/ensure valgrind
 
 format: rust
 	cargo fmt --all --check
