@@ -125,12 +125,16 @@ async fn a_bind_that_waits_holds_up_no_other_and_ends_with_its_time() {
     };
     let waiting = tokio::spawn({
         let (mut client, mut request) = (client.clone(), tonic::Request::new(request("slow")));
-        request.set_timeout(Duration::from_secs(1));
+        request.set_timeout(Duration::from_mins(1));
         async move { client.bind(request).await }
     });
     soon(asked.acquire()).await.unwrap().forget();
     let answer = soon(client.bind(request("fast"))).await.unwrap().into_inner();
     assert_eq!(answer.outcome, 1);
+    // As if that time had passed.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_mins(1)).await;
+    tokio::time::resume();
     let late = soon(waiting).await.unwrap().unwrap_err();
     assert!(matches!(late.code(), Code::Cancelled | Code::DeadlineExceeded), "{late}");
 }

@@ -179,7 +179,7 @@ fn status(received: &ReceivedSpan) -> (i32, &str) {
 
 #[tokio::test]
 async fn a_traced_call_is_continued_with_what_is_known_about_it() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let endpoint = collector.endpoint();
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, LATE];
     let mut running = Running::start(Obedient::default(), &variables).await;
@@ -217,7 +217,7 @@ async fn a_traced_call_is_continued_with_what_is_known_about_it() {
 
 #[tokio::test]
 async fn what_is_not_traced_or_cannot_be_read_is_served_and_not_sent() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let endpoint = collector.endpoint();
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, LATE];
     let mut running = Running::start(Obedient::default(), &variables).await;
@@ -239,7 +239,7 @@ async fn what_is_not_traced_or_cannot_be_read_is_served_and_not_sent() {
 
 #[tokio::test]
 async fn a_call_that_fails_is_an_error_with_its_code() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let endpoint = collector.endpoint();
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, LATE];
     let mut running = Running::start(Obedient::default(), &variables).await;
@@ -275,7 +275,7 @@ async fn a_call_that_fails_is_an_error_with_its_code() {
 
 #[tokio::test]
 async fn a_bind_is_followed_while_it_waits_and_when_the_caller_gives_up() {
-    let collector = Collector::http().await.unwrap();
+    let collector = Collector::http().unwrap();
     let endpoint = collector.endpoint();
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), LATE];
     let asked = Arc::new(Semaphore::new(0));
@@ -310,7 +310,7 @@ async fn a_bind_is_followed_while_it_waits_and_when_the_caller_gives_up() {
 
 #[tokio::test]
 async fn a_policy_cannot_make_a_span_large() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let endpoint = collector.endpoint();
     let mut running =
         Running::start(Obedient::default(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, LATE]).await;
@@ -322,7 +322,7 @@ async fn a_policy_cannot_make_a_span_large() {
 
 #[tokio::test]
 async fn variables_decide_what_is_sent_and_who_sends() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let endpoint = collector.endpoint();
     let sent = |more: &'static [(&'static str, &'static str)]| {
         let mut variables = vec![("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, LATE];

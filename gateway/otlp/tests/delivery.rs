@@ -113,13 +113,13 @@ const HEADERS: (&str, &str) = ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=blue%20gr
 
 #[tokio::test]
 async fn everything_arrives_over_grpc() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     delivers(&collector, &collector.endpoint(), &[HEADERS, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).await;
 }
 
 #[tokio::test]
 async fn everything_arrives_over_http() {
-    let collector = Collector::http().await.unwrap();
+    let collector = Collector::http().unwrap();
     delivers(&collector, &collector.endpoint(), &[HEADERS]).await;
 }
 
@@ -152,8 +152,8 @@ async fn behind_tls(collector: SocketAddr, protocol: &[u8]) -> (String, tempfile
 async fn everything_arrives_over_tls() {
     for (protocol, alpn) in [("grpc", &b"h2"[..]), ("http/protobuf", b"http/1.1")] {
         let collector = match protocol {
-            "grpc" => Collector::grpc().await.unwrap(),
-            _ => Collector::http().await.unwrap(),
+            "grpc" => Collector::grpc().unwrap(),
+            _ => Collector::http().unwrap(),
         };
         let (endpoint, certificate) = behind_tls(collector.address(), alpn).await;
         let path = certificate.path().to_str().unwrap();
@@ -165,7 +165,7 @@ async fn everything_arrives_over_tls() {
 
 #[tokio::test]
 async fn a_collector_whose_certificate_is_not_trusted_gets_nothing() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let (endpoint, _) = behind_tls(collector.address(), b"h2").await;
     let (_, other) = behind_tls(collector.address(), b"h2").await;
     let path = other.path().to_str().unwrap();
@@ -191,11 +191,6 @@ async fn a_certificate_file_that_is_none_ends_the_start() {
     }
 }
 
-/// An address at which nobody listens.
-async fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 /// How many spans named "later" were sent before one of them arrived.
 async fn sent_until_one_arrives(spans: &Spans, collector: &Collector) -> u64 {
     let mut sent = 0;
@@ -213,7 +208,9 @@ async fn sent_until_one_arrives(spans: &Spans, collector: &Collector) -> u64 {
 #[tokio::test]
 async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
     const SENT: u64 = 100_000;
-    let address = nobody().await;
+    // Nobody else gets the port meanwhile.
+    let socket = Collector::socket().unwrap();
+    let address = socket.local_addr().unwrap();
     let more = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_BSP_MAX_QUEUE_SIZE", "100")];
     let exporters = started(&format!("http://{address}"), &more);
     let spans = exporters.spans().unwrap();
@@ -221,7 +218,7 @@ async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
         spans.send(span("early"));
         assert!(spans.delivery().waiting <= 100, "{spans:?}");
     }
-    let collector = Collector::grpc_at(address).await.unwrap();
+    let collector = Collector::grpc_on(socket).unwrap();
     let later = timeout(PATIENCE, sent_until_one_arrives(spans, &collector)).await.unwrap();
     exporters.shutdown(PATIENCE).await;
     let delivery = spans.delivery();
@@ -233,7 +230,8 @@ async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
 
 #[tokio::test]
 async fn what_cannot_be_sent_over_http_is_counted() {
-    let exporters = started(&format!("http://{}", nobody().await), &[]);
+    let nobody = Collector::socket().unwrap();
+    let exporters = started(&format!("http://{}", nobody.local_addr().unwrap()), &[]);
     let spans = exporters.spans().unwrap();
     spans.send(span("lost"));
     exporters.shutdown(PATIENCE).await;
@@ -276,7 +274,7 @@ async fn nothing_of_the_environment_is_added_to_what_the_settings_say() {
         assert!(ran.status.success() && said.contains("1 passed"), "{said}");
         return;
     }
-    let (grpc, http) = (Collector::grpc().await.unwrap(), Collector::http().await.unwrap());
+    let (grpc, http) = (Collector::grpc().unwrap(), Collector::http().unwrap());
     for (collector, protocol) in [(grpc, "grpc"), (http, "http/protobuf")] {
         let endpoint = collector.endpoint();
         delivers(&collector, &endpoint, &[HEADERS, ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]).await;

@@ -11,7 +11,12 @@ use std::{
 };
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::TraceServiceServer;
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
@@ -35,17 +40,28 @@ impl Collector {
     /// # Errors
     ///
     /// The address cannot be listened on.
-    pub async fn grpc() -> io::Result<Self> {
-        Self::grpc_at((Ipv4Addr::LOCALHOST, 0).into()).await
+    pub fn grpc() -> io::Result<Self> {
+        Self::grpc_on(Self::socket()?)
     }
 
-    /// Over gRPC, on this address.
+    /// A socket with an address of its own, on which nothing listens yet.
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
-    pub async fn grpc_at(address: SocketAddr) -> io::Result<Self> {
-        let (listener, services, received) = Self::listening(address).await?;
+    /// There is no free port.
+    pub fn socket() -> io::Result<TcpSocket> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        Ok(socket)
+    }
+
+    /// Over gRPC, on a socket that [`Self::socket`] has made.
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be listened on.
+    pub fn grpc_on(socket: TcpSocket) -> io::Result<Self> {
+        let (listener, services, received) = Self::listening(socket)?;
         let address = listener.local_addr()?;
         let router = Server::builder().add_service(TraceServiceServer::new(services));
         let serving = router.serve_with_incoming(TcpListenerStream::new(listener));
@@ -57,18 +73,16 @@ impl Collector {
     /// # Errors
     ///
     /// The address cannot be listened on.
-    pub async fn http() -> io::Result<Self> {
-        let (listener, services, received) = Self::listening((Ipv4Addr::LOCALHOST, 0).into()).await?;
+    pub fn http() -> io::Result<Self> {
+        let (listener, services, received) = Self::listening(Self::socket()?)?;
         let address = listener.local_addr()?;
         let serving = axum::serve(listener, services::router(services));
         Ok(Self { address, received, serving: tokio::spawn(async { drop(serving.await) }) })
     }
 
-    async fn listening(
-        address: SocketAddr,
-    ) -> io::Result<(TcpListener, Services, watch::Receiver<Received>)> {
+    fn listening(socket: TcpSocket) -> io::Result<(TcpListener, Services, watch::Receiver<Received>)> {
         let (into, received) = watch::channel(Received::default());
-        Ok((TcpListener::bind(address).await?, Services::new(into), received))
+        Ok((socket.listen(1024)?, Services::new(into), received))
     }
 
     /// What an exporter is told.
