@@ -41,6 +41,7 @@ use self::{failures::Failures, foreseen::Foreseen};
 use crate::{
     account::{Account, Nodes, Subject},
     backend::{Backend, info::Known, link::Link},
+    cadences::Cadences,
     config::{self, Mode, Reasons, Timeouts},
     object::pod::ObjectPod,
     observe::{Metrics, Observer},
@@ -73,6 +74,7 @@ pub struct Decider {
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
     foreseen: Foreseen,
+    cadences: Cadences,
     ids: Ids,
 }
 
@@ -93,12 +95,14 @@ pub struct Terms {
     pub binders: Option<Binders>,
     /// Who is told what became of calls.
     pub observer: Arc<Observer>,
+    /// How often and how long.
+    pub cadences: Cadences,
 }
 
 impl Decider {
     /// For backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
-        let Terms { known, timeouts, reasons, exempt, attempts, binders, observer } = terms;
+        let Terms { known, timeouts, reasons, exempt, attempts, binders, observer, cadences } = terms;
         let metrics = Arc::clone(&observer.metrics);
         let failures = Failures::default();
         Self {
@@ -112,7 +116,8 @@ impl Decider {
             failures,
             observer,
             metrics,
-            foreseen: Foreseen::new(),
+            foreseen: Foreseen::new(cadences.early_scores),
+            cadences,
             ids: Ids::new(),
         }
     }
@@ -162,6 +167,11 @@ impl Decider {
         let exempt = self.exempt.contains(pod.namespace());
         let backends = if exempt { &[] } else { self.backends.as_slice() };
         backends.iter().filter(|backend| backend.settings.matches.interest.covers(pod))
+    }
+
+    /// Until when a call that came at `began` waits for unknown nodes.
+    fn patience(&self, began: Instant) -> Instant {
+        case::patience(Instant::now(), self.cadences.unknown_nodes, began, self.timeouts.decision)
     }
 
     /// Each backend as it is configured and as it is now, in effective order, or why it cannot be asked.

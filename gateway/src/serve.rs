@@ -34,6 +34,7 @@ use self::{
     telemetry::{Telemetry, TelemetryError},
 };
 use crate::{
+    cadences::Cadences,
     cluster::watch::ConnectError,
     config::Config,
     door::{self, Door, Entrance, Tls},
@@ -107,7 +108,7 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
     say(&format!("metrics listening on {}", scraped.local_addr()?));
     say(&format!("admin listening on {}", administered.local_addr()?));
     let gateway = host_name();
-    let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer));
+    let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
     let standing = Arc::new(Standing::new(Known {
         gateway: Arc::clone(&gateway),
         file: file.display().to_string(),

@@ -22,8 +22,6 @@ use crate::{
     pem::{IdentityFiles, PemError, PemFile},
 };
 
-/// How long connecting may take.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// What an HTTP/2 peer may have under way towards the gateway; frames of this size are the fastest.
 const MEGABYTE: u32 = 1 << 20;
 /// So many streams that were reset are remembered, for so long: answers to calls that timed out or were no longer needed
@@ -37,13 +35,16 @@ const HTTP_2: &[u8] = b"h2";
 /// What sends requests, and what has to run for it.
 pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h2::Error>>);
 
-/// Connects, within 2 seconds.
+/// Connects within this time.
 ///
 /// # Errors
 /// Unreachable, until HTTP/2 is spoken.
-pub(super) async fn connect(backend: &config::Backend) -> Result<Connected, BackendFailure> {
-    let late = |_| cannot(&backend.url, &format!("no answer within {PATIENCE:?}"));
-    timeout(PATIENCE, open(backend)).await.map_err(late)?
+pub(super) async fn connect(
+    backend: &config::Backend,
+    within: Duration,
+) -> Result<Connected, BackendFailure> {
+    let late = |_| cannot(&backend.url, &format!("no answer within {within:?}"));
+    timeout(within, open(backend)).await.map_err(late)?
 }
 
 async fn open(backend: &config::Backend) -> Result<Connected, BackendFailure> {

@@ -9,7 +9,7 @@ use super::{
     info::Known,
     link::{self, Seen, Task},
 };
-use crate::{config, observe::Metrics};
+use crate::{cadences::Cadences, config, observe::Metrics};
 
 /// Makes the backends of each configuration. A connection is taken over from the configuration before when
 /// nothing that it depends on has changed, and ends when no configuration and no call uses it any more.
@@ -17,6 +17,7 @@ use crate::{config, observe::Metrics};
 pub struct Connections {
     gateway: Arc<str>,
     metrics: Arc<Metrics>,
+    cadences: Cadences,
     live: Vec<Live>,
     tasks: JoinSet<()>,
 }
@@ -32,8 +33,8 @@ struct Live {
 
 impl Connections {
     /// None yet. `gateway` is the name of this replica.
-    pub fn new(gateway: Arc<str>, metrics: Arc<Metrics>) -> Self {
-        Self { gateway, metrics, live: Vec::new(), tasks: JoinSet::new() }
+    pub fn new(gateway: Arc<str>, metrics: Arc<Metrics>, cadences: Cadences) -> Self {
+        Self { gateway, metrics, cadences, live: Vec::new(), tasks: JoinSet::new() }
     }
 
     /// A backend as it is configured now, and what it can be told.
@@ -50,9 +51,10 @@ impl Connections {
     fn connect(&mut self, settings: &config::Backend, known: &Known) -> Arc<Seen> {
         let (publisher, seen) = link::channel();
         let (pods, known) = (known.pods.is_some(), known.clone());
-        let gateway = Arc::clone(&self.gateway);
+        let (gateway, cadences) = (Arc::clone(&self.gateway), self.cadences);
         let metrics = Arc::clone(&self.metrics);
-        self.tasks.spawn(link::keep(Task { settings: settings.clone(), known, gateway, metrics }, publisher));
+        let task = Task { settings: settings.clone(), known, gateway, metrics, cadences };
+        self.tasks.spawn(link::keep(task, publisher));
         let seen = Arc::new(seen);
         self.live.push(Live { settings: settings.clone(), pods, connection: Arc::downgrade(&seen) });
         seen

@@ -9,6 +9,7 @@ mod sheet;
 
 use std::{
     cmp::Reverse,
+    num::NonZeroU32,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, AtomicU32, Ordering},
@@ -29,11 +30,9 @@ const MOST_BYTES: usize = 8 << 20;
 const MOST_REASONS: usize = 4096;
 /// Longer reasons are not remembered, in bytes: more than kube-scheduler ever sees of one.
 const LONGEST_REASON: usize = 1024;
-/// One call in so many that would be answered from memory is asked all the same.
-const CHECK_EVERY: u32 = 1000;
 
 /// The remembered answers of a backend.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Memory {
     /// What it said of nodes in filter calls; `None` where filter is not pure.
     pub verdicts: Option<Verdicts>,
@@ -60,12 +59,12 @@ pub struct Remembered {
 }
 
 impl Memory {
-    /// An empty memory for these verbs.
-    pub fn new(verbs: Remembered) -> Self {
+    /// An empty memory for these verbs. One call in `check_every` of each verb is asked all the same.
+    pub fn new(verbs: Remembered, check_every: NonZeroU32) -> Self {
         Self {
-            verdicts: verbs.filter.then(Verdicts::default),
-            scores: verbs.score.then(Answers::default),
-            ..Self::default()
+            verdicts: verbs.filter.then(|| Verdicts::new(check_every)),
+            scores: verbs.score.then(|| Answers::new(check_every)),
+            trust: AtomicU8::new(TRUSTED),
         }
     }
 
@@ -101,6 +100,7 @@ impl Memory {
 pub struct Answers<A> {
     classes: Mutex<Classes<A>>,
     most: usize,
+    check_every: NonZeroU32,
     /// Calls that could be answered in part at least.
     calls: AtomicU32,
 }
@@ -131,16 +131,14 @@ impl<A: Copy + Default> Class<A> {
     }
 }
 
-impl<A> Default for Answers<A> {
-    fn default() -> Self {
-        Self::bounded(MOST_BYTES)
-    }
-}
-
 impl<A> Answers<A> {
-    fn bounded(most: usize) -> Self {
+    fn new(check_every: NonZeroU32) -> Self {
+        Self::bounded(MOST_BYTES, check_every)
+    }
+
+    fn bounded(most: usize, check_every: NonZeroU32) -> Self {
         let classes = Classes { by_pod: HashMap::new(), clock: 0, bytes: 0 };
-        Self { classes: Mutex::new(classes), most, calls: AtomicU32::new(0) }
+        Self { classes: Mutex::new(classes), most, check_every, calls: AtomicU32::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Classes<A>> {
@@ -152,7 +150,8 @@ impl<A> Answers<A> {
 impl<A: Copy + Default> Answers<A> {
     /// Whether a call that could be answered from memory is to be asked all the same.
     pub fn is_check_due(&self) -> bool {
-        self.calls.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == CHECK_EVERY - 1
+        let every = self.check_every.get();
+        self.calls.fetch_add(1, Ordering::Relaxed) % every == every - 1
     }
 
     /// The answers about these nodes for a pod of which this was told.
@@ -212,7 +211,7 @@ impl<A: Copy + Default> Classes<A> {
 }
 
 /// Remembered verdicts: accepted, or refused for a reason.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Verdicts {
     /// 0 for accepted, else one more than the reason's place.
     answers: Answers<u32>,
@@ -242,6 +241,10 @@ impl Reasons {
 }
 
 impl Verdicts {
+    fn new(check_every: NonZeroU32) -> Self {
+        Self { answers: Answers::new(check_every), reasons: Mutex::default() }
+    }
+
     /// As [`Answers::is_check_due`].
     pub fn is_check_due(&self) -> bool {
         self.answers.is_check_due()

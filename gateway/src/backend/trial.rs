@@ -57,9 +57,9 @@ async fn refusal(metrics: &Metrics, settings: &config::Backend) -> Option<Refusa
 
 /// One handshake, on a connection of its own.
 async fn greet(settings: &config::Backend) -> Result<(), Ended> {
-    let (requests, connection) = connect(settings).await?;
+    let (requests, connection) = connect(settings, PATIENCE).await?;
     let paths = Paths::new(&settings.url);
-    let mut asked = pin!(shake_hands(settings, &requests, &paths));
+    let mut asked = pin!(shake_hands(settings, &requests, &paths, PATIENCE));
     let answer = tokio::select! {
         answer = &mut asked => answer,
         // The answer may have come with the end.

@@ -22,10 +22,13 @@ use tokio::time::Instant;
 
 pub(super) use self::pace::{About, Pace};
 use self::{pace::Paces, texts::Texts};
-use crate::wire::{Names, reply::Reason};
+use crate::{
+    cadences::Cadences,
+    wire::{Names, reply::Reason},
+};
 
 /// The latest attempts to place pods that fit nowhere. Shared by all configurations of a process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Attempts {
     paces: Mutex<Paces>,
     texts: Mutex<Texts>,
@@ -43,6 +46,15 @@ pub(super) struct Held {
 }
 
 impl Attempts {
+    /// None yet.
+    pub fn new(cadences: &Cadences) -> Self {
+        Self {
+            paces: Mutex::new(Paces::new(cadences.refusals)),
+            texts: Mutex::new(Texts::new(cadences.first_texts)),
+            hasher: RandomState::new(),
+        }
+    }
+
     /// Records that a pod was refused on all nodes of a call.
     pub(super) fn refused(&self, pod: &str, about: About) -> Pace {
         lock(&self.paces).refused(self.hasher.hash_one(pod), about, Instant::now())

@@ -24,10 +24,6 @@ use crate::{
     wire::Offer,
 };
 
-/// How long a call waits for nodes that kube-scheduler knows and the watch does not yet: it is usually
-/// milliseconds behind.
-const GRACE: Duration = Duration::from_millis(100);
-
 /// The most that is kept of nodes that calls brought.
 const MOST_OFFERED_BYTES: usize = 256 << 20;
 const MOST_OFFERED_NODES: usize = 200_000;
@@ -129,10 +125,9 @@ pub(super) struct Views {
 }
 
 impl<'c> Case<'c> {
-    /// A call that has to be decided within `budget` from its beginning.
-    pub(super) fn new(call: Call<'c>, account: &Account, (known, budget): (&'c Known, Duration)) -> Self {
+    /// A call that waits for unknown nodes until `patience`.
+    pub(super) fn new(call: Call<'c>, account: &Account, known: &'c Known, patience: Instant) -> Self {
         let (id, trace, desk) = (account.id.clone(), account.trace, account.desk.clone());
-        let patience = patience(Instant::now(), call.began, budget);
         Self { call, id, trace, desk, known, patience, brought: None, pods: Vec::new(), nodes: Vec::new() }
     }
 
@@ -290,9 +285,9 @@ fn no_facts() -> BackendFailure {
     )
 }
 
-/// Until when a call waits for unknown nodes: the backends need time, too.
-pub(super) fn patience(now: Instant, began: Instant, budget: Duration) -> Instant {
-    (now + GRACE).min(began + budget / 2)
+/// Until when a call waits for unknown nodes, `grace` at most: the backends need time, too.
+pub(super) fn patience(now: Instant, grace: Duration, began: Instant, budget: Duration) -> Instant {
+    (now + grace).min(began + budget / 2)
 }
 
 #[cfg(test)]
@@ -304,7 +299,7 @@ mod tests {
         let began = Instant::now();
         let read = began + Duration::from_millis(10);
         for (budget, waits) in [(1000, 110), (220, 110), (100, 50), (10, 5)] {
-            let until = patience(read, began, Duration::from_millis(budget));
+            let until = patience(read, Duration::from_millis(100), began, Duration::from_millis(budget));
             assert_eq!(until, began + Duration::from_millis(waits), "{budget} ms");
         }
     }

@@ -68,7 +68,7 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>, account: &mut Account) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, account, (&self.known, self.timeouts.decision));
+        let mut case = Case::new(call, account, &self.known, self.patience(call.began));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {

@@ -14,8 +14,6 @@ use tokio::time::Instant;
 
 use crate::{backend::link::Link, cluster::table::Line};
 
-/// How long scores wait: kube-scheduler prioritizes at once, if at all.
-const FRESH: Duration = Duration::from_secs(1);
 /// How many pods may wait. With more, everything goes.
 const MOST_PODS: usize = 256;
 
@@ -23,6 +21,8 @@ const MOST_PODS: usize = 256;
 #[derive(Debug)]
 pub(super) struct Foreseen {
     pods: Mutex<HashMap<String, (Instant, Vec<Scores>)>>,
+    /// How long they wait.
+    fresh: Duration,
 }
 
 /// The scores of one backend.
@@ -91,8 +91,8 @@ fn recall_in_any_order(given: &[Given], lines: &[&Line]) -> Vec<Option<i32>> {
 }
 
 impl Foreseen {
-    pub(super) fn new() -> Self {
-        Self { pods: Mutex::new(HashMap::new()) }
+    pub(super) fn new(fresh: Duration) -> Self {
+        Self { pods: Mutex::new(HashMap::new()), fresh }
     }
 
     /// Keeps scores for the pod's next prioritize call, in place of those that waited for it.
@@ -107,7 +107,7 @@ impl Foreseen {
             return;
         }
         // Those of pods that never came to prioritize.
-        pods.retain(|_, (since, _)| now.duration_since(*since) < FRESH);
+        pods.retain(|_, (since, _)| now.duration_since(*since) < self.fresh);
         if pods.len() >= MOST_PODS {
             pods.clear();
         }
@@ -117,7 +117,7 @@ impl Foreseen {
     /// The scores that wait for this pod; they wait no longer.
     pub(super) fn take(&self, uid: &str) -> Vec<Scores> {
         let waiting = self.pods.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
-        let fresh = waiting.filter(|(since, _)| since.elapsed() < FRESH);
+        let fresh = waiting.filter(|(since, _)| since.elapsed() < self.fresh);
         fresh.map_or_else(Vec::new, |(_, scores)| scores)
     }
 }

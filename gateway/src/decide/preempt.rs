@@ -18,7 +18,7 @@ use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use self::told::Told;
-use super::{CallError, Decider, case::patience, failures::Failed};
+use super::{CallError, Decider, failures::Failed};
 use crate::{
     account::{Account, Inquiry, Part, Said},
     backend::{Backend, preempt::Question, question::pod_field},
@@ -66,7 +66,7 @@ impl Decider {
         account: &mut Account,
     ) -> Result<Vec<Candidate>, CallError> {
         let mut chain = Chain::begin(call.request.candidates());
-        let until = patience(Instant::now(), call.began, self.timeouts.decision);
+        let until = self.patience(call.began);
         let mut unknown = 0;
         for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
             if chain.left().is_empty() {

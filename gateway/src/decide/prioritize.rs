@@ -35,7 +35,7 @@ impl Decider {
         account: &mut Account,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, account, (&self.known, self.timeouts.decision));
+        let mut case = Case::new(call, account, &self.known, self.patience(call.began));
         let foreseen = self.foreseen.take(call.pod.uid());
         let mut participants = Vec::new();
         let mut lists_all = false;

@@ -14,6 +14,7 @@ use super::Metrics;
 use crate::{
     account::{Account, Nodes, Part, Policy, Said, Subject},
     backend::{Backend, connections::Connections, info::Known},
+    cadences::Cadences,
     cluster::table::NodeTable,
     config::{Config, NodeSource},
     wire::Request,
@@ -32,7 +33,8 @@ pub(super) fn backend(name: &str) -> Arc<Backend> {
     let config = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
     let offered = Arc::new(NodeTable::of_calls());
     let known = Known { source: NodeSource::NamesOnly, table: None, offered, pods: None };
-    Connections::new("test".into(), Arc::new(Metrics::new())).backend(&config.backends[0], &known)
+    Connections::new("test".into(), Arc::new(Metrics::new()), Cadences::default())
+        .backend(&config.backends[0], &known)
 }
 
 /// A backend that said this.

@@ -7,6 +7,7 @@ use tokio::{task::JoinError, time::timeout};
 use super::pods::{PodFeed, PodWatch};
 use crate::{
     backend::{connections::Connections, info::Known},
+    cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable, watch::ConnectError},
     config::{Binder, Config, Mode, NodeSource, PodSource},
     decide::{Attempts, Binders, Decider, Terms},
@@ -14,8 +15,8 @@ use crate::{
     observe::Observer,
 };
 
-/// How long first attempts to connect to backends, and first lists of nodes and pods, may hold up a start or a
-/// reload. After that calls are decided with what is there.
+/// How long first lists of nodes and pods may hold up a start or a reload. After that calls are decided with what is
+/// there.
 const START: Duration = Duration::from_secs(10);
 
 /// What outlives a configuration: connections, the tables, metrics.
@@ -31,13 +32,14 @@ pub struct Assembly {
     /// Where Bindings go, once a configuration has a binder, and the kubeconfig that says so.
     apiserver: Option<(Option<PathBuf>, Apiserver)>,
     observer: Arc<Observer>,
+    cadences: Cadences,
     /// How many configurations were served so far.
     generation: u64,
 }
 
 impl Assembly {
     /// For this configuration and later ones with its source of nodes. `gateway` is the name of this replica.
-    pub fn new(config: &Config, gateway: Arc<str>, observer: Arc<Observer>) -> Self {
+    pub fn new(config: &Config, gateway: Arc<str>, observer: Arc<Observer>, cadences: Cadences) -> Self {
         let table = match config.nodes {
             NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
             NodeSource::Request | NodeSource::NamesOnly => None,
@@ -51,13 +53,14 @@ impl Assembly {
         let known = Known { source: config.nodes.clone(), table, offered, pods: pods.table() };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
-            connections: Connections::new(gateway, Arc::clone(&observer.metrics)),
+            connections: Connections::new(gateway, Arc::clone(&observer.metrics), cadences),
             known,
             pods,
             exempt,
-            attempts: Arc::default(),
+            attempts: Arc::new(Attempts::new(&cadences)),
             apiserver: None,
             observer,
+            cadences,
             generation: 0,
         }
     }
@@ -106,10 +109,12 @@ impl Assembly {
             attempts: Arc::clone(&self.attempts),
             binders,
             observer: Arc::clone(&self.observer),
+            cadences: self.cadences,
         };
         let decider = Decider::new(backends, terms);
-        if timeout(START, decider.tried_all()).await.is_err() {
-            tracing::warn!("some backends did not answer within {START:?}; serving without them");
+        let start = self.cadences.start;
+        if timeout(start, decider.tried_all()).await.is_err() {
+            tracing::warn!("some backends did not answer within {start:?}; serving without them");
         }
         self.generation += 1;
         Ok(Served {

@@ -38,7 +38,7 @@ impl Trust {
         let tls = tls.replace("DIR", &self.folder.path("").display().to_string());
         let gateway = Gateway::start(&format!(
             "nodes: {{source: Request}}\nbackends:\n\
-             - {{name: b, url: 'https://localhost:{}', tls: {{{tls}}}, filter: {{timeout: 800ms}}}}\n",
+             - {{name: b, url: 'https://localhost:{}', tls: {{{tls}}}, filter: {{timeout: 60s}}}}\n",
             backend.address.port()
         ))
         .await;
@@ -109,7 +109,7 @@ async fn the_files_are_read_for_each_connection() {
     trust.folder.authority("used", &Authority::new("former"));
     let gateway = Gateway::start(&format!(
         "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'https://localhost:{}', \
-         tls: {{caFile: {}}}, filter: {{timeout: 800ms}}}}\n",
+         tls: {{caFile: {}}}, filter: {{timeout: 60s}}}}\n",
         backend.address.port(),
         trust.folder.path("used.crt").display()
     ))

@@ -13,6 +13,7 @@ use crate::support::{
     binding::{TO_A, binder, binding_to, bound, built_in, info, refused, says, with},
 };
 use extender_gateway::{
+    cadences::Cadences,
     config::Config,
     observe::{Metrics, Observer},
     serve::assembly::Assembly,
@@ -210,7 +211,7 @@ async fn a_kubeconfig_that_cannot_be_used_fails_the_start() {
                 backends: [{name: only, url: 'http://127.0.0.1:1', filter: {}}]\n";
     let config = Config::parse(yaml, Path::new(".")).unwrap();
     let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 0));
-    let mut assembly = Assembly::new(&config, "test".into(), observer);
+    let mut assembly = Assembly::new(&config, "test".into(), observer, Cadences::default());
     let error = assembly.serve(&config).await.unwrap_err().to_string();
     assert!(error.starts_with("the kubeconfig /no/such/file cannot be used: "), "{error}");
 }

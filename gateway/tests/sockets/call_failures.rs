@@ -3,19 +3,20 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use crate::support::{
-    Gateway,
+    Gateway, Nobody,
     backend::{Act, Scripted, configured as backend, filtered, framed, info, result, scored},
-    by_name,
+    by_name, eager,
     http::Client,
 };
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;
+use tokio::sync::watch;
 
 /// Every way in which a backend can fail a call, and what the gateway says of it.
 fn faults() -> Vec<(Act, &'static str)> {
@@ -48,13 +49,15 @@ fn support_message() -> Bytes {
 #[tokio::test]
 async fn every_failure_is_decided_by_the_failure_policy() {
     for (act, text) in faults() {
-        let bad = Scripted::always(act.clone()).await;
+        let (bad, timeout) = (Scripted::always(act.clone()).await, act.timeout());
         let good = Scripted::refusing(&["a"], "no", 4).await;
         for (policy, fails) in [("Fail", true), ("Ignore", false)] {
             let bad = backend(
                 "bad",
                 &bad,
-                &format!("filter: {{timeout: 150ms, failurePolicy: {policy}}}, score: {{timeout: 150ms}}"),
+                &format!(
+                    "filter: {{timeout: {timeout}, failurePolicy: {policy}}}, score: {{timeout: {timeout}}}"
+                ),
             );
             let good = backend("good", &good, "filter: {}, score: {}");
             let gateway =
@@ -87,7 +90,8 @@ async fn every_failure_is_decided_by_the_failure_policy() {
 
 #[tokio::test]
 async fn a_backend_that_is_not_there_is_a_failure_too() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = Nobody::new();
+    let gone = nobody.address;
     let gateway = Gateway::start(&format!(
         "nodes: {{source: Request}}\nbackends:\n- {{name: gone, url: 'http://{gone}', filter: {{}}, score: {{}}}}"
     ))
@@ -103,29 +107,31 @@ async fn a_backend_that_is_not_there_is_a_failure_too() {
 #[tokio::test]
 async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {
     let ready = Arc::new(AtomicBool::new(true));
+    let (go, held) = watch::channel(false);
     let script = {
-        let ready = Arc::clone(&ready);
+        let (ready, refusals) = (Arc::clone(&ready), AtomicUsize::new(0));
         move |verb: &str, message: Bytes| match verb {
             "GetInfo" if ready.load(Ordering::Relaxed) => Act::Message(info(NodeView::Name).encode_to_vec()),
-            "GetInfo" => Act::Status(14, "not serving"),
+            // A connection has several handshakes to lose: the third one waits.
+            "GetInfo" if refusals.fetch_add(1, Ordering::Relaxed) < 2 => Act::Status(14, "not serving"),
+            "GetInfo" => Act::Later(held.clone(), Box::new(Act::Status(14, "not serving"))),
             _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
         }
     };
     let flaky = Scripted::start_bare(script, None).await;
-    let gateway = Gateway::start(&format!(
-        "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
-        backend("flaky", &flaky, "filter: {timeout: 20s}")
-    ))
-    .await;
+    let configured = backend("flaky", &flaky, "filter: {}");
+    let rest = format!("nodes: {{source: Request}}\nbackends:\n{configured}");
+    let gateway = Gateway::start_paced(&rest, eager()).await;
     let mut client = Client::connect(gateway.address).await;
     let mut filter = async || client.post("/filter", by_name(&["a", "b"]).as_bytes()).await;
     let handshakes = || flaky.messages("GetInfo").len();
     ready.store(false, Ordering::Relaxed);
     let before = handshakes();
-    while handshakes() < before + 2 {
+    while handshakes() < before + 3 {
         tokio::task::yield_now().await;
     }
     assert_eq!(filter().await.json()["NodeNames"], json!(["b"]), "a missed handshake costs no call");
+    go.send(true).unwrap();
     let down =
         "extender-gateway: backend flaky failed filter: the handshake failed: UNAVAILABLE: not serving";
     while filter().await.error() != down {}

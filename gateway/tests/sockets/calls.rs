@@ -2,12 +2,13 @@
 //! the backends are asked.
 
 use crate::support::{
-    Gateway,
+    Gateway, PATIENCE,
     backend::{Act, Scripted, configured as backend, filtered, info, rows, scored},
     by_name,
     http::Client,
-    in_full, node,
+    in_full, node, steady,
 };
+use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{NodeView, Scope};
 use prost::Message;
 use serde_json::json;
@@ -162,7 +163,9 @@ async fn a_node_that_arrives_in_time_is_asked_about() {
     })
     .await;
     let configured = backend("facts", &facts, "filter: {}");
-    let gateway = Gateway::start(&format!("nodes: {{source: Watch}}\nbackends:\n{configured}")).await;
+    let rest = format!("nodes: {{source: Watch}}\nbackends:\n{configured}");
+    let cadences = Cadences { unknown_nodes: PATIENCE, ..steady() };
+    let gateway = Gateway::start_paced(&rest, cadences).await;
     let call = gateway.post("/filter", by_name(&["late"]));
     let arrive = async {
         tokio::task::yield_now().await;
@@ -257,10 +260,9 @@ async fn a_pod_that_fits_nowhere_is_told_the_same_and_then_to_back_off() {
         ("{}", ["0", "0"], "the pod was tried too often in a short time; only: 0 units are free"),
         ("{changing: AsGiven, repeated: AsGiven}", ["6", "7"], ""),
     ] {
-        let gateway = Gateway::start(&format!(
-            "nodes: {{source: Request}}\nreasons: {reasons}\nbackends:\n{configured}"
-        ))
-        .await;
+        let rest = format!("nodes: {{source: Request}}\nreasons: {reasons}\nbackends:\n{configured}");
+        let cadences = Cadences { refusals: PATIENCE, ..steady() };
+        let gateway = Gateway::start_paced(&rest, cadences).await;
         for units in told {
             let answer = gateway.post("/filter", by_name(&["a", "b"])).await.json();
             let reason = format!("only: {units} units are free");

@@ -1,7 +1,7 @@
 //! HTTP/2 at the door: calls that share a connection have nothing else in common.
 
 use crate::support::{
-    apiserver,
+    Nobody, apiserver,
     backend::{Act, Scripted},
     by_name,
     secured::{HTTP_2, Secured, accepted, connect_h2, post},
@@ -76,8 +76,8 @@ async fn a_reset_stream_takes_the_questions_with_it() {
 
 #[tokio::test]
 async fn a_panic_ends_one_call_and_not_the_connection() {
-    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let kubeconfig = apiserver::kubeconfig(nobody);
+    let nobody = Nobody::new();
+    let kubeconfig = apiserver::kubeconfig(nobody.address);
     let backend = Scripted::refusing(&["a"], "no", 0).await;
     let binds = format!("cluster: {{kubeconfig: {}}}\nbinder: BuiltIn\n", kubeconfig.path().display());
     // No configuration can say this: the end of a bind is not a time that exists.

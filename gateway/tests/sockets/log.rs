@@ -1,6 +1,6 @@
 //! What callers can bring into the log, and how much of it.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use crate::support::{
     Gateway,
@@ -8,8 +8,10 @@ use crate::support::{
     by_name,
     certificates::Authority,
     secured::{HTTP_1, Secured, open},
+    steady,
     written::Written,
 };
+use extender_gateway::cadences::Cadences;
 use h2::Reason;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 
@@ -80,9 +82,9 @@ async fn refused_calls_bring_a_line_a_second_for_each_kind() {
         panic!("no node is known")
     })
     .await;
-    let rest = "nodes: {source: Watch}\ntimeouts: {decision: 10ms}\nbackends:\n".to_owned()
-        + &configured("facts", &facts, "filter: {timeout: 10ms}");
-    let gateway = Gateway::start(&rest).await;
+    let rest = format!("nodes: {{source: Watch}}\nbackends:\n{}", configured("facts", &facts, "filter: {}"));
+    let cadences = Cadences { unknown_nodes: Duration::ZERO, ..steady() };
+    let gateway = Gateway::start_paced(&rest, cadences).await;
     let began = Instant::now();
     for _ in 0..30 {
         assert!(gateway.post("/filter", "{").await.error().contains("bad request"));

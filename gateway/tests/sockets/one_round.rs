@@ -6,7 +6,9 @@ use crate::support::{
     Gateway,
     backend::{configured, info},
     function::{Brings, Function, about, about_objects, labelled, pure, sibling},
+    steady,
 };
+use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Scope};
 use prost::Message;
 use serde_json::{Value, json};
@@ -15,10 +17,14 @@ const BOTH: &str = "filter: {timeout: 60s}, score: {timeout: 60s}";
 
 /// A backend, and a gateway that knows the nodes a to d, which it scores 1 to 4.
 async fn start(info: GetInfoResponse, rest: &str) -> (Function, Gateway) {
+    paced(info, rest, steady()).await
+}
+
+async fn paced(info: GetInfoResponse, rest: &str, cadences: Cadences) -> (Function, Gateway) {
     let function = Function::start(info).await;
     let backend = configured("only", &function.backend, rest);
     let rest = format!("nodes: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nbackends:\n{backend}");
-    let gateway = Gateway::start(&rest).await;
+    let gateway = Gateway::start_paced(&rest, cadences).await;
     for (score, node) in (1..).zip(NODES) {
         apply(&gateway, node, score);
     }
@@ -131,15 +137,13 @@ async fn scores_are_good_for_one_prioritize_of_the_same_pod() {
 }
 
 #[tokio::test]
-async fn scores_do_not_wait_longer_than_a_second() {
-    let (function, gateway) = start(info(NodeView::Facts), BOTH).await;
-    for (pause, asked) in [(300, 0), (1000, 1)] {
+async fn scores_do_not_wait_for_ever() {
+    for (early_scores, asked) in [(Duration::from_hours(1), 0), (Duration::ZERO, 1)] {
+        let cadences = Cadences { early_scores, ..steady() };
+        let (function, gateway) = paced(info(NodeView::Facts), BOTH, cadences).await;
         filter(&gateway, &sibling(1)).await;
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_millis(pause)).await;
-        tokio::time::resume();
         assert_eq!(prioritize(&gateway, &sibling(1), &["a", "b"]).await, [1, 2]);
-        assert_eq!(function.scored().len(), asked, "after {pause} ms");
+        assert_eq!(function.scored().len(), asked, "they wait for {early_scores:?}");
     }
 }
 

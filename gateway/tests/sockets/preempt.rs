@@ -142,12 +142,14 @@ async fn a_call_that_brings_no_answer_is_decided_by_the_failure_policy() {
         (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
         (Act::Message(Vec::new()), "the answer has no result"),
     ] {
+        let timeout = format!("timeout: {}", act.timeout());
+        let ignoring = format!("{timeout}, failurePolicy: Ignore");
         let bad = Scripted::start(info(NodeView::Name), move |_, _| act.clone()).await;
-        let strict = gateway(REQUEST, &[("bad", &bad, "timeout: 150ms")]).await;
+        let strict = gateway(REQUEST, &[("bad", &bad, &timeout)]).await;
         let answer = strict.post("/preempt", call()).await;
         let error = answer.header("x-extender-gateway-error").unwrap_or_default();
         assert!(answer.status == 502 && error.contains(text), "{answer:?}");
-        let lenient = gateway(REQUEST, &[("bad", &bad, "timeout: 150ms, failurePolicy: Ignore")]).await;
+        let lenient = gateway(REQUEST, &[("bad", &bad, &ignoring)]).await;
         let answer = lenient.post("/preempt", call()).await;
         assert_eq!(answer.json(), left(&[("n1", &["u1", "u2"], 1), ("n2", &["u3"], 0)]));
     }
@@ -169,7 +171,7 @@ async fn a_request_that_cannot_be_read_is_a_status_without_a_body() {
 #[tokio::test]
 async fn a_backend_that_wants_facts_has_them_from_the_table() {
     let backend = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
-    let source = "nodes: {source: Watch}\npods: {source: None}\ntimeouts: {decision: 300ms}";
+    let source = "nodes: {source: Watch}\npods: {source: None}";
     let gateway = gateway(source, &[("guard", &backend, "")]).await;
     let answer = gateway.post("/preempt", call()).await;
     assert_eq!(answer.status, 503, "{answer:?}");

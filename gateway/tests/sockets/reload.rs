@@ -31,7 +31,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn configuration(backend: &Scripted) -> String {
-    let only = format!("name: only, url: 'http://{}', filter: {{timeout: 1s}}", backend.address);
+    let only = format!("name: only, url: 'http://{}', filter: {{timeout: 60s}}", backend.address);
     configured("nodes: {source: NamesOnly}", &[&only])
 }
 
@@ -42,7 +42,7 @@ fn configured(nodes: &str, backends: &[&str]) -> String {
     format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
          extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n{nodes}\n\
-         reasons: {{prefix: None}}\nbackends:\n{backends}\n"
+         timeouts: {{decision: 60s}}\nreasons: {{prefix: None}}\nbackends:\n{backends}\n"
     )
 }
 
@@ -146,7 +146,7 @@ async fn settings_that_a_backend_refuses_are_not_used() {
         let backend = particular(r#"{"rack":"r1"}"#).await;
         let with = |name: &str, rack: &str| {
             format!(
-                "name: {name}, url: 'http://{}', filter: {{timeout: 1s}}, args: {{rack: {rack}}}",
+                "name: {name}, url: 'http://{}', filter: {{timeout: 60s}}, args: {{rack: {rack}}}",
                 backend.address
             )
         };
@@ -235,7 +235,7 @@ async fn a_disabled_backend_is_left_alone() {
         let policy = Scripted::refusing(&["a"], "no", 0).await;
         let away = TcpListener::bind("127.0.0.1:0").unwrap();
         away.set_nonblocking(true).unwrap();
-        let policy = format!("name: policy, url: 'http://{}', filter: {{timeout: 1s}}", policy.address);
+        let policy = format!("name: policy, url: 'http://{}', filter: {{timeout: 60s}}", policy.address);
         let away_url = format!("name: away, url: 'http://{}', score: {{}}", away.local_addr().unwrap());
         let disabled = format!("{away_url}, mode: Disabled");
         let folder = tempfile::tempdir().unwrap();
@@ -302,7 +302,7 @@ async fn pods_that_cannot_be_watched_change_nothing() {
         let policy = Scripted::refusing(&["a"], "no", 0).await;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
-        let only = format!("name: only, url: 'http://{}', filter: {{timeout: 1s}}", policy.address);
+        let only = format!("name: only, url: 'http://{}', filter: {{timeout: 60s}}", policy.address);
         let nodes = "nodes: {source: NamesOnly}\ncluster: {kubeconfig: not-there}";
         fs::write(&file, configured(nodes, &[&only])).unwrap();
         let program = Program::start(&file).await;

@@ -5,19 +5,26 @@ use std::sync::Arc;
 use crate::support::{
     Gateway,
     backend::{Act, configured},
+    checking,
     function::{Function, State, about, about_objects, labelled, pure, sibling},
     http::Client,
+    steady,
 };
+use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView};
 use prost::Message;
 use serde_json::{Value, json};
 
 /// A gateway that knows the nodes a, which is refused, b and c.
 async fn watching(backends: &str) -> Gateway {
-    let gateway = Gateway::start(&format!(
+    paced(backends, steady()).await
+}
+
+async fn paced(backends: &str, cadences: Cadences) -> Gateway {
+    let rest = format!(
         "nodes: {{source: Watch}}\nreasons: {{prefix: None}}\ntimeouts: {{decision: 60s}}\nbackends:\n{backends}"
-    ))
-    .await;
+    );
+    let gateway = Gateway::start_paced(&rest, cadences).await;
     for (name, labels) in [
         ("a", json!({"refused": "draining", "score": "9"})),
         ("b", json!({"score": "3"})),
@@ -199,22 +206,22 @@ async fn a_failure_about_the_missing_nodes_fails_the_call() {
 type Turn = fn(&mut State);
 
 #[tokio::test]
-async fn one_call_in_a_thousand_is_a_check_and_a_disagreement_ends_remembering() {
+async fn one_call_in_ten_is_a_check_here_and_a_disagreement_ends_remembering() {
     for (turn, verb, other) in [
         ((|state| state.strict = true) as Turn, "filter", "score"),
         (|state| state.bonus = 1, "score", "filter"),
     ] {
         let function = Function::start(pure(NodeView::Facts)).await;
         let backend = configured("only", &function.backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
-        let gateway = watching(&backend).await;
+        let gateway = paced(&backend, checking()).await;
         let mut client = Client::connect(gateway.address).await;
         let body = about(&sibling(1), &["b", "c"]);
-        for round in 0..1001 {
-            if round == 500 {
+        for round in 0..=10 {
+            if round == 5 {
                 turn(&mut function.state());
             }
             let filtered = client.post("/filter", body.as_bytes()).await.json();
-            let is_found = verb == "filter" && round == 1000;
+            let is_found = verb == "filter" && round == 10;
             assert_eq!(
                 filtered["NodeNames"],
                 if is_found { json!([]) } else { json!(["b", "c"]) },
@@ -233,10 +240,12 @@ async fn one_call_in_a_thousand_is_a_check_and_a_disagreement_ends_remembering()
 
 #[tokio::test]
 async fn a_node_that_changes_during_a_check_is_no_disagreement() {
-    let (function, gateway) = filtering(pure(NodeView::Facts)).await;
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let backend = configured("only", &function.backend, "filter: {timeout: 60s}");
+    let gateway = paced(&backend, checking()).await;
     let mut client = Client::connect(gateway.address).await;
     let body = about(&sibling(1), &["b", "c"]);
-    for _ in 0..1000 {
+    for _ in 0..10 {
         client.post("/filter", body.as_bytes()).await;
     }
     // As a backend that holds the nodes already answers about the later rows.

@@ -3,28 +3,32 @@
 use std::{fs, time::Duration};
 
 use crate::support::{
-    Gateway,
+    Gateway, PATIENCE,
     backend::configured,
+    checking, eager,
     function::{Function, about, about_objects, labelled, pure, sibling},
     http::Client,
     program::Program,
     relay::{Relay, Revised},
     sdk::{self, Running, Seen},
+    steady,
 };
+use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Scope};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// Bounds what is waited for; nothing takes that long.
-const PATIENCE: Duration = Duration::from_mins(1);
-
 /// A gateway that knows the nodes a, b and c, in front of one backend.
 async fn gateway(function: &Function, rest: &str) -> Gateway {
+    paced(function, rest, steady()).await
+}
+
+async fn paced(function: &Function, rest: &str, cadences: Cadences) -> Gateway {
     let backend = configured("only", &function.backend, rest);
     let rest = format!(
         "nodes: {{source: Watch}}\ntimeouts: {{decision: 60s}}\nreasons: {{prefix: None}}\nbackends:\n{backend}"
     );
-    let gateway = Gateway::start(&rest).await;
+    let gateway = Gateway::start_paced(&rest, cadences).await;
     for node in ["a", "b", "c"] {
         gateway.table.apply(labelled(node, &json!({})).as_bytes()).unwrap();
     }
@@ -58,13 +62,14 @@ async fn until_asked(gateway: &Gateway, function: &Function, names: &[&str]) {
 #[tokio::test]
 async fn another_revision_in_the_handshake_forgets() {
     let function = Function::start(pure(NodeView::Facts)).await;
-    let gateway = gateway(&function, FILTER).await;
+    // However often is asked until then, none of the calls is a check.
+    let gateway = paced(&function, FILTER, eager()).await;
     filter(&gateway, &["a", "b"]).await;
     filter(&gateway, &["a", "b"]).await;
     assert_eq!(function.filtered().len(), 1);
     {
         let mut behaviour = function.state();
-        behaviour.info = Some(GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) });
+        behaviour.info = GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) };
         (behaviour.revision, behaviour.strict) = ("r2".into(), true);
     }
     // Nobody asks the backend, so that only the handshake can tell.
@@ -76,11 +81,9 @@ async fn another_revision_in_the_handshake_forgets() {
 #[tokio::test]
 async fn an_answer_of_another_revision_ends_remembering_until_the_next_handshake() {
     let function = Function::start(pure(NodeView::Facts)).await;
-    let gateway = gateway(&function, FILTER).await;
+    let gateway = paced(&function, FILTER, eager()).await;
     filter(&gateway, &["a"]).await;
-    // No handshake ends from here on.
-    function.state().info = None;
-    // One that is under way now has its answer before this one is asked for.
+    let handshakes = function.hold_handshakes();
     function.state().revision = "r2".into();
     function.state().strict = true;
     let all = json!([]);
@@ -96,7 +99,7 @@ async fn an_answer_of_another_revision_ends_remembering_until_the_next_handshake
     }
     let asked = [&["a"][..], &["b"], &["a", "b"], &["a", "b"], &["a", "b"]];
     assert_eq!(function.filtered(), asked, "each time while it is in doubt");
-    function.state().info = Some(pure(NodeView::Facts));
+    handshakes.send(true).unwrap();
     let remembered = async {
         loop {
             let before = function.filtered().len();
@@ -126,7 +129,7 @@ async fn filter_answers_by_one_revision_whatever_is_remembered() {
             filter(&gateway, remembered).await;
         }
         let before = function.filtered().len();
-        function.state().info = None;
+        let _held = function.hold_handshakes();
         function.state().revision = "r2".into();
         function.state().strict = true;
         let left = filter(&gateway, all).await["NodeNames"].take();
@@ -138,13 +141,13 @@ async fn filter_answers_by_one_revision_whatever_is_remembered() {
 #[tokio::test]
 async fn a_check_that_another_revision_answers_is_its_answer_and_no_disagreement() {
     let function = Function::start(pure(NodeView::Facts)).await;
-    let gateway = gateway(&function, BOTH).await;
+    let gateway = paced(&function, BOTH, checking()).await;
     let mut client = Client::connect(gateway.address).await;
     let body = about(&sibling(1), &["a", "b"]);
-    for _ in 0..1000 {
+    for _ in 0..10 {
         client.post("/filter", body.as_bytes()).await;
     }
-    function.state().info = None;
+    let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
     function.state().strict = true;
     // Of c nothing is remembered, and the check is about all three.
@@ -192,7 +195,7 @@ async fn scores_of_two_revisions_make_no_answer_together() {
     let prioritize =
         async |names: &[&str]| gateway.post("/prioritize", about(&sibling(1), names)).await.json();
     prioritize(&["a"]).await;
-    function.state().info = None;
+    let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
     function.state().bonus = 7;
     let scores = json!([{"Host": "a", "Score": 7}, {"Host": "b", "Score": 7}]);
@@ -204,7 +207,7 @@ async fn scores_of_two_revisions_make_no_answer_together() {
 async fn a_backend_that_is_not_remembered_still_has_one_round() {
     let function = Function::start(pure(NodeView::Facts)).await;
     let gateway = gateway(&function, BOTH).await;
-    function.state().info = None;
+    let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
     for _ in 0..3 {
         filter(&gateway, &["a", "b"]).await;
@@ -219,7 +222,7 @@ async fn a_backend_that_is_not_remembered_still_has_one_round() {
 async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revision() {
     let function = Function::start(pure(NodeView::Facts)).await;
     let gateway = gateway(&function, BOTH).await;
-    function.state().info = None;
+    let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
     function.state().bonus = 7;
     // Raises the doubt; the next one brings scores of r2.
@@ -237,19 +240,19 @@ async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revisi
 #[tokio::test]
 async fn early_scores_of_a_backend_that_is_not_pure_after_all_are_of_one_revision_too() {
     let function = Function::start(pure(NodeView::Facts)).await;
-    let gateway = gateway(&function, BOTH).await;
+    let gateway = paced(&function, BOTH, checking()).await;
     let mut client = Client::connect(gateway.address).await;
     let body = about(&sibling(1), &["a", "b"]);
-    for call in 0..=1000 {
+    for call in 0..=10 {
         // The last one is a check, and finds another answer of the same revision.
-        function.state().strict = call == 1000;
+        function.state().strict = call == 10;
         client.post("/filter", body.as_bytes()).await;
     }
     assert!(has_disagreed(&gateway));
     function.state().strict = false;
     filter(&gateway, &["a", "b"]).await;
     gateway.table.apply(labelled("b", &json!({"zone": "z"})).as_bytes()).unwrap();
-    function.state().info = None;
+    let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
     function.state().bonus = 7;
     let scores = gateway.post("/prioritize", body).await.json();
@@ -307,11 +310,11 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
     let file = folder.path().join("gateway.yaml");
     let text = |args: &str, prefix: &str| {
         let only =
-            configured("only", &function.backend, &format!("args: {{by: {args}}}, filter: {{timeout: 1s}}"));
+            configured("only", &function.backend, &format!("args: {{by: {args}}}, filter: {{timeout: 60s}}"));
         format!(
             "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
              extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\nnodes: {{source: Request}}\n\
-             reasons: {{prefix: {prefix}}}\nbackends:\n{only}"
+             timeouts: {{decision: 60s}}\nreasons: {{prefix: {prefix}}}\nbackends:\n{only}"
         )
     };
     let reloading = async {

@@ -23,7 +23,7 @@ async fn counted(gateway: &Gateway, shadow: &str, verb: &str, outcome: &str) {
 async fn a_backend_in_shadow_is_asked_and_never_merged() {
     let shadow = Scripted::refusing(&["a"], "no", 3).await;
     let real = Scripted::refusing(&["b"], "no", 4).await;
-    let settings = "filter: {timeout: 20s}, score: {timeout: 20s}";
+    let settings = "filter: {timeout: 60s}, score: {timeout: 60s}";
     let configured = backend("shadow", &shadow, &format!("mode: Shadow, {settings}"));
     let real = backend("real", &real, settings);
     let gateway = Gateway::start(&format!(
@@ -43,10 +43,10 @@ async fn a_backend_in_shadow_is_asked_and_never_merged() {
 #[tokio::test]
 async fn a_shadow_that_is_down_has_failed() {
     let real = Scripted::refusing(&["b"], "no", 4).await;
-    let settings = "filter: {timeout: 20s}, score: {timeout: 20s}";
+    let settings = "filter: {timeout: 60s}, score: {timeout: 60s}";
     let real = backend("real", &real, settings);
     let down = format!(
-        "- {{name: down, url: 'http://127.0.0.1:1', mode: Shadow, {settings}, preempt: {{timeout: 20s}}}}\n"
+        "- {{name: down, url: 'http://127.0.0.1:1', mode: Shadow, {settings}, preempt: {{timeout: 60s}}}}\n"
     );
     let sources = "nodes: {source: Watch}\npods: {source: Watch}\ntimeouts: {decision: 60s}";
     let gateway = Gateway::start(&format!("{sources}\nbackends:\n{real}{down}")).await;
@@ -70,9 +70,9 @@ fn decided() -> serde_json::Value {
 async fn beside(shadows: &[(&str, &Scripted, &str)]) -> Gateway {
     let real = sparing(&[], &["u2"]).await;
     let shadows = shadows.iter().map(|(name, shadow, preempt)| {
-        backend(name, shadow, &format!("mode: Shadow, preempt: {{timeout: 20s{preempt}}}"))
+        backend(name, shadow, &format!("mode: Shadow, preempt: {{timeout: 60s{preempt}}}"))
     });
-    let backends: String = shadows.chain([backend("real", &real, "preempt: {timeout: 20s}")]).collect();
+    let backends: String = shadows.chain([backend("real", &real, "preempt: {timeout: 60s}")]).collect();
     let sources = "nodes: {source: Watch}\npods: {source: Watch}\ntimeouts: {decision: 60s}";
     Gateway::start(&format!("{sources}\nbackends:\n{backends}")).await
 }

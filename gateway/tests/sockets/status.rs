@@ -23,7 +23,7 @@ fn configuration(rest: &str) -> String {
     format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
          extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-         nodes: {{source: NamesOnly}}\n{rest}"
+         nodes: {{source: NamesOnly}}\ntimeouts: {{decision: 60s}}\n{rest}"
     )
 }
 
@@ -97,7 +97,7 @@ async fn a_gateway_says_how_it_and_its_backends_are() {
             _ => Act::Status(13, "broken"),
         })
         .await;
-        let backends = configured("good", &good, "filter: {}, score: {}")
+        let backends = configured("good", &good, "filter: {timeout: 60s}, score: {timeout: 60s}")
             + "- {name: off, url: 'http://127.0.0.1:1', mode: Disabled, filter: {}}\n";
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
@@ -150,7 +150,10 @@ async fn a_reload_is_seen_and_so_is_one_that_is_refused() {
     within(async {
         let backend = Scripted::refusing(&["b"], "no", 3).await;
         let with = |more: &str| {
-            configuration(&format!("{more}backends:\n{}", configured("only", &backend, "filter: {}")))
+            configuration(&format!(
+                "{more}backends:\n{}",
+                configured("only", &backend, "filter: {timeout: 60s}")
+            ))
         };
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gateway.yaml");
@@ -198,7 +201,7 @@ async fn the_log_level_changes_while_it_runs_and_nothing_else_comes_into_the_log
         let file = folder.path().join("gateway.yaml");
         fs::write(
             &file,
-            configuration(&format!("backends:\n{}", configured("only", &backend, "filter: {}"))),
+            configuration(&format!("backends:\n{}", configured("only", &backend, "filter: {timeout: 60s}"))),
         )
         .unwrap();
         let program = Program::start(&file).await;

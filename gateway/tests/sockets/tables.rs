@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::support::{
     backend::info,
     function::{about, sibling},
+    pass,
     relay::{Relay, Stream},
     sdk::{Running, Seen, facts, pure},
     written::Written,
@@ -28,13 +29,6 @@ async fn holding(backend: &Running) -> Seen {
     let seen = Seen::watching(Relay::to(backend.address).await, NODES).await;
     seen.until_held(&all()).await;
     seen
-}
-
-/// As if so much time had passed.
-async fn pass(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
 }
 
 #[tokio::test]
@@ -94,9 +88,11 @@ async fn a_node_is_never_taken_for_the_one_before_it() {
 async fn a_backend_that_starts_again_is_told_again() {
     let backend = Running::start(facts).await;
     let seen = holding(&backend).await;
-    let (table, address) = (seen.said().table, backend.address);
+    let table = seen.said().table;
     backend.stop().await;
-    let _backend = Running::at(facts, address).await;
+    // Behind another port: nobody else can have taken that of the relay.
+    let backend = Running::start(facts).await;
+    seen.relay.turn_to(backend.address);
     // The connection is a new one; calls fail until it is there.
     let back = async { while seen.gateway.post("/filter", all()).await.error() != "" {} };
     timeout(PATIENCE, back).await.unwrap();

@@ -31,18 +31,13 @@ use crate::{
         question::Head,
         tables::Streams,
     },
+    cadences::Cadences,
     config::{self, PureAnswers},
     observe::Metrics,
 };
 
-/// How long each handshake, and the rows that a backend is told, may take.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// What a handshake may take.
-const HANDSHAKE: Limits = Limits { within: PATIENCE, answer: 1 << 20 };
-/// How often a backend is asked what it is.
-const REFRESH: Duration = Duration::from_secs(1);
-/// How often at most, when answers come from another revision.
-const SHORTEST_REFRESH: Duration = Duration::from_millis(50);
+/// The most that a handshake's answer may take, in bytes.
+const LARGEST_ANSWER: usize = 1 << 20;
 /// After this many handshakes in a row without a usable answer the connection counts as lost.
 const MISSED: u32 = 5;
 
@@ -57,6 +52,8 @@ pub struct Task {
     pub gateway: Arc<str>,
     /// Where panics are counted.
     pub metrics: Arc<Metrics>,
+    /// How often and how long.
+    pub cadences: Cadences,
 }
 
 /// Keeps a backend connected for as long as somebody could use the connection.
@@ -85,7 +82,7 @@ struct Session<'s> {
 impl Session<'_> {
     /// One connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
-        let (requests, connection) = connect(&self.task.settings).await?;
+        let (requests, connection) = connect(&self.task.settings, self.task.cadences.connect).await?;
         // A task of its own, which ends with the last call: a connection that takes no new calls still
         // finishes those that are under way.
         let mut running = tokio::spawn(connection);
@@ -107,7 +104,11 @@ impl Session<'_> {
         }
         // With TLS 1.3 a refused certificate is heard of after the connection stands, at its end. Any other end
         // says less than the handshake: nobody uses the connection now, so it ends in any case.
-        let ended = timeout(PATIENCE, running).await.ok().and_then(Result::ok).and_then(Result::err);
+        let ended = timeout(self.task.cadences.handshake, running)
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .and_then(Result::err);
         Err(self.refused(ended.as_ref()).unwrap_or(failure))
     }
 
@@ -117,7 +118,7 @@ impl Session<'_> {
     }
 
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
-        let settings = &self.task.settings;
+        let Task { settings, cadences, .. } = self.task;
         let paths = Arc::new(Paths::new(&settings.url));
         let head = Arc::new(Head::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
         let circuit = Arc::new(Circuit::default());
@@ -125,7 +126,7 @@ impl Session<'_> {
         let mut latest = None;
         let mut streams = Streams::new(self.task);
         loop {
-            let answer = shake_hands(settings, &connection, &paths).await;
+            let answer = shake_hands(settings, &connection, &paths, cadences.handshake).await;
             if answer.as_ref().err().is_none_or(|ended| !ended.is_late()) {
                 circuit.answered();
             }
@@ -145,7 +146,7 @@ impl Session<'_> {
                         let info = Info::read(response.clone(), settings, &self.task.known);
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
-                        let memory = Memory::new(self.remembered(&info));
+                        let memory = Memory::new(self.remembered(&info), cadences.check_every);
                         if !news && self.publisher.is_refuted() {
                             // It is the same revision, which is as little pure as before.
                             memory.refute();
@@ -162,9 +163,9 @@ impl Session<'_> {
                 }
             }
             // Replicas of two builds would call for a handshake with every answer.
-            sleep(SHORTEST_REFRESH).await;
+            sleep(cadences.shortest_refresh).await;
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
-            let _ = timeout(REFRESH, self.publisher.look_again.notified()).await;
+            let _ = timeout(cadences.refresh, self.publisher.look_again.notified()).await;
         }
     }
 
@@ -183,11 +184,11 @@ impl Session<'_> {
             table.fill(column).await;
         }
         let rows = info.columns().map(|column| table.complete(column));
-        let _ = timeout(PATIENCE, join_all(rows)).await;
+        let _ = timeout(self.task.cadences.handshake, join_all(rows)).await;
     }
 }
 
-/// Asks the backend what it is, under these settings.
+/// Asks the backend what it is, under these settings, within this time.
 ///
 /// # Errors
 /// There is no answer, or it is none: `the handshake failed: …`.
@@ -195,6 +196,7 @@ pub(in crate::backend) async fn shake_hands(
     settings: &config::Backend,
     connection: &SendRequest<Bytes>,
     paths: &Paths,
+    within: Duration,
 ) -> Result<GetInfoResponse, Ended> {
     let request = GetInfoRequest {
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -206,6 +208,7 @@ pub(in crate::backend) async fn shake_hands(
     grpc::put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
     let failed = |ended: Ended| ended.about("the handshake failed");
-    let answer = grpc::unary(connection, &paths.info, [framed.into()], HANDSHAKE).await.map_err(failed)?;
+    let most = Limits { within, answer: LARGEST_ANSWER };
+    let answer = grpc::unary(connection, &paths.info, [framed.into()], most).await.map_err(failed)?;
     limits::check(&answer).and_then(|()| decoded(answer)).map_err(|failure| failed(failure.into()))
 }

@@ -1,13 +1,16 @@
 //! What is remembered is what was answered last for exactly this, or nothing.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroU32};
 
 use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use proptest::prelude::*;
 
-use super::{Answers, CHECK_EVERY, MOST_REASONS, Memory, Remembered, Verdicts};
+use super::{Answers, MOST_REASONS, Memory, Remembered, Verdicts};
 use crate::cluster::table::{Line, Row};
+
+/// No call is a check.
+const NEVER: NonZeroU32 = NonZeroU32::MAX;
 
 fn line(slot: u32, version: u64) -> Line {
     Line { slot, row: Row { bytes: Bytes::new(), version, id: None } }
@@ -23,7 +26,7 @@ fn refusal(reason: &str, positions: &[u32]) -> Refusal {
 
 #[test]
 fn refusals_come_back_as_they_were() {
-    let verdicts = Verdicts::default();
+    let verdicts = Verdicts::new(NEVER);
     let (pod, lines) = (Bytes::from_static(b"web"), lines(5));
     let refusals = vec![refusal("a", &[0, 3]), refusal("bb", &[2])];
     let read = verdicts.read(&refusals, 5);
@@ -36,7 +39,7 @@ fn refusals_come_back_as_they_were() {
 
 #[test]
 fn endless_reasons_are_not_remembered() {
-    let verdicts = Verdicts::default();
+    let verdicts = Verdicts::new(NEVER);
     for number in 0..MOST_REASONS {
         assert_eq!(verdicts.read(&[refusal(&format!("{number}"), &[0])], 1).len(), 1);
     }
@@ -46,7 +49,7 @@ fn endless_reasons_are_not_remembered() {
 
 #[test]
 fn memory_is_bounded_and_the_latest_pods_stay() {
-    let answers = Answers::bounded(100_000);
+    let answers = Answers::bounded(100_000, NEVER);
     let lines = lines(100);
     let pod = |number: u32| Bytes::from(format!("pod-{number}"));
     for number in 0..1000 {
@@ -62,7 +65,7 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
 
 #[test]
 fn pods_that_come_once_leave_those_that_come_again() {
-    let answers = Answers::bounded(1 << 20);
+    let answers = Answers::bounded(1 << 20, NEVER);
     let lines = lines(1000);
     let pod = |name: &str, number: u32| Bytes::from(format!("{name}-{number}"));
     let file = |pod: &Bytes, lines: &[Line]| answers.file(pod, lines.iter().map(|line| (line, 1)));
@@ -82,7 +85,7 @@ fn pods_that_come_once_leave_those_that_come_again() {
 
 #[test]
 fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
-    let answers = Answers::bounded(20_000);
+    let answers = Answers::bounded(20_000, NEVER);
     let lines = lines(1000);
     for pod in ["large", "small", "large"] {
         let count = if pod == "large" { 1000 } else { 100 };
@@ -94,15 +97,16 @@ fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
 }
 
 #[test]
-fn one_call_in_a_thousand_is_a_check() {
-    let answers = Answers::<i32>::default();
-    let checks = (0..3 * CHECK_EVERY).filter(|_| answers.is_check_due()).count();
+fn one_call_in_so_many_is_a_check() {
+    let every = NonZeroU32::new(7).unwrap();
+    let answers = Answers::<i32>::new(every);
+    let checks = (0..3 * every.get()).filter(|_| answers.is_check_due()).count();
     assert_eq!(checks, 3);
 }
 
 #[test]
 fn a_mix_of_revisions_passes_and_a_refutation_does_not() {
-    let memory = Memory::new(Remembered { filter: true, score: false });
+    let memory = Memory::new(Remembered { filter: true, score: false }, NEVER);
     assert!(memory.is_trusted() && !memory.is_mixed());
     memory.mix();
     assert!(!memory.is_trusted() && memory.is_mixed());
@@ -128,7 +132,7 @@ proptest! {
     #[test]
     fn the_classes_used_last_stay(uses in uses()) {
         const MOST: usize = 10_000;
-        let answers = Answers::<i32>::bounded(MOST);
+        let answers = Answers::<i32>::bounded(MOST, NEVER);
         // Each pod that is remembered, with what its class takes; the one that was used last is last.
         let mut known: Vec<(u8, usize)> = Vec::new();
         for step in uses {
@@ -161,7 +165,7 @@ proptest! {
     fn is_what_was_filed_last(
         steps in prop::collection::vec((0_u8..3, prop::collection::vec((0_u32..6, 1_u64..4, any::<i32>()), 0..6)), 0..30),
     ) {
-        let answers = Answers::<i32>::default();
+        let answers = Answers::<i32>::new(NEVER);
         let mut model: BTreeMap<(u8, u32), (u64, i32)> = BTreeMap::new();
         for (pod, filed) in steps {
             // Far from one another, so that there are sparse sheets and dense ones.

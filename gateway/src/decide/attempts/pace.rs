@@ -8,18 +8,18 @@ use std::{
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-/// More refusals on all nodes than this ...
+/// More refusals on all nodes than this in the time of the cadences are too many ...
 const MOST_REFUSALS: usize = 5;
-/// ... in this time are too many ...
-const IN: Duration = Duration::from_secs(2);
 /// ... and are errors for this time.
 const BACK_OFF: Duration = Duration::from_secs(30);
-/// Pods that are remembered at once, at up to 300 bytes: those refused within [`IN`], and those backing off.
+/// Pods that are remembered at once, at up to 300 bytes: those refused of late, and those backing off.
 const MOST_PODS: usize = 100_000;
 
 /// The paces of the pods that matter now, by the hash of the UID.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Paces {
+    /// The time in which refusals add up.
+    window: Duration,
     pods: HashMap<u64, Refused, RandomState>,
     swept: Option<Instant>,
 }
@@ -58,12 +58,16 @@ pub(in super::super) enum Pace {
 }
 
 impl Paces {
+    pub(super) fn new(window: Duration) -> Self {
+        Self { window, pods: HashMap::default(), swept: None }
+    }
+
     pub(super) fn refused(&mut self, pod: u64, about: About, now: Instant) -> Pace {
         self.sweep(now);
         if self.pods.len() >= MOST_PODS && !self.pods.contains_key(&pod) {
             return Pace::Unknown;
         }
-        self.pods.entry(pod).or_default().again(about, now)
+        self.pods.entry(pod).or_default().again(about, now, self.window)
     }
 
     /// Forgets pods that matter no more; looks once a second at most.
@@ -72,17 +76,17 @@ impl Paces {
             return;
         }
         self.swept = Some(now);
-        self.pods.retain(|_, pod| pod.matters(now));
+        self.pods.retain(|_, pod| pod.matters(now, self.window));
     }
 }
 
 impl Refused {
-    fn again(&mut self, about: About, now: Instant) -> Pace {
+    fn again(&mut self, about: About, now: Instant, window: Duration) -> Pace {
         if self.is_backing_off(now) {
             return Pace::TooFast;
         }
         self.backing_off = None;
-        self.times.retain(|time| now.duration_since(*time) < IN);
+        self.times.retain(|time| now.duration_since(*time) < window);
         // Half an attempt. Two in a row are two halves of one where no other node is left to be asked about.
         self.uncounted = about == About::Nominated && !self.uncounted;
         if self.uncounted {
@@ -101,8 +105,8 @@ impl Refused {
         self.backing_off.is_some_and(|since| now.duration_since(since) < BACK_OFF)
     }
 
-    fn matters(&self, now: Instant) -> bool {
-        self.is_backing_off(now) || self.times.back().is_some_and(|last| now.duration_since(*last) < IN)
+    fn matters(&self, now: Instant, window: Duration) -> bool {
+        self.is_backing_off(now) || self.times.back().is_some_and(|last| now.duration_since(*last) < window)
     }
 }
 
@@ -111,6 +115,7 @@ mod tests {
     use super::*;
 
     const A: u64 = 1;
+    const IN: Duration = Duration::from_secs(2);
 
     fn refused(paces: &mut Paces, pod: u64) -> Pace {
         paces.refused(pod, About::Nodes, Instant::now())
@@ -118,7 +123,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_that_comes_back_too_often_backs_off() {
-        let mut paces = Paces::default();
+        let mut paces = Paces::new(IN);
         for _ in 0..MOST_REFUSALS {
             assert_eq!(refused(&mut paces, A), Pace::Usual);
         }
@@ -132,7 +137,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_may_be_refused_now_and_then() {
-        let mut paces = Paces::default();
+        let mut paces = Paces::new(IN);
         for _ in 0..20 {
             assert_eq!(refused(&mut paces, A), Pace::Usual);
             tokio::time::advance(IN / 4).await;
@@ -142,7 +147,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_attempt_on_the_nominated_node_and_then_on_all_is_one() {
         for second in [About::Nodes, About::Nominated] {
-            let mut paces = Paces::default();
+            let mut paces = Paces::new(IN);
             let mut attempt =
                 || [About::Nominated, second].map(|about| paces.refused(A, about, Instant::now()));
             for _ in 0..MOST_REFUSALS {
@@ -155,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded_and_pods_that_matter_no_more_make_room() {
-        let mut paces = Paces::default();
+        let mut paces = Paces::new(IN);
         for pod in 0..MOST_PODS as u64 {
             assert_eq!(refused(&mut paces, pod), Pace::Usual);
         }

@@ -14,8 +14,6 @@ use tokio::time::Instant;
 use super::Held;
 use crate::wire::{Names, reply::Reason};
 
-/// For how long a node's first text is kept.
-const HELD: Duration = Duration::from_secs(30);
 /// A pod that did not come for this long is forgotten.
 const FORGOTTEN: Duration = Duration::from_mins(1);
 /// What all pods together may take, in bytes: a million nodes that share texts, 300,000 with texts of their own.
@@ -29,8 +27,10 @@ const NODE: usize = 64;
 const TEXT: usize = 96;
 
 /// The texts of all pods, by the hash of the pod's UID.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Texts {
+    /// For how long a node's first text is kept.
+    held: Duration,
     pods: HashMap<u64, PodTexts, RandomState>,
     /// What `pods` take at most, in bytes.
     taken: usize,
@@ -56,6 +56,10 @@ struct PodTexts {
 type Made = HashMap<(By, bool, Arc<str>), u32, RandomState>;
 
 impl Texts {
+    pub(super) fn new(held: Duration) -> Self {
+        Self { held, pods: HashMap::default(), taken: 0, swept: None, hasher: RandomState::default() }
+    }
+
     /// Gives nodes the text that they had first. Takes time in proportion to nodes and reasons.
     pub(super) fn hold(
         &mut self,
@@ -91,7 +95,7 @@ impl Texts {
     fn take(&mut self, pod: u64, now: Instant) -> PodTexts {
         let known = self.pods.remove(&pod);
         self.taken -= known.as_ref().map_or(0, |texts| texts.taken);
-        match known.filter(|texts| now.duration_since(texts.since) < HELD) {
+        match known.filter(|texts| now.duration_since(texts.since) < self.held) {
             Some(texts) => PodTexts { last: now, ..texts },
             None => PodTexts::new(now),
         }

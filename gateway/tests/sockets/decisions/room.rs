@@ -23,7 +23,7 @@ async fn start(most: usize) -> (Scripted, Seen) {
     let only = configured("only", &backend, "filter: {timeout: 60s}");
     let rest = format!("timeouts: {{decision: 60s}}\nnodes: {{source: NamesOnly}}\nbackends:\n{only}");
     let observer = Observer::new(Arc::new(Metrics::new()), most);
-    let gateway = Gateway::start_seen(configuration("", &rest), observer, std::future::pending()).await;
+    let gateway = Gateway::start_seen(configuration("", &rest), observer).await;
     (backend, Seen::with(gateway).await)
 }
 

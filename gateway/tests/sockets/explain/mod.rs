@@ -8,9 +8,10 @@ use std::{
     process::{Output, Stdio},
 };
 
+use crate::support::Nobody;
 use extender_gateway::observe::api::{DecisionList, LogState};
 use serde_json::{Value, json};
-use server::{Server, kubeconfig, nobody};
+use server::{Server, kubeconfig};
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 
@@ -104,7 +105,8 @@ async fn all_replicas_are_asked_and_the_apiserver() {
     let first = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
     let second = Server::start([(DECISIONS, decisions("gateway-1", &[bind()]))]).await;
     let apiserver = Server::start([(POD, pod(Some("a"))), (NODES, nodes(4999))]).await;
-    let (kubeconfig, away) = (apiserver.kubeconfig(), nobody().await);
+    let (kubeconfig, nobody) = (apiserver.kubeconfig(), Nobody::new());
+    let away = nobody.address;
     let urls = format!("{},{},http://{away}", first.url(), second.url());
     let line = ["explain", "pod/web-0", "--gateway", &urls, "--kubeconfig", path(kubeconfig.path())];
     let (code, out, err) = run(GATEWAY, &line).await;
@@ -197,7 +199,8 @@ async fn without_a_way_to_the_apiserver_the_gateways_are_enough() {
     let line = ["explain", "web-0", "-n", "shop", "--gateway", &gateway.url(), "--no-cluster"];
     let (_, out, _) = run(GATEWAY, &line).await;
     assert!(out.contains("- Nothing is known from the apiserver: --no-cluster leaves it alone.\n"), "{out}");
-    let away = kubeconfig(nobody().await);
+    let nobody = Nobody::new();
+    let away = kubeconfig(nobody.address);
     let line = ["explain", "web-0", "--gateway", &gateway.url(), "--kubeconfig", path(away.path())];
     let (code, out, _) = run(GATEWAY, &line).await;
     assert!(

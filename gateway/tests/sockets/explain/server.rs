@@ -64,11 +64,6 @@ pub(crate) fn kubeconfig(address: SocketAddr) -> NamedTempFile {
     file
 }
 
-/// An address that nobody listens on.
-pub(crate) async fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 async fn serve(listener: TcpListener, answers: Arc<Answers>, asked: Arc<Mutex<Vec<String>>>) -> Infallible {
     loop {
         let (stream, _) = listener.accept().await.unwrap();

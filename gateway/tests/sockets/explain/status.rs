@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{GATEWAY, STATUS, Server, run, server::nobody};
+use super::{GATEWAY, STATUS, Server, run};
+use crate::support::Nobody;
 
 /// A gateway's status with these problems.
 pub(crate) fn status(gateway: &str, problems: &Value) -> (u16, Value) {
@@ -43,7 +44,8 @@ async fn scripts_see_problems_in_the_exit_code() {
 #[tokio::test]
 async fn a_replica_that_is_away_is_a_problem_and_all_of_them_a_failure() {
     let gateway = Server::start([(STATUS, status("gateway-0", &json!([])))]).await;
-    let away = format!("http://{}", nobody().await);
+    let nobody = Nobody::new();
+    let away = format!("http://{}", nobody.address);
     let (code, out, _) = run(GATEWAY, &["status", "--gateway", &gateway.url(), "--gateway", &away]).await;
     assert_eq!(code, 4);
     assert!(out.starts_with(&format!("ERROR    {away} does not answer: cannot connect (")), "{out}");

@@ -78,7 +78,8 @@ pub(crate) async fn check(fault: &Fault, situation: Situation) {
     if situation.next == Next::Binder {
         backends += &configured("next", &next, "bind: {timeout: 20s}");
     }
-    let gateway = Gateway::start(&format!("{}backends:\n{backends}", apiserver.configuration("bad"))).await;
+    let rest = format!("{}backends:\n{backends}", apiserver.configuration("bad"));
+    let gateway = Gateway::start_paced(&rest, fault.cadences()).await;
     let answer = gateway.post(Verb::Bind.path(), Verb::Bind.request()).await;
     if situation.ends_bound() {
         assert_eq!(answer.json(), Verb::Bind.without_the_failing_one(), "{case}");

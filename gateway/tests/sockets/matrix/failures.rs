@@ -1,9 +1,15 @@
 //! The ways to fail.
 
+use std::time::Duration;
+
+use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::KeptCandidate;
 
 use super::verbs::{ABOUT_NODES, VERBS, Verb, bound, keeps, kept, missed, refused, scores};
-use crate::support::backend::{Act, framed};
+use crate::support::{
+    backend::{Act, framed},
+    steady,
+};
 
 /// A way to fail: what happens, for which verbs, the kind that is counted and what is said.
 pub(crate) struct Fault {
@@ -28,6 +34,14 @@ impl Fault {
     /// Of the backend that fails. Only what is late on purpose may be late: the others have time on any machine.
     pub(crate) fn timeout(&self) -> &'static str {
         if self.said.contains("150ms") { "150ms" } else { "20s" }
+    }
+
+    /// A handshake that has no answer is waited for, by the backend that has one as well: not too short.
+    pub(crate) fn cadences(&self) -> Cadences {
+        match self.script {
+            Script::Greets(Act::Hang) => Cadences { handshake: Duration::from_secs(5), ..steady() },
+            _ => steady(),
+        }
     }
 
     /// Whether a backend that fails in this way has heard the question.
@@ -81,7 +95,7 @@ pub(crate) fn faults() -> Vec<Fault> {
     });
     faults.extend([
         greeting("not ready", Act::Status(14, "no, %"), ("status", "UNAVAILABLE: no, percent")),
-        greeting("never ready", Act::Hang, ("late", "no answer within 2000ms")),
+        greeting("never ready", Act::Hang, ("late", "no answer within 5000ms")),
     ]);
     faults
 }

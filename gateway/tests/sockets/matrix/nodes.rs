@@ -23,13 +23,13 @@ pub(crate) async fn check(fault: &Fault, verb: Verb, policy: &str) {
     let bad = failing(fault, verb, || {}).await;
     let good = good().await.address;
     let block = verb.block();
-    let gateway = Gateway::start(&format!(
+    let rest = format!(
         "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n\
          - {{name: bad, url: 'http://{bad}', {block}: {{timeout: {}, failurePolicy: {policy}}}}}\n\
          - {{name: good, url: 'http://{good}', {block}: {{timeout: 20s}}}}\n",
         fault.timeout()
-    ))
-    .await;
+    );
+    let gateway = Gateway::start_paced(&rest, fault.cadences()).await;
     let answer = gateway.post(verb.path(), verb.request()).await;
     let case = format!("{} × {block} × {policy}", fault.name);
     let error = format!("extender-gateway: backend bad failed {block}: {}", fault.said);

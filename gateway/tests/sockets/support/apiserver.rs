@@ -70,7 +70,7 @@ impl Apiserver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let kubeconfig = Arc::new(kubeconfig(listener.local_addr().unwrap()));
         let asked_to_bind = Arc::new(Semaphore::new(0));
-        let apiserver = Self { state: Arc::default(), kubeconfig, budget: "30s", asked_to_bind };
+        let apiserver = Self { state: Arc::default(), kubeconfig, budget: "60s", asked_to_bind };
         apiserver.set("web-0", "u-1", None);
         tokio::spawn(serve(listener, apiserver.clone()));
         apiserver

@@ -16,6 +16,7 @@ use prost::Message;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::watch,
 };
 
 /// What a backend does with a call.
@@ -41,6 +42,8 @@ pub(crate) enum Act {
     Exactly(Exactly),
     /// Never answers.
     Hang,
+    /// Does this once the other end says so; never if that is gone.
+    Later(watch::Receiver<bool>, Box<Act>),
     /// Resets the stream.
     Reset,
     /// Closes the connection.
@@ -58,6 +61,16 @@ pub(crate) struct Exactly {
     /// With the prefix of its message; `None` for an answer that is a head alone.
     pub(crate) body: Option<Vec<u8>>,
     pub(crate) trailers: Fields,
+}
+
+impl Act {
+    /// The timeout of a call that meets this: short where there is nothing but the timeout to be waited for.
+    pub(crate) fn timeout(&self) -> &'static str {
+        match self {
+            Self::Hang | Self::Endless(_) => "150ms",
+            _ => "60s",
+        }
+    }
 }
 
 type Script = Box<dyn Fn(&str, Bytes) -> Act + Send + Sync>;
@@ -272,7 +285,8 @@ async fn call(
     let message = message.freeze().slice(5..);
     shared.heads.lock().unwrap().push((verb.clone(), head.headers));
     shared.calls.lock().unwrap().push((verb.clone(), message.clone()));
-    match (shared.script)(&verb, message) {
+    match when_due((shared.script)(&verb, message)).await {
+        Act::Later(..) => unreachable!("it was waited for"),
         Act::Message(message) => send(&mut respond, framed(&message), true),
         Act::Framed(bytes) => send(&mut respond, bytes.into(), true),
         Act::Endless(message) => {
@@ -341,6 +355,15 @@ fn fields(fields: Fields) -> HeaderMap {
         map.append(name, http::HeaderValue::from_bytes(&value).unwrap());
     }
     map
+}
+
+/// What is to be done, once it is.
+async fn when_due(act: Act) -> Act {
+    let Act::Later(mut go, next) = act else { return act };
+    if go.wait_for(|go| *go).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    *next
 }
 
 pub(crate) fn framed(message: &[u8]) -> Bytes {

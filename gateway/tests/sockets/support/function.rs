@@ -9,6 +9,7 @@ use extender_policy_api::v1alpha1::{
 };
 use prost::Message;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::backend::{Act, Scripted, info, rows};
 
@@ -21,8 +22,10 @@ pub(crate) struct Function {
 
 /// How it behaves.
 pub(crate) struct State {
-    /// What it says of itself; `None` where it does not answer.
-    pub(crate) info: Option<GetInfoResponse>,
+    /// What it says of itself.
+    pub(crate) info: GetInfoResponse,
+    /// Where handshakes have no answer until it is true.
+    held: Option<watch::Receiver<bool>>,
     /// The revision that its answers name.
     pub(crate) revision: String,
     /// In place of every answer.
@@ -59,7 +62,8 @@ impl Function {
     pub(crate) async fn start(info: GetInfoResponse) -> Self {
         let state = State {
             revision: info.revision.clone(),
-            info: Some(info),
+            info,
+            held: None,
             instead: None,
             brings: Brings::Scores,
             bonus: 0,
@@ -75,6 +79,14 @@ impl Function {
     /// How it behaves, to be changed.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+
+    /// Lets no handshake end from here on, until true is sent. One that is under way has its answer before any call that
+    /// is made later.
+    pub(crate) fn hold_handshakes(&self) -> watch::Sender<bool> {
+        let (go, held) = watch::channel(false);
+        self.state().held = Some(held);
+        go
     }
 
     /// The names of the nodes of each filter call so far.
@@ -93,9 +105,10 @@ impl State {
         if let Some(meanwhile) = self.meanwhile.take_if(|_| verb != "GetInfo") {
             meanwhile();
         }
-        match (verb, &self.info, &self.instead) {
-            ("GetInfo", None, _) => Act::Hang,
-            ("GetInfo", Some(info), _) => Act::Message(info.encode_to_vec()),
+        let introduction = || Act::Message(self.info.encode_to_vec());
+        match (verb, &self.held, &self.instead) {
+            ("GetInfo", Some(go), _) => Act::Later(go.clone(), Box::new(introduction())),
+            ("GetInfo", None, _) => introduction(),
             (_, _, Some(act)) => act.clone(),
             ("Filter", ..) => Act::Message(self.filter(message).encode_to_vec()),
             _ => Act::Message(self.score(message).encode_to_vec()),

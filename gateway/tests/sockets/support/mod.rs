@@ -14,16 +14,17 @@ pub(crate) mod sdk;
 pub(crate) mod secured;
 pub(crate) mod written;
 
-use std::{path::Path, sync::Arc};
+use std::{num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
+    cadences::Cadences,
     cluster::{pods::PodTable, table::NodeTable},
     config::Config,
     door::{self, Door, Entrance, Tls},
     observe::{Metrics, Observer},
     serve::assembly::Assembly,
 };
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// A gateway that runs in the test's own runtime.
 pub(crate) struct Gateway {
@@ -52,19 +53,29 @@ impl Gateway {
         Self::start_with(configuration(extender, rest), stop).await
     }
 
+    /// Starts one with `nodes` and `backends` of a configuration, and these cadences.
+    pub(crate) async fn start_paced(rest: &str, cadences: Cadences) -> Self {
+        Self::start_in_full(configuration("", rest), observer(), cadences, std::future::pending()).await
+    }
+
     /// Starts one with this configuration, whatever its addresses are.
     pub(crate) async fn start_with(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self::start_seen(config, Observer::new(Arc::new(Metrics::new()), 16 << 20), stop).await
+        Self::start_in_full(config, observer(), steady(), stop).await
     }
 
     /// Starts one with this configuration, of whose calls this observer is told.
-    pub(crate) async fn start_seen(
+    pub(crate) async fn start_seen(config: Config, observer: Observer) -> Self {
+        Self::start_in_full(config, observer, steady(), std::future::pending()).await
+    }
+
+    async fn start_in_full(
         config: Config,
         observer: Observer,
+        cadences: Cadences,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
         let (metrics, observer) = (Arc::clone(&observer.metrics), Arc::new(observer));
-        let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&observer));
+        let mut assembly = Assembly::new(&config, "test".into(), Arc::clone(&observer), cadences);
         let table = assembly.table().unwrap_or_default();
         table.replace(table.relist());
         let pods = assembly.pods();
@@ -84,14 +95,92 @@ impl Gateway {
     }
 }
 
+fn observer() -> Observer {
+    Observer::new(Arc::new(Metrics::new()), 16 << 20)
+}
+
+/// An address that is taken and not listened on: connections are refused, and nobody else gets it.
+pub(crate) struct Nobody {
+    pub(crate) address: std::net::SocketAddr,
+    _socket: TcpSocket,
+}
+
+impl Nobody {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        Self { address: socket.local_addr().unwrap(), _socket: socket }
+    }
+}
+
+/// As if so much time had passed.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// Bounds a hang; nothing takes that long.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The cadences of a test that is about none of them: a slow machine fails no handshake and forgets nothing, and a fast
+/// one makes no check and no pod back off.
+pub(crate) fn steady() -> Cadences {
+    Cadences {
+        start: PATIENCE,
+        connect: PATIENCE,
+        handshake: PATIENCE,
+        check_every: NonZeroU32::MAX,
+        early_scores: Duration::from_hours(1),
+        refusals: Duration::ZERO,
+        first_texts: Duration::from_hours(1),
+        ..Cadences::default()
+    }
+}
+
+/// The same with handshakes one after the other, where a test waits for what one brings.
+pub(crate) fn eager() -> Cadences {
+    Cadences { refresh: Duration::from_millis(10), shortest_refresh: Duration::from_millis(5), ..steady() }
+}
+
+/// The same with a check at every tenth call that could be answered from memory.
+pub(crate) fn checking() -> Cadences {
+    Cadences { check_every: NonZeroU32::new(10).unwrap(), ..steady() }
+}
+
 /// A configuration with these further fields of `extender`, and with `nodes` and `backends`.
 pub(crate) fn configuration(extender: &str, rest: &str) -> Config {
+    // A minute for every call whose budget is none of the test's subject.
+    let timeouts = if rest.contains("timeouts:") { "" } else { "timeouts: {decision: 60s, bind: 60s}\n" };
     let yaml = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
          extender: {{address: 127.0.0.1:0, maxRequestBytes: 1Mi{extender}}}\n\
-         metrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n{rest}"
+         metrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n{timeouts}{rest}"
     );
-    Config::parse(&yaml, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}"))
+    let config = Config::parse(&yaml, Path::new("."));
+    unhurried(config.unwrap_or_else(|mistakes| panic!("{mistakes}\n{yaml}")))
+}
+
+/// The same with the whole budget in place of every timeout that a test leaves at its default.
+fn unhurried(mut config: Config) -> Config {
+    let at_default = |timeout: &mut Duration, default: Duration, most: Duration| {
+        if *timeout == default {
+            *timeout = most;
+        }
+    };
+    let timeouts = config.timeouts;
+    for backend in &mut config.backends {
+        let filter = backend.filter.as_mut().map(|verb| &mut verb.timeout);
+        let score = backend.score.as_mut().map(|verb| &mut verb.timeout);
+        let preempt = backend.preempt.as_mut().map(|verb| &mut verb.timeout);
+        for timeout in [filter, score, preempt].into_iter().flatten() {
+            at_default(timeout, Duration::from_millis(200), timeouts.decision);
+        }
+        if let Some(bind) = &mut backend.bind {
+            at_default(&mut bind.timeout, Duration::from_secs(5), timeouts.bind);
+        }
+    }
+    config
 }
 
 /// A request in names mode about a pod of namespace `shop`.

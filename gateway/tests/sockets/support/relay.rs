@@ -65,10 +65,8 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    /// Where streams of nodes go.
-    streams: SocketAddr,
-    /// Where calls go, and handshakes.
-    calls: SocketAddr,
+    /// Where streams of nodes go, and where calls and handshakes do. Of new connections.
+    upstreams: Mutex<(SocketAddr, SocketAddr)>,
     stream: watch::Sender<Stream>,
     /// Whether filter and score calls reach the backend.
     calls_pass: watch::Sender<bool>,
@@ -94,8 +92,7 @@ impl Relay {
         let address = listener.local_addr().unwrap();
         let stream = watch::Sender::new(Stream::Passes);
         let shared = Arc::new(Shared {
-            streams,
-            calls,
+            upstreams: Mutex::new((streams, calls)),
             stream,
             calls_pass: watch::Sender::new(true),
             said: Mutex::default(),
@@ -112,6 +109,11 @@ impl Relay {
             }
         });
         relay
+    }
+
+    /// Sends everything to this backend, from the next connection on.
+    pub(crate) fn turn_to(&self, backend: SocketAddr) {
+        *self.shared.upstreams.lock().unwrap() = (backend, backend);
     }
 
     pub(crate) fn set(&self, stream: Stream) {
@@ -162,9 +164,8 @@ impl Relay {
 
 /// Ends when either side does.
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let Some((streams, calls)) = connect(shared.streams).await.zip(connect(shared.calls).await) else {
-        return;
-    };
+    let (streams, calls) = *shared.upstreams.lock().unwrap();
+    let Some((streams, calls)) = connect(streams).await.zip(connect(calls).await) else { return };
     let Ok(mut connection) = server::handshake(stream).await else { return };
     let mut lost = streams.lost.clone();
     let gone = async move { drop(lost.changed().await) };

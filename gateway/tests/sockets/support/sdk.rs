@@ -70,11 +70,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) async fn start(info: fn() -> Info) -> Self {
-        Self::at(info, Options::default().address).await
-    }
-
-    pub(crate) async fn at(info: fn() -> Info, address: SocketAddr) -> Self {
-        let options = Options { address, drain: Duration::ZERO, ..Options::default() };
+        let options = Options { drain: Duration::ZERO, ..Options::default() };
         let bound = Bound::new(Labelled(info), options).await.unwrap();
         let address = bound.address();
         let (stop, stopped) = oneshot::channel();

@@ -7,6 +7,7 @@ use tokio::{net::TcpListener, time::timeout};
 
 use super::{NAMES, all, exporters, gateway};
 use crate::support::{
+    Nobody,
     admin::until,
     backend::{Scripted, configured},
     by_name,
@@ -43,10 +44,8 @@ async fn thousand(endpoint: &str, fault: Fault) -> extender_otlp::Delivery {
 
 #[tokio::test]
 async fn nobody_listens() {
-    // Bound and not listened on: nobody else gets the port, and connections are refused.
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let endpoint = format!("http://{}", socket.local_addr().unwrap());
+    let nobody = Nobody::new();
+    let endpoint = format!("http://{}", nobody.address);
     let delivery = timeout(Duration::from_mins(2), thousand(&endpoint, Fault::Seen)).await.unwrap();
     assert_eq!(delivery.delivered, 0, "{delivery:?}");
     assert!(delivery.failed > 0 && delivery.fault.is_some(), "{delivery:?}");

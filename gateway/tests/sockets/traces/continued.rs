@@ -67,7 +67,7 @@ async fn a_header_that_names_no_span_is_as_none() {
 
 #[tokio::test]
 async fn a_backend_of_the_sdk_continues_the_trace_of_its_question() {
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let endpoint = collector.endpoint();
     let telemetry = Telemetry::variables([
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),

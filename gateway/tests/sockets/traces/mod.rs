@@ -11,7 +11,7 @@ mod verbs;
 use std::{sync::Arc, time::Duration};
 
 use crate::support::{
-    Gateway,
+    Gateway, PATIENCE,
     backend::{Scripted, configured},
     configuration,
 };
@@ -56,7 +56,7 @@ fn exporters(endpoint: &str) -> Exporters {
         endpoint: Some(endpoint.to_owned()),
         protocol: Some(Protocol::Grpc),
         traces: Some(Exporter::Otlp),
-        timeout: Some(Duration::from_secs(5)),
+        timeout: Some(PATIENCE),
         ..Explicit::default()
     };
     let mut settings = Settings::resolve(program, &explicit, |_| None).unwrap();
@@ -68,7 +68,7 @@ fn exporters(endpoint: &str) -> Exporters {
 async fn gateway(exporters: &Exporters, choice: Choice, rest: &str) -> Gateway {
     let tracer = Tracer::new(exporters.spans().unwrap().clone(), choice);
     let observer = Observer::new(Arc::new(Metrics::new()), 1 << 20).with_tracer(Some(tracer));
-    Gateway::start_seen(configuration("", rest), observer, std::future::pending()).await
+    Gateway::start_seen(configuration("", rest), observer).await
 }
 
 /// A gateway, and the collector that gets its spans.
@@ -80,7 +80,7 @@ struct Traced {
 
 impl Traced {
     async fn start(choice: Choice, rest: &str) -> Self {
-        let collector = Collector::grpc().await.unwrap();
+        let collector = Collector::grpc().unwrap();
         let exporters = exporters(&collector.endpoint());
         let rest = &format!("timeouts: {{decision: 60s}}\n{rest}");
         Self { gateway: gateway(&exporters, choice, rest).await, collector, exporters }

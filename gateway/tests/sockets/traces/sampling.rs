@@ -50,7 +50,7 @@ async fn the_gateways_own_spans_of_failed_and_late_calls_are_kept() {
     for (act, settings) in [
         (Act::Status(13, "no"), "timeout: 60s"),
         (Act::Status(13, "no"), "timeout: 60s, failurePolicy: Ignore"),
-        (Act::Hang, "timeout: 30ms, failurePolicy: Ignore"),
+        (Act::Hang, "timeout: 500ms, failurePolicy: Ignore"),
     ] {
         let backend = Scripted::always(act).await;
         let bad = configured("bad", &backend, &format!("filter: {{{settings}}}"));

@@ -53,7 +53,7 @@ async fn preempt_asks_one_after_the_other() {
 async fn bind_says_which_node() {
     let apiserver = Apiserver::start().await;
     let binding = binding_to(&apiserver, "a", says(BindOutcome::Bound)).await;
-    let collector = Collector::grpc().await.unwrap();
+    let collector = Collector::grpc().unwrap();
     let exporters = exporters(&collector.endpoint());
     let rest = apiserver.configuration("only") + "backends:\n" + &configured("only", &binding, "bind: {}");
     let gateway = gateway(&exporters, all(), &rest).await;

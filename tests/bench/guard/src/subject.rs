@@ -10,6 +10,7 @@ use std::{
 };
 
 use extender_gateway::{
+    cadences::Cadences,
     cluster::file::NodeFile,
     config::{Config, NodeSource as Source},
     door::{self, Door},
@@ -137,7 +138,7 @@ fn parsed(configuration: &Configuration) -> Config {
 
 async fn serve(config: &Config) -> (SocketAddr, Assembly) {
     let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 64 << 20));
-    let mut assembly = Assembly::new(config, "guard".into(), Arc::clone(&observer));
+    let mut assembly = Assembly::new(config, "guard".into(), Arc::clone(&observer), Cadences::default());
     if let (Source::File { path }, Some(table)) = (&config.nodes, assembly.table()) {
         NodeFile::open(path.clone(), &table).expect("it was written for this");
     }

@@ -1,15 +1,19 @@
 //! A running gateway: the real door on a port of its own, in front of what the configuration says.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
     backend::{link::Link, tables},
+    cadences::Cadences,
     config::{self, Config},
     door::{self, Door},
     observe::{Metrics, Observer},
     serve::assembly::Assembly,
 };
-use tokio::{net::TcpListener, time::sleep};
+use tokio::{
+    net::TcpListener,
+    time::{sleep, timeout},
+};
 
 use super::{
     client::{Answer, Client},
@@ -18,8 +22,25 @@ use super::{
 };
 use crate::case::{Source, World};
 
-/// What is waited for comes at the latest when backends are looked at again, after a second.
-const LOOKS: u32 = 20_000;
+/// Bounds a hang; nothing takes that long.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What a case needs comes soon, and nothing depends on how fast the machine is.
+fn cadences() -> Cadences {
+    Cadences {
+        start: PATIENCE,
+        connect: PATIENCE,
+        handshake: PATIENCE,
+        refresh: Duration::from_millis(20),
+        shortest_refresh: Duration::from_millis(2),
+        // Whether memory is right is what the search finds out.
+        check_every: NonZeroU32::MAX,
+        // The table is complete before a call.
+        unknown_nodes: Duration::from_millis(1),
+        early_scores: Duration::from_hours(1),
+        ..Cadences::default()
+    }
+}
 
 /// A gateway with one source of nodes and one of pods. It runs in the test's own runtime.
 pub(super) struct Gateway {
@@ -33,7 +54,7 @@ impl Gateway {
     pub(super) async fn start(text: &str) -> Self {
         let config = read(text);
         let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 1 << 20));
-        let mut assembly = Assembly::new(&config, "equivalence".into(), Arc::clone(&observer));
+        let mut assembly = Assembly::new(&config, "equivalence".into(), Arc::clone(&observer), cadences());
         let cluster = Cluster::new(assembly.table());
         cluster.list(&World::default());
         if let Some(pods) = assembly.pods() {
@@ -87,15 +108,17 @@ impl Gateway {
     }
 
     async fn wait(&self, holds: impl Fn(&config::Backend, &Link) -> bool) {
-        for _ in 0..LOOKS {
+        let all_hold = || {
             let served = self.door.served.load_full();
             let mut links = served.decider.links();
-            if links.all(|(settings, link)| link.is_err() || link.is_ok_and(|link| holds(settings, &link))) {
-                return;
+            links.all(|(settings, link)| link.is_err() || link.is_ok_and(|link| holds(settings, &link)))
+        };
+        let waited = async {
+            while !all_hold() {
+                sleep(Duration::from_millis(1)).await;
             }
-            sleep(Duration::from_millis(1)).await;
-        }
-        unreachable!("backends are told everything within seconds");
+        };
+        timeout(PATIENCE, waited).await.expect("backends are told everything soon");
     }
 
     pub(super) async fn post(&mut self, path: &str, body: String) -> Answer {

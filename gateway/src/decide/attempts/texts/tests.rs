@@ -5,6 +5,7 @@ use super::*;
 use crate::wire::Request;
 
 const POD_A: u64 = 1;
+const HELD: Duration = Duration::from_secs(30);
 
 fn request(nodes: usize) -> Request {
     let names: Vec<String> = (0..nodes).map(|node| format!("node-{node}")).collect();
@@ -34,7 +35,7 @@ fn texts_of(nodes: usize, what: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_first_text_is_kept_for_a_while() {
-    let mut texts = Texts::default();
+    let mut texts = Texts::new(HELD);
     let mut said = |given: &str| call(&mut texts, POD_A, &[given.to_owned()]).1;
     assert_eq!(said("3 gpus"), ["3 gpus"]);
     tokio::time::advance(HELD / 2).await;
@@ -45,7 +46,7 @@ async fn a_first_text_is_kept_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_one_first_text_share_a_group() {
-    let mut texts = Texts::default();
+    let mut texts = Texts::new(HELD);
     let (held, _, groups) = call(&mut texts, POD_A, &vec!["full".to_owned(); 100]);
     assert_eq!((held, groups), (Held::default(), 100));
     let (held, said, groups) = call(&mut texts, POD_A, &texts_of(100, "busy"));
@@ -57,7 +58,7 @@ async fn nodes_of_one_first_text_share_a_group() {
 #[tokio::test(start_paused = true)]
 async fn each_of_100_000_nodes_may_have_a_text_of_its_own() {
     const NODES: usize = 100_000;
-    let mut texts = Texts::default();
+    let mut texts = Texts::new(HELD);
     let first = texts_of(NODES, "busy since");
     call(&mut texts, POD_A, &first);
     let (held, said, _) = call(&mut texts, POD_A, &texts_of(NODES, "busy until"));
@@ -70,7 +71,7 @@ async fn memory_is_bounded_in_bytes_and_comes_back() {
     const NODES: usize = 10_000;
     let long = "x".repeat(200);
     let given = texts_of(NODES, &long);
-    let mut texts = Texts::default();
+    let mut texts = Texts::new(HELD);
     let pods = MOST / (NODES * (NODE + TEXT + long.len())) + 1;
     let forgotten: usize = (0..pods as u64).map(|pod| call(&mut texts, pod, &given).0.forgotten).sum();
     assert!(forgotten > 0 && texts.taken <= MOST && texts.taken > MOST - NODE - TEXT - 2 * long.len());
