@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::support::{http::Client, program::Program};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 async fn program() -> Program {
     let file = NamedTempFile::new().unwrap();

@@ -19,7 +19,7 @@ use crate::support::{
 };
 
 /// For everything; a gateway that waits for its log does it for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 

@@ -51,7 +51,7 @@ fn a_sink_that_is_stuck_costs_lines_and_they_are_counted_and_reported() {
     let mut gated = Gated::start();
     gated.line(b"first\n");
     assert_eq!(gated.texts.recv().unwrap(), b"first\n", "and now the thread waits");
-    let line = [b'x'; CAPACITY / 4];
+    let line = vec![b'x'; CAPACITY / 4];
     for _ in 0..7 {
         gated.line(&line);
     }
