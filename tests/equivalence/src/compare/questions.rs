@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use extender_reference::{
     filter::distinct,
-    model::{Candidate, Mode, Node},
+    model::{Candidate, Failing, Mode, Node},
 };
 
 use super::{Expected, Wanted};
@@ -81,6 +81,10 @@ impl Asked<'_> {
         let manner = self.backend.filter;
         let due = due(&filtered.asked, (self.position, self.backend.reach, manner));
         let sets = self.sets(Verb::Filter, manner);
+        let failing = self.backend.extender.filter.as_ref().map(|filter| filter.failing);
+        if sets.is_empty() && is_given_up(failing, manner) {
+            return None;
+        }
         let rightly = match (manner.scope, manner.purity) {
             (Scope::Node, Purity::Pure) => sets.iter().all(|set| self.was_offered(set)),
             (Scope::Node, _) => sets.len() <= 2 && sets.iter().all(|set| is_part(set, self.placing.offered)),
@@ -96,6 +100,10 @@ impl Asked<'_> {
         let (manner, backend) = (self.backend.score, self.backend);
         let due = due(&self.wanted.prioritized.asked, (self.position, backend.reach, manner));
         let sets = self.sets(Verb::Score, manner);
+        let failing = backend.extender.score.as_ref().map(|score| score.failing);
+        if sets.is_empty() && is_given_up(failing, manner) {
+            return None;
+        }
         let may_come_early = manner.scope == Scope::Node && backend.early == Early::Scores;
         let rightly = if manner.purity == Purity::Pure || may_come_early {
             let is_due =
@@ -167,6 +175,10 @@ fn preempt_problem(
 ) -> Option<String> {
     let asked = questions.iter().filter(|question| question.verb == Verb::Preempt);
     let asked: Vec<&[Candidate]> = asked.map(|question| question.candidates.as_slice()).collect();
+    let failing = backend.extender.preempt.as_ref().map(|preempt| preempt.failing);
+    if asked.is_empty() && is_given_up(failing, backend.preempt) {
+        return None;
+    }
     let due = due(&expected.preempted.asked, (position, backend.reach, backend.preempt));
     let due: Vec<Vec<Candidate>> = due.into_iter().map(|set| set.iter().map(told).collect()).collect();
     let name = &backend.extender.name;
@@ -185,6 +197,12 @@ pub(crate) fn due<A>(
 ) -> Vec<&Vec<A>> {
     let noticed = reach == Reach::Alive && manner.failure != Failure::Unlisted;
     asked.iter().filter(|(whom, _)| noticed && *whom == position).map(|(_, set)| set).collect()
+}
+
+/// Whether a call is given up after milliseconds because the backend never answers. On a slow machine that may be before
+/// the question has reached the backend.
+fn is_given_up(failing: Option<Failing>, manner: Manner) -> bool {
+    failing == Some(Failing::Always) && manner.failure == Failure::Hang
 }
 
 /// Whether some question was about all nodes of a set that had to be asked about.
