@@ -41,7 +41,7 @@ use question::{Form, Question};
 use crate::{
     account::{Ending, Exchanges},
     config,
-    observe::{Metrics, metrics::BackendMetrics},
+    observe::Metrics,
 };
 
 /// One configured backend, connected or not.
@@ -49,32 +49,9 @@ use crate::{
 pub struct Backend {
     /// As the operator configured it.
     pub settings: config::Backend,
-    /// What is counted of it.
-    pub meters: Meters,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
     connection: Arc<link::Seen>,
-}
-
-/// What is counted of a backend, by verb.
-#[derive(Debug)]
-pub struct Meters {
-    /// Of filter.
-    pub filter: Arc<BackendMetrics>,
-    /// Of score.
-    pub score: Arc<BackendMetrics>,
-    /// Of preempt.
-    pub preempt: Arc<BackendMetrics>,
-    /// Of bind.
-    pub bind: Arc<BackendMetrics>,
-}
-
-impl Meters {
-    fn new(backend: &str, metrics: &Metrics) -> Self {
-        let [filter, score, preempt, bind] =
-            ["filter", "score", "preempt", "bind"].map(|verb| metrics.backend(backend, verb));
-        Self { filter, score, preempt, bind }
-    }
 }
 
 impl Backend {

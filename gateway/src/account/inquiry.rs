@@ -32,6 +32,10 @@ pub struct Inquiry {
     pub failure: Option<FailureKind>,
     /// Nobody waited for the answer any more.
     pub given_up: bool,
+    /// How often the backend did not hold the nodes that a question named.
+    pub missed: u32,
+    /// Answers showed that a verb that is declared pure is not.
+    pub disagreed: bool,
 }
 
 /// From where answers are known.
@@ -54,6 +58,8 @@ impl Inquiry {
             exchanges: Exchanges { trace, open: None, all: Vec::new() },
             failure: None,
             given_up: false,
+            missed: 0,
+            disagreed: false,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
-    Backend, Meters,
+    Backend,
     info::Known,
     link::{self, Seen, Task},
 };
@@ -43,9 +43,9 @@ impl Connections {
         let same = |live: &&Live| link::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
-        let meters = Meters::new(settings.name.as_str(), &self.metrics);
+        self.metrics.add_backend(settings.name.as_str());
         let metrics = Arc::clone(&self.metrics);
-        Arc::new(Backend { settings: settings.clone(), meters, metrics, connection })
+        Arc::new(Backend { settings: settings.clone(), metrics, connection })
     }
 
     fn connect(&mut self, settings: &config::Backend, known: &Known) -> Arc<Seen> {

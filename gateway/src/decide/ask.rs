@@ -24,7 +24,6 @@ use crate::{
         tables,
     },
     cluster::table::Line,
-    observe::metrics::BackendMetrics,
 };
 
 /// A backend that takes part in a call, with its settings for the verb.
@@ -67,8 +66,8 @@ pub(super) trait NodeQuestion: Sync {
     /// Whether scores are wanted with the answer.
     fn scores(plan: &Self::Plan) -> Scores;
 
-    /// What is counted of the verb.
-    fn meters(backend: &Backend) -> &BackendMetrics;
+    /// The verb, as the log names it.
+    const VERB: &'static str;
 
     /// Sends the question. What is sent goes on `record`.
     fn send(
@@ -246,7 +245,7 @@ impl<'a> Ask<'a> {
             match self.send::<Q>(&nodes).await? {
                 Reply::Answered(fresh) => return Ok(fresh),
                 Reply::Missed => {
-                    self.backend.meters.filter.missed();
+                    self.record.missed += 1;
                     named.missed(self.backend.settings.name.as_str());
                 }
             }
@@ -264,7 +263,7 @@ impl<'a> Ask<'a> {
 
     /// Remembers answers, where that is allowed, unless they show that it should not be.
     fn remember<Q: NodeQuestion>(
-        &self,
+        &mut self,
         recalled: &Recalled<Q::Known>,
         missing: &[u32],
         asked: &[&Line],
@@ -280,7 +279,7 @@ impl<'a> Ask<'a> {
         let differs =
             |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
         if recalled.check && certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
-            distrust(memory, self.backend.settings.name.as_str(), Q::meters(self.backend));
+            self.record.disagreed |= distrust(memory, self.backend.settings.name.as_str(), Q::VERB);
         } else {
             Q::file(self, &certain, read, fresh);
         }
@@ -334,11 +333,10 @@ fn may_combine(known: Source, memory: &Memory) -> bool {
     }
 }
 
-/// From now on the backend is asked each time.
-fn distrust(memory: &Memory, backend: &str, meters: &BackendMetrics) {
-    if memory.refute() {
-        meters.disagreed();
-        let verb = meters.verb();
+/// From now on the backend is asked each time. Returns whether that is new.
+fn distrust(memory: &Memory, backend: &str, verb: &str) -> bool {
+    let first = memory.refute();
+    if first {
         tracing::error!(
             backend,
             verb,
@@ -346,4 +344,5 @@ fn distrust(memory: &Memory, backend: &str, meters: &BackendMetrics) {
              each pod from now on, until its next revision"
         );
     }
+    first
 }

@@ -88,6 +88,18 @@ impl Metrics {
         self.families.backends.of(name, verb)
     }
 
+    /// From now on the calls to this backend are recorded.
+    pub fn add_backend(&self, name: &str) {
+        for verb in backends::VERBS {
+            self.backend(name, verb);
+        }
+    }
+
+    /// The calls to a backend that was added, and not forgotten since.
+    pub fn known_backend(&self, name: &str, verb: &str) -> Option<Arc<BackendMetrics>> {
+        self.families.backends.known(name, verb)
+    }
+
     /// Forgets the series of all backends but these. What is recorded through a handle of a forgotten one is not shown;
     /// if the backend comes back, a new handle begins at zero.
     pub fn retain_backends(&self, names: &[&str]) {

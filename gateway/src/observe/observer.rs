@@ -143,9 +143,14 @@ impl Observer {
     }
 
     fn count(&self, ending: (&'static str, &'static str), part: &Part, example: Option<[u8; 16]>) {
-        let meters = count(ending, part, example);
+        let name = part.backend.settings.name.as_str();
+        let (verb, outcome) = ending;
+        let verb = if verb == "prioritize" { "score" } else { verb };
+        // A backend that is gone meanwhile is not counted any more.
+        let Some(meters) = self.metrics.known_backend(name, verb) else { return };
+        count(&meters, (outcome, part), example);
         if let Said::Failed(failure) = &part.said {
-            self.failures.put((part.backend.settings.name.as_str(), meters.verb()), failure);
+            self.failures.put((name, meters.verb()), failure);
         }
     }
 
@@ -162,20 +167,9 @@ fn scored(account: &Account) -> usize {
     account.parts.iter().filter_map(Part::ballot).map(|ballot| ballot.scores.len()).max().unwrap_or(0)
 }
 
-/// Counts what a backend did in a call of this verb that ended so, where that is counted.
-fn count<'p>(
-    (verb, outcome): (&'static str, &'static str),
-    part: &'p Part,
-    example: Option<[u8; 16]>,
-) -> &'p BackendMetrics {
+/// Counts what a backend did in a call that ended so.
+fn count(meters: &BackendMetrics, (outcome, part): (&str, &Part), example: Option<[u8; 16]>) {
     let applied = applied(outcome, part);
-    let all = &part.backend.meters;
-    let meters = match verb {
-        "filter" => &all.filter,
-        "prioritize" => &all.score,
-        "preempt" => &all.preempt,
-        _ => &all.bind,
-    };
     for inquiry in &part.inquiries {
         count_inquiry(meters, (applied, inquiry), example);
     }
@@ -195,7 +189,6 @@ fn count<'p>(
     if let Some(opinion) = part.opinion {
         meters.shadowed(opinion);
     }
-    meters
 }
 
 fn count_inquiry(
@@ -206,6 +199,10 @@ fn count_inquiry(
     match inquiry.source {
         Source::Memory => meters.remembered(inquiry.known as usize),
         Source::Filter => meters.came_early(inquiry.known as usize),
+    }
+    meters.missed(inquiry.missed);
+    if inquiry.disagreed {
+        meters.disagreed();
     }
     let exchanges = inquiry.exchanges.all();
     let failure = inquiry.failure.map(|kind| (kind, applied));

@@ -19,7 +19,6 @@ use crate::{
         question::{self, Question},
     },
     cluster::table::Line,
-    observe::metrics::BackendMetrics,
 };
 
 /// Which of these nodes may the pod not run on?
@@ -41,12 +40,10 @@ impl NodeQuestion for FilterQuestion {
     type Known = u32;
     type Answer = Verdicts;
 
+    const VERB: &'static str = "filter";
+
     fn scores(plan: &FilterPlan) -> question::Scores {
         plan.scores
-    }
-
-    fn meters(backend: &Backend) -> &BackendMetrics {
-        &backend.meters.filter
     }
 
     async fn send(

@@ -19,7 +19,6 @@ use crate::{
         question::{self, Question},
     },
     cluster::table::Line,
-    observe::metrics::BackendMetrics,
 };
 
 /// How good are these nodes for the pod?
@@ -35,12 +34,10 @@ impl NodeQuestion for ScoreQuestion<'_> {
     /// Raw scores, one a node.
     type Answer = Vec<i32>;
 
+    const VERB: &'static str = "score";
+
     fn scores(_: &ScorePlan) -> question::Scores {
         question::Scores::Unwanted
-    }
-
-    fn meters(backend: &Backend) -> &BackendMetrics {
-        &backend.meters.score
     }
 
     async fn send(

@@ -185,9 +185,9 @@ impl BackendMetrics {
         self.disagreed.inc();
     }
 
-    /// It did not hold the nodes that a call named.
-    pub fn missed(&self) {
-        self.shared.missed.inc();
+    /// So many times it did not hold the nodes that a call named.
+    pub fn missed(&self, times: u32) {
+        self.shared.missed.inc_by(times.into());
     }
 
     /// The messages of a call to it had so many bytes.

@@ -13,8 +13,10 @@ use super::{
     page::Page,
 };
 
-/// The verbs of the contract, and what stands for any other word.
-const VERBS: [&str; 5] = ["filter", "score", "preempt", "bind", "other"];
+/// The verbs of the contract.
+pub(super) const VERBS: [&str; 4] = ["filter", "score", "preempt", "bind"];
+/// What stands for any other word.
+const OTHER: &str = "other";
 
 /// What is recorded of each backend, by its name.
 #[derive(Debug, Default)]
@@ -23,7 +25,7 @@ pub(super) struct Backends(Mutex<BTreeMap<String, Vec<Arc<BackendMetrics>>>>);
 impl Backends {
     /// What is recorded of a backend for a verb.
     pub(super) fn of(&self, backend: &str, verb: &str) -> Arc<BackendMetrics> {
-        let verb = VERBS.into_iter().find(|known| *known == verb).unwrap_or("other");
+        let verb = VERBS.into_iter().find(|known| *known == verb).unwrap_or(OTHER);
         let mut backends = self.lock();
         let verbs = backends.entry(backend.to_owned()).or_default();
         if let Some(metrics) = verbs.iter().find(|metrics| metrics.verb() == verb) {
@@ -33,6 +35,11 @@ impl Backends {
         let metrics = Arc::new(BackendMetrics::new(verb, shared));
         verbs.push(Arc::clone(&metrics));
         metrics
+    }
+
+    /// What is recorded of a backend for a verb; `None` for one that is not known, or not any more.
+    pub(super) fn known(&self, backend: &str, verb: &str) -> Option<Arc<BackendMetrics>> {
+        self.lock().get(backend)?.iter().find(|metrics| metrics.verb() == verb).cloned()
     }
 
     /// Forgets all but these.

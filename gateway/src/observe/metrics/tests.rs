@@ -42,7 +42,7 @@ impl Metrics {
         backend.clamped(1);
         backend.shadowed(Opinion::Agrees);
         backend.disagreed();
-        backend.missed();
+        backend.missed(1);
         backend.bytes(10, 5);
         self.reloaded("ok");
         self.connected(|| vec![("zones".to_owned(), true)]);
