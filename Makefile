@@ -6,7 +6,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo check test e2e bench bench-docs guard growth guard-record equivalence fuzz deny fmt clean
-.PHONY: rust go valgrind format lint docs unit rust-tests go-checks go-tests binaries
+.PHONY: rust go valgrind prometheus format lint docs unit rust-tests go-checks go-tests binaries
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
@@ -29,7 +29,7 @@ check: format lint unit docs ## Formatting, lints, unit tests, documentation: a 
 
 test: valgrind format lint docs rust-tests go-checks binaries demo guard go-tests ## Everything, the real kube-scheduler included
 
-e2e: binaries go ## The product behind a real kube-scheduler, case by case
+e2e: binaries go prometheus ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
 
 # PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS choose
@@ -99,8 +99,8 @@ go:
 	@command -v go >/dev/null || { \
 	  echo "Go is missing: install Go $(GO_VERSION) or newer, for the real kube-scheduler in tests/" >&2; exit 1; }
 
-valgrind:
-	@tests/tools/ensure valgrind
+valgrind prometheus:
+	@tests/tools/ensure $@
 
 format: rust
 	cargo fmt --all --check
@@ -134,6 +134,6 @@ binaries: rust
 	cargo build --release --locked --workspace --bins
 
 # One package after the other: several control planes at once would slow each other down.
-go-tests: binaries go
+go-tests: binaries go prometheus
 	cd tests && go test -count=1 -timeout 40m -p 1 ./...
 	cd $(LEGACY) && go test -count=1 -timeout 5m ./...
