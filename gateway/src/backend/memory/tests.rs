@@ -105,14 +105,16 @@ fn one_call_in_so_many_is_a_check() {
 }
 
 #[test]
-fn a_mix_of_revisions_passes_and_a_refutation_does_not() {
+fn a_mix_of_revisions_and_a_refutation_are_told_apart() {
     let memory = Memory::new(Remembered { filter: true, score: false }, NEVER);
     assert!(memory.is_trusted() && !memory.is_mixed());
     memory.mix();
     assert!(!memory.is_trusted() && memory.is_mixed());
+    let memory = Memory::new(Remembered { filter: true, score: false }, NEVER);
     assert!(memory.refute() && !memory.refute());
+    assert!(!memory.is_trusted() && memory.is_refuted() && !memory.is_mixed());
     memory.mix();
-    assert!(!memory.is_trusted() && !memory.is_mixed());
+    assert!(!memory.is_trusted() && memory.is_refuted() && memory.is_mixed());
 }
 
 /// Files answers for a pod about nodes from this slot on, or recalls one.
