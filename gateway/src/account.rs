@@ -140,6 +140,8 @@ pub struct Part {
     pub policy: Policy,
     /// Positions of nodes that it could not be told about, ascending.
     pub unknown: Vec<u32>,
+    /// Those that it needed to know more about and that were deleted.
+    pub deleted: Vec<u32>,
     /// Each time that it was asked.
     pub inquiries: Vec<Inquiry>,
     /// What it said.
@@ -234,6 +236,7 @@ impl Part {
             backend,
             policy,
             unknown: Vec::new(),
+            deleted: Vec::new(),
             inquiries: Vec::new(),
             said: Said::Nothing,
             opinion: None,

@@ -111,11 +111,12 @@ impl FilterFold {
     }
 
     fn survivors_for(&self, seat: usize) -> Asked {
-        let unknown = &self.seats[seat].unknown;
-        if self.alive == self.count && unknown.is_empty() {
+        let Seat { unknown, deleted, .. } = &self.seats[seat];
+        if self.alive == self.count && unknown.is_empty() && deleted.is_empty() {
             return Asked::All;
         }
-        let known = |at: &u32| self.is_alive(*at) && unknown.binary_search(at).is_err();
+        let is_told = |at: &u32| unknown.binary_search(at).is_err() && deleted.binary_search(at).is_err();
+        let known = |at: &u32| self.is_alive(*at) && is_told(at);
         Asked::Some((0..self.count).filter(known).collect())
     }
 
@@ -195,6 +196,11 @@ impl FilterFold {
     }
 
     fn reject_unknown(&mut self, seat: usize) {
+        let deleted = mem::take(&mut self.seats[seat].deleted);
+        if !deleted.is_empty() {
+            let group = || Group { by: By::Deleted(seat), reason: String::new(), preemption_may_help: false };
+            self.reject_group(group, deleted.into_iter());
+        }
         let unknown = mem::take(&mut self.seats[seat].unknown);
         if !unknown.is_empty() {
             let group = || Group { by: By::Unknown(seat), reason: String::new(), preemption_may_help: false };

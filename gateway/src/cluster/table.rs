@@ -9,6 +9,7 @@
 //! A source keeps the table like this: what it lists goes into a [`Relist`] and from there, all at once, into
 //! [`NodeTable::replace`]; what changes after that into [`NodeTable::apply`] and [`NodeTable::remove`].
 
+mod absent;
 mod change;
 mod column;
 mod front;
@@ -26,6 +27,12 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use self::{
+    absent::Absent,
+    front::Front,
+    latest::Latest,
+    stock::{Known, Names, Replaced, Stock},
+};
 pub use self::{
     change::{Change, Changes},
     column::{Column, ViewId},
@@ -33,11 +40,6 @@ pub use self::{
     ids::RowId,
     latest::Lines,
     stock::Relist,
-};
-use self::{
-    front::Front,
-    latest::Latest,
-    stock::{Known, Names, Stock},
 };
 use super::heard::Heard;
 use crate::{
@@ -55,6 +57,8 @@ pub struct NodeTable {
     front: RwLock<Front>,
     /// What writers know. Locked before `front`, never while holding it.
     stock: Mutex<Stock>,
+    /// Names that have no node. Locked last.
+    absent: Mutex<Absent>,
     /// Counts the changes of `front`.
     changes: watch::Sender<u64>,
     synced: watch::Sender<bool>,
@@ -117,6 +121,9 @@ impl NodeTable {
         let mut stock = self.lock_stock();
         let known = Known::new(&object, stock.wants_raw().then_some(json));
         let (name, change) = stock.put(object.name(), known);
+        if change == Change::Added {
+            self.absent().appear(&name);
+        }
         if change != Change::Unchanged {
             self.show(&stock, &[name]);
         }
@@ -128,6 +135,7 @@ impl NodeTable {
         let mut stock = self.lock_stock();
         let change = stock.remove(name);
         if change != Change::Unchanged {
+            self.absent().delete(name);
             drop(self.write(&stock, |front| front.remove(name)));
         }
         change
@@ -190,14 +198,22 @@ impl NodeTable {
     /// From now on the table is synced.
     pub fn replace(&self, relist: Relist) {
         let mut stock = self.lock_stock();
-        if stock.replace(relist) != Change::Unchanged {
+        let Replaced { change, gone } = stock.replace(relist);
+        if change != Change::Unchanged {
+            let mut absent = self.absent();
+            absent.retain(|name| !stock.knows(name));
+            for name in &gone {
+                absent.delete(name);
+            }
+            drop(absent);
             self.swap(&stock);
         }
         drop(stock);
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
 
-    /// The lines of these nodes in this view, for one call; waits until the instant for those that are not there.
+    /// The lines of these nodes in this view, for one call. Waits until the instant for those that are not there, but
+    /// not for nodes that were deleted, and not for names that calls have waited for before and that are still unknown.
     pub async fn lines<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
@@ -211,10 +227,37 @@ impl NodeTable {
         let is_missing = |place: &u32| found.unknown.binary_search(place).is_ok();
         let missing = (0..).zip(names.clone()).filter(|(place, _)| is_missing(place));
         let missing: Vec<&str> = missing.map(|(_, name)| name).collect();
+        let (missing, until) = self.worth_waiting(missing, until);
         // Taken before the next look, so that a change between that and the wait is not missed.
         let mut changes = self.changes();
         while !self.read().has(&missing, view) && timeout_at(until, changes.next()).await.is_ok() {}
-        self.look_up(names, view)
+        let mut found = self.look_up(names.clone(), view);
+        if !found.unknown.is_empty() {
+            let absent = self.absent();
+            let is_deleted = |(place, name)| {
+                (found.unknown.binary_search(&place).is_ok() && absent.is_deleted(name)).then_some(place)
+            };
+            found.deleted = (0..).zip(names).filter_map(is_deleted).collect();
+        }
+        found
+    }
+
+    /// Those of these names for which a call waits, and until when.
+    fn worth_waiting<'n>(&self, names: Vec<&'n str>, until: Instant) -> (Vec<&'n str>, Instant) {
+        let (mut worth, mut latest) = (Vec::new(), None);
+        let read = self.read();
+        let mut absent = self.absent();
+        for name in names {
+            // Of a node that is known something else is missing, which comes soon.
+            let wait = if read.knows(name) { Some(until) } else { absent.wait(name, until) };
+            worth.extend(wait.map(|_| name));
+            latest = latest.max(wait);
+        }
+        (worth, latest.unwrap_or(until))
+    }
+
+    fn absent(&self) -> MutexGuard<'_, Absent> {
+        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, without waiting.
@@ -225,7 +268,7 @@ impl NodeTable {
         };
         let version = self.read().version();
         if let Some(lines) = latest.find(names.clone(), (view, version)) {
-            return Found { lines, unknown: Vec::new(), version };
+            return Found { lines, unknown: Vec::new(), deleted: Vec::new(), version };
         }
         let found = self.read().lines(names.clone(), view);
         if found.unknown.is_empty() {

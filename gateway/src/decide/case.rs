@@ -59,6 +59,8 @@ pub(super) struct Told {
     known: Option<Vec<u32>>,
     /// The others, ascending.
     pub(super) unknown: Vec<u32>,
+    /// Those of them that were deleted, ascending.
+    pub(super) deleted: Vec<u32>,
     /// All lines as a part of a question.
     all: OnceLock<Nodes>,
 }
@@ -66,11 +68,11 @@ pub(super) struct Told {
 impl Told {
     /// What was found of nodes in the table of a source.
     fn of(found: Found, source: Source) -> Self {
-        let Found { lines, unknown, version } = found;
+        let Found { lines, unknown, deleted, version } = found;
         let count = number(lines.len() + unknown.len());
         let known = (!unknown.is_empty())
             .then(|| (0..count).filter(|node| unknown.binary_search(node).is_err()).collect());
-        Self { lines, source, version, known, unknown, all: OnceLock::new() }
+        Self { lines, source, version, known, unknown, deleted, all: OnceLock::new() }
     }
 
     /// The lines of these nodes, in their order.
@@ -267,14 +269,14 @@ fn with_strangers<'n>(found: Found, names: impl Iterator<Item = &'n str>) -> Fou
     if found.unknown.is_empty() {
         return found;
     }
-    let Found { lines: known, unknown, version } = found;
+    let Found { lines: known, unknown, deleted, version } = found;
     let (mut known, mut unknown) = (known.iter().cloned(), unknown.into_iter().peekable());
     let line = |(place, name)| match unknown.next_if_eq(&place) {
         Some(_) => Some(Line::outside(row::name_alone(name))),
         None => known.next(),
     };
     let lines: Vec<Line> = (0..).zip(names).filter_map(line).collect();
-    Found { lines: lines.into(), unknown: Vec::new(), version }
+    Found { lines: lines.into(), unknown: Vec::new(), deleted, version }
 }
 
 fn no_facts() -> BackendFailure {

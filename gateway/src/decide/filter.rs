@@ -29,6 +29,8 @@ use crate::{
 
 /// What the reply says about a node that the gateway does not know.
 const NOT_YET_KNOWN: &str = "node is not yet known to the gateway";
+/// What it says about a node that the gateway has seen deleted.
+const DELETED: &str = "node was deleted";
 
 /// A repetition in less time than this would only be late again.
 const WORTH_ASKING: Duration = Duration::from_millis(1);
@@ -76,7 +78,8 @@ impl Decider {
                 let (ready, seat) = self.seat(&mut case, backend, settings).await?;
                 let (place, timeout) = (account.parts.len(), settings.timeout);
                 let part = Part::new(backend, settings.failure_policy.into());
-                account.parts.push(Part { unknown: seat.unknown.clone(), ..part });
+                let (unknown, deleted) = (seat.unknown.clone(), seat.deleted.clone());
+                account.parts.push(Part { unknown, deleted, ..part });
                 participants.push(Participant { place, backend, settings, timeout, ready });
                 seats.push(seat);
             }
@@ -169,7 +172,9 @@ impl Decider {
         }
         if self.reasons.changing == ChangingReasons::Held {
             let backend = |group: &Group| match group.by {
-                By::Seat(seat) | By::Unknown(seat) => participants[seat].backend.settings.name.as_str(),
+                By::Seat(seat) | By::Unknown(seat) | By::Deleted(seat) => {
+                    participants[seat].backend.settings.name.as_str()
+                }
             };
             let backends: Vec<_> = rejected.groups.iter().map(backend).collect();
             let held = self.attempts.hold(pod, &call.request.names, &backends, (rejected, reasons));
@@ -207,6 +212,7 @@ impl Decider {
     fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
         let text = match (group.by, self.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
+            (By::Deleted(_), _) => DELETED.to_owned(),
             (By::Seat(_), ReasonPrefix::None) => reason::clean(&group.reason),
             (By::Seat(seat), ReasonPrefix::Backend) => {
                 reason::prefixed(participants[seat].backend.settings.name.as_str(), &group.reason)
@@ -244,11 +250,15 @@ impl Decider {
             turn: Turn::Parallel,
             preemption: settings.preemption_may_help,
             unknown: Vec::new(),
+            deleted: Vec::new(),
         };
         let ready = case.ready::<FilterPlan>(backend).await?;
         if let Ok(Ready { link, views }) = &ready {
             seat.turn = link.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
-            seat.unknown.clone_from(&case.nodes(*views).unknown);
+            let told = case.nodes(*views);
+            seat.deleted.clone_from(&told.deleted);
+            let is_there = |node: &&u32| told.deleted.binary_search(node).is_err();
+            seat.unknown = told.unknown.iter().filter(is_there).copied().collect();
         }
         Ok((ready, seat))
     }

@@ -120,8 +120,10 @@ impl Decider {
         };
         match taken {
             Taken::Counted => {
-                self.metrics.unknown_nodes(u64::from(told.unknown));
-                Ok(told.unknown)
+                // Trying again soon would not bring a deleted node back.
+                let unknown = told.unknown - told.deleted;
+                self.metrics.unknown_nodes(u64::from(unknown));
+                Ok(unknown)
             }
             Taken::Skipped(_) => Ok(0),
             Taken::Failed(failure) => {

@@ -14,6 +14,8 @@ pub struct Seat {
     /// Positions of nodes that it needs to know more about than the gateway does, ascending. They are
     /// rejected by the gateway, at this seat's place in the order, if the backend's answer counts.
     pub unknown: Vec<u32>,
+    /// As `unknown`, of nodes that were deleted: they are rejected like it, and trying again would not help.
+    pub deleted: Vec<u32>,
 }
 
 /// When a backend is asked.
@@ -80,6 +82,8 @@ pub enum By {
     Seat(usize),
     /// The gateway, for the backend at this seat, which needed to know more about the nodes.
     Unknown(usize),
+    /// The gateway, for the backend at this seat, about nodes that were deleted.
+    Deleted(usize),
 }
 
 /// One way of being rejected. Nodes refer to it by its index in [`Rejected::groups`].
@@ -87,7 +91,7 @@ pub enum By {
 pub struct Group {
     /// By whom.
     pub by: By,
-    /// Why, as the backend said it; empty for [`By::Unknown`].
+    /// Why, as the backend said it; empty where the gateway rejects.
     pub reason: String,
     /// Evicting pods could help, and the operator lets the backend say so.
     pub preemption_may_help: bool,

@@ -4,7 +4,7 @@ use super::*;
 use crate::FailureKind;
 
 fn seat(policy: FailurePolicy, turn: Turn) -> Seat {
-    Seat { policy, turn, preemption: Preemption::Honored, unknown: Vec::new() }
+    Seat { policy, turn, preemption: Preemption::Honored, unknown: Vec::new(), deleted: Vec::new() }
 }
 
 fn refuse(reason: &str, positions: &[u32]) -> Vec<Refusal> {
@@ -266,4 +266,25 @@ proptest! {
         let pick = |len: usize| usize::from(picks.next().unwrap()) % len;
         prop_assert_eq!(folded(count, &backends, pick), in_turn(count, &backends));
     }
+}
+
+#[test]
+fn a_deleted_node_is_rejected_and_the_call_is_decided_all_the_same() {
+    let seat = |unknown: &[u32]| Seat {
+        unknown: unknown.to_vec(),
+        deleted: vec![0],
+        ..seat(FailurePolicy::Fail, Turn::Parallel)
+    };
+    let refusal = || Refusal { reason: "full".into(), preemption_may_help: false, positions: vec![0] };
+    let (mut fold, asks) = FilterFold::begin(2, vec![seat(&[])]);
+    assert_eq!(asks, [Ask { seat: 0, nodes: Asked::Some(vec![1]) }]);
+    fold.answer(0, Ok(vec![refusal()]), Again::InTime);
+    let Some(Verdict::Decided(rejected)) = fold.verdict() else { panic!("{fold:?}") };
+    let by: Vec<_> =
+        rejected.nodes.iter().flatten().map(|group| rejected.groups[*group as usize].by).collect();
+    assert_eq!(by, [By::Deleted(0), By::Seat(0)]);
+
+    let (mut fold, _) = FilterFold::begin(3, vec![seat(&[2])]);
+    fold.answer(0, Ok(vec![refusal()]), Again::InTime);
+    assert_eq!(fold.verdict(), Some(&Verdict::NotYetKnown { nodes: 1 }), "the deleted one does not count");
 }

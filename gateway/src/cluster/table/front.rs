@@ -48,6 +48,8 @@ pub struct Found {
     pub lines: Lines,
     /// The places of the others among all, ascending.
     pub unknown: Vec<u32>,
+    /// The places of those of them that were deleted, ascending; a look without waiting does not tell them apart.
+    pub deleted: Vec<u32>,
     /// The table's version then: while it has that, all lines are current.
     pub version: u64,
 }
@@ -110,6 +112,11 @@ impl TableRead<'_> {
         Some(Line { slot, row })
     }
 
+    /// Whether there is a node of this name.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.front.slot_of.contains_key(name)
+    }
+
     /// Whether all of these nodes have their row in this view.
     pub(super) fn has(&self, names: &[&str], view: ViewId) -> bool {
         names.iter().all(|name| self.entry(name, view).is_some())
@@ -124,7 +131,7 @@ impl TableRead<'_> {
                 None => unknown.push(place),
             }
         }
-        Found { lines: lines.into(), unknown, version: self.version() }
+        Found { lines: lines.into(), unknown, deleted: Vec::new(), version: self.version() }
     }
 
     /// Whether the line is still the node's in this view.

@@ -148,6 +148,14 @@ impl Relist {
     }
 }
 
+/// What a list has changed.
+#[derive(Debug)]
+pub(super) struct Replaced {
+    pub(super) change: Change,
+    /// The nodes that are not in it.
+    pub(super) gone: Vec<Arc<str>>,
+}
+
 /// A view of which rows are kept while something holds it.
 #[derive(Debug)]
 struct Registered {
@@ -214,6 +222,10 @@ impl Stock {
 
     pub(super) fn relist(&self) -> Relist {
         Relist { keeps_raw: self.wants_raw(), nodes: Names::default() }
+    }
+
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
     }
 
     /// The registered views with their places.
@@ -419,7 +431,7 @@ impl Stock {
     }
 
     /// Takes exactly the nodes of the list. One that is the same as before keeps its rows.
-    pub(super) fn replace(&mut self, relist: Relist) -> Change {
+    pub(super) fn replace(&mut self, relist: Relist) -> Replaced {
         let generation = self.generation();
         self.make_room_for_ids(relist.len());
         self.version += 1;
@@ -438,7 +450,8 @@ impl Stock {
         }
         self.free.extend(before.values().map(|placed| placed.at));
         self.json_bytes = self.nodes.values().map(Placed::json_bytes).sum();
-        if before.is_empty() { change } else { Change::Changed }
+        let change = if before.is_empty() { change } else { Change::Changed };
+        Replaced { change, gone: before.into_keys().collect() }
     }
 
     /// Forgets all nodes. Slots are used again, versions and ids are not.

@@ -74,7 +74,9 @@ fn rows_are_those_of_a_request_with_objects() {
         RowView::FactsAndRaw(AnnotationPrefixes::default().into()),
     ];
     let late_ids = late.clone().map(|view| table.register(view).leak());
-    late_ids.iter().for_each(|view| fill(&table, *view));
+    for view in late_ids {
+        fill(&table, view);
+    }
 
     for (view, id) in early.iter().zip(early_ids).chain(late.iter().zip(late_ids)) {
         assert_eq!(row(&table, "n1", id), Some(direct(view, &node)), "{view:?}");

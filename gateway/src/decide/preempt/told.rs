@@ -30,6 +30,8 @@ pub(super) struct Told {
     pub(super) messages: Vec<api::Candidate>,
     /// How many there are whose nodes could not be told.
     pub(super) unknown: u32,
+    /// How many of them have nodes that were deleted.
+    pub(super) deleted: u32,
 }
 
 /// The rows of nodes, one after the other; `None` for a node that is not known.
@@ -49,9 +51,9 @@ impl Decider {
         left: &[Candidate],
     ) -> Result<Told, BackendFailure> {
         let plan = link.info.preempt.as_ref().map_err(BackendFailure::clone)?;
-        let found = self.rows(call, until, &plan.nodes, left).await;
+        let (found, deleted) = self.rows(call, until, &plan.nodes, left).await;
         let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
-        let mut told = Told::default();
+        let mut told = Told { deleted, ..Told::default() };
         let mut room = Room { facts: link.info.most_request_bytes, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
             let Some(row) = row else {
@@ -72,18 +74,19 @@ impl Decider {
         until: Instant,
         view: &NodesView,
         left: &[Candidate],
-    ) -> Encoded {
+    ) -> (Encoded, u32) {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
         match (&self.known.table, &view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
-                let Found { lines, unknown, .. } = table.lines(names, column.id(), until).await;
+                let Found { lines, unknown, deleted, .. } = table.lines(names, column.id(), until).await;
                 let (mut rows, mut unknown) = (lines.iter(), unknown.into_iter().peekable());
                 let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
                 let row = |place| if unknown.next_if_eq(&place).is_some() { None } else { rows.next() };
-                places.map(row).map(|line| Some(line?.row.bytes.clone())).collect()
+                let rows = places.map(row).map(|line| Some(line?.row.bytes.clone())).collect();
+                (rows, u32::try_from(deleted.len()).unwrap_or(u32::MAX))
             }
             // A plan without a column wants names alone.
-            _ => names.map(row::name_alone).map(Some).collect(),
+            _ => (names.map(row::name_alone).map(Some).collect(), 0),
         }
     }
 

@@ -58,6 +58,8 @@ pub(super) struct PartEntry {
     pub(super) took: Duration,
     /// Positions of nodes that it could not be told about.
     pub(super) unknown: Runs,
+    /// Positions of nodes that it could not be told about because they were deleted.
+    pub(super) deleted: Runs,
     pub(super) said: SaidEntry,
     pub(super) opinion: Option<&'static str>,
     /// Nobody waited for its answer any more.
@@ -203,6 +205,7 @@ impl PartEntry {
             known: last.map_or(0, |inquiry| inquiry.known),
             took: inquiries.iter().map(waited).sum(),
             unknown: Runs::of(part.unknown.iter().copied()),
+            deleted: Runs::of(part.deleted.iter().copied()),
             said: SaidEntry::new(&part.said, texts),
             given_up: last.is_some_and(|last| last.given_up),
             opinion: part.opinion.map(crate::account::Opinion::as_str),
@@ -210,7 +213,7 @@ impl PartEntry {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(self) + self.unknown.bytes() + self.said.bytes()
+        size_of_val(self) + self.unknown.bytes() + self.deleted.bytes() + self.said.bytes()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::observe::api::{NodePart, NodeVerdict};
 
 /// What is said of a node that a backend could not be told about.
 const UNKNOWN: &str = "node is not yet known to the gateway";
+const DELETED: &str = "node was deleted";
 /// What is said of a candidate that a backend did not keep: preempt has no reasons.
 const LEFT_OUT: &str = "left out";
 
@@ -61,6 +62,7 @@ impl Sheet {
         let name = texts.at(part.name);
         if matches!(part.said, SaidEntry::Refused { .. } | SaidEntry::Kept { .. }) {
             part.unknown.iter().for_each(|node| self.reject(node, name, UNKNOWN));
+            part.deleted.iter().for_each(|node| self.reject(node, name, DELETED));
         }
         for node in self.all() {
             let verdict = self.nodes[node as usize].backends.get(name);
