@@ -1,16 +1,6 @@
 //! Backends that stand still for a while, and go on.
 
-use std::{
-    future::poll_fn,
-    net::SocketAddr,
-    pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
@@ -27,14 +17,14 @@ use serde_json::json;
 use tokio::{
     net::TcpStream,
     runtime,
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     time::timeout,
 };
 
 use crate::support::{
     Gateway,
     backend::{Act, Scripted, configured, filtered, framed, info},
-    by_name,
+    by_name, eager,
 };
 
 /// Bounds what is waited for; nothing takes that long.
@@ -138,25 +128,26 @@ async fn a_policy_keeps_its_connection_after_calls_that_were_given_up_while_it_s
 /// A backend that refuses node `a`, and answers nothing at all while it stands still.
 struct Still {
     backend: Scripted,
-    stands: Arc<AtomicBool>,
+    /// False while it stands still.
+    goes: watch::Sender<bool>,
 }
 
 impl Still {
     async fn start() -> Self {
-        let stands = Arc::new(AtomicBool::new(false));
-        let shared = Arc::clone(&stands);
+        let (goes, going) = watch::channel(true);
         let greeting = Act::Message(info(NodeView::Name).encode_to_vec());
         let script = move |verb: &str, message: Bytes| match verb {
-            _ if shared.load(Ordering::Relaxed) => Act::Hang,
-            "GetInfo" => greeting.clone(),
+            // Handshakes have time until it goes on.
+            "GetInfo" => Act::Later(going.clone(), Box::new(greeting.clone())),
+            _ if !*going.borrow() => Act::Hang,
             _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
         };
-        Self { backend: Scripted::start_bare(script, None).await, stands }
+        Self { backend: Scripted::start_bare(script, None).await, goes }
     }
 
     /// Stands still from now on. Returns when nothing that was answered before is still on its way.
     async fn stop(&self) {
-        self.stands.store(true, Ordering::Relaxed);
+        self.goes.send_replace(false);
         let handshakes = self.backend.messages("GetInfo").len();
         let unanswered = async {
             while self.backend.messages("GetInfo").len() == handshakes {
@@ -170,18 +161,19 @@ impl Still {
 #[tokio::test]
 async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answers() {
     let still = Still::start().await;
-    let gateway = Gateway::start(&format!(
+    // A call has to arrive before its time is over.
+    let rest = format!(
         "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
-        configured("racks", &still.backend, "filter: {timeout: 20ms}")
-    ))
-    .await;
+        configured("racks", &still.backend, "filter: {timeout: 300ms}")
+    );
+    let gateway = Gateway::start_paced(&rest, eager()).await;
     still.stop().await;
     let before = still.backend.messages("Filter").len();
     let mut errors = Vec::new();
     for _ in 0..15 {
         errors.push(gateway.post("/filter", by_name(&["a", "b"])).await.error());
     }
-    let late = "extender-gateway: backend racks failed filter: no answer within 20ms";
+    let late = "extender-gateway: backend racks failed filter: no answer within 300ms";
     assert!(errors[..10].iter().all(|error| error == late), "{errors:#?}");
     let open = "extender-gateway: backend racks failed filter: it was not asked: it has left 10 calls in a row \
                 unanswered";
@@ -192,7 +184,7 @@ async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answ
         text.contains("backend=\"racks\",verb=\"filter\",kind=\"circuit_open\",policy=\"fail\"} 5"),
         "{text}"
     );
-    still.stands.store(false, Ordering::Relaxed);
+    still.goes.send_replace(true);
     let answered = async {
         loop {
             let reply = gateway.post("/filter", by_name(&["a", "b"])).await.json();
