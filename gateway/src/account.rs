@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use extender_gateway_core::{BackendFailure, FailurePolicy, filter::Heard, score::Ballot};
+use extender_gateway_core::{BackendFailure, FailurePolicy, Verb, filter::Heard, score::Ballot};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
@@ -25,8 +25,8 @@ use crate::{
 /// One request at the door, whatever came of it.
 #[derive(Debug)]
 pub struct Visit {
-    /// `filter`, `prioritize`, `preempt` or `bind`; `none` where the path has no verb.
-    pub verb: &'static str,
+    /// `None` where the path names no verb.
+    pub verb: Option<Verb>,
     /// When it came.
     pub began: Instant,
     /// How long the answer took.

@@ -6,21 +6,19 @@
 //! since a body would cost the connection.
 
 mod answer;
-mod bind;
 mod body;
 mod connection;
-mod filter;
 mod guest;
 mod patience;
-mod preempt;
-mod prioritize;
 mod server;
 mod tls;
+mod verbs;
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use extender_gateway_core::{PerVerb, Verb};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
@@ -69,38 +67,18 @@ pub struct Served {
     pub generation: u64,
 }
 
-/// What kube-scheduler asks of an extender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verb {
-    Filter,
-    Prioritize,
-    Preempt,
-    Bind,
-}
-
-impl Verb {
-    /// The verb of a path, whatever stands before its end.
-    fn of(path: &str, verbs: &VerbPaths) -> Option<Self> {
-        let path = path.trim_end_matches('/');
-        let ends = |end: &str| path.strip_suffix(end).is_some_and(|before| before.ends_with('/'));
-        let VerbPaths { filter, prioritize, preempt, bind } = verbs;
-        let all = [
-            (Self::Filter, filter),
-            (Self::Prioritize, prioritize),
-            (Self::Preempt, preempt),
-            (Self::Bind, bind),
-        ];
-        all.into_iter().find(|(_, end)| ends(end)).map(|(verb, _)| verb)
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Filter => "filter",
-            Self::Prioritize => "prioritize",
-            Self::Preempt => "preempt",
-            Self::Bind => "bind",
-        }
-    }
+/// The verb of a path, whatever stands before its end.
+fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
+    let path = path.trim_end_matches('/');
+    let ends = |end: &str| path.strip_suffix(end).is_some_and(|before| before.ends_with('/'));
+    let VerbPaths { filter, prioritize, preempt, bind } = verbs;
+    let ends = PerVerb {
+        filter: ends(filter),
+        prioritize: ends(prioritize),
+        preempt: ends(preempt),
+        bind: ends(bind),
+    };
+    Verb::ALL.into_iter().find(|verb| ends[*verb])
 }
 
 impl Door {
@@ -119,7 +97,7 @@ impl Door {
         let served = self.served.load_full();
         let mut guest = Guest::new(&self.observer, (&head, caller), served.generation);
         guest.secure = secure;
-        let verb = match verb(&head, &served.verbs) {
+        let verb = match requested(&head, &served.verbs) {
             Ok(verb) => verb,
             Err((verb, refusal)) => {
                 guest.verb = verb;
@@ -127,7 +105,7 @@ impl Door {
                 return self.refuse(guest, refusal.status());
             }
         };
-        guest.enter(verb.as_str());
+        guest.enter(verb);
         match survive(&self.observer.metrics, served.answer(verb, (&head, body), &mut guest)).await {
             Ok(reply) => guest.answered(answer::reply(reply)),
             Err(refusal) => self.refuse(guest, refusal.of(verb)),
@@ -136,7 +114,7 @@ impl Door {
 
     fn refuse(&self, mut guest: Guest<'_>, refused: Refused) -> Response<Reply> {
         let Refused { response, outcome, text, log } = refused;
-        let (verb, caller) = (guest.verb, guest.caller);
+        let (verb, caller) = (Verb::name_or_none(guest.verb), guest.caller);
         let turn = if log == Log::Here { self.refused.turn((verb, outcome)) } else { None };
         if let Some(similar) = turn {
             let trace_id = guest.account.as_ref().and_then(|account| account.trace);
@@ -160,10 +138,10 @@ impl Served {
         let body = body::read(head, body, self.most).await.map_err(BodyError::refusal)?;
         visit.request_bytes = body.len();
         let decided = match verb {
-            Verb::Filter => filter::answer(&self.decider, body, visit).await,
-            Verb::Prioritize => prioritize::answer(&self.decider, body, visit).await,
-            Verb::Preempt => preempt::answer(&self.decider, body, visit).await,
-            Verb::Bind => bind::answer(&self.decider, &body, visit).await,
+            Verb::Filter => verbs::filter(&self.decider, body, visit).await,
+            Verb::Prioritize => verbs::prioritize(&self.decider, body, visit).await,
+            Verb::Preempt => verbs::preempt(&self.decider, body, visit).await,
+            Verb::Bind => verbs::bind(&self.decider, &body, visit).await,
         };
         decided.map_err(Refusal::from)
     }
@@ -182,16 +160,16 @@ async fn survive<T>(
     })
 }
 
-/// The verb that a head asks for, or the refusal and what stands for the verb in metrics.
-fn verb(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (&'static str, Refusal)> {
+/// The verb that a head requests, or the refusal and the verb that it is counted under.
+fn requested(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (Option<Verb>, Refusal)> {
     let path = head.uri.path();
-    let verb = Verb::of(path, verbs).ok_or_else(|| ("none", Refusal::path(path, verbs)))?;
-    if head.method == Method::POST { Ok(verb) } else { Err((verb.as_str(), Refusal::method(&head.method))) }
+    let verb = verb_of(path, verbs).ok_or_else(|| (None, Refusal::path(path, verbs)))?;
+    if head.method == Method::POST { Ok(verb) } else { Err((Some(verb), Refusal::method(&head.method))) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Metrics, Refusal, Verb, VerbPaths, survive};
+    use super::{Metrics, Refusal, Verb, VerbPaths, survive, verb_of};
 
     #[tokio::test]
     async fn a_call_that_panics_is_answered_and_counted() {
@@ -227,7 +205,7 @@ mod tests {
             ("/filter/x", None, None),
             ("/Filter", None, None),
         ] {
-            let verbs = (Verb::of(path, &VerbPaths::default()), Verb::of(path, &classic));
+            let verbs = (verb_of(path, &VerbPaths::default()), verb_of(path, &classic));
             assert_eq!(verbs, (usual, renamed), "{path}");
         }
     }

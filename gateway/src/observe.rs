@@ -17,7 +17,7 @@ mod seldom;
 pub mod status;
 pub mod traces;
 
-pub use decisions::{DecisionLog, Query, Verb, Verdict};
+pub use decisions::{DecisionLog, Query, Verdict};
 pub use health::Health;
 pub use metrics::Metrics;
 pub use observer::Observer;

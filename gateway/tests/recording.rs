@@ -10,7 +10,7 @@ use extender_gateway::{
         metrics::{Applied, BackendMetrics, VerbMetrics},
     },
 };
-use extender_gateway_core::FailureKind;
+use extender_gateway_core::{FailureKind, Verb};
 
 const TOOK: Duration = Duration::from_micros(300);
 
@@ -34,7 +34,7 @@ fn record(filter: &VerbMetrics, zones: &BackendMetrics) {
 #[test]
 fn recording_does_not_allocate() {
     let metrics = Metrics::new();
-    let (filter, zones) = (metrics.verb("filter"), metrics.backend("zones", "filter"));
+    let (filter, zones) = (metrics.verb(Some(Verb::Filter)), metrics.backend("zones", Verb::Filter));
     record(&filter, &zones);
     let used = measure(|| (0..100).for_each(|_| record(black_box(&filter), black_box(&zones))));
     assert_eq!(used.count_total, 0, "{used:?}");
@@ -44,7 +44,7 @@ fn recording_does_not_allocate() {
 #[test]
 fn an_exemplar_allocates_for_the_first_of_its_bucket_alone() {
     let metrics = Metrics::new();
-    let filter = metrics.verb("filter");
+    let filter = metrics.verb(Some(Verb::Filter));
     filter.answered("ok", TOOK, Some([6; 16]));
     let used = measure(|| (0..100).for_each(|_| filter.answered("ok", TOOK, Some([7; 16]))));
     assert_eq!(used.count_total, 0, "{used:?}");

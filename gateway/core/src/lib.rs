@@ -13,5 +13,7 @@ pub mod order;
 pub mod preempt;
 pub mod reason;
 pub mod score;
+pub mod verb;
 
 pub use failure::{BackendFailure, FailureKind, FailurePolicy};
+pub use verb::{PerVerb, Verb};

@@ -221,6 +221,16 @@ impl Info {
         }
     }
 
+    /// Why it cannot be asked for this verb.
+    pub fn refusal(&self, verb: extender_gateway_core::Verb) -> Option<&BackendFailure> {
+        match verb {
+            extender_gateway_core::Verb::Filter => self.filter.as_ref().err(),
+            extender_gateway_core::Verb::Prioritize => self.score.as_ref().err(),
+            extender_gateway_core::Verb::Preempt => self.preempt.as_ref().err(),
+            extender_gateway_core::Verb::Bind => self.bind.as_ref().err(),
+        }
+    }
+
     /// The views with facts in which filter and score are told about nodes.
     pub fn views(&self) -> impl Iterator<Item = &NodesView> {
         let filter = self.filter.as_ref().ok().map(|plan| &plan.nodes);

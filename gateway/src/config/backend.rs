@@ -7,6 +7,7 @@ use std::{collections::HashMap, fmt};
 use bytes::Bytes;
 use extender_config::{Cursor, Section, Value, echo, names};
 pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
+use extender_gateway_core::{PerVerb, Verb};
 
 #[cfg(test)]
 use super::setting::Mappings;
@@ -95,6 +96,36 @@ settings! {
     timeout "timeout": Duration, default(DEFAULT_BIND_TIMEOUT);
     /// What a definite failure means. Default Fail.
     failure_policy "failurePolicy": BindFailurePolicy, default(BindFailurePolicy::Fail);
+}
+
+impl Backend {
+    /// The verbs that it serves, each with the timeout of a call.
+    pub fn timeouts(&self) -> PerVerb<Option<Duration>> {
+        let Self { filter, score, preempt, bind, .. } = self;
+        PerVerb {
+            filter: filter.as_ref().map(|settings| settings.timeout),
+            prioritize: score.as_ref().map(|settings| settings.timeout),
+            preempt: preempt.as_ref().map(|settings| settings.timeout),
+            bind: bind.as_ref().map(|settings| settings.timeout),
+        }
+    }
+
+    /// The verbs that it serves.
+    pub fn verbs(&self) -> impl Iterator<Item = Verb> {
+        let timeouts = self.timeouts();
+        Verb::ALL.into_iter().filter(move |verb| timeouts[*verb].is_some())
+    }
+
+    /// Whether its failure in a verb can end the call with an error.
+    pub fn can_fail_calls(&self, verb: Verb) -> bool {
+        let Self { filter, preempt, bind, .. } = self;
+        match verb {
+            Verb::Filter => filter.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
+            Verb::Prioritize => false,
+            Verb::Preempt => preempt.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
+            Verb::Bind => bind.as_ref().is_some_and(|it| it.failure_policy == BindFailurePolicy::Fail),
+        }
+    }
 }
 
 choices! {

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, filter::Asked};
+use extender_gateway_core::{BackendFailure, Verb, filter::Asked};
 use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
@@ -67,7 +67,7 @@ pub(super) trait NodeQuestion: Sync {
     fn scores(plan: &Self::Plan) -> Scores;
 
     /// The verb, as the log names it.
-    const VERB: &'static str;
+    const VERB: Verb;
 
     /// Sends the question. What is sent goes on `record`.
     fn send(
@@ -334,12 +334,12 @@ fn may_combine(known: Source, memory: &Memory) -> bool {
 }
 
 /// From now on the backend is asked each time. Returns whether that is new.
-fn distrust(memory: &Memory, backend: &str, verb: &str) -> bool {
+fn distrust(memory: &Memory, backend: &str, verb: Verb) -> bool {
     let first = memory.refute();
     if first {
         tracing::error!(
             backend,
-            verb,
+            verb = verb.backend_name(),
             "backend answers differently than before to the same question, so the verb is not pure; it is asked for \
              each pod from now on, until its next revision"
         );

@@ -10,7 +10,7 @@ mod error;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_gateway_core::{BackendFailure, FailureKind, Verb};
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, sleep};
 
@@ -252,7 +252,7 @@ impl<'c> Attempt<'c> {
     }
 
     fn failed_call<'k>(&self, known: &'k Known<'_>, policy: Policy) -> Failed<'k> {
-        Failed { verb: "bind", policy, pod: &known.pod, trace: self.trace }
+        Failed { verb: Verb::Bind, policy, pod: &known.pod, trace: self.trace }
     }
 
     async fn truth(&self) -> Truth {
@@ -275,7 +275,7 @@ fn was_asked(failure: &BackendFailure) -> bool {
 }
 
 fn call_error(backend: &Backend, failure: BackendFailure) -> CallError {
-    CallError::Backend { name: backend.settings.name.to_string(), verb: "bind", failure }
+    CallError::Backend { name: backend.settings.name.to_string(), verb: Verb::Bind, failure }
 }
 
 fn policy(policy: BindFailurePolicy) -> Policy {

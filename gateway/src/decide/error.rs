@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, Verb};
 
 use super::BindError;
 use crate::{object::ObjectError, wire::WireError};
@@ -17,7 +17,7 @@ pub enum CallError {
         /// Its configured name.
         name: String,
         /// What it was asked.
-        verb: &'static str,
+        verb: Verb,
         /// What happened.
         failure: BackendFailure,
     },
@@ -75,7 +75,9 @@ impl fmt::Display for CallError {
         f.write_str("extender-gateway: ")?;
         match self {
             Self::Request(what) => write!(f, "bad request: {what}"),
-            Self::Backend { name, verb, failure } => write!(f, "backend {name} failed {verb}: {failure}"),
+            Self::Backend { name, verb, failure } => {
+                write!(f, "backend {name} failed {}: {failure}", verb.backend_name())
+            }
             Self::Bind(error) => error.fmt(f),
             Self::NotYetKnown { nodes: 1 } => {
                 f.write_str("no node is left, and 1 node is not yet known to the gateway")

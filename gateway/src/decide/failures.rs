@@ -1,7 +1,7 @@
 //! The one path of every backend failure: said in the log once a second at most, and put into the call's account, from
 //! which it is counted.
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, Verb};
 use extender_otlp::TraceContext;
 
 use crate::{account::Policy, backend::Backend, object::pod::ObjectPod, observe::SeldomEach};
@@ -10,13 +10,13 @@ use crate::{account::Policy, backend::Backend, object::pod::ObjectPod, observe::
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     /// By backend and verb: a backend that is down fails hundreds of calls a second.
-    said: SeldomEach<(String, &'static str)>,
+    said: SeldomEach<(String, Verb)>,
 }
 
 /// The call in which a backend failed.
 #[derive(Clone, Copy)]
 pub(super) struct Failed<'c> {
-    pub(super) verb: &'static str,
+    pub(super) verb: Verb,
     /// What the failure means.
     pub(super) policy: Policy,
     pub(super) pod: &'c ObjectPod<'c>,
@@ -31,7 +31,7 @@ impl Failures {
         let Some(unsaid) = self.said.turn((name.to_owned(), verb)) else { return };
         tracing::warn!(
             backend = name,
-            verb,
+            verb = verb.backend_name(),
             kind = failure.kind.as_str(),
             policy = policy.as_str(),
             pod = pod.name(),

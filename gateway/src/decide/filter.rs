@@ -3,7 +3,7 @@
 mod question;
 
 use extender_gateway_core::{
-    BackendFailure,
+    BackendFailure, Verb,
     filter::{Again, By, FilterFold, Group, Rejected, Seat, Turn, Verdict},
     reason,
 };
@@ -116,7 +116,7 @@ impl Decider {
             let (seat, answer) = answered.expect("while there is no verdict some backend is being asked");
             if let Err(failure) = &answer {
                 let (policy, trace) = (parts[seat].policy, case.trace);
-                let failed = Failed { verb: "filter", policy, pod: call.pod, trace };
+                let failed = Failed { verb: Verb::Filter, policy, pod: call.pod, trace };
                 self.failures.record(participants[seat].backend, failure, failed);
                 parts[seat].said = Said::Failed(failure.clone());
             }
@@ -148,7 +148,7 @@ impl Decider {
             }
             Verdict::Failed { seat, failure } => {
                 let name = participants[seat].backend.settings.name.to_string();
-                Err(CallError::Backend { name, verb: "filter", failure })
+                Err(CallError::Backend { name, verb: Verb::Filter, failure })
             }
             Verdict::NotYetKnown { nodes } => {
                 self.metrics.unknown_nodes(u64::from(nodes));

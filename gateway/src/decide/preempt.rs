@@ -11,7 +11,7 @@ mod told;
 use std::sync::Arc;
 
 use extender_gateway_core::{
-    BackendFailure,
+    BackendFailure, Verb,
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
 };
 use extender_policy_api::v1alpha1::Purpose;
@@ -113,7 +113,7 @@ impl Decider {
             None => Said::Kept(victims(chain.left())),
             Some(failure) => {
                 let (policy, trace) = (part.policy, account.trace);
-                let failed = Failed { verb: "preempt", policy, pod: call.pod, trace };
+                let failed = Failed { verb: Verb::Preempt, policy, pod: call.pod, trace };
                 self.failures.record(backend, failure, failed);
                 Said::Failed(failure.clone())
             }
@@ -128,7 +128,7 @@ impl Decider {
             Taken::Skipped(_) => Ok(0),
             Taken::Failed(failure) => {
                 let name = backend.settings.name.to_string();
-                Err(CallError::Backend { name, verb: "preempt", failure })
+                Err(CallError::Backend { name, verb: Verb::Preempt, failure })
             }
         }
     }

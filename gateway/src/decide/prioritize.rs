@@ -3,7 +3,7 @@
 mod question;
 
 use extender_gateway_core::{
-    BackendFailure,
+    BackendFailure, Verb,
     filter::Asked,
     score::{self, Ballot},
 };
@@ -76,8 +76,12 @@ impl Decider {
                     part.said = Said::Scored(ballot, outside);
                 }
                 Err(failure) => {
-                    let failed =
-                        Failed { verb: "score", policy: part.policy, pod: call.pod, trace: account.trace };
+                    let failed = Failed {
+                        verb: Verb::Prioritize,
+                        policy: part.policy,
+                        pod: call.pod,
+                        trace: account.trace,
+                    };
                     self.failures.record(&part.backend, &failure, failed);
                     part.said = Said::Failed(failure);
                 }

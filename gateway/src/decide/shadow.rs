@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{
-    BackendFailure,
+    BackendFailure, Verb,
     filter::{Asked, Heard, Refusal},
     score::{self, Ballot},
 };
@@ -38,8 +38,8 @@ pub(super) struct ShadowCall {
 
 /// What is asked of a backend in shadow, and what its answer means.
 pub(super) trait ShadowQuestion: Send + Sync + 'static {
-    /// The verb, as metrics and logs name it.
-    const VERB: &'static str;
+    /// The verb.
+    const VERB: Verb;
 
     /// Asks, and compares the answer with the decision.
     fn ask(
@@ -188,7 +188,7 @@ impl ShadowCall {
 }
 
 impl ShadowQuestion for FilterShadow {
-    const VERB: &'static str = "filter";
+    const VERB: Verb = Verb::Filter;
 
     async fn ask(self, call: &ShadowCall, record: &mut Exchanges) -> Result<(Opinion, Said), BackendFailure> {
         let answer = call.backend.filter(&call.link, call.question(), (call.within, record)).await?;
@@ -199,7 +199,7 @@ impl ShadowQuestion for FilterShadow {
 }
 
 impl ShadowQuestion for ScoreShadow {
-    const VERB: &'static str = "score";
+    const VERB: Verb = Verb::Prioritize;
 
     async fn ask(self, call: &ShadowCall, record: &mut Exchanges) -> Result<(Opinion, Said), BackendFailure> {
         let answer = call.backend.score(&call.link, call.question(), (call.within, record)).await?;

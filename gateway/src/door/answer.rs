@@ -12,7 +12,8 @@ use extender_gateway_core::reason;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::Verb;
+use extender_gateway_core::Verb;
+
 use crate::{config::VerbPaths, decide::CallError, wire::reply};
 
 /// Where a reason goes when there is no body: for people with curl, and for proxies' logs.

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use extender_gateway_core::Verb;
 use extender_otlp::TraceContext;
 use http::{Response, request::Parts};
 use hyper::body::Body as _;
@@ -36,7 +37,7 @@ impl<'o> Guest<'o> {
     ) -> Self {
         let parent = observer.tracer.as_ref().and_then(|_| TraceContext::of_caller(&head.headers));
         let visit = Visit {
-            verb: "none",
+            verb: None,
             began: Instant::now(),
             took: Duration::ZERO,
             caller,
@@ -55,10 +56,10 @@ impl<'o> Guest<'o> {
         Self { observer, visit: Some(visit), in_flight: None }
     }
 
-    /// It wants this verb.
-    pub(super) fn enter(&mut self, verb: &'static str) {
-        self.verb = verb;
-        self.in_flight = Some(self.observer.metrics.verb(verb).begun());
+    /// It requests this verb.
+    pub(super) fn enter(&mut self, verb: Verb) {
+        self.verb = Some(verb);
+        self.in_flight = Some(self.observer.metrics.verb(Some(verb)).begun());
     }
 
     /// It leaves with this answer.
@@ -119,7 +120,7 @@ mod tests {
     async fn who_hangs_up_is_gone_and_not_in_flight_any_more() {
         let observer = observer();
         let mut guest = Guest::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
-        guest.enter("filter");
+        guest.enter(Verb::Filter);
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 1"));
         drop(guest);
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 0"));
@@ -132,7 +133,7 @@ mod tests {
     async fn who_is_answered_is_not_gone() {
         let observer = observer();
         let mut guest = Guest::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
-        guest.enter("filter");
+        guest.enter(Verb::Filter);
         assert_eq!(guest.answered(Response::new(Reply::default())).status(), 200);
         tokio::task::yield_now().await;
         assert!(has(&observer, "calls_total{verb=\"filter\",outcome=\"ok\"} 1"));

@@ -8,7 +8,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use extender_gateway_core::score::{self, Ballot};
+use extender_gateway_core::{
+    Verb,
+    score::{self, Ballot},
+};
 
 use crate::account::{Account, Nodes, Said};
 
@@ -41,15 +44,15 @@ impl Debug {
     }
 
     /// Writes the tables of a call that are wanted.
-    pub(super) fn say(&self, verb: &str, account: &Account) {
+    pub(super) fn say(&self, verb: Verb, account: &Account) {
         let rows = |switch: &AtomicU32| switch.load(Ordering::Relaxed) as usize;
         let table = match verb {
-            "prioritize" if rows(&self.scores) > 0 => scores(account, rows(&self.scores)),
-            "filter" if rows(&self.rejections) > 0 => rejections(account, rows(&self.rejections)),
+            Verb::Prioritize if rows(&self.scores) > 0 => scores(account, rows(&self.scores)),
+            Verb::Filter if rows(&self.rejections) > 0 => rejections(account, rows(&self.rejections)),
             _ => None,
         };
         if let Some(table) = table {
-            tracing::info!(target: "extender_gateway::debug", "{verb}\n{table}");
+            tracing::info!(target: "extender_gateway::debug", "{}\n{table}", verb.name());
         }
     }
 }

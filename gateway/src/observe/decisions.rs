@@ -21,7 +21,7 @@ use std::{
 };
 
 pub(super) use self::entry::Ending;
-pub use self::query::{Query, Verb, Verdict};
+pub use self::query::{Query, Verdict};
 use self::{
     entry::Entry,
     retention::{Retention, Step},

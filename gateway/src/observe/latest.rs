@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, PerVerb, Verb};
 use jiff::Timestamp;
 
 use super::api::{LastCall, NodeForm, Refused};
@@ -16,12 +16,9 @@ use crate::{
     wire::Offer,
 };
 
-/// The verbs, in the order in which they are shown.
-pub(super) const VERBS: [&str; 4] = ["filter", "prioritize", "preempt", "bind"];
-
 /// The latest calls.
 #[derive(Debug, Default)]
-pub struct Latest([Mutex<Option<Call>>; VERBS.len()]);
+pub struct Latest(PerVerb<Mutex<Option<Call>>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Call {
@@ -33,7 +30,7 @@ struct Call {
 
 impl Latest {
     pub(super) fn put(&self, visit: &Visit) {
-        let Some(at) = VERBS.iter().position(|verb| *verb == visit.verb) else { return };
+        let Some(verb) = visit.verb else { return };
         let account = visit.account.as_ref();
         let form = account.and_then(|account| match &account.nodes {
             Nodes::Offered(request) if matches!(request.offer, Offer::Names) => Some(NodeForm::Names),
@@ -46,13 +43,13 @@ impl Latest {
             nodes: account.map_or(0, |account| account.nodes.count()),
             outcome: visit.outcome,
         };
-        *self.0[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        *self.0[verb].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }
 
-    /// The latest call of a verb, by its place in [`VERBS`].
-    pub(super) fn of(&self, at: usize) -> Option<LastCall> {
+    /// The latest call of a verb.
+    pub(super) fn of(&self, verb: Verb) -> Option<LastCall> {
         let Call { time, form, nodes, outcome } =
-            (*self.0[at].lock().unwrap_or_else(PoisonError::into_inner))?;
+            (*self.0[verb].lock().unwrap_or_else(PoisonError::into_inner))?;
         let time = Timestamp::try_from(time).ok()?;
         Some(LastCall { time, node_form: form, nodes, outcome: outcome.to_owned() })
     }
@@ -60,7 +57,7 @@ impl Latest {
 
 /// The latest failure of each backend in each of its verbs. Backends are those that were configured since the start.
 #[derive(Debug, Default)]
-pub struct Failures(Mutex<HashMap<(String, &'static str), Refused>>);
+pub struct Failures(Mutex<HashMap<(String, Verb), Refused>>);
 
 impl Failures {
     /// Forgets those of all backends but these.
@@ -69,14 +66,14 @@ impl Failures {
         failures.retain(|(name, _), _| names.contains(&name.as_str()));
     }
 
-    pub(super) fn put(&self, (backend, verb): (&str, &'static str), failure: &BackendFailure) {
+    pub(super) fn put(&self, (backend, verb): (&str, Verb), failure: &BackendFailure) {
         let said = Refused { time: Timestamp::now(), message: failure.to_string() };
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.insert((backend.to_owned(), verb), said);
     }
 
     /// That of a backend in one of its verbs.
-    pub(super) fn of(&self, backend: &str, verb: &'static str) -> Option<Refused> {
+    pub(super) fn of(&self, backend: &str, verb: Verb) -> Option<Refused> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.get(&(backend.to_owned(), verb)).cloned()
     }

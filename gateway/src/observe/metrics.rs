@@ -19,6 +19,7 @@ mod verb;
 
 use std::{fmt, sync::Arc};
 
+use extender_gateway_core::Verb;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, text},
@@ -77,26 +78,26 @@ impl Metrics {
         Self { registry, families }
     }
 
-    /// The calls of a verb: `filter`, `prioritize`, `preempt` or `bind`. Any other word means a path without a verb.
-    pub fn verb(&self, verb: &str) -> Arc<VerbMetrics> {
+    /// The calls of a verb; `None` for requests whose path names no verb.
+    pub fn verb(&self, verb: Option<Verb>) -> Arc<VerbMetrics> {
         self.families.verbs.of(verb)
     }
 
-    /// The calls to a backend for a verb: `filter`, `score`, `preempt` or `bind`. The name has to be one of the
+    /// The calls to a backend for a verb. The name has to be one of the
     /// configuration, since it becomes a label.
-    pub fn backend(&self, name: &str, verb: &str) -> Arc<BackendMetrics> {
+    pub fn backend(&self, name: &str, verb: Verb) -> Arc<BackendMetrics> {
         self.families.backends.of(name, verb)
     }
 
     /// From now on the calls to this backend are recorded.
     pub fn add_backend(&self, name: &str) {
-        for verb in backends::VERBS {
+        for verb in Verb::ALL {
             self.backend(name, verb);
         }
     }
 
     /// The calls to a backend that was added, and not forgotten since.
-    pub fn known_backend(&self, name: &str, verb: &str) -> Option<Arc<BackendMetrics>> {
+    pub fn known_backend(&self, name: &str, verb: Verb) -> Option<Arc<BackendMetrics>> {
         self.families.backends.known(name, verb)
     }
 

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use extender_gateway_core::Verb;
 use http::Version;
 use tokio::{runtime::Handle, task::yield_now, time::timeout};
 use tokio_util::task::TaskTracker;
@@ -112,12 +113,12 @@ impl Observer {
         let Some(account) = &visit.account else { return };
         let offered = account.nodes.count();
         verb.nodes(offered as usize, account.left.map_or_else(|| scored(account), |left| left as usize));
-        let ending = (visit.verb, visit.outcome);
-        account.parts.iter().for_each(|part| self.count(ending, part, example));
-        self.debug.say(visit.verb, account);
+        let Some(verb) = visit.verb else { return };
+        account.parts.iter().for_each(|part| self.count((verb, visit.outcome), part, example));
+        self.debug.say(verb, account);
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
         let ending = Ending {
-            verb: visit.verb,
+            verb,
             took: visit.took,
             trace: trace.map(|trace| trace.trace_id),
             generation: visit.generation,
@@ -128,12 +129,11 @@ impl Observer {
         self.keep(account, ending);
     }
 
-    /// Takes down what a backend said that was asked beside a call; `verb` is the backend's.
-    pub fn settle_beside(&self, verb: &'static str, account: &Account) {
+    /// Records what a shadow backend answered.
+    pub fn settle_beside(&self, verb: Verb, account: &Account) {
         if let Some(tracer) = &self.tracer {
             tracer.settle_beside(verb, account);
         }
-        let verb = if verb == "score" { "prioritize" } else { verb };
         account.parts.iter().for_each(|part| self.count((verb, "ok"), part, None));
         let took: Duration =
             account.parts.iter().flat_map(|part| &part.inquiries).map(|inquiry| inquiry.took).sum();
@@ -142,10 +142,9 @@ impl Observer {
         self.keep(account, ending);
     }
 
-    fn count(&self, ending: (&'static str, &'static str), part: &Part, example: Option<[u8; 16]>) {
+    fn count(&self, ending: (Verb, &'static str), part: &Part, example: Option<[u8; 16]>) {
         let name = part.backend.settings.name.as_str();
         let (verb, outcome) = ending;
-        let verb = if verb == "prioritize" { "score" } else { verb };
         // A backend that is gone meanwhile is not counted any more.
         let Some(meters) = self.metrics.known_backend(name, verb) else { return };
         count(&meters, (outcome, part), example);

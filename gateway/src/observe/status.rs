@@ -3,6 +3,7 @@
 mod backend;
 mod problems;
 
+use extender_gateway_core::Verb;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
@@ -10,7 +11,6 @@ use jiff::Timestamp;
 use super::{
     Health, Metrics, Observer,
     api::{API_VERSION, ConfigurationStatus, Refused, Status, TableStatus, VerbStatus},
-    latest::VERBS,
     metrics::Gauge,
 };
 use crate::{
@@ -145,7 +145,7 @@ impl Standing {
             started: self.started,
             ready: self.health.is_ready(),
             configuration,
-            verbs: (0..VERBS.len()).map(|at| verb(observer, at)).collect(),
+            verbs: Verb::ALL.into_iter().map(|verb| of_verb(observer, verb)).collect(),
             backends: backend::all(&served, observer),
             nodes: self.nodes(),
             pods: self.pods.is_synced().then(|| self.watched_pods()),
@@ -197,17 +197,17 @@ fn silence(heard: &Heard) -> Option<f64> {
     heard.silence().map(|silence| silence.as_secs_f64())
 }
 
-fn verb(observer: &Observer, at: usize) -> VerbStatus {
-    let metrics = observer.metrics.verb(VERBS[at]);
+fn of_verb(observer: &Observer, verb: Verb) -> VerbStatus {
+    let metrics = observer.metrics.verb(Some(verb));
     let lately = metrics.lately();
     let seconds = |time: Option<std::time::Duration>| time.map(|time| time.as_secs_f64());
     VerbStatus {
-        verb: VERBS[at].to_owned(),
+        verb: verb.name().to_owned(),
         calls: metrics.calls(),
         failed: metrics.failures(),
         median_seconds: seconds(lately.and_then(|lately| lately.median)),
         p99_seconds: seconds(lately.and_then(|lately| lately.p99)),
-        last: observer.latest.of(at),
+        last: observer.latest.of(verb),
     }
 }
 

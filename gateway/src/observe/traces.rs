@@ -10,6 +10,7 @@ mod names;
 mod previous;
 mod question;
 
+use extender_gateway_core::Verb;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -89,22 +90,22 @@ impl Tracer {
         if let Some(account) = &visit.account {
             let before = self.previous.replace(&account.pod.uid, context);
             self.send(call::span(visit, account, (context, door), before));
-            for part in &account.parts {
-                self.ask(visit.verb, account, part, context);
+            for (part, verb) in account.parts.iter().zip(visit.verb.into_iter().cycle()) {
+                self.ask(verb, account, part, context);
             }
         }
         true
     }
 
     /// Sends the spans of what was asked beside a call, if that is sampled.
-    pub(super) fn settle_beside(&self, verb: &'static str, account: &Account) {
+    pub(super) fn settle_beside(&self, verb: Verb, account: &Account) {
         let Some(context) = account.trace.filter(|context| context.sampled) else { return };
         for part in &account.parts {
             self.ask(verb, account, part, context);
         }
     }
 
-    fn ask(&self, verb: &'static str, account: &Account, part: &crate::account::Part, context: TraceContext) {
+    fn ask(&self, verb: Verb, account: &Account, part: &crate::account::Part, context: TraceContext) {
         for inquiry in &part.inquiries {
             question::spans(verb, account, (part, inquiry), context).for_each(|span| self.send(span));
         }
@@ -119,7 +120,7 @@ impl Tracer {
     fn is_notable(&self, visit: &Visit) -> bool {
         let slow = || visit.took > self.choice.load().slow;
         let failed = || visit.account.as_ref().is_some_and(has_failure);
-        visit.verb != "none" && (visit.outcome != "ok" || slow() || failed())
+        visit.verb.is_some() && (visit.outcome != "ok" || slow() || failed())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is scraped: its format, and how many series callers can cause.
 
+use extender_gateway_core::Verb;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use crate::support::{
@@ -33,7 +34,7 @@ fn series(metrics: &Metrics) -> usize {
 #[tokio::test]
 async fn every_scraper_gets_openmetrics() {
     let metrics = Arc::new(Metrics::new());
-    metrics.verb("filter").answered("ok", Duration::from_millis(1), Some([7; 16]));
+    metrics.verb(Some(Verb::Filter)).answered("ok", Duration::from_millis(1), Some([7; 16]));
     let address = serve(&metrics).await;
     for headers in [
         "",

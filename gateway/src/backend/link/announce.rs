@@ -35,14 +35,9 @@ impl Announcements {
         let (backend, name) = (&settings.name, &info.name);
         let (version, revision) = (&info.version, &info.revision);
         tracing::info!(%backend, name, version, revision, similar, "backend is ready");
-        let config::Backend { filter, score, preempt, bind, .. } = settings;
-        for (verb, wanted, failure) in [
-            ("filter", filter.is_some(), info.filter.as_ref().err()),
-            ("score", score.is_some(), info.score.as_ref().err()),
-            ("preempt", preempt.is_some(), info.preempt.as_ref().err()),
-            ("bind", bind.is_some(), info.bind.as_ref().err()),
-        ] {
-            if let Some(failure) = failure.filter(|_| wanted) {
+        for verb in settings.verbs() {
+            if let Some(failure) = info.refusal(verb) {
+                let verb = verb.backend_name();
                 tracing::error!(%backend, verb, "backend cannot be asked for this verb: it {failure}");
             }
         }

@@ -1,5 +1,6 @@
 //! Attempts to schedule a pod, put together from the calls of all replicas.
 
+use extender_gateway_core::Verb;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -44,7 +45,7 @@ impl Attempt {
         }
         let mut attempts: Vec<Self> = Vec::new();
         for call in calls {
-            match attempts.last_mut().filter(|_| call.decision.verb != "filter") {
+            match attempts.last_mut().filter(|_| !call.decision.is(Verb::Filter)) {
                 Some(attempt) => attempt.calls.push(call),
                 None => attempts.push(Self::beginning_with(call)),
             }
@@ -54,18 +55,18 @@ impl Attempt {
     }
 
     /// Its latest call of a verb.
-    pub(super) fn call(&self, verb: &str) -> Option<&Decision> {
-        self.calls.iter().rev().map(|call| &call.decision).find(|decision| decision.verb == verb)
+    pub(super) fn call(&self, verb: Verb) -> Option<&Decision> {
+        self.calls.iter().rev().map(|call| &call.decision).find(|decision| decision.is(verb))
     }
 
     /// Its filter call.
     pub(super) fn filter(&self) -> Option<&Decision> {
-        self.call("filter")
+        self.call(Verb::Filter)
     }
 
     /// Its prioritize call, where it had an answer.
     pub(super) fn scored(&self) -> Option<&Decision> {
-        self.call("prioritize").filter(|call| call.outcome == "ok")
+        self.call(Verb::Prioritize).filter(|call| call.outcome == "ok")
     }
 
     /// Its latest call.
@@ -75,7 +76,7 @@ impl Attempt {
 
     /// The node that a bind call bound the pod to.
     pub(super) fn bound(&self) -> Option<&str> {
-        let call = self.call("bind").filter(|call| call.outcome == "ok")?;
+        let call = self.call(Verb::Bind).filter(|call| call.outcome == "ok")?;
         call.nodes.first().map(|node| node.name.as_str())
     }
 }
@@ -84,8 +85,8 @@ impl Attempt {
 /// there is between the two.
 fn is_scored_by_a_slow_clock(prioritize: &Call, filter: &Call) -> bool {
     let (scored, filtered) = (&prioritize.decision, &filter.decision);
-    scored.verb == "prioritize"
-        && filtered.verb == "filter"
+    scored.is(Verb::Prioritize)
+        && filtered.is(Verb::Filter)
         && prioritize.gateway != filter.gateway
         && filtered.left == Some(scored.offered)
         && filtered.time.duration_since(scored.time) < CLOCKS

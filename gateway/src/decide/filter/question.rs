@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use extender_gateway_core::{BackendFailure, filter::Refusal};
+use extender_gateway_core::{BackendFailure, Verb, filter::Refusal};
 
 use super::super::{
     ask::{Ask, Certain, Missing, NodeQuestion, Recalled},
@@ -40,7 +40,7 @@ impl NodeQuestion for FilterQuestion {
     type Known = u32;
     type Answer = Verdicts;
 
-    const VERB: &'static str = "filter";
+    const VERB: Verb = Verb::Filter;
 
     fn scores(plan: &FilterPlan) -> question::Scores {
         plan.scores

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use extender_gateway_core::{
-    BackendFailure,
+    BackendFailure, Verb,
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
 };
 use extender_policy_api::v1alpha1::Purpose;
@@ -65,7 +65,7 @@ impl Decider {
 }
 
 impl ShadowQuestion for PreemptShadow {
-    const VERB: &'static str = "preempt";
+    const VERB: Verb = Verb::Preempt;
 
     async fn ask(self, call: &ShadowCall, record: &mut Exchanges) -> Result<(Opinion, Said), BackendFailure> {
         let ShadowCall { backend, link, account, pod, nodes, within } = call;

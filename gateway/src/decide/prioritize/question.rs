@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, Verb};
 
 use super::super::{
     ask::{Ask, Certain, Missing, NodeQuestion, Recalled},
@@ -34,7 +34,7 @@ impl NodeQuestion for ScoreQuestion<'_> {
     /// Raw scores, one a node.
     type Answer = Vec<i32>;
 
-    const VERB: &'static str = "score";
+    const VERB: Verb = Verb::Prioritize;
 
     fn scores(_: &ScorePlan) -> question::Scores {
         question::Scores::Unwanted

@@ -1,5 +1,6 @@
 //! `GET /debug/decisions`: calls that were decided, with what each backend said about each node.
 
+use extender_gateway_core::Verb;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -87,6 +88,13 @@ pub struct Decision {
     pub backends: Vec<BackendPart>,
     /// What was said about each node, in kube-scheduler's order.
     pub nodes: Vec<NodePart>,
+}
+
+impl Decision {
+    /// Whether it is a call of this verb.
+    pub fn is(&self, verb: Verb) -> bool {
+        self.verb == verb.name()
+    }
 }
 
 /// A pod.

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use extender_gateway_core::score::{Ballot, Normalization, Range};
+use extender_gateway_core::{
+    Verb,
+    score::{Ballot, Normalization, Range},
+};
 use opentelemetry::trace::TraceId;
 
 use super::{
@@ -26,7 +29,7 @@ pub(super) struct Entry {
     pub(super) id: Box<str>,
     pub(super) time: SystemTime,
     pub(super) took: Duration,
-    pub(super) verb: &'static str,
+    pub(super) verb: Verb,
     pub(super) trace: Option<TraceId>,
     pub(super) generation: u64,
     pub(super) pod: Arc<Subject>,
@@ -96,7 +99,7 @@ pub(super) enum SaidEntry {
 /// What an account does not say of its call.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::observe) struct Ending<'e> {
-    pub(in crate::observe) verb: &'static str,
+    pub(in crate::observe) verb: Verb,
     pub(in crate::observe) took: Duration,
     pub(in crate::observe) trace: Option<TraceId>,
     pub(in crate::observe) generation: u64,

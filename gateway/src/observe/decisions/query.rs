@@ -1,6 +1,7 @@
 //! Which calls of the log somebody wants to see.
 
-use serde::Deserialize;
+use extender_gateway_core::Verb;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{account::Subject, observe::api::Decision};
 
@@ -27,6 +28,7 @@ pub struct Query {
     /// where one is named.
     pub verdict: Option<Verdict>,
     /// `filter`, `prioritize`, `preempt` or `bind`.
+    #[serde(deserialize_with = "verb")]
     pub verb: Option<Verb>,
     /// The most calls; 100 when it is not said.
     pub limit: Option<usize>,
@@ -46,30 +48,12 @@ pub enum Verdict {
     Failed,
 }
 
-/// A verb of kube-scheduler's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verb {
-    /// Filter.
-    Filter,
-    /// Prioritize.
-    Prioritize,
-    /// Preempt.
-    Preempt,
-    /// Bind.
-    Bind,
-}
-
-impl Verb {
-    /// As it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Filter => "filter",
-            Self::Prioritize => "prioritize",
-            Self::Preempt => "preempt",
-            Self::Bind => "bind",
-        }
-    }
+/// A verb by its name.
+fn verb<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Verb>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let names = || Verb::ALL.map(Verb::name).join(", ");
+    let unknown = || D::Error::custom(format!("unknown verb {name:?}; known are {}", names()));
+    Verb::named(&name).map(Some).ok_or_else(unknown)
 }
 
 impl Query {
@@ -86,8 +70,8 @@ impl Query {
     }
 
     /// Whether calls of this verb are.
-    pub(super) fn wants_verb(&self, verb: &str) -> bool {
-        self.verb.is_none_or(|wanted| wanted.as_str() == verb)
+    pub(super) fn wants_verb(&self, verb: Verb) -> bool {
+        self.verb.is_none_or(|wanted| wanted == verb)
     }
 
     /// What is wanted of a call; `None` where that is nothing.

@@ -1,5 +1,6 @@
 //! Which calls stay: the latest of each pod, and of pods that found no node longest.
 
+use extender_gateway_core::Verb;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
@@ -261,9 +262,9 @@ fn texts(pod: &Subject) -> usize {
 /// Whether the pod waits after this call; `None` where that says nothing.
 fn waits(entry: &Entry) -> Option<Waits> {
     match (entry.verb, entry.left) {
-        ("filter", Some(1..)) | ("bind", _) if entry.outcome == "ok" => Some(Waits::No),
-        ("filter" | "bind" | "preempt", _) => Some(Waits::Yes),
-        _ => None,
+        (Verb::Filter, Some(1..)) | (Verb::Bind, _) if entry.outcome == "ok" => Some(Waits::No),
+        (Verb::Filter | Verb::Bind | Verb::Preempt, _) => Some(Waits::Yes),
+        (Verb::Prioritize, _) => None,
     }
 }
 

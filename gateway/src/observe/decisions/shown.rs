@@ -4,7 +4,10 @@ mod sheet;
 
 use std::time::SystemTime;
 
-use extender_gateway_core::score::{Direction, Normalization};
+use extender_gateway_core::{
+    Verb,
+    score::{Direction, Normalization},
+};
 use jiff::Timestamp;
 
 use self::sheet::Sheet;
@@ -33,7 +36,7 @@ pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry
         sheet.add(part, &texts);
         sheet.count(part, &texts);
     }
-    if entry.verb == "prioritize" {
+    if entry.verb == Verb::Prioritize {
         sheet.total(&entry.parts);
     }
     let mut backends: Vec<_> = entry.parts.iter().map(|part| shown_part(part, &texts)).collect();
@@ -46,7 +49,7 @@ pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry
         id: entry.id.to_string(),
         time: timestamp(entry.time),
         seconds: entry.took.as_secs_f64(),
-        verb: entry.verb.to_owned(),
+        verb: entry.verb.name().to_owned(),
         trace_id: entry.trace.map(|trace| trace.to_string()),
         generation: entry.generation,
         pod: pod(entry, &texts),

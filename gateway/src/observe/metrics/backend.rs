@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use extender_gateway_core::FailureKind;
+use extender_gateway_core::{FailureKind, Verb};
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
 use super::{
@@ -63,7 +63,7 @@ pub(super) struct Shared {
 /// forgotten the backend, nothing that is recorded here is shown any more.
 #[derive(Debug)]
 pub struct BackendMetrics {
-    verb: &'static str,
+    verb: Verb,
     pub(super) shared: Arc<Shared>,
     pub(super) calls: Counter,
     pub(super) duration: Durations,
@@ -92,7 +92,7 @@ impl Shared {
 }
 
 impl BackendMetrics {
-    pub(super) fn new(verb: &'static str, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(verb: Verb, shared: Arc<Shared>) -> Self {
         Self {
             verb,
             shared,
@@ -112,7 +112,7 @@ impl BackendMetrics {
     }
 
     /// The verb that this is about.
-    pub fn verb(&self) -> &'static str {
+    pub fn verb(&self) -> Verb {
         self.verb
     }
 

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use extender_gateway_core::Verb;
 use prometheus_client::metrics::counter::ConstCounter;
 
 use super::{
@@ -13,19 +14,13 @@ use super::{
     page::Page,
 };
 
-/// The verbs of the contract.
-pub(super) const VERBS: [&str; 4] = ["filter", "score", "preempt", "bind"];
-/// What stands for any other word.
-const OTHER: &str = "other";
-
 /// What is recorded of each backend, by its name.
 #[derive(Debug, Default)]
 pub(super) struct Backends(Mutex<BTreeMap<String, Vec<Arc<BackendMetrics>>>>);
 
 impl Backends {
     /// What is recorded of a backend for a verb.
-    pub(super) fn of(&self, backend: &str, verb: &str) -> Arc<BackendMetrics> {
-        let verb = VERBS.into_iter().find(|known| *known == verb).unwrap_or(OTHER);
+    pub(super) fn of(&self, backend: &str, verb: Verb) -> Arc<BackendMetrics> {
         let mut backends = self.lock();
         let verbs = backends.entry(backend.to_owned()).or_default();
         if let Some(metrics) = verbs.iter().find(|metrics| metrics.verb() == verb) {
@@ -38,7 +33,7 @@ impl Backends {
     }
 
     /// What is recorded of a backend for a verb; `None` for one that is not known, or not any more.
-    pub(super) fn known(&self, backend: &str, verb: &str) -> Option<Arc<BackendMetrics>> {
+    pub(super) fn known(&self, backend: &str, verb: Verb) -> Option<Arc<BackendMetrics>> {
         self.lock().get(backend)?.iter().find(|metrics| metrics.verb() == verb).cloned()
     }
 
@@ -80,8 +75,12 @@ impl Recorded {
         let failures = self.each().flat_map(|(backend, metrics)| {
             metrics.failures.all().into_iter().map(move |((kind, policy), count)| {
                 let (kind, policy) = (kind.as_str(), policy.as_str());
-                let labels =
-                    [("backend", backend), ("verb", metrics.verb()), ("kind", kind), ("policy", policy)];
+                let labels = [
+                    ("backend", backend),
+                    ("verb", metrics.verb().backend_name()),
+                    ("kind", kind),
+                    ("policy", policy),
+                ];
                 (labels, ConstCounter::new(count))
             })
         });
@@ -101,7 +100,10 @@ impl Recorded {
         let known = self.each().flat_map(|(backend, metrics)| {
             let sources = [("early", &metrics.early), ("remembered", &metrics.remembered)];
             sources.map(|(source, nodes)| {
-                ([("backend", backend), ("verb", metrics.verb()), ("source", source)], nodes.clone())
+                (
+                    [("backend", backend), ("verb", metrics.verb().backend_name()), ("source", source)],
+                    nodes.clone(),
+                )
             })
         });
         page.family(
@@ -134,7 +136,11 @@ impl Recorded {
         )?;
         let shadow = self.each().flat_map(|(backend, metrics)| {
             metrics.shadow.all().into_iter().map(move |(opinion, count)| {
-                let labels = [("backend", backend), ("verb", metrics.verb()), ("outcome", opinion.as_str())];
+                let labels = [
+                    ("backend", backend),
+                    ("verb", metrics.verb().backend_name()),
+                    ("outcome", opinion.as_str()),
+                ];
                 (labels, ConstCounter::new(count))
             })
         });
@@ -182,7 +188,7 @@ impl Recorded {
         series: impl Fn(&BackendMetrics) -> S,
     ) -> impl Iterator<Item = ([(&str, &str); 2], S)> {
         self.each().map(move |(backend, metrics)| {
-            ([("backend", backend), ("verb", metrics.verb())], series(metrics))
+            ([("backend", backend), ("verb", metrics.verb().backend_name())], series(metrics))
         })
     }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use extender_gateway_core::FailureKind;
+use extender_gateway_core::{FailureKind, Verb};
 
 use super::*;
 use crate::account::Opinion;
@@ -25,12 +25,12 @@ impl Metrics {
     /// One of everything, so that every metric has a series.
     pub(super) fn record_everything(&self) {
         let (millisecond, trace) = (Duration::from_millis(1), Some([1; 16]));
-        let verb = self.verb("filter");
+        let verb = self.verb(Some(Verb::Filter));
         verb.begun();
         verb.answered("ok", millisecond, trace);
         verb.nodes(3, 2);
         verb.bytes(100, 50);
-        let backend = self.backend("zones", "filter");
+        let backend = self.backend("zones", Verb::Filter);
         backend.asked(3);
         backend.answered(millisecond, trace);
         backend.failed((FailureKind::Late, Applied::Fail), millisecond, trace);
@@ -69,9 +69,9 @@ fn series(metrics: &Metrics) -> usize {
 #[test]
 fn what_was_counted_can_be_read() {
     let metrics = Metrics::new();
-    metrics.verb("filter").answered("ok", Duration::ZERO, None);
-    metrics.backend("racks", "score").unasked((FailureKind::Late, Applied::None));
-    metrics.backend("racks", "score").clamped(3);
+    metrics.verb(Some(Verb::Filter)).answered("ok", Duration::ZERO, None);
+    metrics.backend("racks", Verb::Prioritize).unasked((FailureKind::Late, Applied::None));
+    metrics.backend("racks", Verb::Prioritize).clamped(3);
     metrics.unknown_nodes(2);
     metrics.panicked();
     metrics.reasons_forgotten(7);
@@ -92,13 +92,13 @@ fn what_was_counted_can_be_read() {
 #[test]
 fn a_verb_is_recorded_by_its_handle() {
     let metrics = Metrics::new();
-    let filter = metrics.verb("filter");
+    let filter = metrics.verb(Some(Verb::Filter));
     assert_eq!((filter.calls(), filter.failures(), filter.lately()), (0, 0, None));
     let call = filter.begun();
     has(&metrics, r#"calls_in_flight{verb="filter"} 1"#);
     drop(call);
     filter.answered("ok", Duration::from_micros(150), None);
-    metrics.verb("filter").answered("late", Duration::from_millis(2), Some([0xab; 16]));
+    metrics.verb(Some(Verb::Filter)).answered("late", Duration::from_millis(2), Some([0xab; 16]));
     filter.nodes(420, 400);
     filter.bytes(12_000, 800);
     for line in [
@@ -126,7 +126,7 @@ fn a_verb_is_recorded_by_its_handle() {
 #[test]
 fn a_backend_is_recorded_by_its_handle() {
     let metrics = Metrics::new();
-    let zones = metrics.backend("zones", "filter");
+    let zones = metrics.backend("zones", Verb::Filter);
     zones.asked(400);
     zones.answered(Duration::from_millis(1), None);
     zones.asked(20);
@@ -135,7 +135,7 @@ fn a_backend_is_recorded_by_its_handle() {
     zones.rejected("in drain", 100);
     zones.rejected_share(100, 400);
     zones.rejected_share(0, 0);
-    metrics.backend("zones", "score").clamped(7);
+    metrics.backend("zones", Verb::Prioritize).clamped(7);
     zones.came_early(3);
     zones.shadowed(Opinion::Disagrees);
     zones.bytes(5_000, 90);
@@ -160,7 +160,7 @@ fn a_backend_is_recorded_by_its_handle() {
     let lately = zones.lately().unwrap();
     assert_eq!((zones.calls(), zones.failures(), lately.calls, lately.failed), (2, 2, 3, 2));
     assert_eq!(zones.latest_rejected_share(), Some(0.25));
-    assert_eq!(metrics.backend("zones", "score").latest_rejected_share(), None);
+    assert_eq!(metrics.backend("zones", Verb::Prioritize).latest_rejected_share(), None);
 }
 
 #[test]
@@ -170,13 +170,13 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
     for reload in 0..100 {
         let names = [format!("a{reload}"), format!("b{reload}")];
         for name in &names {
-            let backend = metrics.backend(name, "filter");
+            let backend = metrics.backend(name, Verb::Filter);
             backend.rejected("no", 1);
             backend.unasked((FailureKind::Reset, Applied::Fail));
         }
         metrics.retain_backends(&names.each_ref().map(String::as_str));
     }
-    let (old, one) = (metrics.backend("a99", "filter"), series(&metrics) - empty);
+    let (old, one) = (metrics.backend("a99", Verb::Filter), series(&metrics) - empty);
     metrics.retain_backends(&[]);
     assert_eq!(series(&metrics), empty, "the last two had {one}");
     old.asked(7);
@@ -184,10 +184,10 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
     old.unasked((FailureKind::Late, Applied::Fail));
     old.shadowed(Opinion::Agrees);
     assert_eq!(series(&metrics), empty, "a call of before ends");
-    metrics.backend("a99", "filter").asked(5);
+    metrics.backend("a99", Verb::Filter).asked(5);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 5"#);
     metrics.retain_backends(&["a99"]);
-    metrics.backend("a99", "filter").asked(1);
+    metrics.backend("a99", Verb::Filter).asked(1);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 6"#);
 }
 
@@ -197,7 +197,7 @@ fn a_gauge_is_what_its_latest_owner_says() {
     metrics.gauge(Gauge::KnownNodes, || Some(1.0));
     // An owner may look at the metrics, which hold no lock while they ask.
     let seen = Arc::clone(&metrics);
-    metrics.gauge(Gauge::KnownNodes, move || (seen.verb("filter").calls() == 0).then_some(2.5));
+    metrics.gauge(Gauge::KnownNodes, move || (seen.verb(Some(Verb::Filter)).calls() == 0).then_some(2.5));
     has(&metrics, "known_nodes 2.5");
     metrics.gauge(Gauge::KnownNodes, || None);
     assert!(!metrics.text().contains("extender_gateway_known_nodes"));
@@ -211,9 +211,9 @@ fn series_are_bounded_whatever_is_said() {
     let metrics = Metrics::new();
     for number in 0..3_000 {
         let word: &'static str = format!("made up {number}").leak();
-        metrics.verb(word).answered("ok", Duration::from_millis(number), None);
-        metrics.backend("zones", word).asked(1);
-        metrics.backend("zones", "filter").rejected(word, 1);
+        metrics.verb(None).answered("ok", Duration::from_millis(number), None);
+        metrics.backend("zones", Verb::Filter).asked(1);
+        metrics.backend("zones", Verb::Filter).rejected(word, 1);
     }
     has(&metrics, r#"calls_total{verb="none",outcome="ok"} 3000"#);
     has(&metrics, r#"backend_rejected_nodes_total{backend="zones",reason="other"} 2980"#);
@@ -227,7 +227,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     };
     let metrics = Metrics::new();
     let empty = series(&metrics);
-    for verb in ["filter", "score", "preempt", "bind"] {
+    for verb in Verb::ALL {
         let backend = metrics.backend("zones", verb);
         for kind in [Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable, CircuitOpen, Internal]
         {

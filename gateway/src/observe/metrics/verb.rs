@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use extender_gateway_core::{PerVerb, Verb};
 use prometheus_client::metrics::{
     counter::{ConstCounter, Counter},
     gauge::Gauge,
@@ -13,15 +14,16 @@ use super::{
     recent::{Lately, Recent},
 };
 
-/// The verbs of the door, and what stands for a path without one.
-const VERBS: [&str; 5] = ["filter", "prioritize", "preempt", "bind", NO_VERB];
-const NO_VERB: &str = "none";
 /// The outcome of a call that was answered as it was meant.
 const OK: &str = "ok";
 
 /// The calls of each verb.
 #[derive(Debug)]
-pub(super) struct Verbs([Arc<VerbMetrics>; VERBS.len()]);
+pub(super) struct Verbs {
+    verbs: PerVerb<Arc<VerbMetrics>>,
+    /// Requests whose path names no verb.
+    none: Arc<VerbMetrics>,
+}
 
 /// The calls of one verb at the door.
 #[derive(Debug)]
@@ -49,18 +51,22 @@ impl Drop for InFlight {
 
 impl Default for Verbs {
     fn default() -> Self {
-        Self(VERBS.map(|verb| Arc::new(VerbMetrics::new(verb))))
+        let metrics = |verb| Arc::new(VerbMetrics::new(Verb::name_or_none(verb)));
+        Self { verbs: PerVerb::from_fn(|verb| metrics(Some(verb))), none: metrics(None) }
     }
 }
 
 impl Verbs {
-    pub(super) fn of(&self, verb: &str) -> Arc<VerbMetrics> {
-        let [verbs @ .., none] = &self.0;
-        Arc::clone(verbs.iter().find(|metrics| metrics.verb == verb).unwrap_or(none))
+    pub(super) fn of(&self, verb: Option<Verb>) -> Arc<VerbMetrics> {
+        Arc::clone(verb.map_or(&self.none, |verb| &self.verbs[verb]))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &VerbMetrics> {
+        self.verbs.iter().map(|(_, metrics)| &**metrics).chain([&*self.none])
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
-        let outcomes = self.0.iter().flat_map(|metrics| {
+        let outcomes = self.all().flat_map(|metrics| {
             let outcomes = metrics.outcomes.all().into_iter();
             outcomes.map(|(outcome, count)| {
                 ([("verb", metrics.verb), ("outcome", outcome)], ConstCounter::new(count))
@@ -100,7 +106,7 @@ impl Verbs {
     }
 
     fn each<S>(&self, series: impl Fn(&VerbMetrics) -> S) -> impl Iterator<Item = ([(&str, &str); 1], S)> {
-        self.0.iter().map(move |metrics| ([("verb", metrics.verb)], series(metrics)))
+        self.all().map(move |metrics| ([("verb", metrics.verb)], series(metrics)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, Verb};
 
 use crate::{
     backend::{info::Info, link::Link},
@@ -44,31 +44,21 @@ fn one(
             revision: info.revision.clone(),
             holds_nodes: info.keeps_tables,
         }),
-        verbs: verbs(settings).map(|verb| of_verb(settings, verb, (info, observer))).collect(),
+        verbs: settings.verbs().map(|verb| of_verb(settings, verb, (info, observer))).collect(),
     }
-}
-
-fn verbs(settings: &config::Backend) -> impl Iterator<Item = &'static str> {
-    let asked = [
-        ("filter", settings.filter.is_some()),
-        ("score", settings.score.is_some()),
-        ("preempt", settings.preempt.is_some()),
-        ("bind", settings.bind.is_some()),
-    ];
-    asked.into_iter().filter(|(_, asked)| *asked).map(|(verb, _)| verb)
 }
 
 fn of_verb(
     settings: &config::Backend,
-    verb: &'static str,
+    verb: Verb,
     (info, observer): (Option<&Info>, &Observer),
 ) -> BackendVerb {
     let of = observer.metrics.backend(settings.name.as_str(), verb);
     let lately = of.lately();
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
     BackendVerb {
-        verb: verb.to_owned(),
-        unsuitable: info.and_then(|info| unsuitable(info, verb)),
+        verb: verb.backend_name().to_owned(),
+        unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
         calls: of.calls(),
         failures: of.failures(),
         failed_lately: lately.map_or(0, |lately| lately.failed),
@@ -78,14 +68,4 @@ fn of_verb(
         rejected_share: of.latest_rejected_share(),
         last_failure: observer.failures.of(settings.name.as_str(), verb),
     }
-}
-
-fn unsuitable(info: &Info, verb: &str) -> Option<String> {
-    let failure = match verb {
-        "filter" => info.filter.as_ref().err(),
-        "score" => info.score.as_ref().err(),
-        "preempt" => info.preempt.as_ref().err(),
-        _ => info.bind.as_ref().err(),
-    };
-    failure.map(|failure| failure.detail.clone())
 }

@@ -1,10 +1,10 @@
 //! What is wrong, and what is to be done.
 
-use std::time::Duration;
+use extender_gateway_core::Verb;
 
 use super::Standing;
 use crate::{
-    config::{self, BindFailurePolicy, Config, FailurePolicy, Mode},
+    config::{self, Config, Mode},
     observe::{
         Observer,
         api::{BackendStatus, BackendVerb, Problem, Severity, Status},
@@ -100,7 +100,7 @@ fn lonely(status: &Status) -> Option<Problem> {
 
 /// kube-scheduler binds nothing itself that has an extender with `bindVerb`.
 fn bound_by_nobody(status: &Status) -> Option<Problem> {
-    let bind = status.verbs.iter().find(|verb| verb.verb == "bind")?;
+    let bind = status.verbs.iter().find(|verb| verb.verb == Verb::Bind.name())?;
     let what = "it is asked to bind pods, and nobody binds them, so that they stay on no node";
     let remedy = "set `binder`, or take bindVerb out of kube-scheduler's configuration; `extender-gateway scheduler-config` \
                   prints what goes together";
@@ -137,7 +137,7 @@ fn of_backend(backend: &BackendStatus, settings: &config::Backend) -> Vec<Proble
         return problems;
     }
     if !backend.connected {
-        let worst = backend.verbs.iter().map(|verb| severity(settings, &verb.verb)).min();
+        let worst = backend.verbs.iter().map(|verb| severity(settings, verb_of(verb))).min();
         let worst = worst.unwrap_or(Severity::Warning);
         let what = backend.failure.clone().unwrap_or_else(|| "there is no connection".to_owned());
         let remedy = "start it, or correct its url or tls; `mode: Disabled` takes it out of the decisions";
@@ -149,20 +149,20 @@ fn of_backend(backend: &BackendStatus, settings: &config::Backend) -> Vec<Proble
     problems
 }
 
-/// How bad it is when a backend cannot be asked for a verb: whether calls end with an error for it.
-fn severity(settings: &config::Backend, verb: &str) -> Severity {
-    let ends = match verb {
-        "filter" => settings.filter.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
-        "preempt" => settings.preempt.as_ref().is_some_and(|it| it.failure_policy == FailurePolicy::Fail),
-        "bind" => settings.bind.as_ref().is_some_and(|it| it.failure_policy == BindFailurePolicy::Fail),
-        _ => false,
-    };
+/// How severe it is when a backend cannot be called for a verb: whether calls end with an error for it.
+fn severity(settings: &config::Backend, verb: Option<Verb>) -> Severity {
+    let ends = verb.is_some_and(|verb| settings.can_fail_calls(verb));
     if ends && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }
+}
+
+fn verb_of(status: &BackendVerb) -> Option<Verb> {
+    Verb::named_by_backend(&status.verb)
 }
 
 fn of_verb(about: &str, verb: &BackendVerb, settings: &config::Backend) -> Vec<Problem> {
     let name = &verb.verb;
-    let worst = severity(settings, name);
+    let timeout = verb_of(verb).and_then(|verb| settings.timeouts()[verb]);
+    let worst = severity(settings, verb_of(verb));
     let mut problems = Vec::new();
     if let Some(why) = &verb.unsuitable {
         let what = format!("it cannot be asked to {name}: it {why}");
@@ -182,7 +182,7 @@ fn of_verb(about: &str, verb: &BackendVerb, settings: &config::Backend) -> Vec<P
             "its own log, and the gateway's lines `backend failed`, say why; `mode: Disabled` takes it out";
         problems.push(problem(worst, about, what, remedy));
     }
-    if let (Some(p99), Some(timeout)) = (verb.p99_seconds, timeout(settings, name))
+    if let (Some(p99), Some(timeout)) = (verb.p99_seconds, timeout)
         && lately >= ENOUGH
         && p99 > timeout.as_secs_f64() * 0.8
     {
@@ -199,15 +199,6 @@ fn of_verb(about: &str, verb: &BackendVerb, settings: &config::Backend) -> Vec<P
         problems.push(problem(Severity::Warning, about, what, remedy));
     }
     problems
-}
-
-fn timeout(settings: &config::Backend, verb: &str) -> Option<Duration> {
-    match verb {
-        "filter" => settings.filter.as_ref().map(|filter| filter.timeout),
-        "score" => settings.score.as_ref().map(|score| score.timeout),
-        "preempt" => settings.preempt.as_ref().map(|preempt| preempt.timeout),
-        _ => settings.bind.as_ref().map(|bind| bind.timeout),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The span of a decision.
 
+use extender_gateway_core::Verb;
 use std::time::SystemTime;
 
 use extender_otlp::{Parent, Span, TraceContext};
@@ -34,7 +35,7 @@ pub(super) fn span(
         links: previous.into_iter().chain(annotated).collect(),
         events: account.parts.iter().filter_map(|part| unasked(account, part)).collect(),
         status: door::status(visit),
-        ..Span::new(format!("decide {}", visit.verb), context, start..end)
+        ..Span::new(format!("decide {}", Verb::name_or_none(visit.verb)), context, start..end)
     }
 }
 
@@ -63,7 +64,7 @@ fn attributes(visit: &Visit, account: &Account) -> Vec<KeyValue> {
         KeyValue::new(K8S_POD_NAME, pod.name.clone()),
         KeyValue::new(K8S_NAMESPACE_NAME, pod.namespace.clone()),
         KeyValue::new(names::CALL_ID, account.id.clone()),
-        KeyValue::new(names::VERB, visit.verb),
+        KeyValue::new(names::VERB, Verb::name_or_none(visit.verb)),
         KeyValue::new(names::OUTCOME, visit.outcome),
         KeyValue::new(names::OFFERED, i64::from(account.nodes.count())),
         KeyValue::new(names::KNOWN, i64::from(known)),

@@ -22,7 +22,7 @@ pub(super) fn span(visit: &Visit, context: TraceContext) -> Span {
     let method = method(&visit.http.0);
     // The conventions have no place for strange methods in names.
     let method = if method == "_OTHER" { "HTTP" } else { method };
-    let name = if visit.verb == "none" { method.to_owned() } else { format!("{method} /{}", visit.verb) };
+    let name = visit.verb.map_or_else(|| method.to_owned(), |verb| format!("{method} /{}", verb.name()));
     Span {
         kind: SpanKind::Server,
         parent,
@@ -50,8 +50,8 @@ fn attributes(visit: &Visit) -> Vec<KeyValue> {
         KeyValue::new(HTTP_RESPONSE_BODY_SIZE, call::number(visit.response_bytes)),
         KeyValue::new(names::OUTCOME, visit.outcome),
     ];
-    if visit.verb != "none" {
-        attributes.push(KeyValue::new(HTTP_ROUTE, format!("/{}", visit.verb)));
+    if let Some(verb) = visit.verb {
+        attributes.push(KeyValue::new(HTTP_ROUTE, format!("/{}", verb.name())));
     }
     if visit.status != 0 {
         attributes.push(KeyValue::new(HTTP_RESPONSE_STATUS_CODE, i64::from(visit.status)));

@@ -1,6 +1,6 @@
 //! The spans of questions to backends, by the semantic conventions for RPC clients.
 
-use extender_gateway_core::FailureKind;
+use extender_gateway_core::{FailureKind, Verb};
 use extender_otlp::{Parent, Span, TraceContext};
 use opentelemetry::{
     KeyValue,
@@ -18,7 +18,7 @@ use crate::{
 
 /// The spans of what a backend was asked in one inquiry. One that could not be asked has a span, too, which says so.
 pub(super) fn spans(
-    verb: &'static str,
+    verb: Verb,
     account: &Account,
     (part, inquiry): (&Part, &Inquiry),
     decision: TraceContext,
@@ -51,16 +51,16 @@ pub(super) fn spans(
 }
 
 /// The full name of the method.
-fn name(verb: &'static str) -> &'static str {
+fn name(verb: Verb) -> &'static str {
     match verb {
-        "filter" => "extender.policy.v1alpha1.PolicyService/Filter",
-        "prioritize" | "score" => "extender.policy.v1alpha1.PolicyService/Score",
-        "preempt" => "extender.policy.v1alpha1.PolicyService/Preempt",
-        _ => "extender.policy.v1alpha1.PolicyService/Bind",
+        Verb::Filter => "extender.policy.v1alpha1.PolicyService/Filter",
+        Verb::Prioritize => "extender.policy.v1alpha1.PolicyService/Score",
+        Verb::Preempt => "extender.policy.v1alpha1.PolicyService/Preempt",
+        Verb::Bind => "extender.policy.v1alpha1.PolicyService/Bind",
     }
 }
 
-fn attributes(verb: &'static str, part: &Part, inquiry: &Inquiry) -> Vec<KeyValue> {
+fn attributes(verb: Verb, part: &Part, inquiry: &Inquiry) -> Vec<KeyValue> {
     let settings = &part.backend.settings;
     let mut attributes = vec![
         KeyValue::new(RPC_SYSTEM_NAME, "grpc"),

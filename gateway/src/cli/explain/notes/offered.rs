@@ -11,6 +11,7 @@ use crate::{
     },
     observe::api::Decision,
 };
+use extender_gateway_core::Verb;
 
 pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
     let Some(attempt) = case.latest() else { return };
@@ -91,7 +92,7 @@ fn nominated(filter: &Decision) -> Option<String> {
 /// Nodes are left, and nobody was asked for scores.
 fn not_scored(attempt: &Attempt, filter: &Decision) -> Option<String> {
     let left = filter.left.filter(|left| *left > 0 && filter.outcome == "ok")?;
-    if attempt.call("prioritize").is_some() {
+    if attempt.call(Verb::Prioritize).is_some() {
         return None;
     }
     if left == 1 {

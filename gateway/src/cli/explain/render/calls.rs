@@ -1,5 +1,6 @@
 //! The calls of an attempt, one line a backend.
 
+use extender_gateway_core::Verb;
 use std::fmt;
 
 use crate::{
@@ -37,14 +38,14 @@ fn rows(call: &Decision) -> Vec<[String; 8]> {
     let row = |(at, part): (usize, &BackendPart)| {
         // A call is named once.
         let verb = if at == 0 { call.verb.clone() } else { String::new() };
-        let nodes = |count| if call.verb == "bind" { NOTHING.to_owned() } else { number(count) };
+        let nodes = |count| if call.is(Verb::Bind) { NOTHING.to_owned() } else { number(count) };
         [
             verb,
             part.name.clone(),
             part.mode.clone(),
             nodes(part.asked),
             nodes(part.known),
-            if matches!(call.verb.as_str(), "filter" | "preempt") {
+            if call.is(Verb::Filter) || call.is(Verb::Preempt) {
                 number(part.rejected)
             } else {
                 NOTHING.to_owned()
@@ -73,7 +74,7 @@ fn failed(call: &Decision, part: &BackendPart, failure: &BackendFailed) -> Strin
     let last = call.backends.last().and_then(|part| part.failure.as_ref()) == Some(failure);
     let meant = match policy.as_str() {
         _ if part.mode == "Shadow" => "nothing depended on it",
-        "fail" | "next" if call.verb == "bind" && call.outcome == "ok" && last => {
+        "fail" | "next" if call.is(Verb::Bind) && call.outcome == "ok" && last => {
             "the pod was bound all the same"
         }
         "fail" if call.outcome == "ok" => "no node was left for it",

@@ -12,6 +12,7 @@ use crate::{
     },
     observe::api::Decision,
 };
+use extender_gateway_core::Verb;
 
 /// The lines, without notes.
 pub(super) fn lines(case: &Case) -> Vec<String> {
@@ -69,9 +70,9 @@ fn asked(case: &Case, attempt: &Attempt) -> String {
 fn outcome(case: &Case, attempt: &Attempt) -> Option<String> {
     let parts = [
         attempt.filter().map(|call| filter(call, case.cluster_nodes)),
-        attempt.call("prioritize").map(prioritize),
-        attempt.call("preempt").map(preempt),
-        attempt.call("bind").map(bind),
+        attempt.call(Verb::Prioritize).map(prioritize),
+        attempt.call(Verb::Preempt).map(preempt),
+        attempt.call(Verb::Bind).map(bind),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("Latest attempt: {}.", parts.join("; ")))

@@ -1,5 +1,6 @@
 //! What every backend said about one node in the latest attempts.
 
+use extender_gateway_core::Verb;
 use std::fmt;
 
 use super::{Top, rest};
@@ -54,7 +55,7 @@ fn of_call(call: &Call, name: &str, case: &Case) -> Vec<(String, String)> {
 
 /// A node that is not in a filter call is worth a line; in the others it is not, as a rule.
 fn missing(decision: &Decision, case: &Case) -> Vec<(String, String)> {
-    if decision.verb != "filter" {
+    if !decision.is(Verb::Filter) {
         return Vec::new();
     }
     vec![(NOTHING.to_owned(), format!("not offered ({})", offered(decision, case.cluster_nodes)))]
@@ -76,7 +77,7 @@ fn said(decision: &Decision, backend: &BackendPart, part: &NodePart) -> String {
 fn silent(decision: &Decision, backend: &BackendPart) -> String {
     match (&backend.failure, &backend.answer) {
         (Some(failure), _) => format!("nothing, it failed ({}: {})", failure.kind, failure.message),
-        (None, Some(answer)) if decision.verb == "bind" => answer.clone(),
+        (None, Some(answer)) if decision.is(Verb::Bind) => answer.clone(),
         _ => "not asked".to_owned(),
     }
 }

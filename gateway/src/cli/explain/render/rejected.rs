@@ -1,5 +1,6 @@
 //! The nodes that were rejected, by whom and why: each one, or in groups where there are many.
 
+use extender_gateway_core::Verb;
 use std::{cmp::Reverse, fmt};
 
 use super::{Top, rest};
@@ -23,7 +24,7 @@ struct Group<'a> {
 
 /// Writes those that filter and preempt rejected; nothing where there are none.
 pub(super) fn write(attempt: &Attempt, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for verb in ["filter", "preempt"] {
+    for verb in [Verb::Filter, Verb::Preempt] {
         if let Some(call) = attempt.call(verb) {
             of_call(call, top, out)?;
         }
@@ -33,7 +34,7 @@ pub(super) fn write(attempt: &Attempt, top: Top, out: &mut fmt::Formatter<'_>) -
 
 fn of_call(call: &Decision, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rejected: Vec<&NodePart> = call.nodes.iter().filter(|node| node.rejected_by.is_some()).collect();
-    let title = if call.verb == "filter" { "REJECTED" } else { "NOT PREEMPTED" };
+    let title = if call.is(Verb::Filter) { "REJECTED" } else { "NOT PREEMPTED" };
     match rejected.as_slice() {
         [] => Ok(()),
         few if few.len() <= top.rows() => write!(out, "\n{}", each(title, few)),

@@ -1,3 +1,4 @@
+use extender_gateway_core::Verb;
 use std::time::{Duration, SystemTime};
 
 use super::*;
@@ -23,7 +24,7 @@ fn entry(log: &mut Retention, pod: u32, left: u32) -> Entry {
         id: "call".into(),
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(pod)),
         took: Duration::ZERO,
-        verb: "filter",
+        verb: Verb::Filter,
         trace: None,
         generation: 1,
         pod: who,

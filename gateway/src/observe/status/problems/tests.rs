@@ -273,15 +273,15 @@ fn a_bind_call_that_nobody_takes_keeps_pods_from_all_nodes() {
 
 #[test]
 fn a_problem_is_as_bad_as_what_its_verb_does_to_calls() {
-    let how_bad = |verb: &str, settings: &str| {
+    let how_bad = |verb: Verb, settings: &str| {
         let config =
             samples::config(&format!("{}binder: BuiltIn\n", BACKEND.replace("filter: {}", settings)));
-        severity(&config.backends[0], verb)
+        severity(&config.backends[0], Some(verb))
     };
-    assert_eq!(how_bad("bind", "filter: {failurePolicy: Ignore}, bind: {}"), Severity::Error);
-    assert_eq!(how_bad("bind", "filter: {}, bind: {failurePolicy: Next}"), Severity::Warning);
-    assert_eq!(how_bad("score", "filter: {}"), Severity::Warning, "pods are scheduled without");
-    assert_eq!(how_bad("filter", "filter: {}, mode: Shadow"), Severity::Warning);
+    assert_eq!(how_bad(Verb::Bind, "filter: {failurePolicy: Ignore}, bind: {}"), Severity::Error);
+    assert_eq!(how_bad(Verb::Bind, "filter: {}, bind: {failurePolicy: Next}"), Severity::Warning);
+    assert_eq!(how_bad(Verb::Prioritize, "filter: {}"), Severity::Warning, "pods are scheduled without");
+    assert_eq!(how_bad(Verb::Filter, "filter: {}, mode: Shadow"), Severity::Warning);
 }
 
 #[test]
