@@ -55,7 +55,9 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
     let backends =
         root.optional("backends").and_then(|backends| backends.items_if_list()).unwrap_or_default();
     for item in &backends {
-        verbs.iter().for_each(|limit| limit.check(item));
+        for limit in &verbs {
+            limit.check(item);
+        }
     }
     for backend in parts.backends.iter_mut().flatten() {
         let Backend { filter, score, preempt, bind, .. } = backend;

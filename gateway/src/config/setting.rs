@@ -3,7 +3,7 @@
 //!
 //! [`settings!`] makes a struct of such fields, [`choices!`] an enum whose variants the file writes as words.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write as _};
 
 #[cfg(test)]
 use extender_config::Fields;
@@ -99,12 +99,12 @@ impl Yaml {
     /// A field that is absent, and what holds instead.
     pub(super) fn absent(&mut self, name: &str, instead: &str) {
         self.start_line();
-        self.text.push_str(&format!("# {name}: {instead}\n"));
+        self.line(format_args!("# {name}: {instead}"));
     }
 
     /// The rest of a field's line.
     pub(super) fn inline(&mut self, value: &str) {
-        self.text.push_str(&format!(" {value}\n"));
+        self.line(format_args!(" {value}"));
     }
 
     /// A mapping behind a field's name. One without fields is `{}`.
@@ -118,20 +118,26 @@ impl Yaml {
     pub(super) fn item(&mut self, write: impl FnOnce(&mut Self)) {
         let body = self.nested(write);
         let indent = " ".repeat(self.indent);
-        self.text.push_str(&format!("{indent}- {}", body.text.trim_start()));
+        self.text.push_str(&[&indent, "- ", body.text.trim_start()].concat());
     }
 
     /// A list behind a field's name, an item a line.
     pub(super) fn list(&mut self, items: impl Iterator<Item = String>) {
         let indent = " ".repeat(self.indent);
         self.text.push('\n');
-        items.for_each(|item| self.text.push_str(&format!("{indent}- {item}\n")));
+        items.for_each(|item| self.line(format_args!("{indent}- {item}")));
     }
 
     fn nested(&self, write: impl FnOnce(&mut Self)) -> Self {
         let mut body = Self { indent: self.indent + 2, ..Self::default() };
         write(&mut body);
         body
+    }
+
+    /// The rest of a line.
+    fn line(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a `String` does not fail.
+        let _ = writeln!(self.text, "{text}");
     }
 
     fn start_line(&mut self) {

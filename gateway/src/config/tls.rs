@@ -81,7 +81,12 @@ impl Setting for ServerTls {
     fn read(field: &Cursor<'_>) -> Option<Self> {
         let fields = field.clone().section(&SERVER)?;
         let identity = KeyPair::read(&fields);
-        let clients = ClientCertificates::read(&fields);
+        let clients = if fields.has("clientCAFile") {
+            ClientCertificates::read(&fields).map(Some)
+        } else {
+            ClientCertificates::refuse_without_authority(&fields);
+            Some(None)
+        };
         Some(Self { identity: identity?, clients: clients? })
     }
 
@@ -149,26 +154,26 @@ impl KeyPair {
 }
 
 impl ClientCertificates {
-    /// The settings of callers' certificates, which are read only with an authority for them.
-    fn read(fields: &Section<'_>) -> Option<Option<Self>> {
+    fn read(fields: &Section<'_>) -> Option<Self> {
         let presence = fields.or("clientCertificate", ClientCertificate::Required, Setting::read);
         let allowed_names = fields.or("allowedNames", Vec::new(), |field| {
             field.list(NAMES, |name| name.parsed("a common name or DNS name", names::not_empty))
         });
-        let Some(ca) = fields.optional("clientCAFile") else {
-            for name in ["clientCertificate", "allowedNames"] {
-                if fields.optional(name).is_some() {
-                    fields.mistake_of(
-                        name,
-                        "is only read with clientCAFile",
-                        "add clientCAFile, or leave it out",
-                    );
-                }
+        let ca_file = required_file(fields, "clientCAFile", CA);
+        Some(Self { ca_file: ca_file?, presence: presence?, allowed_names: allowed_names? })
+    }
+
+    /// Records a mistake for each setting that is read only with an authority.
+    fn refuse_without_authority(fields: &Section<'_>) {
+        for name in ["clientCertificate", "allowedNames"] {
+            if fields.has(name) {
+                fields.mistake_of(
+                    name,
+                    "is only read with clientCAFile",
+                    "add clientCAFile, or leave it out",
+                );
             }
-            return Some(None);
-        };
-        let ca_file = ca.file();
-        Some(Some(Self { ca_file: ca_file?, presence: presence?, allowed_names: allowed_names? }))
+        }
     }
 
     fn write(&self, out: &mut Yaml) {

@@ -1,5 +1,6 @@
 //! A backend with which the first handshake fails: the answers of calls say why.
 
+use std::fmt::Write as _;
 use std::{fmt::Debug, net::SocketAddr, time::Duration};
 
 use crate::support::{
@@ -57,7 +58,7 @@ struct Panicking;
 impl<S: Subscriber> Layer<S> for Panicking {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = String::new();
-        event.record(&mut |field: &Field, value: &dyn Debug| text += &format!("{field}={value:?} "));
+        event.record(&mut |field: &Field, value: &dyn Debug| write!(text, "{field}={value:?} ").unwrap());
         assert!(!(text.contains("message=backend is ready") && text.contains("backend=bad ")), "on purpose");
     }
 }

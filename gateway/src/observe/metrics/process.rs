@@ -56,12 +56,22 @@ impl Process {
             "Filter calls that refused a pod on all nodes and found no room to remember that",
             &self.uncounted_refusals,
         )?;
+        self.write_losses(page)?;
         let reloads = self.configuration_reloads.all().into_iter();
         page.family(
             "extender_gateway_configuration_reloads_total",
             "Attempts to use a changed configuration",
             reloads.map(|(outcome, count)| ([("outcome", outcome)], ConstCounter::new(count))),
         )?;
+        page.family(
+            "extender_gateway_build_info",
+            "1, with the version of the program",
+            [([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_i64))],
+        )
+    }
+
+    /// What was made to be seen, and was lost.
+    fn write_losses(&self, page: &mut Page<'_>) -> fmt::Result {
         page.single(
             "extender_gateway_decision_log_evictions_total",
             "Calls that left the decision log to make room",
@@ -81,11 +91,6 @@ impl Process {
             "extender_gateway_dropped_spans_total",
             "Spans that were lost: the queue was full or the collector did not take them",
             &self.dropped_spans,
-        )?;
-        page.family(
-            "extender_gateway_build_info",
-            "1, with the version of the program",
-            [([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_i64))],
         )
     }
 }

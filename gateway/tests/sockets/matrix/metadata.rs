@@ -167,7 +167,7 @@ impl Meaning {
     }
 }
 
-/// What answers a GetInfo.
+/// The answer to `GetInfo`.
 fn greeting() -> GetInfoResponse {
     info(NodeView::Name)
 }

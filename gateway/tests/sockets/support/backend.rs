@@ -293,15 +293,7 @@ async fn call(
             send(&mut respond, framed(&message), false);
             std::future::pending::<()>().await;
         }
-        Act::Trickle(message) => {
-            let Some(mut stream) = begin(&mut respond) else { return };
-            for byte in framed(&message).iter().cycle() {
-                if stream.send_data(Bytes::copy_from_slice(&[*byte]), false).is_err() {
-                    return;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-        }
+        Act::Trickle(message) => trickle(&mut respond, &message).await,
         Act::Torn(message) => {
             let Some(mut stream) = begin(&mut respond) else { return };
             let _ = stream.send_data(framed(&message).slice(..message.len() + 3), false);
@@ -332,6 +324,17 @@ async fn call(
             // Dropped before the connection, the stream would be reset.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+/// Sends a byte at a time, and the message again and again.
+async fn trickle(respond: &mut SendResponse<Bytes>, message: &[u8]) {
+    let Some(mut stream) = begin(respond) else { return };
+    for byte in framed(message).iter().cycle() {
+        if stream.send_data(Bytes::copy_from_slice(&[*byte]), false).is_err() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
 

@@ -352,7 +352,7 @@ async fn revise(
     }
     let mut answer = FilterResponse::decode(message.freeze().slice(5..)).unwrap();
     let result = answer.result.as_mut().unwrap();
-    result.revision = revised.revision.to_owned();
+    revised.revision.clone_into(&mut result.revision);
     let positions = (0..result.evaluated).collect();
     let reason = revised.refuses.to_owned();
     answer.rejections = vec![Rejection { reason, preemption_may_help: false, positions }];

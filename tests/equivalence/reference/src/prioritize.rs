@@ -41,7 +41,9 @@ pub fn prioritize(
     for (position, extender) in interest::in_turn(extenders, (pod, differences), |_| false) {
         let Some(score) = &extender.score else {
             // `HTTPExtender.Prioritize` without `prioritizeVerb`.
-            offered.iter().for_each(|node| *sums.entry(*node).or_insert_with(|| whole(0)) += whole(0));
+            for node in offered {
+                *sums.entry(*node).or_insert_with(|| whole(0)) += whole(0);
+            }
             continue;
         };
         let set: Vec<Node> =

@@ -16,7 +16,8 @@ fn score(weight: u32, normalize: Normalize, scores: &[i32]) -> Score {
 }
 
 fn list(scores: Vec<Score>, offered: &[Node]) -> Vec<(Node, i64)> {
-    list_of(scores.into_iter().map(|score| extender(Some(score))).collect(), offered)
+    let extenders: Vec<_> = scores.into_iter().map(|score| extender(Some(score))).collect();
+    list_of(&extenders, offered)
 }
 
 /// An extender with or without `prioritizeVerb`.
@@ -25,9 +26,9 @@ fn extender(score: Option<Score>) -> Extender {
     Extender { name: "e".into(), mode, interest, filter: None, score, preempt: None }
 }
 
-fn list_of(extenders: Vec<Extender>, offered: &[Node]) -> Vec<(Node, i64)> {
+fn list_of(extenders: &[Extender], offered: &[Node]) -> Vec<(Node, i64)> {
     let differences = Differences { prefix: Prefix::None, exempt: BTreeSet::new() };
-    prioritize(&extenders, (&Pod::default(), &differences), offered).list
+    prioritize(extenders, (&Pod::default(), &differences), offered).list
 }
 
 #[test]
@@ -63,17 +64,17 @@ fn a_failure_is_left_out_and_zeros_are_listed() {
 #[test]
 fn an_interested_extender_without_the_verb_lists_every_node() {
     let without = || extender(None);
-    assert_eq!(list_of(vec![without()], &[0, 1, 0]), [(0, 0), (1, 0), (0, 0)]);
+    assert_eq!(list_of(&[without()], &[0, 1, 0]), [(0, 0), (1, 0), (0, 0)]);
     let mut failing = score(1, Normalize::None, &[9, 9]);
     failing.failing = Failing::Always;
-    assert_eq!(list_of(vec![extender(Some(failing)), without()], &[0, 1]), [(0, 0), (1, 0)]);
+    assert_eq!(list_of(&[extender(Some(failing)), without()], &[0, 1]), [(0, 0), (1, 0)]);
     let mut blind = score(1, Normalize::None, &[3, 4]);
     blind.blind = BTreeSet::from([1]);
-    assert_eq!(list_of(vec![extender(Some(blind.clone()))], &[0, 1]), [(0, 3)]);
-    assert_eq!(list_of(vec![extender(Some(blind)), without()], &[0, 1]), [(0, 3), (1, 0)]);
+    assert_eq!(list_of(&[extender(Some(blind.clone()))], &[0, 1]), [(0, 3)]);
+    assert_eq!(list_of(&[extender(Some(blind)), without()], &[0, 1]), [(0, 3), (1, 0)]);
     let mut shadow = without();
     shadow.mode = Mode::Shadow;
     let mut uninterested = without();
     uninterested.interest.resources = BTreeSet::from(["example.com/gpu".to_owned()]);
-    assert_eq!(list_of(vec![shadow, uninterested], &[0, 1]), []);
+    assert_eq!(list_of(&[shadow, uninterested], &[0, 1]), []);
 }
