@@ -102,7 +102,7 @@ async fn a_wrong_parameter_is_refused_with_a_sentence() {
             "verdict=maybe",
             "unknown variant `maybe`, expected one of `accepted`, `rejected`, `scored`, `failed`",
         ),
-        ("verb=score", "unknown variant `score`, expected one of `filter`, `prioritize`, `preempt`, `bind`"),
+        ("verb=score", "unknown verb \"score\"; known are filter, prioritize, preempt, bind"),
         ("limit=-1", "invalid digit found in string"),
         ("limit=many", "invalid digit found in string"),
         ("limit=", "cannot parse integer from empty string"),
