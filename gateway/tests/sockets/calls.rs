@@ -12,6 +12,7 @@ use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{NodeView, Scope};
 use prost::Message;
 use serde_json::json;
+use tokio::time::timeout;
 
 /// Makes a request of these names.
 type Form = fn(&[&str]) -> String;
@@ -173,6 +174,35 @@ async fn a_node_that_arrives_in_time_is_asked_about() {
     };
     let (answer, ()) = tokio::join!(call, arrive);
     assert_eq!(answer.json()["NodeNames"], json!(["late"]));
+}
+
+#[tokio::test]
+async fn a_deleted_node_is_rejected_without_a_wait_and_hides_no_reason() {
+    let facts = Scripted::start(info(NodeView::Facts), |_, message| {
+        Act::Message(filtered(&message, &["b"], "no").encode_to_vec())
+    })
+    .await;
+    let configured = backend("facts", &facts, "filter: {}");
+    let rest = format!("timeouts: {{decision: 10m}}\nnodes: {{source: Watch}}\nbackends:\n{configured}");
+    // A call that waits does not return in this test.
+    let cadences = Cadences { unknown_nodes: PATIENCE * 10, ..steady() };
+    let gateway = Gateway::start_paced(&rest, cadences).await;
+    let put = |name| gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
+    put("a");
+    put("b");
+    gateway.table.remove("a");
+    for _ in 0..2 {
+        let call = timeout(PATIENCE, gateway.post("/filter", by_name(&["a", "b"])));
+        let answer = call.await.expect("a deleted node is not waited for").json();
+        assert_eq!(answer["Error"], "");
+        let reasons = json!({"a": "node was deleted", "b": "facts: no"});
+        assert_eq!(answer["FailedAndUnresolvableNodes"], reasons);
+    }
+    assert!(gateway.metrics.text().contains("extender_gateway_unknown_nodes_total 0\n"));
+    put("a");
+    let answer = gateway.post("/filter", by_name(&["a", "b"])).await.json();
+    assert_eq!(answer["NodeNames"], json!(["a"]));
+    assert_eq!(facts.asked("Filter"), [vec!["b"], vec!["b"], vec!["a", "b"]]);
 }
 
 #[tokio::test]

@@ -186,6 +186,21 @@ async fn a_backend_that_wants_facts_has_them_from_the_table() {
 }
 
 #[tokio::test]
+async fn a_deleted_candidate_is_left_out_and_is_no_error() {
+    let backend = keeping(NodeView::Facts, vec![kept(0, &[0])]).await;
+    let source = "nodes: {source: Watch}\npods: {source: None}";
+    let gateway = gateway(source, &[("guard", &backend, "")]).await;
+    for name in ["n1", "n2"] {
+        gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
+    }
+    gateway.table.remove("n1");
+    assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n2", &["u3"], 0)]));
+    gateway.table.remove("n2");
+    assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[]));
+    assert_eq!(asked(&backend).len(), 1);
+}
+
+#[tokio::test]
 async fn a_backend_that_wants_facts_where_there_are_none_cannot_be_asked() {
     let backend = keeping(NodeView::Facts, vec![]).await;
     let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;

@@ -1,10 +1,11 @@
 //! The table's promises: rows for every view, changes seen once and never lost, nothing moved by a heartbeat.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{NodeRow, NodeRows};
 use proptest::prelude::*;
 use prost::Message;
+use tokio::time::Instant;
 
 use super::{Change, NodeTable, ViewId};
 use crate::{
@@ -237,6 +238,44 @@ async fn a_change_before_the_wait_is_not_lost() {
     table.apply(&json("n1", "a", 1)).unwrap();
     changes.next().await;
     assert!(table.read().entry("n1", view).is_some());
+}
+
+/// How long calls wait for unknown nodes.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Where of `n1` and `n2` an unknown and a deleted one is, and how long that took.
+async fn look(table: &NodeTable, view: ViewId) -> (Vec<u32>, Vec<u32>, Duration) {
+    let began = Instant::now();
+    let found = table.lines(["n1", "n2"].into_iter(), view, began + WAIT).await;
+    (found.unknown, found.deleted, began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_does_not_wait_for_a_deleted_node() {
+    let table = NodeTable::new();
+    let view = table.register(facts()).leak();
+    replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
+    let deleted = (vec![0], vec![0], Duration::ZERO);
+    table.remove("n1");
+    assert_eq!(look(&table, view).await, deleted);
+    table.apply(&json("n1", "a", 2)).unwrap();
+    assert_eq!(look(&table, view).await, (vec![], vec![], Duration::ZERO));
+    // Deleted while the watch was broken.
+    replace(&table, &[json("n2", "a", 1)]);
+    assert_eq!(look(&table, view).await, deleted);
+    replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
+    assert_eq!(look(&table, view).await, (vec![], vec![], Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_once_for_an_unknown_name() {
+    let table = NodeTable::new();
+    let view = table.register(facts()).leak();
+    replace(&table, &[json("n2", "a", 1)]);
+    assert_eq!(look(&table, view).await, (vec![0], vec![], WAIT));
+    assert_eq!(look(&table, view).await, (vec![0], vec![], Duration::ZERO));
+    table.apply(&json("n1", "a", 1)).unwrap();
+    assert_eq!(look(&table, view).await, (vec![], vec![], Duration::ZERO));
 }
 
 #[derive(Debug, Clone)]

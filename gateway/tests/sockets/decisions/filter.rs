@@ -102,8 +102,16 @@ async fn nodes_that_are_not_known_are_rejected_in_the_log_too() {
     assert_eq!((unknown.rejected_by.as_deref(), unknown.reason.as_deref()), (Some("facts"), Some(text)));
     assert_eq!((verdict(&call, "x", "facts"), part(&call, "facts").asked), (None, 1), "it was not asked");
 
-    let error = seen.gateway.post("/filter", by_name(&["x"])).await.error();
+    seen.gateway.table.remove("a");
+    let reply = seen.gateway.post("/filter", by_name(&["a"])).await.json();
     let call = seen.call(2).await;
+    let text = "node was deleted";
+    assert_eq!(reply["FailedAndUnresolvableNodes"], json!({"a": text}));
+    let deleted = node(&call, "a");
+    assert_eq!((deleted.rejected_by.as_deref(), deleted.reason.as_deref()), (Some("facts"), Some(text)));
+
+    let error = seen.gateway.post("/filter", by_name(&["x"])).await.error();
+    let call = seen.call(3).await;
     assert_eq!((call.outcome.as_str(), call.left), ("unknown_nodes", None));
     assert_eq!(call.message, Some(error));
 }
