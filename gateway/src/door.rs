@@ -5,10 +5,13 @@
 //! those of prioritize and preempt from the status alone; a status that is not 200 goes out without a body,
 //! since a body would cost the connection.
 
+mod accept;
 mod answer;
 mod body;
 mod connection;
 mod guest;
+mod limit;
+mod pages;
 mod patience;
 mod server;
 mod tls;
@@ -29,6 +32,7 @@ use self::{
     body::BodyError,
     guest::Guest,
 };
+pub(crate) use self::{limit::Address, pages::pages};
 pub use self::{
     server::{Entrance, serve},
     tls::Tls,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -15,6 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How much of a body that is too large is still read, so that the sender sees the answer instead of a
 /// reset connection, and for how long.
 const DRAINED: usize = 1 << 30;
+/// What is reserved for a body of which hardly anything has come, in bytes.
+const FIRST: usize = 64 << 10;
+/// What is reserved of the declared length for each byte beyond that. A body of 128 MiB is moved twice while it grows: of
+/// 64 KiB, and of 4 MiB.
+const TRUSTED: usize = 64;
 
 /// Why a body was not read.
 #[derive(Debug)]
@@ -56,21 +61,31 @@ pub(super) async fn read(head: &Parts, mut body: Incoming, most: usize) -> Resul
 }
 
 async fn collect(body: &mut Incoming, declared: usize, most: usize) -> Result<Bytes, BodyError> {
-    let mut whole = BytesMut::new();
+    let mut whole = Vec::new();
     while let Some(chunk) = next(body).await? {
-        if whole.is_empty() {
-            if body.is_end_stream() {
-                return bounded(chunk, most);
-            }
-            // Memory that is reserved and not written to costs nothing yet.
-            whole.reserve(declared.max(chunk.len()));
+        if whole.is_empty() && body.is_end_stream() {
+            return bounded(chunk, most);
+        }
+        let came = whole.len() + chunk.len();
+        if came > whole.capacity() {
+            whole.reserve_exact(room(declared, came) - whole.len());
         }
         whole.extend_from_slice(&chunk);
         if whole.len() > most {
             return Err(BodyError::TooLarge(most));
         }
     }
-    Ok(whole.freeze())
+    Ok(whole.into())
+}
+
+/// How large the buffer of a body is made that is too small for what came. A declared length is only a word: it is
+/// trusted as far as bytes have come.
+fn room(declared: usize, came: usize) -> usize {
+    if came > declared {
+        return came.saturating_mul(2).max(FIRST);
+    }
+    let trusted = if came <= FIRST { FIRST } else { came.saturating_mul(TRUSTED) };
+    declared.min(trusted)
 }
 
 fn bounded(body: Bytes, most: usize) -> Result<Bytes, BodyError> {
@@ -104,4 +119,47 @@ pub(super) fn drain(mut body: Incoming) {
             }
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sizes of the buffer while a body comes in chunks of this size.
+    fn sizes(declared: usize, length: usize, chunk: usize) -> Vec<usize> {
+        let (mut came, mut sizes) = (0, vec![0]);
+        while came < length {
+            came = length.min(came + chunk);
+            if came > sizes[sizes.len() - 1] {
+                sizes.push(room(declared, came));
+            }
+        }
+        sizes.split_off(1)
+    }
+
+    #[test]
+    fn a_body_takes_memory_by_what_came_and_not_by_what_was_declared() {
+        const DECLARED: usize = 128 << 20;
+        assert_eq!(sizes(DECLARED, 1, 1), [FIRST]);
+        for came in [1, 4_096, FIRST, FIRST + 1, 1 << 20, DECLARED] {
+            let taken = room(DECLARED, came);
+            assert!(taken >= came && taken <= FIRST.max(came * TRUSTED), "{came}: {taken}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_hardly_moved_while_it_grows() {
+        assert_eq!(sizes(10_000, 10_000, 1_000), [10_000]);
+        assert_eq!(sizes(1_400_000, 1_400_000, 8_000), [FIRST, 1_400_000]);
+        let large = 128 << 20;
+        let sizes = sizes(large, large, 8 << 10);
+        assert_eq!(sizes[sizes.len() - 1], large);
+        assert!(sizes[..sizes.len() - 1].iter().sum::<usize>() < large / 16, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_body_without_a_declared_length_grows_by_doubling() {
+        let sizes = sizes(0, 10 << 20, 8 << 10);
+        assert!(sizes.windows(2).all(|pair| pair[1] >= pair[0] * 2), "{sizes:?}");
+    }
 }

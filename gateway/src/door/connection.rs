@@ -20,23 +20,18 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::Watcher,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     Door,
+    accept::{Accepted, IDLE, LARGEST_HEAD},
     answer::Reply,
+    limit::Slot,
     patience::patient,
     tls::{self, Cause, HandshakeError, Tls},
 };
 use crate::observe::SeldomEach;
 
-/// How long a connection may go without a complete request head. More than the 90 seconds for which
-/// kube-scheduler keeps idle connections: a connection that closes while a request is on its way fails that
-/// request.
-const IDLE: Duration = Duration::from_mins(2);
 /// How often an HTTP/2 caller is asked whether it is there, and how long it may take to say so: idle
 /// connections are kept, dead ones are not.
 const PING: Duration = Duration::from_secs(30);
@@ -46,8 +41,6 @@ const STREAMS: u32 = 256;
 /// What may be under way on an HTTP/2 connection: of one call, and of all.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// The largest head of an HTTP/2 request. Kube-scheduler's has some hundred bytes.
-const LARGEST_HEAD: u32 = 16 << 10;
 
 /// What connections share.
 #[derive(Debug)]
@@ -63,19 +56,20 @@ pub(super) struct Host {
 
 impl Host {
     /// Serves a connection to its end.
-    pub(super) async fn serve(self: Arc<Self>, (stream, caller): (TcpStream, SocketAddr), watcher: Watcher) {
-        // Without it a small answer waits for the acknowledgement of an earlier one.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!("TCP_NODELAY could not be set: {error}");
-        }
-        let Some(tls) = &self.tls else { return self.http1(patient(stream), caller, watcher).await };
+    pub(super) async fn serve(self: Arc<Self>, accepted: Accepted, watcher: Watcher) {
+        let Accepted { stream, caller, slot } = accepted;
+        let connection = Arc::new(Connection { host: Arc::clone(&self), caller, slot });
+        let Some(tls) = &self.tls else { return connection.http1(patient(stream), watcher).await };
         match tls::handshake(tls, stream).await {
-            Err(error) => self.say(&error, caller),
+            Err(refused) => {
+                self.say(&refused.error, caller);
+                refused.farewell.await;
+            }
             Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
                 tracing::debug!(%caller, "a caller speaks HTTP/2");
-                self.http2(stream, caller, watcher).await;
+                connection.http2(stream, watcher).await;
             }
-            Ok(stream) => self.http1(stream, caller, watcher).await,
+            Ok(stream) => connection.http1(stream, watcher).await,
         }
     }
 
@@ -87,17 +81,26 @@ impl Host {
             tracing::warn!(%caller, similar, "TLS handshake failed: {error}");
         }
     }
+}
 
-    async fn http1(self: Arc<Self>, stream: impl Stream, caller: SocketAddr, watcher: Watcher) {
-        let served =
-            http1::Builder::new().timer(TokioTimer::new()).header_read_timeout(IDLE).serve_connection(
-                TokioIo::new(stream),
-                service_fn(move |request| self.clone().call(request, caller)),
-            );
+/// A connection, as its requests share it.
+struct Connection {
+    host: Arc<Host>,
+    caller: SocketAddr,
+    slot: Slot,
+}
+
+impl Connection {
+    async fn http1(self: Arc<Self>, stream: impl Stream, watcher: Watcher) {
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE)
+            .max_header_size(LARGEST_HEAD as usize)
+            .serve_connection(TokioIo::new(stream), service_fn(move |request| self.clone().call(request)));
         ended(watcher.watch(served).await);
     }
 
-    async fn http2(self: Arc<Self>, stream: impl Stream, caller: SocketAddr, watcher: Watcher) {
+    async fn http2(self: Arc<Self>, stream: impl Stream, watcher: Watcher) {
         let served = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING)
@@ -106,22 +109,16 @@ impl Host {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(LARGEST_HEAD)
-            .serve_connection(
-                TokioIo::new(stream),
-                service_fn(move |request| self.clone().call(request, caller)),
-            );
+            .serve_connection(TokioIo::new(stream), service_fn(move |request| self.clone().call(request)));
         ended(watcher.watch(served).await);
     }
 
-    async fn call(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-        caller: SocketAddr,
-    ) -> Result<Response<Reply>, Infallible> {
-        let version = request.version();
-        let mut response = self.door.call(request, (caller, self.tls.is_some())).await;
+    async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+        let _under_way = self.slot.request();
+        let (version, host) = (request.version(), &self.host);
+        let mut response = host.door.call(request, (self.caller, host.tls.is_some())).await;
         // HTTP/2 has a frame for it, which the end of the connection sends.
-        if version < Version::HTTP_2 && self.leaving.load(Ordering::Relaxed) {
+        if version < Version::HTTP_2 && host.leaving.load(Ordering::Relaxed) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)

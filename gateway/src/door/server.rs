@@ -6,7 +6,6 @@
 //! HTTP/2 the second step is enough, since it says which calls were taken.
 
 use std::{
-    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -17,13 +16,14 @@ use std::{
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{net::TcpListener, time::sleep};
 
-use super::{Door, connection::Host, tls::Tls};
+use super::{Door, accept::Accept, connection::Host, limit::Address, tls::Tls};
 use crate::observe::SeldomEach;
 
-/// The pause after a failed accept, which is most often a lack of file descriptors.
-const PAUSE: Duration = Duration::from_millis(50);
 /// How long calls are taken on after the gateway was told to stop: until nobody sends any more.
 const LEAVE: Duration = Duration::from_secs(3);
+/// How long connections that never brought a call may take then. HTTP/2 that was agreed on and has not begun
+/// does not hear that it should end.
+const SILENT: Duration = Duration::from_secs(1);
 /// How long calls that are under way may take when the gateway stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -64,38 +64,20 @@ async fn follow(tls: Option<Arc<Tls>>) {
 
 async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<Output = ()>) {
     let connections = GracefulShutdown::new();
-    accept(&listener, &host, &connections, stop).await;
+    let accept = Accept::new(listener, Address::Extender, Arc::clone(&host.door.observer.metrics));
+    let serve = |accepted| Arc::clone(&host).serve(accepted, connections.watcher());
+    accept.until(stop, serve).await;
     host.leaving.store(true, Ordering::Relaxed);
-    accept(&listener, &host, &connections, sleep(LEAVE)).await;
-    drop(listener);
+    accept.until(sleep(LEAVE), serve).await;
+    let limit = accept.close();
+    let silent = async {
+        sleep(SILENT).await;
+        limit.close_silent(Duration::ZERO);
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
         () = connections.shutdown() => {}
+        () = silent => {}
         () = sleep(DRAIN) => tracing::warn!("calls are still under way after {DRAIN:?}; they are cut off"),
     }
-}
-
-/// Accepts connections until `until` ends.
-async fn accept(
-    listener: &TcpListener,
-    host: &Arc<Host>,
-    connections: &GracefulShutdown,
-    until: impl Future<Output = ()>,
-) {
-    tokio::pin!(until);
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => {
-                    tokio::spawn(Arc::clone(host).serve(accepted, connections.watcher()));
-                }
-                Err(error) => not_accepted(&error).await,
-            },
-            () = &mut until => return,
-        }
-    }
-}
-
-async fn not_accepted(error: &io::Error) {
-    tracing::warn!("a connection could not be accepted: {error}");
-    sleep(PAUSE).await;
 }

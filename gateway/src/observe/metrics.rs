@@ -159,6 +159,11 @@ impl Metrics {
         self.families.process.decision_log_evictions.inc_by(calls);
     }
 
+    /// Connections at this address were not accepted or closed, for this cause; both are fixed words.
+    pub fn connections_dropped(&self, labels: (&'static str, &'static str), connections: u64) {
+        self.families.process.dropped_connections.add(labels, connections);
+    }
+
     /// Log lines were lost because standard error was not read.
     pub fn log_lines_lost(&self, lines: u64) {
         self.families.process.lost_log_lines.inc_by(lines);

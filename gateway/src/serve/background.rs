@@ -9,12 +9,13 @@ use std::{
     thread,
 };
 
-use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
+use tokio::{runtime::Runtime, sync::oneshot};
 
 use super::{pods::PodFeed, telemetry};
 use crate::{
     cluster::{file::NodeFile, table::NodeTable, watch},
     config::NodeSource,
+    door::{Address, pages},
     observe::{
         Health, Metrics,
         admin::{self, Admin},
@@ -55,23 +56,17 @@ impl Background {
     async fn run(self) -> String {
         let metrics = Arc::clone(&self.metrics);
         let routes = health::routes(self.metrics, self.health);
-        let served = async {
-            let listener = TcpListener::from_std(self.listener)?;
-            axum::serve(listener, routes).await
-        };
         let (admin, shown) = self.admin;
         let spans = Arc::clone(&shown.observer);
-        let administered = async {
-            let listener = TcpListener::from_std(admin)?;
-            axum::serve(listener, admin::routes(shown)).await
-        };
+        let served = pages(self.listener, Address::Metrics, (routes, Arc::clone(&metrics)));
+        let administered = pages(admin, Address::Admin, (admin::routes(shown), Arc::clone(&metrics)));
         tokio::select! {
-            ended = administered => format!("the admin address ended: {:?}", ended.err()),
+            error = administered => format!("the admin address ended: {error}"),
             never = telemetry::count_spans(spans) => match never {},
             never = telemetry::count_lost_lines(metrics) => match never {},
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
             failure = self.pods.run(self.kubeconfig.as_deref()) => failure,
-            ended = served => format!("the metrics address ended: {:?}", ended.err()),
+            error = served => format!("the metrics address ended: {error}"),
         }
     }
 }

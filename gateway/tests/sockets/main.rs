@@ -24,6 +24,7 @@ mod reload;
 mod remembered;
 mod revisions;
 mod shadow;
+mod silent;
 mod stalls;
 mod standard_input;
 mod status;

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use futures_util::{
+    FutureExt,
+    future::{self, BoxFuture},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
     net::TcpStream,
@@ -52,27 +56,36 @@ impl HandshakeError {
     }
 }
 
-/// Makes a connection with TLS of one without.
-pub(in crate::door) async fn handshake(
-    tls: &Tls,
-    stream: TcpStream,
-) -> Result<TlsStream<Patient>, HandshakeError> {
-    timeout(PATIENCE, begin(tls, stream)).await.unwrap_or(Err(HandshakeError::Late))
+/// A connection that did not come about.
+pub(in crate::door) struct Refused {
+    pub(in crate::door) error: HandshakeError,
+    /// Tells the caller, in bounded time; to be awaited.
+    pub(in crate::door) farewell: BoxFuture<'static, ()>,
 }
 
-async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, HandshakeError> {
+impl From<HandshakeError> for Refused {
+    fn from(error: HandshakeError) -> Self {
+        Self { error, farewell: future::ready(()).boxed() }
+    }
+}
+
+/// Makes a connection with TLS of one without.
+pub(in crate::door) async fn handshake(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Refused> {
+    timeout(PATIENCE, begin(tls, stream)).await.unwrap_or(Err(HandshakeError::Late.into()))
+}
+
+async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Refused> {
     let mut first = [0];
     match stream.peek(&mut first).await {
-        Ok(0) | Err(_) => Err(HandshakeError::Gone),
+        Ok(0) | Err(_) => Err(HandshakeError::Gone.into()),
         // Methods are written in capitals, and no record of TLS begins like that.
         Ok(_) if first[0].is_ascii_uppercase() => {
-            tokio::spawn(farewell(stream, PLAIN));
-            Err(HandshakeError::WithoutTls)
+            Err(Refused { error: HandshakeError::WithoutTls, farewell: farewell(stream, PLAIN).boxed() })
         }
         Ok(_) => tls.acceptor().accept(patient(stream)).into_fallible().await.map_err(|(error, stream)| {
             // The alert is under way already.
-            tokio::spawn(farewell(stream, b""));
-            HandshakeError::Failed(Refusal::from(&error))
+            let error = HandshakeError::Failed(Refusal::from(&error));
+            Refused { error, farewell: farewell(stream, b"").boxed() }
         }),
     }
 }
@@ -83,7 +96,7 @@ const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnecti
 
 /// Says a last word and waits, not for long, until it is read: closed with bytes unread, the connection would
 /// be reset, and the caller's log would have that instead of the reason.
-async fn farewell(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &[u8]) {
+async fn farewell(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &'static [u8]) {
     let said = async {
         stream.write_all(word).await?;
         stream.shutdown().await?;

@@ -19,6 +19,8 @@ pub(super) struct Process {
     pub(super) uncounted_refusals: Counter,
     pub(super) configuration_reloads: Few<&'static str>,
     pub(super) decision_log_evictions: Counter,
+    /// By address and cause.
+    pub(super) dropped_connections: Few<(&'static str, &'static str)>,
     pub(super) lost_log_lines: Counter,
     pub(super) exported_spans: Counter,
     pub(super) dropped_spans: Counter,
@@ -57,6 +59,11 @@ impl Process {
             &self.uncounted_refusals,
         )?;
         self.write_losses(page)?;
+        self.write_of_process(page)
+    }
+
+    /// What is not about calls.
+    fn write_of_process(&self, page: &mut Page<'_>) -> fmt::Result {
         let reloads = self.configuration_reloads.all().into_iter();
         page.family(
             "extender_gateway_configuration_reloads_total",
@@ -76,6 +83,14 @@ impl Process {
             "extender_gateway_decision_log_evictions_total",
             "Calls that left the decision log to make room",
             &self.decision_log_evictions,
+        )?;
+        let dropped = self.dropped_connections.all().into_iter();
+        page.family(
+            "extender_gateway_dropped_connections_total",
+            "Connections that were not accepted, or closed to make room or because they brought no request",
+            dropped.map(|((address, cause), count)| {
+                ([("address", address), ("cause", cause)], ConstCounter::new(count))
+            }),
         )?;
         page.single(
             "extender_gateway_lost_log_lines_total",

@@ -45,6 +45,7 @@ impl Metrics {
         backend.missed(1);
         backend.bytes(10, 5);
         self.reloaded("ok");
+        self.connections_dropped(("metrics", "evicted"), 1);
         self.connected(|| vec![("zones".to_owned(), true)]);
         for gauge in GAUGES {
             self.gauge(gauge, || Some(1.0));

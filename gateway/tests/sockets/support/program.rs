@@ -53,20 +53,34 @@ impl Drop for Log {
     }
 }
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_extender-gateway");
+
+fn program() -> Command {
+    Command::new(PROGRAM)
+}
+
 impl Starting {
     pub(crate) async fn new(file: &Path) -> Self {
         let log = Log(NamedTempFile::new().unwrap());
         let errors = log.0.reopen().unwrap();
-        Self::spawn(file, errors, log).await
+        Self::spawn(file, program(), (errors, log)).await
     }
 
     /// One whose standard error goes elsewhere: [`Program::said`] finds nothing.
     pub(crate) async fn with_errors_to(file: &Path, errors: impl Into<Stdio>) -> Self {
-        Self::spawn(file, errors, Log(NamedTempFile::new().unwrap())).await
+        Self::spawn(file, program(), (errors, Log(NamedTempFile::new().unwrap()))).await
     }
 
-    async fn spawn(file: &Path, errors: impl Into<Stdio>, log: Log) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
+    /// One that may open so many files.
+    pub(crate) async fn with_descriptors(file: &Path, most: u32) -> Self {
+        let log = Log(NamedTempFile::new().unwrap());
+        let errors = log.0.reopen().unwrap();
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\""), PROGRAM]);
+        Self::spawn(file, limited, (errors, log)).await
+    }
+
+    async fn spawn(file: &Path, mut command: Command, (errors, log): (impl Into<Stdio>, Log)) -> Self {
         command.args(["serve", "--config"]).arg(file).kill_on_drop(true);
         command.stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();

@@ -1,0 +1,312 @@
+//! How many connections an address may have, and which one makes room when there are too many.
+//!
+//! All addresses share the file descriptors of the process with the connections to backends and the apiserver, so
+//! each has a share and some are left. At its limit an address closes a connection without a request under way for each new
+//! one: connections that never brought a request come first, the oldest first, then those idle for longest. So
+//! connections that do nothing keep nobody out.
+
+use std::{
+    collections::HashMap,
+    fs,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::{task::AbortHandle, time::Instant};
+
+/// The addresses of the gateway, as metrics and the log call them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Address {
+    /// `extender.address`
+    Extender,
+    /// `metrics.address`
+    Metrics,
+    /// `admin.address`
+    Admin,
+}
+
+/// The most connections of each address, whatever the process may open.
+const MOST_CALLERS: u64 = 4096;
+const MOST_SCRAPERS: u64 = 128;
+const MOST_ADMINS: u64 = 64;
+/// The limit of descriptors where the system does not tell it: the usual one.
+const USUAL_DESCRIPTORS: u64 = 1024;
+
+impl Address {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Extender => "extender",
+            Self::Metrics => "metrics",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The most connections, in a process that may have so many descriptors: a quarter stays for all else.
+    fn share(self, descriptors: u64) -> usize {
+        let share = match self {
+            Self::Extender => MOST_CALLERS.min(descriptors / 2),
+            Self::Metrics => MOST_SCRAPERS.min(descriptors / 8),
+            Self::Admin => MOST_ADMINS.min(descriptors / 8),
+        };
+        usize::try_from(share.max(1)).unwrap_or(usize::MAX)
+    }
+}
+
+/// The soft limit of this process's descriptors.
+fn descriptors() -> u64 {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
+    match soft {
+        Some("unlimited") => u64::MAX,
+        soft => soft.and_then(|soft| soft.parse().ok()).unwrap_or(USUAL_DESCRIPTORS),
+    }
+}
+
+/// The connections of an address.
+#[derive(Debug)]
+pub(super) struct Limit {
+    most: usize,
+    open: Mutex<Open>,
+    /// Counts requests that ended, to order connections by their latest.
+    ended: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    connections: HashMap<u64, Arc<Connection>>,
+    accepted: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    since: Instant,
+    /// Requests under way.
+    busy: AtomicU32,
+    /// The number of the latest request that ended; 0 before the first.
+    latest: AtomicU64,
+    /// Ends it. There once it is served.
+    task: OnceLock<AbortHandle>,
+}
+
+impl Connection {
+    fn is_idle(&self) -> bool {
+        self.busy.load(Relaxed) == 0
+    }
+
+    /// Whether it never brought a request.
+    fn is_silent(&self) -> bool {
+        self.is_idle() && self.latest.load(Relaxed) == 0
+    }
+
+    fn close(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+}
+
+/// Whether a new connection has room.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// It has.
+    Free(Slot),
+    /// Another one was closed for it.
+    InPlaceOf(Slot),
+    /// All connections have requests under way.
+    Full,
+}
+
+impl Limit {
+    /// For this address in this process.
+    pub(super) fn of(address: Address) -> Arc<Self> {
+        Self::new(address.share(descriptors()))
+    }
+
+    fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, open: Mutex::default(), ended: AtomicU64::new(0) })
+    }
+
+    /// Takes a connection in.
+    pub(super) fn admit(self: &Arc<Self>) -> Admission {
+        let mut open = self.open();
+        let full = open.connections.len() >= self.most;
+        if full {
+            let Some(number) = open.least() else { return Admission::Full };
+            open.connections.remove(&number).inspect(|least| least.close());
+        }
+        let connection = Arc::new(Connection {
+            since: Instant::now(),
+            busy: AtomicU32::new(0),
+            latest: AtomicU64::new(0),
+            task: OnceLock::new(),
+        });
+        let number = open.accepted;
+        open.accepted += 1;
+        open.connections.insert(number, Arc::clone(&connection));
+        let slot = Slot { limit: Arc::clone(self), number, connection };
+        if full { Admission::InPlaceOf(slot) } else { Admission::Free(slot) }
+    }
+
+    /// Closes the connections that never brought a request and are at least this old. Returns how many.
+    pub(super) fn close_silent(&self, age: Duration) -> u64 {
+        let open = self.open();
+        let silent = open.connections.values().filter(|each| each.is_silent() && each.since.elapsed() >= age);
+        silent.map(|connection| connection.close()).count() as u64
+    }
+
+    /// The most connections.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// The number of the connection whose end costs least.
+    fn least(&self) -> Option<u64> {
+        let idle = self.connections.iter().filter(|(_, connection)| connection.is_idle());
+        idle.map(|(number, connection)| (connection.latest.load(Relaxed), *number))
+            .min()
+            .map(|(_, number)| number)
+    }
+}
+
+/// The place of a connection, which is free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    limit: Arc<Limit>,
+    number: u64,
+    connection: Arc<Connection>,
+}
+
+impl Slot {
+    /// What lets the limit end the connection.
+    pub(super) fn ending(&self) -> Ending {
+        Ending(Arc::clone(&self.connection))
+    }
+
+    /// A request is under way until the answer is dropped.
+    pub(super) fn request(&self) -> UnderWay<'_> {
+        self.connection.busy.fetch_add(1, Relaxed);
+        UnderWay(self)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.limit.open().connections.remove(&self.number);
+    }
+}
+
+/// Where the task of a connection is put, once there is one.
+#[derive(Debug)]
+pub(super) struct Ending(Arc<Connection>);
+
+impl Ending {
+    pub(super) fn by(self, task: AbortHandle) {
+        // It is set once.
+        let _ = self.0.task.set(task);
+    }
+}
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct UnderWay<'s>(&'s Slot);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let number = self.0.limit.ended.fetch_add(1, Relaxed) + 1;
+        self.0.connection.latest.store(number, Relaxed);
+        self.0.connection.busy.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    struct Connected {
+        slot: Slot,
+        task: JoinHandle<()>,
+    }
+
+    impl Connected {
+        async fn was_closed(self) -> bool {
+            tokio::task::yield_now().await;
+            self.task.is_finished()
+        }
+    }
+
+    fn connect(limit: &Arc<Limit>) -> Connected {
+        let (Admission::Free(slot) | Admission::InPlaceOf(slot)) = limit.admit() else {
+            panic!("it is full")
+        };
+        let task = tokio::spawn(std::future::pending());
+        slot.ending().by(task.abort_handle());
+        Connected { slot, task }
+    }
+
+    #[tokio::test]
+    async fn room_is_made_by_the_silent_then_by_the_idle_and_never_by_the_busy() {
+        let limit = Limit::new(4);
+        let (idle, idler, busy) = (connect(&limit), connect(&limit), connect(&limit));
+        drop(idler.slot.request());
+        drop(idle.slot.request());
+        let request = busy.slot.request();
+        let silent = connect(&limit);
+        for closed in [silent, idler, idle] {
+            assert!(!closed.task.is_finished());
+            let next = connect(&limit);
+            assert!(closed.was_closed().await);
+            // Has a request under way from now on.
+            std::mem::forget(next.slot.request());
+            std::mem::forget(next);
+        }
+        assert!(matches!(limit.admit(), Admission::Full));
+        drop(request);
+        assert!(matches!(limit.admit(), Admission::InPlaceOf(_)));
+        assert!(busy.was_closed().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_is_closed_in_time() {
+        let limit = Limit::new(8);
+        let (silent, used) = (connect(&limit), connect(&limit));
+        drop(used.slot.request());
+        let age = Duration::from_secs(9);
+        assert_eq!(limit.close_silent(age), 0);
+        tokio::time::advance(age).await;
+        let young = connect(&limit);
+        assert_eq!(limit.close_silent(age), 1);
+        assert_eq!(
+            [silent.was_closed().await, used.was_closed().await, young.was_closed().await],
+            [true, false, false]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_leaves_its_place() {
+        let limit = Limit::new(1);
+        drop(connect(&limit).slot);
+        assert!(matches!(limit.admit(), Admission::Free(_)));
+    }
+
+    #[test]
+    fn a_quarter_of_the_descriptors_is_left_for_all_else() {
+        let all = [Address::Extender, Address::Metrics, Address::Admin];
+        for limit in [64, 128, 1024, 65_536] {
+            let connections: usize = all.iter().map(|address| address.share(limit)).sum();
+            assert!(connections as u64 <= limit * 3 / 4, "{limit}: {connections}");
+        }
+        assert_eq!(all.map(|address| address.share(u64::MAX)), [4096, 128, 64]);
+        assert!(descriptors() > 8);
+    }
+}

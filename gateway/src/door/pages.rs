@@ -1,0 +1,61 @@
+//! Serves the pages of the metrics and the admin address, under the same limits as the door.
+
+use std::{io, net::TcpListener as Bound, sync::Arc, time::Duration};
+
+use axum::Router;
+use http::Request;
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{net::TcpListener, time::timeout};
+
+use super::{
+    accept::{Accept, Accepted, IDLE, LARGEST_HEAD},
+    limit::Address,
+    patience::patient,
+};
+use crate::observe::Metrics;
+
+/// How long a request may take until its answer begins, its body included.
+const REQUEST: Duration = Duration::from_secs(30);
+
+/// Serves these routes, for ever; returns what made that impossible. HTTP/1.1 is all that probes, scrapers and curl need.
+pub(crate) async fn pages(
+    listener: Bound,
+    address: Address,
+    (routes, metrics): (Router, Arc<Metrics>),
+) -> io::Error {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return error,
+    };
+    let accept = Accept::new(listener, address, metrics);
+    accept.until(std::future::pending(), |accepted| connection(accepted, routes.clone())).await;
+    io::Error::other("it accepts no more")
+}
+
+async fn connection(accepted: Accepted, routes: Router) {
+    let Accepted { stream, caller, slot } = accepted;
+    let (slot, routes) = (Arc::new(slot), TowerToHyperService::new(routes));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (slot, answer) = (Arc::clone(&slot), routes.call(request));
+        async move {
+            let _under_way = slot.request();
+            timeout(REQUEST, answer).await.map(|answer| answer.unwrap_or_else(|never| match never {}))
+        }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE)
+        .max_header_size(LARGEST_HEAD as usize)
+        .serve_connection(TokioIo::new(patient(stream)), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%caller, "a connection ended early: {error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! The program under a low limit of descriptors, with connections that do nothing.
+
+use std::{fs, net::SocketAddr, time::Duration};
+
+use tempfile::NamedTempFile;
+use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+
+use crate::support::{
+    backend::Scripted,
+    by_name,
+    http::Client,
+    program::{Program, Starting},
+};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+/// What the program may open, and how many connections try to take that.
+const DESCRIPTORS: u32 = 128;
+const SILENT: usize = 200;
+
+async fn program() -> Program {
+    let backend = Scripted::refusing(&["a"], "no", 0).await;
+    let file = NamedTempFile::new().unwrap();
+    let text = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
+         nodes: {{source: Request}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
+        backend.address
+    );
+    fs::write(file.path(), text).unwrap();
+    Starting::with_descriptors(file.path(), DESCRIPTORS).await.serving().await
+}
+
+/// Connections that begin a request and say no more.
+async fn silent(address: SocketAddr) -> Vec<TcpStream> {
+    let mut silent = Vec::new();
+    for _ in 0..SILENT {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // One of many may have been closed already.
+        let _ = stream.write_all(b"POST /filter HTTP/1.1\r\nHos").await;
+        silent.push(stream);
+    }
+    silent
+}
+
+async fn is_served(program: &Program) {
+    let answer =
+        Client::connect(program.extender).await.post("/filter", by_name(&["a", "b"]).as_bytes()).await;
+    assert_eq!(answer.json()["NodeNames"], serde_json::json!(["b"]));
+    for probe in ["/livez", "/readyz"] {
+        assert_eq!(Client::connect(program.metrics).await.send("GET", probe, b"").await.status, 200);
+    }
+    assert_eq!(Client::connect(program.admin).await.send("GET", "/debug/status", b"").await.status, 200);
+}
+
+#[tokio::test]
+async fn connections_that_do_nothing_keep_nobody_out_at_any_address() {
+    let test = async {
+        let program = program().await;
+        for address in [program.metrics, program.admin, program.extender] {
+            let held = silent(address).await;
+            is_served(&program).await;
+            drop(held);
+        }
+        let mut held = Vec::new();
+        for address in [program.metrics, program.admin, program.extender] {
+            held.extend(silent(address).await);
+        }
+        is_served(&program).await;
+        program
+            .counted("extender_gateway_dropped_connections_total{address=\"metrics\",cause=\"evicted\"}")
+            .await;
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn requests_under_way_are_not_ended_for_new_connections() {
+    let test = async {
+        let program = program().await;
+        let body = by_name(&["a", "b"]);
+        let head =
+            format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
+        let mut slow = Client::connect(program.extender).await;
+        slow.write(head.as_bytes()).await;
+        program.counted("extender_gateway_calls_in_flight{verb=\"filter\"} 1").await;
+        let _held = silent(program.extender).await;
+        slow.write(body.as_bytes()).await;
+        assert_eq!(slow.answer().await.json()["NodeNames"], serde_json::json!(["b"]));
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
