@@ -1,19 +1,19 @@
 //! Drives the decision of core: asks backends, feeds answers, keeps the deadline.
 //!
 //! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view that some
-//! backend wants (`case`), asks the backends at once from the task that serves the call (none is spawned for it,
+//! backend wants (`call_context`), asks the backends at once from the task that serves the call (none is spawned for it,
 //! so that a caller who hangs up takes all questions with it), and stops as soon as the decision is certain. Only
 //! backends in shadow are asked by tasks of their own, once it is.
 
 mod ask;
 mod attempts;
 mod bind;
-mod case;
+mod call_context;
 mod error;
 mod failures;
 mod filter;
-mod foreseen;
 mod preempt;
+mod prefetched;
 mod prioritize;
 mod shadow;
 
@@ -37,7 +37,7 @@ pub use self::{
     filter::Filtered,
     preempt::PreemptCall,
 };
-use self::{failures::Failures, foreseen::Foreseen};
+use self::{failures::Failures, prefetched::PrefetchedScores};
 use crate::{
     account::{Account, Nodes, Subject},
     backend::{Backend, info::Known, link::Link},
@@ -73,7 +73,7 @@ pub struct Decider {
     failures: Failures,
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
-    foreseen: Foreseen,
+    prefetched: PrefetchedScores,
     cadences: Cadences,
     ids: Ids,
 }
@@ -116,7 +116,7 @@ impl Decider {
             failures,
             observer,
             metrics,
-            foreseen: Foreseen::new(cadences.early_scores),
+            prefetched: PrefetchedScores::new(cadences.early_scores),
             cadences,
             ids: Ids::new(),
         }
@@ -171,7 +171,7 @@ impl Decider {
 
     /// Until when a call that came at `began` waits for unknown nodes.
     fn patience(&self, began: Instant) -> Instant {
-        case::patience(Instant::now(), self.cadences.unknown_nodes, began, self.timeouts.decision)
+        call_context::patience(Instant::now(), self.cadences.unknown_nodes, began, self.timeouts.decision)
     }
 
     /// Each backend as it is configured and as it is now, in effective order, or why it cannot be asked.

@@ -10,7 +10,7 @@ use extender_gateway_core::{BackendFailure, Verb, filter::Asked};
 use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
-use super::case::{Case, Told, Views};
+use super::call_context::{CallContext, EncodedNodes, Readiness, Views};
 use crate::{
     account::{Exchanges, Open, Source},
     backend::{
@@ -35,7 +35,7 @@ pub(super) struct Participant<'d, S> {
     /// How long it may take for an answer.
     pub(super) timeout: Duration,
     /// How it can be asked, or why it cannot be.
-    pub(super) ready: Result<Ready, BackendFailure>,
+    pub(super) ready: Readiness,
 }
 
 /// How a backend can be asked in a call.
@@ -47,7 +47,7 @@ pub(super) struct Ready {
 /// What a backend is asked about, and until when the call waits for it.
 #[derive(Clone, Copy)]
 pub(super) struct About<'c> {
-    pub(super) case: &'c Case<'c>,
+    pub(super) context: &'c CallContext<'c>,
     pub(super) nodes: &'c Asked,
     pub(super) deadline: Instant,
 }
@@ -153,7 +153,7 @@ pub(super) struct Ask<'a> {
     pub(super) link: &'a Arc<Link>,
     /// In which view it is told about nodes.
     view: &'a NodesView,
-    case: &'a Case<'a>,
+    context: &'a CallContext<'a>,
     views: Views,
     scores: Scores,
     /// How long it may take for an answer.
@@ -171,7 +171,7 @@ impl<S> Participant<'_, S> {
         question: &Q,
         about: About<'_>,
     ) -> Result<Q::Answer, BackendFailure> {
-        let mut record = about.case.desk.open(self.place, about.case.trace);
+        let mut record = about.context.desk.open(self.place, about.context.trace);
         let answer = self.find_out(question, about, &mut record).await;
         record.close(&answer);
         answer
@@ -183,10 +183,10 @@ impl<S> Participant<'_, S> {
         about: About<'_>,
         record: &mut Open,
     ) -> Result<Q::Answer, BackendFailure> {
-        let About { case, nodes, deadline } = about;
+        let About { context, nodes, deadline } = about;
         let Ready { link, views } = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = Q::Plan::of(&link.info).as_ref().map_err(Clone::clone)?;
-        let lines = case.nodes(*views).lines(nodes);
+        let lines = context.nodes(*views).lines(nodes);
         if lines.is_empty() {
             return Ok(Q::Answer::default());
         }
@@ -196,7 +196,7 @@ impl<S> Participant<'_, S> {
             backend: self.backend,
             link,
             view: plan.views().1,
-            case,
+            context,
             views: *views,
             scores: Q::scores(plan),
             timeout,
@@ -256,7 +256,7 @@ impl<'a> Ask<'a> {
     }
 
     async fn send<Q: NodeQuestion>(&mut self, nodes: &Nodes) -> Result<Reply<Q::Fresh>, BackendFailure> {
-        let (call, pod) = (&self.case.id, self.case.pod(self.views));
+        let (call, pod) = (&self.context.id, self.context.pod(self.views));
         let question = Question { call, purpose: Purpose::Decide, pod, nodes, scores: self.scores };
         Q::send(self.backend, self.link, question, self.timeout, &mut self.record.exchanges).await
     }
@@ -292,12 +292,12 @@ impl<'a> Ask<'a> {
 
     /// What it is told about the pod.
     pub(super) fn pod(&self) -> &'a Bytes {
-        self.case.pod(self.views)
+        self.context.pod(self.views)
     }
 
     /// What it is told about nodes.
-    fn told(&self) -> &'a Told {
-        self.case.nodes(self.views)
+    fn told(&self) -> &'a EncodedNodes {
+        self.context.nodes(self.views)
     }
 
     /// These nodes by the ids of the table that it holds; `None` when they have to come with their rows.
@@ -316,7 +316,7 @@ impl<'a> Ask<'a> {
 
     /// Which of these nodes still have the rows that were meant.
     fn certain(&self, lines: &[&Line]) -> Vec<bool> {
-        self.case.are_current(lines, self.view, self.told())
+        self.context.are_current(lines, self.view, self.told())
     }
 }
 

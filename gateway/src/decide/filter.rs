@@ -3,7 +3,7 @@
 mod question;
 
 use extender_gateway_core::{
-    BackendFailure, Verb,
+    Verb,
     filter::{Again, By, FilterFold, Group, Rejected, Seat, Turn, Verdict},
     reason,
 };
@@ -16,9 +16,9 @@ use super::{
     Call, CallError, Decider,
     ask::{self, Ready},
     attempts::{About, Pace},
-    case::Case,
+    call_context::{CallContext, Readiness},
     failures::Failed,
-    foreseen::Scores,
+    prefetched::Scores,
 };
 use crate::{
     account::{Account, Part, Said},
@@ -51,7 +51,7 @@ type Participant<'d> = ask::Participant<'d, FilterSettings>;
 #[derive(Clone, Copy)]
 struct Round<'c> {
     call: Call<'c>,
-    case: &'c Case<'c>,
+    context: &'c CallContext<'c>,
     participants: &'c [Participant<'c>],
     deadline: Instant,
 }
@@ -70,12 +70,12 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>, account: &mut Account) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, account, &self.known, self.patience(call.began));
+        let mut context = CallContext::new(call, account, &self.known, self.patience(call.began));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
-                let (ready, seat) = self.seat(&mut case, backend, settings).await?;
+                let (ready, seat) = self.seat(&mut context, backend, settings).await?;
                 let (place, timeout) = (account.parts.len(), settings.timeout);
                 let part = Part::new(backend, settings.failure_policy.into());
                 let (unknown, deleted) = (seat.unknown.clone(), seat.deleted.clone());
@@ -85,14 +85,14 @@ impl Decider {
             }
         }
         let deadline = call.began + self.timeouts.decision;
-        let round = Round { call, case: &case, participants: &participants, deadline };
+        let round = Round { call, context: &context, participants: &participants, deadline };
         let Decided { verdict, scores } = self.fold(round, seats, &mut account.parts).await;
         // A single node that is left is not scored.
         let choice = verdict_leaves_a_choice(&verdict, count);
-        self.foreseen.put(call.pod.uid(), if choice { scores } else { Vec::new() });
+        self.prefetched.put(call.pod.uid(), if choice { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
             let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
-            self.shadow_filter(call, account, &mut case, (0..count).filter(left)).await;
+            self.shadow_filter(call, account, &mut context, (0..count).filter(left)).await;
         }
         let filtered = self.conclude(call, &participants, verdict)?;
         account.left = Some(count - number_of_rejected(&filtered.rejected));
@@ -100,7 +100,7 @@ impl Decider {
     }
 
     async fn fold(&self, round: Round<'_>, seats: Vec<Seat>, parts: &mut [Part]) -> Decided {
-        let Round { call, case, participants, deadline } = round;
+        let Round { call, context, participants, deadline } = round;
         let (mut fold, mut asks) = FilterFold::begin(call.request.names.count(), seats);
         let mut under_way = FuturesUnordered::new();
         let mut scores = Vec::new();
@@ -108,14 +108,14 @@ impl Decider {
             for ask in asks.drain(..) {
                 let participant = &participants[ask.seat];
                 under_way.push(async move {
-                    let about = ask::About { case, nodes: &ask.nodes, deadline };
+                    let about = ask::About { context, nodes: &ask.nodes, deadline };
                     (ask.seat, participant.ask(&FilterQuestion, about).await)
                 });
             }
             let answered = under_way.next().await;
             let (seat, answer) = answered.expect("while there is no verdict some backend is being asked");
             if let Err(failure) = &answer {
-                let (policy, trace) = (parts[seat].policy, case.trace);
+                let (policy, trace) = (parts[seat].policy, context.trace);
                 let failed = Failed { verb: Verb::Filter, policy, pod: call.pod, trace };
                 self.failures.record(participants[seat].backend, failure, failed);
                 parts[seat].said = Said::Failed(failure.clone());
@@ -241,10 +241,10 @@ impl Decider {
     /// Finds out how a backend can be asked, and what its place in the fold is.
     async fn seat(
         &self,
-        case: &mut Case<'_>,
+        context: &mut CallContext<'_>,
         backend: &Backend,
         settings: &FilterSettings,
-    ) -> Result<(Result<Ready, BackendFailure>, Seat), CallError> {
+    ) -> Result<(Readiness, Seat), CallError> {
         let mut seat = Seat {
             policy: settings.failure_policy,
             turn: Turn::Parallel,
@@ -252,10 +252,10 @@ impl Decider {
             unknown: Vec::new(),
             deleted: Vec::new(),
         };
-        let ready = case.ready::<FilterPlan>(backend).await?;
+        let ready = context.ready::<FilterPlan>(backend).await?;
         if let Ok(Ready { link, views }) = &ready {
             seat.turn = link.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
-            let told = case.nodes(*views);
+            let told = context.nodes(*views);
             seat.deleted.clone_from(&told.deleted);
             let is_there = |node: &&u32| told.deleted.binary_search(node).is_err();
             seat.unknown = told.unknown.iter().filter(is_there).copied().collect();

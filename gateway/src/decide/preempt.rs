@@ -5,8 +5,8 @@
 //! patience for such nodes. Where its answer counts, that node is no candidate any more, under either failure
 //! policy: it could not be told whether the backend would keep it.
 
+mod encoded;
 mod shadow;
-mod told;
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
-use self::told::Told;
+use self::encoded::EncodedVictims;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
     account::{Account, Inquiry, Part, Said},
@@ -51,7 +51,7 @@ struct Step<'s> {
 
 /// What a backend did with a question.
 struct Asked {
-    told: Told,
+    told: EncodedVictims,
     kept: Result<Vec<Kept>, BackendFailure>,
 }
 
@@ -91,7 +91,8 @@ impl Decider {
         account.parts.push(Part::new(backend, settings.failure_policy.into()));
         let mut inquiry = account.desk.open(at, account.trace);
         let asked = self.ask(step, &account.id, chain.left(), &mut inquiry).await;
-        let asked = asked.unwrap_or_else(|failure| Asked { told: Told::default(), kept: Err(failure) });
+        let asked =
+            asked.unwrap_or_else(|failure| Asked { told: EncodedVictims::default(), kept: Err(failure) });
         let check = |node, uid: &str| addable(self.known.pods.as_deref(), call, (node, uid));
         let added = match settings.added_victims {
             AddedVictims::Refused => Added::Refused,

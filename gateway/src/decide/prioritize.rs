@@ -13,7 +13,7 @@ use self::question::ScoreQuestion;
 use super::{
     Call, CallError, Decider,
     ask::{About, Participant},
-    case::Case,
+    call_context::CallContext,
     failures::Failed,
 };
 use crate::{
@@ -35,8 +35,8 @@ impl Decider {
         account: &mut Account,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut case = Case::new(call, account, &self.known, self.patience(call.began));
-        let foreseen = self.foreseen.take(call.pod.uid());
+        let mut context = CallContext::new(call, account, &self.known, self.patience(call.began));
+        let prefetched = self.prefetched.take(call.pod.uid());
         let mut participants = Vec::new();
         let mut lists_all = false;
         if count > 0 {
@@ -45,15 +45,15 @@ impl Decider {
                     lists_all = true;
                     continue;
                 };
-                let ready = case.ready::<ScorePlan>(backend).await?;
+                let ready = context.ready::<ScorePlan>(backend).await?;
                 let (place, timeout) = (account.parts.len(), settings.timeout);
                 account.parts.push(Part::new(backend, Policy::Ignore));
                 participants.push(Participant { place, backend, settings, timeout, ready });
             }
         }
-        let question = ScoreQuestion { early: &foreseen };
+        let question = ScoreQuestion { early: &prefetched };
         let deadline = call.began + self.timeouts.decision;
-        let about = About { case: &case, nodes: &Asked::All, deadline };
+        let about = About { context: &context, nodes: &Asked::All, deadline };
         let asked = participants.iter().map(|participant| participant.ballot(&question, about));
         let answers = join_all(asked).await;
         self.put_down(call, answers, account);
@@ -62,7 +62,7 @@ impl Decider {
         if lists_all {
             score::list_all(&mut totals);
         }
-        self.shadow_score(call, account, &mut case, &totals).await;
+        self.shadow_score(call, account, &mut context, &totals).await;
         Ok(totals)
     }
 
@@ -100,7 +100,7 @@ impl Participant<'_, ScoreSettings> {
         let Some(ready) = self.ready.as_ref().ok().filter(|_| !scores.is_empty()) else { return Ok(None) };
         let ScorePlan { range, normalization, .. } = ready.link.info.score.as_ref().map_err(Clone::clone)?;
         let (range, normalization) = (*range, *normalization);
-        let (weight, nodes) = (self.settings.weight.value(), about.case.nodes(ready.views).known());
+        let (weight, nodes) = (self.settings.weight.value(), about.context.nodes(ready.views).known());
         Ok(Some(Ballot { weight, normalization, range, nodes, scores }))
     }
 }

@@ -11,7 +11,7 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::Purpose;
 use futures_util::FutureExt;
 
-use super::{Call, Decider, ask::Ready, case::Case};
+use super::{Call, Decider, ask::Ready, call_context::CallContext};
 use crate::{
     account::{Account, Exchanges, Opinion, Part, Policy, Said},
     backend::{
@@ -73,13 +73,13 @@ impl Decider {
         &self,
         call: Call<'_>,
         account: &Account,
-        case: &mut Case<'_>,
+        context: &mut CallContext<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.filter else { continue };
             let prepared =
-                prepare::<FilterPlan>(case, account, backend, settings.timeout, left.clone()).await;
+                prepare::<FilterPlan>(context, account, backend, settings.timeout, left.clone()).await;
             let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, FilterShadow { asked })));
             self.spawn(backend, account, prepared);
         }
@@ -90,13 +90,13 @@ impl Decider {
         &self,
         call: Call<'_>,
         account: &Account,
-        case: &mut Case<'_>,
+        context: &mut CallContext<'_>,
         totals: &[Option<i64>],
     ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
-            let prepared = prepare::<ScorePlan>(case, account, backend, settings.timeout, all).await;
+            let prepared = prepare::<ScorePlan>(context, account, backend, settings.timeout, all).await;
             let question = |asked| ScoreShadow { asked, best: best(totals) };
             let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, question(asked))));
             self.spawn(backend, account, prepared);
@@ -150,20 +150,20 @@ impl Decider {
 /// The question about those of these nodes that can be told, and which these are, unless there are none, or why it
 /// cannot be asked. Waits for no node.
 async fn prepare<P: Plan>(
-    case: &mut Case<'_>,
+    context: &mut CallContext<'_>,
     account: &Account,
     backend: &Arc<Backend>,
     within: Duration,
     nodes: impl Iterator<Item = u32>,
 ) -> Prepared<Vec<u32>> {
-    case.hurry();
+    context.hurry();
     // A backend cannot be told about nodes that cannot be read.
-    let Ok(ready) = case.ready::<P>(backend).await else { return Ok(None) };
+    let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
     let Ready { link, views } = ready?;
     if P::of(&link.info).as_ref().is_ok_and(P::has_side_effects) {
         return Ok(None);
     }
-    let told = case.nodes(views);
+    let told = context.nodes(views);
     let asked: Vec<u32> = nodes.filter(|node| told.unknown.binary_search(node).is_err()).collect();
     if asked.is_empty() {
         return Ok(None);
@@ -173,7 +173,7 @@ async fn prepare<P: Plan>(
         backend: Arc::clone(backend),
         link,
         account: account.beside(Part::new(backend, Policy::Ignore)),
-        pod: case.pod(views).clone(),
+        pod: context.pod(views).clone(),
         nodes: told.part(&lines),
         within,
     };

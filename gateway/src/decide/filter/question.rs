@@ -6,7 +6,7 @@ use extender_gateway_core::{BackendFailure, Verb, filter::Refusal};
 
 use super::super::{
     ask::{Ask, Certain, Missing, NodeQuestion, Recalled},
-    foreseen::Scores,
+    prefetched::Scores,
 };
 use crate::{
     account::{Exchanges, Source},

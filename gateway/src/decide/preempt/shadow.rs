@@ -14,19 +14,19 @@ use super::{
         Decider,
         shadow::{Prepared, ShadowCall, ShadowQuestion},
     },
-    PreemptCall,
-    told::Told,
+    PreemptCall, Step,
+    encoded::EncodedVictims,
     victims,
 };
 use crate::{
     account::{Account, Exchanges, Opinion, Part, Policy, Said},
-    backend::{Backend, preempt::Question, question::pod_field},
+    backend::{preempt::Question, question::pod_field},
     config::{AddedVictims, PreemptSettings},
 };
 
 /// What would it change of the candidates that are left?
 struct PreemptShadow {
-    told: Told,
+    told: EncodedVictims,
     settings: PreemptSettings,
 }
 
@@ -36,7 +36,8 @@ impl Decider {
     pub(super) async fn shadow_preempt(&self, call: PreemptCall<'_>, account: &Account, left: &[Candidate]) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.preempt else { continue };
-            let prepared = self.prepare(call, account, backend, settings, left).await;
+            let step = Step { call, backend, settings, until: Instant::now() };
+            let prepared = self.prepare(step, account, left).await;
             self.spawn(backend, account, prepared);
         }
     }
@@ -44,17 +45,16 @@ impl Decider {
     /// The question, unless there is nothing to ask about, or why it cannot be asked. Waits for no node.
     async fn prepare(
         &self,
-        call: PreemptCall<'_>,
+        step: Step<'_>,
         account: &Account,
-        backend: &Arc<Backend>,
-        settings: &PreemptSettings,
         left: &[Candidate],
     ) -> Prepared<PreemptShadow> {
+        let Step { call, backend, settings, until } = step;
         let link = backend.link()?;
         if link.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
         }
-        let mut told = self.tell(call, Instant::now(), &link, left).await?;
+        let mut told = self.tell(call, until, &link, left).await?;
         let Some(nodes) = told.nodes.take() else { return Ok(None) };
         let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
         let account = account.beside(Part::new(backend, Policy::Ignore));

@@ -21,7 +21,7 @@ use crate::{
 
 /// A question about candidates, in a backend's views.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct EncodedVictims {
     /// Those that it is about, in order.
     pub(super) candidates: Vec<Candidate>,
     /// Their nodes; `None` when there are none.
@@ -49,11 +49,11 @@ impl Decider {
         until: Instant,
         link: &Link,
         left: &[Candidate],
-    ) -> Result<Told, BackendFailure> {
+    ) -> Result<EncodedVictims, BackendFailure> {
         let plan = link.info.preempt.as_ref().map_err(BackendFailure::clone)?;
         let (found, deleted) = self.rows(call, until, &plan.nodes, left).await;
         let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
-        let mut told = Told { deleted, ..Told::default() };
+        let mut told = EncodedVictims { deleted, ..EncodedVictims::default() };
         let mut room = Room { facts: link.info.most_request_bytes, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
             let Some(row) = row else {

@@ -19,7 +19,7 @@ const MOST_PODS: usize = 256;
 
 /// Scores that wait, by the pod's UID.
 #[derive(Debug)]
-pub(super) struct Foreseen {
+pub(super) struct PrefetchedScores {
     pods: Mutex<HashMap<String, (Instant, Vec<Scores>)>>,
     /// How long they wait.
     fresh: Duration,
@@ -90,7 +90,7 @@ fn recall_in_any_order(given: &[Given], lines: &[&Line]) -> Vec<Option<i32>> {
     lines.iter().map(|line| by_slot.get(&line.slot)?.to(line)).collect()
 }
 
-impl Foreseen {
+impl PrefetchedScores {
     pub(super) fn new(fresh: Duration) -> Self {
         Self { pods: Mutex::new(HashMap::new()), fresh }
     }

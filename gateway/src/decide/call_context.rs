@@ -1,9 +1,6 @@
 //! What one call is about, encoded once for each view that some backend wants.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
@@ -30,7 +27,7 @@ const MOST_OFFERED_NODES: usize = 200_000;
 
 /// The pod and the nodes of a call, in the views that were asked for so far.
 #[derive(Debug)]
-pub(super) struct Case<'c> {
+pub(super) struct CallContext<'c> {
     call: Call<'c>,
     pub(super) id: String,
     /// The span of the decision, where traces are made.
@@ -43,12 +40,12 @@ pub(super) struct Case<'c> {
     /// The version that the table of what calls bring had when it was brought what this call does; `None` before.
     brought: Option<u64>,
     pods: Vec<(PodView, Bytes)>,
-    nodes: Vec<(NodesView, Told)>,
+    nodes: Vec<(NodesView, EncodedNodes)>,
 }
 
 /// Nodes in one view.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct EncodedNodes {
     /// Those that could be told, in the order of the call.
     lines: Lines,
     /// Where they are from.
@@ -65,7 +62,7 @@ pub(super) struct Told {
     all: OnceLock<Nodes>,
 }
 
-impl Told {
+impl EncodedNodes {
     /// What was found of nodes in the table of a source.
     fn of(found: Found, source: Source) -> Self {
         let Found { lines, unknown, deleted, version } = found;
@@ -119,14 +116,37 @@ fn encoded<'l>(lines: impl ExactSizeIterator<Item = &'l Line> + Clone) -> Nodes 
     rows.finish()
 }
 
-/// The places of a backend's views in a [`Case`].
+/// The places of a backend's views in a [`CallContext`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Views {
     pod: usize,
     nodes: usize,
 }
 
-impl<'c> Case<'c> {
+/// How a backend can be asked in a call, or why it cannot be.
+pub(super) type Readiness = Result<Ready, BackendFailure>;
+
+/// Why pod and nodes cannot be encoded for a backend.
+enum Unready {
+    /// This backend cannot be asked; its failure policy decides what that means.
+    Backend(BackendFailure),
+    /// The request holds a node that cannot be read, which ends the call.
+    Call(CallError),
+}
+
+impl From<BackendFailure> for Unready {
+    fn from(failure: BackendFailure) -> Self {
+        Self::Backend(failure)
+    }
+}
+
+impl From<CallError> for Unready {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl<'c> CallContext<'c> {
     /// A call that waits for unknown nodes until `patience`.
     pub(super) fn new(call: Call<'c>, account: &Account, known: &'c Known, patience: Instant) -> Self {
         let (id, trace, desk) = (account.id.clone(), account.trace, account.desk.clone());
@@ -137,28 +157,27 @@ impl<'c> Case<'c> {
         &self.pods[views.pod].1
     }
 
-    pub(super) fn nodes(&self, views: Views) -> &Told {
+    pub(super) fn nodes(&self, views: Views) -> &EncodedNodes {
         &self.nodes[views.nodes].1
     }
 
     /// How a backend can be asked, once pod and nodes are there in its views, or why it cannot be.
     ///
     /// # Errors
-    /// As for [`Case::tell`].
-    pub(super) async fn ready<P: Plan>(
-        &mut self,
-        backend: &Backend,
-    ) -> Result<Result<Ready, BackendFailure>, CallError> {
-        let link = match backend.link() {
-            Ok(link) => link,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        let (pod, nodes) = match P::of(&link.info) {
-            Ok(plan) => plan.views(),
-            Err(failure) => return Ok(Err(failure.clone())),
-        };
-        let told = self.tell(pod, nodes).await?;
-        Ok(told.map(|views| Ready { link: Arc::clone(&link), views }))
+    /// The request holds a node that cannot be read.
+    pub(super) async fn ready<P: Plan>(&mut self, backend: &Backend) -> Result<Readiness, CallError> {
+        match self.encode::<P>(backend).await {
+            Ok(ready) => Ok(Ok(ready)),
+            Err(Unready::Backend(failure)) => Ok(Err(failure)),
+            Err(Unready::Call(error)) => Err(error),
+        }
+    }
+
+    async fn encode<P: Plan>(&mut self, backend: &Backend) -> Result<Ready, Unready> {
+        let link = backend.link()?;
+        let (pod, nodes) = P::of(&link.info).as_ref().map_err(Clone::clone)?.views();
+        let views = self.tell(pod, nodes).await?;
+        Ok(Ready { link, views })
     }
 
     /// From now on it waits for no node.
@@ -167,31 +186,20 @@ impl<'c> Case<'c> {
     }
 
     /// Makes sure that pod and nodes are there in these views.
-    ///
-    /// # Errors
-    /// The outer: the request holds a node that cannot be read. The inner: there is nothing that could be
-    /// told to this backend.
-    async fn tell(
-        &mut self,
-        pod: &PodView,
-        nodes: &NodesView,
-    ) -> Result<Result<Views, BackendFailure>, CallError> {
+    async fn tell(&mut self, pod: &PodView, nodes: &NodesView) -> Result<Views, Unready> {
         let known = self.nodes.iter().position(|(view, _)| view == nodes);
-        let nodes = match known {
-            Some(place) => place,
-            None => match self.tell_nodes(nodes).await? {
-                Err(failure) => return Ok(Err(failure)),
-                Ok(told) => {
-                    self.nodes.push((nodes.clone(), told));
-                    self.nodes.len() - 1
-                }
-            },
+        let nodes = if let Some(place) = known {
+            place
+        } else {
+            let told = self.tell_nodes(nodes).await?;
+            self.nodes.push((nodes.clone(), told));
+            self.nodes.len() - 1
         };
-        Ok(Ok(Views { pod: self.tell_pod(pod), nodes }))
+        Ok(Views { pod: self.tell_pod(pod), nodes })
     }
 
     /// Which of these lines are still their nodes' in that view.
-    pub(super) fn are_current(&self, lines: &[&Line], view: &NodesView, told: &Told) -> Vec<bool> {
+    pub(super) fn are_current(&self, lines: &[&Line], view: &NodesView, told: &EncodedNodes) -> Vec<bool> {
         let (table, column) = match told.source {
             Source::Cluster => (self.known.table.as_ref(), view.column.as_ref()),
             Source::Calls => (Some(&self.known.offered), Some(&view.offered)),
@@ -215,7 +223,7 @@ impl<'c> Case<'c> {
         self.pods.len() - 1
     }
 
-    async fn tell_nodes(&mut self, view: &NodesView) -> Result<Result<Told, BackendFailure>, CallError> {
+    async fn tell_nodes(&mut self, view: &NodesView) -> Result<EncodedNodes, Unready> {
         let names_alone = view.rows == RowView::Name;
         let request = self.call.request;
         let names = (0..request.names.count()).map(|node| request.names.name(node));
@@ -223,12 +231,12 @@ impl<'c> Case<'c> {
         match (&request.offer, &self.known.table, column) {
             (Offer::Names, Some(table), Some(column)) if names_alone => {
                 let found = table.look_up(names.clone(), column);
-                Ok(Ok(Told::of(with_strangers(found, names), Source::Cluster)))
+                Ok(EncodedNodes::of(with_strangers(found, names), Source::Cluster))
             }
             (Offer::Names, Some(table), Some(column)) => {
-                Ok(Ok(Told::of(table.lines(names, column, self.patience).await, Source::Cluster)))
+                Ok(EncodedNodes::of(table.lines(names, column, self.patience).await, Source::Cluster))
             }
-            (Offer::Names, _, _) if !names_alone => Ok(Err(no_facts())),
+            (Offer::Names, _, _) if !names_alone => Err(no_facts().into()),
             _ => {
                 let mut changes = self.known.offered.changes();
                 loop {
@@ -237,7 +245,7 @@ impl<'c> Case<'c> {
                     // meantime is not what this one means, so it brings its nodes again.
                     let is_all = found.unknown.is_empty();
                     if is_all || timeout_at(self.patience, changes.next()).await.is_err() {
-                        return Ok(Ok(Told::of(found, Source::Calls)));
+                        return Ok(EncodedNodes::of(found, Source::Calls));
                     }
                 }
             }
