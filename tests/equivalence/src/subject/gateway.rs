@@ -31,8 +31,8 @@ fn cadences() -> Cadences {
         start: PATIENCE,
         connect: PATIENCE,
         handshake: PATIENCE,
-        refresh: Duration::from_millis(20),
-        shortest_refresh: Duration::from_millis(2),
+        refresh: Duration::from_millis(200),
+        shortest_refresh: Duration::from_millis(20),
         // Whether memory is right is what the search finds out.
         check_every: NonZeroU32::MAX,
         // The table is complete before a call.
