@@ -70,6 +70,11 @@ impl Assembly {
         self.known.table.clone()
     }
 
+    /// The nodes that calls bring.
+    pub fn offered(&self) -> Arc<NodeTable> {
+        Arc::clone(&self.known.offered)
+    }
+
     /// The pod table; `None` while pods are not watched.
     pub fn pods(&self) -> Option<Arc<PodTable>> {
         self.pods.table()

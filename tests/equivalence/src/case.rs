@@ -1,5 +1,6 @@
 //! One case: a pod, nodes, backends with their policies, and how all of it is put to the gateway.
 
+mod crowd;
 mod room;
 mod round;
 mod settle;
@@ -10,6 +11,7 @@ use extender_reference::model::{Candidate, Differences, Extender, Node, Pod};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    crowd::{Caller, Crowd},
     room::{Form, Pods, RUNNING, UNSEEN, node_of, running, victims_on},
     round::{
         Calls, Change, Offer, Placing, Round, Sibling, Tables, World, turn, turned_filter, turned_score,
@@ -43,6 +45,9 @@ pub struct Case {
     /// What comes after this pod.
     #[serde(default)]
     pub rounds: Vec<Round>,
+    /// Who calls at the same time after that.
+    #[serde(default)]
+    pub crowd: Crowd,
 }
 
 /// How nodes reach the gateway.
@@ -221,9 +226,10 @@ impl Case {
         }
         self.settle_room();
         self.settle_rounds();
+        self.settle_crowd();
         let (source, pods) = (self.source, self.pods);
         self.backends.iter_mut().for_each(|backend| backend.settle(source, pods));
-        if !self.rounds.is_empty() {
+        if !self.rounds.is_empty() || !self.crowd.callers.is_empty() {
             self.backends.iter_mut().for_each(Backend::settle_memory);
         }
         if self.rounds.iter().any(|round| !round.during.is_empty()) {

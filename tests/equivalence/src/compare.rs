@@ -20,6 +20,8 @@ use crate::{
 pub struct Expected {
     /// About each of its pods.
     pub placed: Vec<Wanted>,
+    /// About the pods of those who call at the same time: each of them as if it were alone.
+    pub crowded: Vec<Wanted>,
     /// About preempt, for the first one.
     pub preempted: preempt::Preempted,
 }
@@ -54,7 +56,8 @@ pub fn expected(case: &Case) -> Expected {
     let extenders = case.extenders(&placings[0]);
     let room = Room { candidates: &case.candidates, running: &case::running() };
     let preempted = extender_reference::preempt(&extenders, (&case.pod, &case.differences), room);
-    Expected { placed: placings.iter().map(|placing| wanted(case, placing)).collect(), preempted }
+    let crowded = case.crowded().iter().map(|placing| wanted(case, placing)).collect();
+    Expected { placed: placings.iter().map(|placing| wanted(case, placing)).collect(), crowded, preempted }
 }
 
 fn wanted(case: &Case, placing: &Placing<'_>) -> Wanted {
@@ -73,7 +76,9 @@ fn wanted(case: &Case, placing: &Placing<'_>) -> Wanted {
 /// What differs, in words; empty when nothing does.
 pub fn differences(case: &Case, expected: &Expected, observed: &Observed) -> Vec<String> {
     let mut found = observed.complaints.clone();
-    for (number, (wanted, placed)) in expected.placed.iter().zip(&observed.placed).enumerate() {
+    let wanted = expected.placed.iter().chain(&expected.crowded);
+    let placed = observed.placed.iter().chain(&observed.crowded);
+    for (number, (wanted, placed)) in wanted.zip(placed).enumerate() {
         if let (Some(wanted), Some(filtered)) = (&wanted.filtered, &placed.filtered) {
             let difference = filter_difference(case, &wanted.verdict, filtered);
             found.extend(difference.map(|difference| format!("pod {number}: {difference}")));

@@ -3,6 +3,7 @@
 //! Small numbers and few words, so that things meet: ten nodes, four backends, three namespaces.
 
 mod backend;
+mod crowd;
 mod pod;
 mod preempt;
 mod round;
@@ -17,12 +18,20 @@ use crate::case::{Case, KNOWN, NODES, Source};
 pub fn case() -> impl Strategy<Value = Case> {
     let asked = (pod::pod(), offered(), preempt::candidates(), preempt::form());
     let known = (preempt::pods(), source(), differences());
-    (theme::theme(), asked, known, vec(backend::backend(), 1..=5), round::rounds()).prop_map(
-        |(theme, (pod, offered, candidates, form), (pods, source, differences), mut backends, rounds)| {
+    let later = (round::rounds(), crowd::crowd());
+    (theme::theme(), asked, known, vec(backend::backend(), 1..=5), later).prop_map(
+        |(
+            theme,
+            (pod, offered, candidates, form),
+            (pods, source, differences),
+            mut backends,
+            (rounds, crowd),
+        )| {
             for (position, backend) in backends.iter_mut().enumerate() {
                 backend.extender.name = format!("backend-{position}");
             }
-            let case = Case { pod, offered, candidates, form, pods, source, differences, backends, rounds };
+            let case =
+                Case { pod, offered, candidates, form, pods, source, differences, backends, rounds, crowd };
             theme.bend(case).settled()
         },
     )

@@ -4,6 +4,7 @@ mod answer;
 mod backend;
 mod client;
 mod configuration;
+mod gate;
 mod gateway;
 mod objects;
 mod script;
@@ -17,19 +18,21 @@ use std::{
 
 use extender_reference::model::{Node, Pod};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 pub use self::answer::{Filtered, Preempted, Prioritized};
 pub use self::objects::placed_uid;
 pub use self::script::{About, Outcome, Question, Verb};
 use self::{
     backend::Servers,
+    gate::Gate,
     gateway::Gateway,
     script::Script,
     world::{Cluster, Shock},
 };
 use crate::{
     case::{Calls, Case, Change, Placing, Pods, Round, Source, Tables, World},
-    compare::Expected,
+    compare::{Expected, Wanted},
 };
 
 /// Gateways, one for each source of nodes with and without pods, and the servers of their backends. Started when first needed, and
@@ -48,6 +51,8 @@ pub struct Observed {
     pub number: u64,
     /// What came of each of its pods.
     pub placed: Vec<Placed>,
+    /// What came of the pods of those who called at the same time. Their questions are not told apart.
+    pub crowded: Vec<Placed>,
     /// The reply to preempt, for the first pod.
     pub preempted: Preempted,
     /// What a backend found wrong with a question.
@@ -77,6 +82,7 @@ struct Play<'p> {
     scripts: &'p [Arc<Script>],
     addresses: &'p [SocketAddr],
     shock: &'p Shock,
+    gate: &'p Gate,
     folder: &'p TempDir,
 }
 
@@ -93,8 +99,9 @@ impl Subject {
         self.cases += 1;
         let number = self.cases;
         let shock = Arc::new(Shock::default());
-        let scripts: Vec<_> =
-            (0..case.backends.len()).map(|at| Arc::new(Script::new(number, (case, at), &shock))).collect();
+        let gate = Arc::new(Gate::default());
+        let script = |at| Arc::new(Script::new(number, (case, at), (&shock, &gate)));
+        let scripts: Vec<_> = (0..case.backends.len()).map(script).collect();
         let addresses = self.servers.play(&scripts);
         let args = configuration::args((number, 0));
         let text = configuration::text(case, (&args, &addresses), self.folder.path());
@@ -108,7 +115,9 @@ impl Subject {
             }
         };
         let (scripts, addresses, folder) = (&scripts, &addresses, &self.folder);
-        Play { case, number, gateway, scripts, addresses, shock: &shock, folder }.out(expected).await
+        Play { case, number, gateway, scripts, addresses, shock: &shock, gate: &gate, folder }
+            .out(expected)
+            .await
     }
 }
 
@@ -132,12 +141,51 @@ impl Play<'_> {
             now.questions = self.scripts.iter().map(|script| script.take_questions()).collect();
             placed.push(now);
         }
+        let crowded = self.crowd(&expected.crowded).await;
         Observed {
             number: self.number,
             placed,
+            crowded,
             preempted: preempted.expect("every case has a first pod"),
             complaints: self.scripts.iter().flat_map(|script| script.complaints()).collect(),
         }
+    }
+
+    /// All callers call at the same time. Backends read one question after the other, in the order of the case, and
+    /// each time they first come to hold what calls have brought.
+    async fn crowd(&mut self, expected: &[Wanted]) -> Vec<Placed> {
+        let (remembered, missed) = self.counted();
+        self.gate.close();
+        let mut callers = JoinSet::new();
+        for (placing, wanted) in self.case.crowded().iter().zip(expected) {
+            let (whom, world) = ((self.number, placing.number), &placing.filtering);
+            let call = |nodes| objects::call(Source::Request, (&placing.pod, whom), (nodes, world));
+            let (filter, prioritize) = (call(placing.offered), call(&wanted.ranked));
+            let mut client = self.gateway.connect().await;
+            callers.spawn(async move {
+                let filtered = answer::filtered(&client.post("/filter", filter).await, Source::Request);
+                let prioritized = answer::prioritized(&client.post("/prioritize", prioritize).await);
+                (whom, filtered, prioritized)
+            });
+        }
+        let mut ended = Vec::new();
+        while !callers.is_empty() {
+            tokio::select! {
+                Some(caller) = callers.join_next() => ended.push(caller.expect("callers do not panic")),
+                () = self.gate.arrived() => {
+                    self.gateway.brought().await;
+                    self.gate.let_one_through();
+                }
+            }
+        }
+        self.gate.open();
+        ended.sort_by_key(|(whom, ..)| *whom);
+        let (remembered, missed) = (self.counted().0 - remembered, self.counted().1 - missed);
+        let placed = |(_, filtered, prioritized)| {
+            let filtered = Some(filtered);
+            Placed { filtered, prioritized, questions: Vec::new(), remembered, missed }
+        };
+        ended.into_iter().map(placed).collect()
     }
 
     /// What happens before the calls about a pod.

@@ -197,7 +197,7 @@ impl Case {
         [first].into_iter().chain(later).collect()
     }
 
-    fn sibling(&self, sibling: &Sibling) -> Pod {
+    pub(super) fn sibling(&self, sibling: &Sibling) -> Pod {
         let mut pod = self.pod.clone();
         match sibling {
             Sibling::Same => {}

@@ -4,7 +4,7 @@ use extender_reference::model::{Mode, Node};
 
 use super::{Scene, Situation};
 use crate::{
-    case::{Backend, Calls, Change, Early, Memory, Placing, Purity, Scope, Sibling, Source, Table},
+    case::{Backend, Caller, Calls, Change, Early, Memory, Placing, Purity, Scope, Sibling, Source, Table},
     compare::{Wanted, due},
     subject::{Outcome, Placed, Question, Verb},
 };
@@ -102,6 +102,18 @@ pub(super) const SITUATIONS: &[Situation] = &[
     }),
     ("rows that change while filter is under way", |s| {
         s.case.rounds.iter().any(|round| !round.during.is_empty())
+    }),
+    ("callers who bring the same node differently at the same time", |s| {
+        let callers = &s.case.crowd.callers;
+        callers.iter().enumerate().any(|(at, one)| {
+            let differs = |other: &Caller, node: &Node| {
+                other.offered.contains(node) && other.ahead[*node] != one.ahead[*node]
+            };
+            callers[..at].iter().any(|other| one.offered.iter().any(|node| differs(other, node)))
+        })
+    }),
+    ("callers at the same time, and remembered answers", |s| {
+        s.observed.crowded.iter().any(|placed| placed.remembered > 0)
     }),
     ("rows that change between filter and prioritize", |s| {
         s.case.rounds.iter().any(|round| !round.between.is_empty())

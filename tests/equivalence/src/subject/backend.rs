@@ -98,6 +98,9 @@ async fn call(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, st
     }
     let message = framed.freeze().slice(PREFIX..);
     let script = stage.read().expect("nobody panics while holding it").clone();
+    if let Some(script) = &script {
+        script.wait(head.uri.path().rsplit('/').next().unwrap_or_default(), &message).await;
+    }
     let reply = script.map_or(Reply::Status(14, "nobody plays"), |script| {
         reply(&script, head.uri.path().rsplit('/').next().unwrap_or_default(), message)
     });

@@ -1,11 +1,12 @@
 //! A running gateway: the real door on a port of its own, in front of what the configuration says.
 
-use std::{num::NonZeroU32, path::Path, sync::Arc, time::Duration};
+use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
     backend::{link::Link, tables},
     cadences::Cadences,
-    config::{self, Config},
+    cluster::table::NodeTable,
+    config::Config,
     door::{self, Door},
     observe::{Metrics, Observer},
     serve::assembly::Assembly,
@@ -47,6 +48,8 @@ pub(super) struct Gateway {
     assembly: Assembly,
     door: Arc<Door>,
     client: Client,
+    address: SocketAddr,
+    offered: Arc<NodeTable>,
     pub(super) cluster: Cluster,
 }
 
@@ -67,7 +70,8 @@ impl Gateway {
         let address = listener.local_addr().expect("it is bound");
         let door = Arc::new(Door::new(served, observer));
         tokio::spawn(door::serve(listener, Arc::clone(&door), std::future::pending()));
-        Self { assembly, door, client: Client::connect(address).await, cluster }
+        let offered = assembly.offered();
+        Self { assembly, door, client: Client::connect(address).await, address, offered, cluster }
     }
 
     /// Takes another configuration, as a reload does.
@@ -87,13 +91,13 @@ impl Gateway {
     /// Waits until every backend whose answers are remembered is known by its revision.
     pub(super) async fn know(&self, is_latest: impl Fn(&str) -> bool) {
         let forgets = |link: &Link| link.memory.verdicts.is_none() && link.memory.scores.is_none();
-        self.wait(|_, link| forgets(link) || is_latest(&link.info.revision)).await;
+        self.wait(|link| forgets(link) || is_latest(&link.info.revision)).await;
     }
 
     /// Waits until every backend that holds nodes has those that there are.
     pub(super) async fn filled(&self, source: Source) {
         let version = self.cluster.version();
-        self.wait(|_, link| {
+        self.wait(|link| {
             let view_is_filled = |view| match (source, version) {
                 (Source::File, Some(version)) => {
                     let held = link.tables.latest(tables::Source::Cluster, view);
@@ -107,11 +111,29 @@ impl Gateway {
         .await;
     }
 
-    async fn wait(&self, holds: impl Fn(&config::Backend, &Link) -> bool) {
+    /// Waits until every backend that holds nodes has what calls have brought.
+    pub(super) async fn brought(&self) {
+        let version = self.offered.read().version();
+        self.wait(|link| {
+            let has_it = |view| {
+                let held = link.tables.latest(tables::Source::Calls, view);
+                held.is_some_and(|held| held.rows >= version)
+            };
+            self.offered.is_empty() || !link.info.keeps_tables || link.info.views().all(has_it)
+        })
+        .await;
+    }
+
+    /// A connection of its own, for a caller beside others.
+    pub(super) async fn connect(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    async fn wait(&self, holds: impl Fn(&Link) -> bool) {
         let all_hold = || {
             let served = self.door.served.load_full();
             let mut links = served.decider.links();
-            links.all(|(settings, link)| link.is_err() || link.is_ok_and(|link| holds(settings, &link)))
+            links.all(|(_, link)| link.is_err() || link.is_ok_and(|link| holds(&link)))
         };
         let waited = async {
             while !all_hold() {

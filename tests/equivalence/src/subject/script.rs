@@ -16,7 +16,7 @@ use std::{
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
-    self as api, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreResponse, Scores,
+    self as api, FilterResponse, GetInfoResponse, NodeView, Rejection, ScoreRequest, ScoreResponse, Scores,
     SyncNodesRequest, VerbInfo,
 };
 use extender_reference::model::{Best, Failing, Node, Normalize, Pod};
@@ -29,10 +29,10 @@ use self::{
     reading::Refused,
     table::Held,
 };
-use super::{configuration, objects, world::Shock};
+use super::{configuration, gate::Gate, objects, world::Shock};
 use crate::case::{
-    Backend, Case, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, View, turn, turned_filter,
-    turned_score,
+    Backend, Case, Crowd, Failure, Form, Manner, Pods, Purity, Scale, Scope, Table, View, turn,
+    turned_filter, turned_score,
 };
 
 /// The service that keeps tables of nodes.
@@ -61,21 +61,32 @@ pub(super) struct Script {
     rules: AtomicUsize,
     held: Mutex<Held>,
     shock: Arc<Shock>,
+    position: usize,
+    crowd: Crowd,
+    gate: Arc<Gate>,
     questions: Mutex<Vec<Question>>,
     complaints: Mutex<Vec<String>>,
 }
 
 impl Script {
-    pub(super) fn new(number: u64, (case, position): (&Case, usize), shock: &Arc<Shock>) -> Self {
+    pub(super) fn new(
+        number: u64,
+        (case, position): (&Case, usize),
+        (shock, gate): (&Arc<Shock>, &Arc<Gate>),
+    ) -> Self {
+        let placed = case.placings().into_iter().chain(case.crowded());
         Self {
             number,
-            placed: case.placings().into_iter().map(|placing| placing.pod).collect(),
+            placed: placed.map(|placing| placing.pod).collect(),
             form: case.form,
             pods: case.pods,
             backend: case.backends[position].clone(),
             rules: AtomicUsize::new(0),
             held: Mutex::default(),
             shock: Arc::clone(shock),
+            position,
+            crowd: case.crowd.clone(),
+            gate: Arc::clone(gate),
             questions: Mutex::default(),
             complaints: Mutex::default(),
         }
@@ -181,6 +192,19 @@ impl Script {
         } as i32;
         info.reversed = best == Best::Least;
         info
+    }
+
+    /// Waits until a question may be read.
+    pub(super) async fn wait(&self, verb: &str, message: &Bytes) {
+        if !self.gate.is_closed() || !matches!(verb, "Filter" | "Score") {
+            return;
+        }
+        // The requests of both verbs have the same pod.
+        let pod = ScoreRequest::decode(message.clone()).ok().and_then(|request| request.pod);
+        let uid = pod.and_then(|pod| pod.identity).map(|identity| identity.uid);
+        let is_it = |number: &usize| uid.as_ref() == Some(&objects::placed_uid((self.number, *number)));
+        let pod = (0..self.placed.len()).find(is_it).unwrap_or_default();
+        self.gate.pass(self.crowd.rank(self.position, pod)).await;
     }
 
     /// Answers a Filter, Score or Preempt.

@@ -77,7 +77,14 @@ impl Script {
             }
             Some(api::nodes::Form::Table(named)) => {
                 let ids = named.ids.iter().filter(|id| **id > 0).count();
-                (locked(&self.held).rows(named)?, Some(ids))
+                let held = locked(&self.held);
+                // What is read late is answered by what is held then, as backends do.
+                let rows = if self.gate.is_closed() {
+                    held.latest_rows(named)?.ok_or(Refused::Behind)?
+                } else {
+                    held.rows(named)?
+                };
+                (rows, Some(ids))
             }
             _ => return Err("nodes in no form that is known".into()),
         };

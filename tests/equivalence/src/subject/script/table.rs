@@ -42,15 +42,37 @@ impl Held {
         let NodeRef { table, at_least, ids, rows } = named;
         let table = self.0.get(&table).filter(|table| table.complete).ok_or("a table that is not held")?;
         let held = table.states.get(&at_least).ok_or_else(|| format!("a version {at_least}"))?;
-        let mut rows = rows.into_iter();
-        let mut row = |id: u32| match id {
-            0 => rows.next().ok_or_else(|| "fewer rows than zeros".to_owned()),
-            id => held.get(&id).cloned().ok_or_else(|| format!("an id {id}")),
-        };
-        let named = ids.into_iter().map(&mut row).collect::<Result<_, _>>()?;
-        if rows.next().is_some() {
-            return Err("more rows than zeros".to_owned());
+        let rows = in_order((ids, rows), held)?;
+        let missing = rows.iter().find_map(|row| row.as_ref().err());
+        if let Some(id) = missing {
+            return Err(format!("an id {id}"));
         }
-        Ok(named)
+        Ok(rows.into_iter().flatten().collect())
     }
+
+    /// The nodes that a call names, as they are held now; `None` where one of them is not any more.
+    pub(super) fn latest_rows(&self, named: NodeRef) -> Result<Option<Vec<NodeRow>>, String> {
+        let NodeRef { table, at_least, ids, rows } = named;
+        let table = self.0.get(&table).filter(|table| table.complete).ok_or("a table that is not held")?;
+        let latest = table.states.last_key_value().filter(|(version, _)| **version >= at_least);
+        let (_, held) = latest.ok_or_else(|| format!("a version {at_least}"))?;
+        Ok(in_order((ids, rows), held)?.into_iter().collect::<Result<_, _>>().ok())
+    }
+}
+
+/// The rows of a call in its order; the id of those that are not held.
+fn in_order(
+    (ids, rows): (Vec<u32>, Vec<NodeRow>),
+    held: &HashMap<u32, NodeRow>,
+) -> Result<Vec<Result<NodeRow, u32>>, String> {
+    let mut rows = rows.into_iter();
+    let mut row = |id: u32| match id {
+        0 => rows.next().map(Ok).ok_or_else(|| "fewer rows than zeros".to_owned()),
+        id => Ok(held.get(&id).cloned().ok_or(id)),
+    };
+    let named = ids.into_iter().map(&mut row).collect::<Result<_, _>>()?;
+    if rows.next().is_some() {
+        return Err("more rows than zeros".to_owned());
+    }
+    Ok(named)
 }
