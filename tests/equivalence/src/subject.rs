@@ -110,6 +110,7 @@ impl Subject {
             Entry::Occupied(running) => {
                 let gateway = running.into_mut();
                 gateway.cluster.list(&World::default());
+                gateway.connect_again().await;
                 gateway.configure(&text).await;
                 gateway
             }

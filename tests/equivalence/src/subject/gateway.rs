@@ -129,6 +129,11 @@ impl Gateway {
         Client::connect(self.address).await
     }
 
+    /// Replaces the connection. The gateway closes idle ones, and the last case of this gateway can be long ago.
+    pub(super) async fn connect_again(&mut self) {
+        self.client = self.connect().await;
+    }
+
     async fn wait(&self, holds: impl Fn(&Link) -> bool) {
         let all_hold = || {
             let served = self.door.served.load_full();
