@@ -1,7 +1,7 @@
 //! The task that keeps a backend connected.
 //!
 //! It connects, shakes hands, and asks again every second what the backend is: rules may have been edited, a replica of
-//! another build may have taken over. When the connection ends, [`retry`] begins the next session. A panic in a session
+//! another build may have taken over. When the connection ends, [`mod@retry`] begins the next session. A panic in a session
 //! ends that session alone.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
