@@ -23,7 +23,8 @@ async fn program() -> Program {
     let text = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
          extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-         nodes: {{source: Request}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
+         timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\n\
+         backends: [{{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}]\n",
         backend.address
     );
     fs::write(file.path(), text).unwrap();
@@ -85,7 +86,8 @@ async fn requests_under_way_are_not_ended_for_new_connections() {
         program.counted("extender_gateway_calls_in_flight{verb=\"filter\"} 1").await;
         let _held = silent(program.extender).await;
         slow.write(body.as_bytes()).await;
-        assert_eq!(slow.answer().await.json()["NodeNames"], serde_json::json!(["b"]));
+        let answer = slow.answer().await.json();
+        assert_eq!(answer["NodeNames"], serde_json::json!(["b"]), "{answer}");
     };
     timeout(PATIENCE, test).await.unwrap();
 }

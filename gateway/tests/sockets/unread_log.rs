@@ -47,7 +47,8 @@ async fn configuration(extender: SocketAddr) -> NamedTempFile {
     let text = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
          extender: {{address: '{extender}'}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
-         nodes: {{source: Request}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
+         timeouts: {{decision: 60s}}\nnodes: {{source: Request}}\n\
+         backends: [{{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}]\n",
         backend.address
     );
     fs::write(file.path(), text).unwrap();
