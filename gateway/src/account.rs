@@ -15,7 +15,7 @@ use extender_gateway_core::{BackendFailure, FailurePolicy, Verb, filter::Heard, 
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
-pub use self::inquiry::{Desk, Ending, Exchange, Exchanges, Inquiry, Open, Source};
+pub use self::inquiry::{Recorder, RpcEnd, Rpc, Rpcs, BackendAttempt, OpenAttempt, CacheSource};
 use crate::{
     backend::Backend,
     object::pod::ObjectPod,
@@ -24,11 +24,11 @@ use crate::{
 
 /// One request at the door, whatever came of it.
 #[derive(Debug)]
-pub struct Visit {
+pub struct HttpCall {
     /// `None` where the path names no verb.
     pub verb: Option<Verb>,
     /// When it came.
-    pub began: Instant,
+    pub started: Instant,
     /// How long the answer took.
     pub took: Duration,
     /// Who asked.
@@ -52,39 +52,39 @@ pub struct Visit {
     /// The same in a sentence; empty for `ok`.
     pub message: String,
     /// What was decided, and how; `None` where the request could not be read.
-    pub account: Option<Account>,
+    pub record: Option<CallRecord>,
 }
 
 /// What one call was and what became of it.
 #[derive(Debug)]
-pub struct Account {
+pub struct CallRecord {
     /// Its id, which the backends are told.
     pub id: String,
     /// When it came.
     pub time: SystemTime,
     /// When it came, for what took how long.
-    pub began: Instant,
+    pub started: Instant,
     /// The span of the decision, where traces are made.
     pub trace: Option<TraceContext>,
     /// The span that the pod's annotation names.
     pub annotated: Option<TraceContext>,
     /// The pod.
-    pub pod: Subject,
+    pub pod: PodRef,
     /// Its namespace is exempt: nobody is asked.
     pub exempt: bool,
     /// What was to be decided about.
-    pub nodes: Nodes,
+    pub nodes: RequestedNodes,
     /// How many nodes were left; `None` where the call ended with an error, and in verbs that leave all.
     pub left: Option<u32>,
     /// The backends that had a part in it, in the order in which their answers count.
-    pub parts: Vec<Part>,
+    pub backends: Vec<BackendOutcome>,
     /// Where what they are asked is put down, until it is gathered.
-    pub desk: Desk,
+    pub recorder: Recorder,
 }
 
 /// The pod of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct PodRef {
     /// `metadata.namespace`.
     pub namespace: String,
     /// `metadata.name`.
@@ -95,7 +95,7 @@ pub struct Subject {
     pub nominated: String,
 }
 
-impl From<&ObjectPod<'_>> for Subject {
+impl From<&ObjectPod<'_>> for PodRef {
     fn from(pod: &ObjectPod<'_>) -> Self {
         Self {
             namespace: pod.namespace().to_owned(),
@@ -108,7 +108,7 @@ impl From<&ObjectPod<'_>> for Subject {
 
 /// The nodes of a call.
 #[derive(Debug, Clone)]
-pub enum Nodes {
+pub enum RequestedNodes {
     /// Those of filter and prioritize.
     Offered(Arc<Request>),
     /// Those of preempt.
@@ -116,43 +116,43 @@ pub enum Nodes {
     /// That of bind.
     Target(String),
     /// So many, which the account of the call has that this one is beside.
-    OfTheCall(u32),
+    CountOnly(u32),
 }
 
-impl Nodes {
+impl RequestedNodes {
     /// How many there are.
     pub fn count(&self) -> u32 {
         match self {
             Self::Offered(request) => request.names.count(),
             Self::Candidates(request) => request.count(),
             Self::Target(_) => 1,
-            Self::OfTheCall(count) => *count,
+            Self::CountOnly(count) => *count,
         }
     }
 }
 
 /// One backend's part in a call.
 #[derive(Debug)]
-pub struct Part {
+pub struct BackendOutcome {
     /// Who.
     pub backend: Arc<Backend>,
     /// What its failure means.
-    pub policy: Policy,
+    pub policy: OnFailure,
     /// Positions of nodes that it could not be told about, ascending.
     pub unknown: Vec<u32>,
     /// Those that it needed to know more about and that were deleted.
     pub deleted: Vec<u32>,
     /// Each time that it was asked.
-    pub inquiries: Vec<Inquiry>,
+    pub attempts: Vec<BackendAttempt>,
     /// What it said.
-    pub said: Said,
+    pub outcome: Outcome,
     /// What it thinks of the decision, where it was asked beside it.
-    pub opinion: Option<Opinion>,
+    pub agreement: Option<Agreement>,
 }
 
 /// Whether a shadow would have changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opinion {
+pub enum Agreement {
     /// It would not.
     Agrees,
     /// It would.
@@ -161,7 +161,7 @@ pub enum Opinion {
     Failed,
 }
 
-impl Opinion {
+impl Agreement {
     /// In one word, as metrics have it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -174,7 +174,7 @@ impl Opinion {
 
 /// What becomes of a call when a backend fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Policy {
+pub enum OnFailure {
     /// The call ends with an error, if nodes are left for this backend.
     Fail,
     /// It is left out of the decision.
@@ -183,7 +183,7 @@ pub enum Policy {
     Next,
 }
 
-impl Policy {
+impl OnFailure {
     /// In one word, as metrics and logs have it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -194,7 +194,7 @@ impl Policy {
     }
 }
 
-impl From<FailurePolicy> for Policy {
+impl From<FailurePolicy> for OnFailure {
     fn from(policy: FailurePolicy) -> Self {
         match policy {
             FailurePolicy::Fail => Self::Fail,
@@ -205,56 +205,56 @@ impl From<FailurePolicy> for Policy {
 
 /// What a backend said in a call.
 #[derive(Debug)]
-pub enum Said {
+pub enum Outcome {
     /// Nothing yet, or nobody waited for it any more.
-    Nothing,
+    Pending,
     /// There is no usable answer.
     Failed(BackendFailure),
     /// Filter: which nodes it refuses.
-    Refused(Heard),
+    Filtered(Heard),
     /// Prioritize: how good nodes are. Of these scores so many were outside the range that it declares.
     Scored(Ballot, usize),
     /// Preempt: the candidates that are left by it, and how many victims on each.
-    Kept(Vec<(u32, u32)>),
+    Candidates(Vec<(u32, u32)>),
     /// Bind: in a few words.
-    Choice(String),
+    Bound(String),
 }
 
-impl Part {
+impl BackendOutcome {
     /// Its scores.
     pub fn ballot(&self) -> Option<&Ballot> {
-        match &self.said {
-            Said::Scored(ballot, _) => Some(ballot),
+        match &self.outcome {
+            Outcome::Scored(ballot, _) => Some(ballot),
             _ => None,
         }
     }
 
     /// Before it is asked.
-    pub fn new(backend: &Arc<Backend>, policy: Policy) -> Self {
+    pub fn new(backend: &Arc<Backend>, policy: OnFailure) -> Self {
         let backend = Arc::clone(backend);
         Self {
             backend,
             policy,
             unknown: Vec::new(),
             deleted: Vec::new(),
-            inquiries: Vec::new(),
-            said: Said::Nothing,
-            opinion: None,
+            attempts: Vec::new(),
+            outcome: Outcome::Pending,
+            agreement: None,
         }
     }
 }
 
-impl Account {
+impl CallRecord {
     /// Brings what was asked to whom it was asked: also what was given up, because the call was decided without it or
     /// its caller went.
-    pub fn gather(&mut self) {
-        for (part, inquiry) in self.desk.take() {
-            self.parts[part].inquiries.push(inquiry);
+    pub fn collect_attempts(&mut self) {
+        for (part, inquiry) in self.recorder.take() {
+            self.backends[part].attempts.push(inquiry);
         }
-        for part in &mut self.parts {
+        for part in &mut self.backends {
             // Found out after the answer, which was no use.
-            let last = part.inquiries.last_mut().filter(|last| !last.given_up);
-            if let (Said::Failed(failure), Some(last)) = (&part.said, last) {
+            let last = part.attempts.last_mut().filter(|last| !last.canceled);
+            if let (Outcome::Failed(failure), Some(last)) = (&part.outcome, last) {
                 last.failure.get_or_insert(failure.kind);
             }
         }
@@ -262,55 +262,55 @@ impl Account {
 
     /// Of what is asked beside this call.
     #[must_use]
-    pub fn beside(&self, part: Part) -> Self {
-        let Self { id, pod, nodes, time, began, trace, .. } = self;
+    pub fn of_shadow(&self, part: BackendOutcome) -> Self {
+        let Self { id, pod, nodes, time, started: began, trace, .. } = self;
         // What was asked about is in this account: a shadow that takes its time must not hold the request.
-        let nodes = Nodes::OfTheCall(nodes.count());
+        let nodes = RequestedNodes::CountOnly(nodes.count());
         Self {
             time: *time,
             trace: *trace,
-            parts: vec![part],
+            backends: vec![part],
             ..Self::new(id.clone(), *began, pod.clone(), nodes)
         }
     }
 
     /// With what the one who was asked beside the call said, and how that was found out.
     #[must_use]
-    pub fn with(mut self, said: Result<(Opinion, Said), BackendFailure>, inquiry: Open) -> Self {
-        inquiry.close(&said);
-        let (opinion, said) = said.unwrap_or_else(|failure| (Opinion::Failed, Said::Failed(failure)));
-        if let Some(part) = self.parts.first_mut() {
-            (part.opinion, part.said) = (Some(opinion), said);
+    pub fn with_shadow_outcome(mut self, said: Result<(Agreement, Outcome), BackendFailure>, inquiry: OpenAttempt) -> Self {
+        inquiry.finish(&said);
+        let (opinion, said) = said.unwrap_or_else(|failure| (Agreement::Failed, Outcome::Failed(failure)));
+        if let Some(part) = self.backends.first_mut() {
+            (part.agreement, part.outcome) = (Some(opinion), said);
         }
-        self.gather();
+        self.collect_attempts();
         self
     }
 
     /// Begins to find out what the one says who is asked beside the call, whose part is the only one.
-    pub fn inquire(&self) -> Open {
-        self.desk.open(0, self.trace)
+    pub fn start_attempt(&self) -> OpenAttempt {
+        self.recorder.start_attempt(0, self.trace)
     }
 
     /// When something happened in it that this clock knows.
     pub fn at(&self, instant: Instant) -> SystemTime {
-        self.time + instant.saturating_duration_since(self.began)
+        self.time + instant.saturating_duration_since(self.started)
     }
 
     /// Of a call about a pod that came at `began`.
-    pub fn new(id: String, began: Instant, pod: Subject, nodes: Nodes) -> Self {
+    pub fn new(id: String, began: Instant, pod: PodRef, nodes: RequestedNodes) -> Self {
         let time = SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
         Self {
             id,
             time,
-            began,
+            started: began,
             trace: None,
             annotated: None,
             pod,
             exempt: false,
             nodes,
             left: None,
-            parts: Vec::new(),
-            desk: Desk::default(),
+            backends: Vec::new(),
+            recorder: Recorder::default(),
         }
     }
 }

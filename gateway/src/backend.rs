@@ -34,12 +34,12 @@ use http::Uri;
 use answer::{Answered, FilterAnswer, Reply};
 use bind::{BindQuestion, Bound};
 use containment::{contained, reading};
-use grpc::{Ended, Limits};
-use link::Link;
-use question::{Form, Question};
+use grpc::{RpcError, Limits};
+use link::Session;
+use question::{NodeForm, Question};
 
 use crate::{
-    account::{Ending, Exchanges},
+    account::{RpcEnd, Rpcs},
     config,
     observe::Metrics,
 };
@@ -48,10 +48,10 @@ use crate::{
 #[derive(Debug)]
 pub struct Backend {
     /// As the operator configured it.
-    pub settings: config::Backend,
+    pub settings: config::BackendSettings,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
-    connection: Arc<link::Seen>,
+    session: Arc<link::SessionHandle>,
 }
 
 impl Backend {
@@ -59,24 +59,24 @@ impl Backend {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn link(&self) -> Result<Arc<Link>, BackendFailure> {
-        self.connection.state.borrow().link()
+    pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
+        self.session.state.borrow().session()
     }
 
     /// Waits until a first attempt to connect has ended, well or not.
-    pub async fn tried(&self) {
+    pub async fn first_attempt(&self) {
         // An error means that the task behind the handle is gone, which ends the process.
-        let _ = self.connection.state.clone().wait_for(|state| !state.is_untried()).await;
+        let _ = self.session.state.clone().wait_for(|state| !state.is_untried()).await;
     }
 
     /// Asks which of these nodes the pod may not run on. What is asked goes on `record`.
     pub async fn filter(
         &self,
-        link: &Link,
+        link: &Session,
         question: Question<'_>,
-        (within, record): (Duration, &mut Exchanges),
+        (within, record): (Duration, &mut Rpcs),
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        let answer = self.ask(link, &link.paths.filter, question, (within, record)).await?;
+        let answer = self.ask_nodes(link, &link.paths.filter, question, (within, record)).await?;
         let read = || answer::filter(answer, question.nodes.count, question.scores);
         Ok(self.replied(link, reading(&self.metrics, read)?))
     }
@@ -84,11 +84,11 @@ impl Backend {
     /// Asks how good these nodes are: raw scores, one a node. What is asked goes on `record`.
     pub async fn score(
         &self,
-        link: &Link,
+        link: &Session,
         question: Question<'_>,
-        (within, record): (Duration, &mut Exchanges),
+        (within, record): (Duration, &mut Rpcs),
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
-        let answer = self.ask(link, &link.paths.score, question, (within, record)).await?;
+        let answer = self.ask_nodes(link, &link.paths.score, question, (within, record)).await?;
         let read = || answer::score(answer, question.nodes.count);
         Ok(self.replied(link, reading(&self.metrics, read)?))
     }
@@ -97,15 +97,15 @@ impl Backend {
     /// `record`.
     pub async fn preempt(
         &self,
-        link: &Link,
-        question: preempt::Question<'_>,
-        (within, record): (Duration, &mut Exchanges),
+        link: &Session,
+        question: preempt::PreemptQuestion<'_>,
+        (within, record): (Duration, &mut Rpcs),
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let pieces = question.pieces(&link.head, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(count) };
-        let about = (count, Form::Rows);
-        let answer = self.exchange(link, &link.paths.preempt, pieces, (limits, about, record)).await?;
+        let about = (count, NodeForm::Rows);
+        let answer = self.call(link, &link.paths.preempt, pieces, (limits, about, record)).await?;
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
         let read = || preempt::answer(answer, count, offered);
         Ok(self.current(link, reading(&self.metrics, read)?))
@@ -114,19 +114,19 @@ impl Backend {
     /// Asks to bind the pod. What is asked goes on `record`.
     pub async fn bind(
         &self,
-        link: &Link,
+        link: &Session,
         question: BindQuestion<'_>,
-        (within, record): (Duration, &mut Exchanges),
+        (within, record): (Duration, &mut Rpcs),
     ) -> Result<Bound, BackendFailure> {
         let fields = bind::fields(question, &link.info.pod);
         let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: bind::LARGEST_ANSWER };
-        let about = (1, Form::Name);
-        let answer = self.exchange(link, &link.paths.bind, pieces, (limits, about, record)).await?;
+        let about = (1, NodeForm::Name);
+        let answer = self.call(link, &link.paths.bind, pieces, (limits, about, record)).await?;
         reading(&self.metrics, || bind::answer(answer))
     }
 
-    fn replied<T>(&self, link: &Link, reply: Reply<Answered<T>>) -> Reply<T> {
+    fn replied<T>(&self, link: &Session, reply: Reply<Answered<T>>) -> Reply<T> {
         match reply {
             Reply::Answered(answered) => Reply::Answered(self.current(link, answered)),
             Reply::Missed => Reply::Missed,
@@ -135,58 +135,58 @@ impl Backend {
 
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake
     /// is repeated soon.
-    fn current<T>(&self, link: &Link, answered: Answered<T>) -> T {
+    fn current<T>(&self, link: &Session, answered: Answered<T>) -> T {
         if answered.revision != link.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake tells which.
-            link.memory.mix();
+            link.cache.mark_mixed_revisions();
             if !answered.revision.is_empty() {
-                self.connection.look_again.notify_one();
+                self.session.recheck.notify_one();
             }
         }
         answered.value
     }
 
-    async fn ask(
+    async fn ask_nodes(
         &self,
-        link: &Link,
+        link: &Session,
         path: &Uri,
         question: Question<'_>,
-        (within, record): (Duration, &mut Exchanges),
+        (within, record): (Duration, &mut Rpcs),
     ) -> Result<Bytes, BackendFailure> {
         let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
         let about = (question.nodes.count, question.nodes.form);
-        self.exchange(link, path, pieces, (limits, about, record)).await
+        self.call(link, path, pieces, (limits, about, record)).await
     }
 
-    async fn exchange<const N: usize>(
+    async fn call<const N: usize>(
         &self,
-        link: &Link,
+        link: &Session,
         path: &Uri,
         pieces: [Bytes; N],
-        (limits, (nodes, form), record): (Limits, (u32, Form), &mut Exchanges),
+        (limits, (nodes, form), record): (Limits, (u32, NodeForm), &mut Rpcs),
     ) -> Result<Bytes, BackendFailure> {
         if let Some(late) = grpc::too_late(limits) {
             return Err(late);
         }
         if let Err(open) = link.circuit.check() {
             // The next handshake finds out whether it answers again.
-            self.connection.look_again.notify_one();
+            self.session.recheck.notify_one();
             return Err(open);
         }
         let sent = pieces.iter().map(Bytes::len).sum();
-        let span = record.ask((nodes, form), sent);
+        let span = record.start((nodes, form), sent);
         let call = grpc::traced((&link.connection, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
         link.circuit.ended(&answer);
-        let code = answer.as_ref().err().map_or("OK", Ended::code);
+        let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
         if failure == Some(FailureKind::Reset) {
             // The connection may be ending; the task behind it finds out sooner than its next look.
-            self.connection.look_again.notify_one();
+            self.session.recheck.notify_one();
         }
-        record.end(Ending { received: answer.as_ref().map_or(0, Bytes::len), failure, code });
+        record.end(RpcEnd { received: answer.as_ref().map_or(0, Bytes::len), failure, code });
         answer
     }
 }

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Config;
-use crate::observe::debug::{MOST, Tables};
+use crate::observe::debug::{MOST, DebugTables};
 
 use self::console::{Console, on_console};
 pub use admin::Away;
@@ -65,19 +65,19 @@ Examples:
 
     /// Print all mistakes of a configuration, or what it means
     #[command(long_about = check_config::ABOUT, after_help = check_config::EXAMPLES)]
-    CheckConfig(check_config::Options),
+    CheckConfig(check_config::CheckConfigOptions),
 
     /// Print the extenders of kube-scheduler's configuration
     #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
-    SchedulerConfig(scheduler_config::Options),
+    SchedulerConfig(scheduler_config::SchedulerConfigOptions),
 
     /// Say why a pod is where it is, or nowhere
     #[command(long_about = explain::ABOUT, after_help = explain::EXAMPLES)]
-    Explain(Box<explain::Options>),
+    Explain(Box<explain::ExplainOptions>),
 
     /// Say how the gateway and its backends are, and what is to be done
     #[command(long_about = status::ABOUT, after_help = status::EXAMPLES)]
-    Status(status::Options),
+    Status(status::StatusOptions),
 }
 
 #[derive(Debug, Args)]
@@ -114,7 +114,7 @@ fn rows() -> clap::builder::RangedI64ValueParser<u32> {
 )]
 pub struct Plugin {
     #[command(flatten)]
-    options: explain::Options,
+    options: explain::ExplainOptions,
 }
 
 impl Plugin {
@@ -127,18 +127,18 @@ impl Plugin {
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
     /// gateway until it is told to stop.
-    pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config, Tables) -> Result<(), E>) -> ExitCode {
+    pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>) -> ExitCode {
         on_console(|console| self.outcome(serve, console))
     }
 
     fn outcome<E: Display>(
         self,
-        serve: impl FnOnce(&Path, Config, Tables) -> Result<(), E>,
+        serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
         match self.command {
             Command::Serve(Serve { path, debug_scores: scores, debug_filters: rejections }) => {
-                serve(&path, Config::read(&path)?, Tables { scores, rejections })
+                serve(&path, Config::read(&path)?, DebugTables { scores, rejections })
                     .map_err(|error| Failure::Serve(error.to_string()))
             }
             Command::CheckConfig(options) => check_config::run(&options, console),

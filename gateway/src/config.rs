@@ -26,7 +26,7 @@ use std::time::Duration;
 use extender_gateway_core::order;
 
 pub use backend::{
-    AddedVictims, AlwaysIgnored, Backend, BackendName, BindFailurePolicy, BindSettings, FailurePolicy,
+    AddedVictims, AlwaysIgnored, BackendSettings, BackendName, BindFailurePolicy, BindSettings, FailurePolicy,
     FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
 };
 pub use duration::DurationText;
@@ -37,7 +37,7 @@ pub use quantity::SizeText;
 pub use setting::Choice;
 pub(crate) use setting::scalar;
 pub use telemetry::{
-    Admin, Decisions, Exporter, Log, LogFormat, LogLevel, Metrics, Otlp, OtlpProtocol, Ratio, Traces,
+    AdminSettings, Decisions, Exporter, LogSettings, LogFormat, LogLevel, MetricsSettings, Otlp, OtlpProtocol, Ratio, Traces,
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};
@@ -71,11 +71,11 @@ settings! {
     /// Always [`KIND`].
     kind "kind": Kind, required(KIND);
     /// The address that kube-scheduler calls.
-    extender "extender": Extender, section;
+    extender "extender": ExtenderSettings, section;
     /// The address of metrics and health.
-    metrics "metrics": Metrics, section;
+    metrics "metrics": MetricsSettings, section;
     /// The address that reports decisions and the gateway's state.
-    admin "admin": Admin, section;
+    admin "admin": AdminSettings, section;
     /// How an OpenTelemetry collector is reached.
     otlp "otlp": Otlp, section;
     /// Which calls become traces.
@@ -83,7 +83,7 @@ settings! {
     /// How much of what was decided is kept.
     decisions "decisions": Decisions, section;
     /// The log.
-    log "log": Log, section;
+    log "log": LogSettings, section;
     /// How long calls may take.
     timeouts "timeouts": Timeouts, section;
     /// How the apiserver is reached.
@@ -91,21 +91,21 @@ settings! {
     /// Where facts about nodes come from.
     nodes "nodes": NodeSource, section;
     /// Where facts about pods come from that are not in a call.
-    pods "pods": Pods, section;
+    pods "pods": PodSettings, section;
     /// The namespaces whose pods no backend decides about.
     exempt "exempt": Exempt, section;
     /// What kube-scheduler sees of reasons.
-    reasons "reasons": Reasons, section;
+    reasons "reasons": ReasonSettings, section;
     /// Which binder binds pods.
     binder "binder": Binder, default(Binder::None);
     /// The backends in the file's order, at least one.
-    backends "backends" as BackendList: Vec<Backend>, required(BACKENDS);
+    backends "backends" as BackendList: Vec<BackendSettings>, required(BACKENDS);
 }
 
 settings! {
     /// The HTTP address for kube-scheduler.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Extender: "a mapping such as {address: 0.0.0.0:8888}";
+    pub struct ExtenderSettings: "a mapping such as {address: 0.0.0.0:8888}";
     /// Where it listens. Default 0.0.0.0:8888; port 0 takes a free one.
     address "address": SocketAddr, default(any_address(8888));
     /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
@@ -151,7 +151,7 @@ settings! {
 settings! {
     /// Where facts about pods come from that are not in a call.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Pods: "a mapping such as {source: Watch}";
+    pub struct PodSettings: "a mapping such as {source: Watch}";
     /// The source, if the file names one: see [`Config::pod_source`].
     source "source": Option<PodSource>, absent("Watch where nodes are watched and a backend has preempt, otherwise None");
 }
@@ -167,7 +167,7 @@ settings! {
 settings! {
     /// What kube-scheduler sees of reasons.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Reasons: "a mapping such as {prefix: Backend}";
+    pub struct ReasonSettings: "a mapping such as {prefix: Backend}";
     /// What a reason begins with.
     prefix "prefix": ReasonPrefix, default(ReasonPrefix::Backend);
     /// What happens to a reason that differs from the last attempt's.
@@ -210,7 +210,7 @@ choices! {
     }
 }
 
-impl Default for Reasons {
+impl Default for ReasonSettings {
     fn default() -> Self {
         let (prefix, changing, repeated) =
             (ReasonPrefix::Backend, ChangingReasons::Held, RepeatedRefusals::BackOff);
@@ -240,7 +240,7 @@ impl Timeouts {
 impl PodSource {
     /// The source where the file names none: a watch if nodes are watched and a backend has preempt. A binder needs none,
     /// since a bind reads its pod.
-    fn usual(nodes: &NodeSource, backends: &[Backend]) -> Self {
+    fn usual(nodes: &NodeSource, backends: &[BackendSettings]) -> Self {
         let preempts = backends.iter().any(|backend| backend.preempt.is_some());
         if *nodes == NodeSource::Watch && preempts { Self::Watch } else { Self::None }
     }
@@ -348,8 +348,8 @@ impl Display for Effective<'_> {
 /// others, each group in the given order.
 ///
 /// Mirrors kube-scheduler, which sorts its ignorable extenders last (`buildExtenders` in `pkg/scheduler/scheduler.go`).
-fn effective_order(backends: &[Backend]) -> Vec<usize> {
-    let policy = |backend: &Backend| backend.filter.as_ref().map(|filter| filter.failure_policy);
+fn effective_order(backends: &[BackendSettings]) -> Vec<usize> {
+    let policy = |backend: &BackendSettings| backend.filter.as_ref().map(|filter| filter.failure_policy);
     order::effective(&backends.iter().map(policy).collect::<Vec<_>>())
 }
 
@@ -411,13 +411,13 @@ impl Config {
         let Self {
             api_version: _,
             kind: _,
-            extender: Extender { address, max_request_bytes: _, tls, verbs },
+            extender: ExtenderSettings { address, max_request_bytes: _, tls, verbs },
             metrics,
             admin,
             otlp,
             traces: Traces { exporter, ratio: _, keep_slower_than: _, pod_annotation: _ },
             decisions: _,
-            log: Log { format, level: _ },
+            log: LogSettings { format, level: _ },
             timeouts: Timeouts { decision, bind },
             cluster,
             nodes,

@@ -31,18 +31,18 @@ use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
 pub use self::{
-    attempts::Attempts,
+    attempts::RetryPacing,
     bind::{BindError, Binders},
     error::CallError,
     filter::Filtered,
     preempt::PreemptCall,
 };
-use self::{failures::Failures, prefetched::PrefetchedScores};
+use self::{failures::FailureRecorder, prefetched::PrefetchedScores};
 use crate::{
-    account::{Account, Nodes, Subject},
-    backend::{Backend, info::Known, link::Link},
+    account::{CallRecord, RequestedNodes, PodRef},
+    backend::{Backend, info::ClusterTables, link::Session},
     cadences::Cadences,
-    config::{self, Mode, Reasons, Timeouts},
+    config::{self, Mode, ReasonSettings, Timeouts},
     object::pod::ObjectPod,
     observe::{Metrics, Observer},
     wire::Request,
@@ -64,33 +64,33 @@ pub struct Call<'c> {
 pub struct Decider {
     /// In effective order.
     backends: Vec<Arc<Backend>>,
-    known: Known,
+    known: ClusterTables,
     timeouts: Timeouts,
-    reasons: Reasons,
+    reasons: ReasonSettings,
     exempt: BTreeSet<String>,
-    attempts: Arc<Attempts>,
+    attempts: Arc<RetryPacing>,
     binders: Option<Binders>,
-    failures: Failures,
+    failures: FailureRecorder,
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
     prefetched: PrefetchedScores,
     cadences: Cadences,
-    ids: Ids,
+    ids: CallIds,
 }
 
 /// What a [`Decider`] needs besides its backends.
 #[derive(Debug)]
-pub struct Terms {
+pub struct DeciderSettings {
     /// What can be told about nodes.
-    pub known: Known,
+    pub tables: ClusterTables,
     /// The time that calls may take.
     pub timeouts: Timeouts,
     /// What kube-scheduler sees of reasons.
-    pub reasons: Reasons,
+    pub reasons: ReasonSettings,
     /// The namespaces about whose pods nobody is asked.
     pub exempt: BTreeSet<String>,
     /// What pods that fit nowhere were told.
-    pub attempts: Arc<Attempts>,
+    pub pacing: Arc<RetryPacing>,
     /// Who binds; `None` when the gateway does not.
     pub binders: Option<Binders>,
     /// Who is told what became of calls.
@@ -101,10 +101,10 @@ pub struct Terms {
 
 impl Decider {
     /// For backends in effective order.
-    pub fn new(backends: Vec<Arc<Backend>>, terms: Terms) -> Self {
-        let Terms { known, timeouts, reasons, exempt, attempts, binders, observer, cadences } = terms;
+    pub fn new(backends: Vec<Arc<Backend>>, terms: DeciderSettings) -> Self {
+        let DeciderSettings { tables: known, timeouts, reasons, exempt, pacing: attempts, binders, observer, cadences } = terms;
         let metrics = Arc::clone(&observer.metrics);
-        let failures = Failures::default();
+        let failures = FailureRecorder::default();
         Self {
             backends,
             known,
@@ -118,32 +118,32 @@ impl Decider {
             metrics,
             prefetched: PrefetchedScores::new(cadences.early_scores),
             cadences,
-            ids: Ids::new(),
+            ids: CallIds::new(),
         }
     }
 
     /// The account of a call about a pod that came at `began`, to be kept while it is decided. Where traces are made,
     /// the decision is a span of the caller's, if that named one.
-    pub fn account(
+    pub fn record(
         &self,
-        pod: Subject,
-        nodes: Nodes,
+        pod: PodRef,
+        nodes: RequestedNodes,
         (began, parent): (Instant, Option<TraceContext>),
-    ) -> Account {
+    ) -> CallRecord {
         let trace = self.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
         let exempt = self.exempt.contains(&pod.namespace);
-        Account { trace, exempt, ..Account::new(self.ids.next(), began, pod, nodes) }
+        CallRecord { trace, exempt, ..CallRecord::new(self.ids.next(), began, pod, nodes) }
     }
 
     /// The same of a call that brings its pod.
-    pub fn account_of(
+    pub fn record_of(
         &self,
         pod: &ObjectPod<'_>,
-        nodes: Nodes,
+        nodes: RequestedNodes,
         caller: (Instant, Option<TraceContext>),
-    ) -> Account {
+    ) -> CallRecord {
         let annotated = self.observer.tracer.as_ref().and_then(|tracer| tracer.annotated(pod));
-        Account { annotated, ..self.account(pod.into(), nodes, caller) }
+        CallRecord { annotated, ..self.record(pod.into(), nodes, caller) }
     }
 
     /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.
@@ -151,7 +151,7 @@ impl Decider {
     fn asked<'d, S: 'd>(
         &'d self,
         pod: &ObjectPod<'_>,
-        verb: fn(&config::Backend) -> Option<&S>,
+        verb: fn(&config::BackendSettings) -> Option<&S>,
     ) -> impl Iterator<Item = (&'d Arc<Backend>, &'d S)> {
         self.enforced(pod)
             .filter_map(move |backend| verb(&backend.settings).map(|settings| (backend, settings)))
@@ -170,19 +170,19 @@ impl Decider {
     }
 
     /// Until when a call that came at `began` waits for unknown nodes.
-    fn patience(&self, began: Instant) -> Instant {
-        call_context::patience(Instant::now(), self.cadences.unknown_nodes, began, self.timeouts.decision)
+    fn unknown_nodes_deadline(&self, began: Instant) -> Instant {
+        call_context::unknown_nodes_deadline(Instant::now(), self.cadences.unknown_nodes, began, self.timeouts.decision)
     }
 
     /// Each backend as it is configured and as it is now, in effective order, or why it cannot be asked.
-    pub fn links(&self) -> impl Iterator<Item = (&config::Backend, Result<Arc<Link>, BackendFailure>)> {
-        self.backends.iter().map(|backend| (&backend.settings, backend.link()))
+    pub fn sessions(&self) -> impl Iterator<Item = (&config::BackendSettings, Result<Arc<Session>, BackendFailure>)> {
+        self.backends.iter().map(|backend| (&backend.settings, backend.session()))
     }
 
     /// Waits until a first attempt to connect to every backend has ended, well or not.
-    pub async fn tried_all(&self) {
+    pub async fn first_attempts(&self) {
         for backend in &self.backends {
-            backend.tried().await;
+            backend.first_attempt().await;
         }
     }
 }
@@ -190,12 +190,12 @@ impl Decider {
 /// Makes the ids of calls: the same for all backends of one call, different from those of other calls and
 /// of other replicas.
 #[derive(Debug)]
-struct Ids {
+struct CallIds {
     run: u64,
     next: AtomicU64,
 }
 
-impl Ids {
+impl CallIds {
     fn new() -> Self {
         use std::hash::{BuildHasher, RandomState};
         // A hasher's random key is what the standard library has of randomness.

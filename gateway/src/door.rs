@@ -28,9 +28,9 @@ use hyper::body::Incoming;
 use tracing::field::display;
 
 use self::{
-    answer::{Log, Refusal, Refused, Reply},
+    answer::{LoggedAt, CallRefusal, RefusedCall, ReplyBody},
     body::BodyError,
-    guest::Guest,
+    guest::CallGuard,
 };
 pub(crate) use self::{limit::Address, pages::pages};
 pub use self::{
@@ -38,7 +38,7 @@ pub use self::{
     tls::Tls,
 };
 use crate::{
-    account::Visit,
+    account::HttpCall,
     config::{Config, VerbPaths},
     decide::Decider,
     observe::{Metrics, Observer, SeldomEach},
@@ -96,10 +96,10 @@ impl Door {
         &self,
         request: Request<Incoming>,
         (caller, secure): (SocketAddr, bool),
-    ) -> Response<Reply> {
+    ) -> Response<ReplyBody> {
         let (head, body) = request.into_parts();
         let served = self.served.load_full();
-        let mut guest = Guest::new(&self.observer, (&head, caller), served.generation);
+        let mut guest = CallGuard::new(&self.observer, (&head, caller), served.generation);
         guest.secure = secure;
         let verb = match requested(&head, &served.verbs) {
             Ok(verb) => verb,
@@ -116,12 +116,12 @@ impl Door {
         }
     }
 
-    fn refuse(&self, mut guest: Guest<'_>, refused: Refused) -> Response<Reply> {
-        let Refused { response, outcome, text, log } = refused;
+    fn refuse(&self, mut guest: CallGuard<'_>, refused: RefusedCall) -> Response<ReplyBody> {
+        let RefusedCall { response, outcome, text, log } = refused;
         let (verb, caller) = (Verb::name_or_none(guest.verb), guest.caller);
-        let turn = if log == Log::Here { self.refused.turn((verb, outcome)) } else { None };
+        let turn = if log == LoggedAt::Here { self.refused.turn((verb, outcome)) } else { None };
         if let Some(similar) = turn {
-            let trace_id = guest.account.as_ref().and_then(|account| account.trace);
+            let trace_id = guest.record.as_ref().and_then(|account| account.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));
             tracing::warn!(verb, %caller, outcome, trace_id, similar, "call refused: {text}");
         } else {
@@ -137,8 +137,8 @@ impl Served {
         &self,
         verb: Verb,
         (head, body): (&Parts, Incoming),
-        visit: &mut Visit,
-    ) -> Result<Vec<Bytes>, Refusal> {
+        visit: &mut HttpCall,
+    ) -> Result<Vec<Bytes>, CallRefusal> {
         let body = body::read(head, body, self.most).await.map_err(BodyError::refusal)?;
         visit.request_bytes = body.len();
         let decided = match verb {
@@ -147,39 +147,39 @@ impl Served {
             Verb::Preempt => verbs::preempt(&self.decider, body, visit).await,
             Verb::Bind => verbs::bind(&self.decider, &body, visit).await,
         };
-        decided.map_err(Refusal::from)
+        decided.map_err(CallRefusal::from)
     }
 }
 
 /// What a call answers, a panic included: one pod that triggers a bug must not stop a cluster.
 async fn survive<T>(
     metrics: &Metrics,
-    answer: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
+    answer: impl Future<Output = Result<T, CallRefusal>>,
+) -> Result<T, CallRefusal> {
     // Nothing that a call leaves half done is seen by another: what they share is behind locks that are
     // not held across a decision.
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         metrics.panicked();
-        Err(Refusal::panicked())
+        Err(CallRefusal::panicked())
     })
 }
 
 /// The verb that a head requests, or the refusal and the verb that it is counted under.
-fn requested(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (Option<Verb>, Refusal)> {
+fn requested(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (Option<Verb>, CallRefusal)> {
     let path = head.uri.path();
-    let verb = verb_of(path, verbs).ok_or_else(|| (None, Refusal::path(path, verbs)))?;
-    if head.method == Method::POST { Ok(verb) } else { Err((Some(verb), Refusal::method(&head.method))) }
+    let verb = verb_of(path, verbs).ok_or_else(|| (None, CallRefusal::path(path, verbs)))?;
+    if head.method == Method::POST { Ok(verb) } else { Err((Some(verb), CallRefusal::method(&head.method))) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Metrics, Refusal, Verb, VerbPaths, survive, verb_of};
+    use super::{Metrics, CallRefusal, Verb, VerbPaths, survive, verb_of};
 
     #[tokio::test]
     async fn a_call_that_panics_is_answered_and_counted() {
         let metrics = Metrics::new();
         let call = async { panic!("a bug") };
-        let refusal: Result<(), Refusal> = survive(&metrics, call).await;
+        let refusal: Result<(), CallRefusal> = survive(&metrics, call).await;
         let refused = refusal.unwrap_err().of(Verb::Filter);
         assert_eq!((refused.response.status().as_u16(), refused.outcome), (200, "panic"));
         assert!(metrics.text().contains("extender_gateway_panics_total 1"));
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_path_without_a_verb_is_told_which_there_are() {
         let classic = VerbPaths { filter: "predicates/always_true".into(), ..VerbPaths::default() };
-        let refused = Refusal::path("/x", &classic).status();
+        let refused = CallRefusal::path("/x", &classic).status();
         let ends = "a path ends with /predicates/always_true, /prioritize, /preempt or /bind";
         assert_eq!(refused.text, format!("extender-gateway: no verb at /x; {ends}"));
     }

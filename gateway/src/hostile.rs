@@ -12,14 +12,14 @@ use proptest::{prelude::*, sample::Index};
 
 /// One change of bytes.
 #[derive(Debug, Clone)]
-enum Change {
+enum Mutation {
     Cut(Index, usize),
     Put(Index, &'static [u8]),
     Set(Index, u8),
     Copy(Index, usize, Index),
 }
 
-impl Change {
+impl Mutation {
     fn apply(&self, bytes: &mut Vec<u8>) {
         let place = |at: &Index, bytes: &[u8]| at.index(bytes.len() + 1);
         match self {
@@ -45,13 +45,13 @@ impl Change {
     }
 }
 
-fn change(pieces: &'static [&'static [u8]]) -> impl Strategy<Value = Change> {
+fn change(pieces: &'static [&'static [u8]]) -> impl Strategy<Value = Mutation> {
     let at = any::<Index>;
     prop_oneof![
-        (at(), 0..12_usize).prop_map(|(at, length)| Change::Cut(at, length)),
-        (at(), prop::sample::select(pieces)).prop_map(|(at, piece)| Change::Put(at, piece)),
-        (at(), any::<u8>()).prop_map(|(at, byte)| Change::Set(at, byte)),
-        (at(), 0..40_usize, at()).prop_map(|(from, length, to)| Change::Copy(from, length, to)),
+        (at(), 0..12_usize).prop_map(|(at, length)| Mutation::Cut(at, length)),
+        (at(), prop::sample::select(pieces)).prop_map(|(at, piece)| Mutation::Put(at, piece)),
+        (at(), any::<u8>()).prop_map(|(at, byte)| Mutation::Set(at, byte)),
+        (at(), 0..40_usize, at()).prop_map(|(from, length, to)| Mutation::Copy(from, length, to)),
     ]
 }
 

@@ -21,5 +21,5 @@ pub use decisions::{DecisionLog, Query, Verdict};
 pub use health::Health;
 pub use metrics::Metrics;
 pub use observer::Observer;
-pub use seldom::{Seldom, SeldomEach};
+pub use seldom::{RateLimitedLog, SeldomEach};
 pub use traces::Tracer;

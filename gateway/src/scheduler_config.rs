@@ -13,11 +13,11 @@ mod yaml;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::config::{Backend, Binder, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths};
+use crate::config::{BackendSettings, Binder, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths};
 
-pub use legacy::Policy;
+pub use legacy::LegacyPolicy;
 pub use reach::{Credentials, Reach, ReachError, TlsFiles, UrlSource};
-pub use version::{Form, Version};
+pub use version::{ConfigForm, Version};
 pub use yaml::Extenders;
 
 #[cfg(test)]
@@ -34,25 +34,25 @@ const MARGIN_FOR_OBJECTS: Duration = Duration::from_secs(5);
 /// The entries that a configuration needs. Two configurations with equal entries, reached in the same way, are
 /// the same to kube-scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entries(Vec<Entry>);
+pub struct Entries(Vec<ExtenderEntry>);
 
 /// One item of `extenders`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ExtenderEntry {
     /// What kube-scheduler calls the gateway for.
-    pub verbs: Verbs,
+    pub verbs: CalledVerbs,
     /// How long kube-scheduler waits. `None`: it never calls.
     pub http_timeout: Option<Duration>,
     /// The entry is about pods that name one of these, about every pod if there are none. Whether
     /// kube-scheduler leaves the counting of a resource to others, by name.
     pub managed_resources: BTreeMap<String, Counted>,
     /// Whether kube-scheduler talks to the gateway itself in TLS, and what it has to show.
-    pub tls: Tls,
+    pub tls: TlsFlags,
 }
 
 /// What kube-scheduler calls the gateway for, each with the end of its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verbs {
+pub enum CalledVerbs {
     /// Decisions about nodes, at least one of the three.
     Decide {
         /// `filterVerb`.
@@ -90,7 +90,7 @@ pub enum Counted {
 
 /// What kube-scheduler needs for TLS with the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tls {
+pub enum TlsFlags {
     /// The gateway speaks none.
     None,
     /// The authorities of the gateway's certificate. Where one of its own is optional, it may have that.
@@ -125,23 +125,23 @@ pub fn entries_of(config: &Config, scope: Scope) -> Entries {
 
 impl Entries {
     /// The entries in kube-scheduler's order.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &ExtenderEntry> {
         self.0.iter()
     }
 
     /// Whether a kube-scheduler that was told `told` need not be told these: they are the same, but that
     /// kube-scheduler may wait longer than it has to.
     pub fn are_covered_by(&self, told: &Self) -> bool {
-        let covered = |(entry, told): (&Entry, &Entry)| {
-            let others = Entry { http_timeout: told.http_timeout, ..entry.clone() };
+        let covered = |(entry, told): (&ExtenderEntry, &ExtenderEntry)| {
+            let others = ExtenderEntry { http_timeout: told.http_timeout, ..entry.clone() };
             others == *told && entry.http_timeout <= told.http_timeout
         };
         self.0.len() == told.0.len() && self.iter().zip(told.iter()).all(covered)
     }
 }
 
-fn decide(config: &Config, scope: Scope) -> Option<Entry> {
-    let asked = |asks: fn(&Backend) -> bool| match scope {
+fn decide(config: &Config, scope: Scope) -> Option<ExtenderEntry> {
+    let asked = |asks: fn(&BackendSettings) -> bool| match scope {
         Scope::Lasting => true,
         Scope::Minimal => {
             config.backends.iter().any(|backend| backend.mode != Mode::Disabled && asks(backend))
@@ -158,8 +158,8 @@ fn decide(config: &Config, scope: Scope) -> Option<Entry> {
         NodeSource::Request => (NodesSent::Objects, MARGIN_FOR_OBJECTS),
         NodeSource::Watch | NodeSource::File { .. } | NodeSource::NamesOnly => (NodesSent::Names, MARGIN),
     };
-    Some(Entry {
-        verbs: Verbs::Decide { filter, prioritize, preempt, nodes },
+    Some(ExtenderEntry {
+        verbs: CalledVerbs::Decide { filter, prioritize, preempt, nodes },
         http_timeout: Some(config.timeouts.decision + margin),
         managed_resources: BTreeMap::new(),
         tls: tls(config),
@@ -169,7 +169,7 @@ fn decide(config: &Config, scope: Scope) -> Option<Entry> {
 /// The entry of the binder. It is limited to managed resources only where every backend that binds is, and the
 /// file does not say that the gateway itself is to bind: for other pods kube-scheduler's own binder then does
 /// what the gateway's would.
-fn bind(config: &Config) -> Option<Entry> {
+fn bind(config: &Config) -> Option<ExtenderEntry> {
     let limited = match config.binder {
         Binder::None => return None,
         Binder::BuiltIn => BTreeSet::new(),
@@ -177,8 +177,8 @@ fn bind(config: &Config) -> Option<Entry> {
     };
     let ignored = ignored(config);
     let counted = |name: &str| if ignored.contains(name) { Counted::ByPolicy } else { Counted::ByScheduler };
-    Some(Entry {
-        verbs: Verbs::Bind(config.extender.verbs.bind.clone()),
+    Some(ExtenderEntry {
+        verbs: CalledVerbs::Bind(config.extender.verbs.bind.clone()),
         http_timeout: Some(config.timeouts.bind + MARGIN),
         managed_resources: limited.into_iter().map(|name| (name.clone(), counted(&name))).collect(),
         tls: tls(config),
@@ -199,21 +199,21 @@ fn ignored(config: &Config) -> BTreeSet<String> {
     config.backends.iter().flat_map(|backend| backend.matches.ignored_by_scheduler.iter().cloned()).collect()
 }
 
-fn uncounted(config: &Config, names: BTreeSet<String>) -> Entry {
-    Entry {
-        verbs: Verbs::Nothing,
+fn uncounted(config: &Config, names: BTreeSet<String>) -> ExtenderEntry {
+    ExtenderEntry {
+        verbs: CalledVerbs::Nothing,
         http_timeout: None,
         managed_resources: names.into_iter().map(|name| (name, Counted::ByPolicy)).collect(),
         tls: tls(config),
     }
 }
 
-fn tls(config: &Config) -> Tls {
+fn tls(config: &Config) -> TlsFlags {
     match &config.extender.tls {
-        None => Tls::None,
+        None => TlsFlags::None,
         Some(ServerTls { clients: Some(clients), .. }) if clients.presence == ClientCertificate::Required => {
-            Tls::Mutual
+            TlsFlags::Mutual
         }
-        Some(_) => Tls::Server,
+        Some(_) => TlsFlags::Server,
     }
 }

@@ -40,10 +40,10 @@ use crate::{
     door::{self, Door, Entrance, Tls},
     observe::{
         Health,
-        admin::Admin,
-        debug::Tables,
+        admin::AdminState,
+        debug::DebugTables,
         log,
-        status::{Known, Standing},
+        status::{StatusSources, GatewayStatus},
     },
     pem::PemError,
 };
@@ -85,7 +85,7 @@ pub enum ServeError {
 
 /// Serves until SIGTERM or SIGINT, then finishes the calls that are under way. `file` is what `config` was read
 /// from; it is read again when it changes, and at SIGHUP.
-pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError> {
+pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), ServeError> {
     // Dropped last, also when this panics.
     let _flush = log::init(&config.log)?;
     // kube's client and ours use the same provider; a second installation finds it in place.
@@ -109,7 +109,7 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
     say(&format!("admin listening on {}", administered.local_addr()?));
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
-    let standing = Arc::new(Standing::new(Known {
+    let standing = Arc::new(GatewayStatus::new(StatusSources {
         gateway: Arc::clone(&gateway),
         file: file.display().to_string(),
         source: config.nodes.clone(),
@@ -126,11 +126,11 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
         listener: scraped,
         metrics: Arc::clone(&observer.metrics),
         health: Arc::clone(&health),
-        admin: (administered, Arc::new(Admin::new(Arc::clone(&observer), Arc::clone(&standing)))),
+        admin: (administered, Arc::new(AdminState::new(Arc::clone(&observer), Arc::clone(&standing)))),
     };
     let failed = background.start(second)?;
     let (file, beating) = (file.to_owned(), Arc::clone(&health));
-    let parts = Parts { file, extender, tls, assembly, telemetry, standing, health, failed, hangups };
+    let parts = CallServer { file, extender, tls, assembly, telemetry, standing, health, failed, hangups };
     let served = runtime.block_on(async {
         tokio::select! {
             served = calls(config, parts) => served,
@@ -142,20 +142,20 @@ pub fn run(file: &Path, config: Config, tables: Tables) -> Result<(), ServeError
     served
 }
 
-struct Parts {
+struct CallServer {
     file: PathBuf,
     extender: Bound,
     tls: Option<Arc<Tls>>,
     assembly: Assembly,
     telemetry: Telemetry,
-    standing: Arc<Standing>,
+    standing: Arc<GatewayStatus>,
     health: Arc<Health>,
     failed: oneshot::Receiver<String>,
     hangups: Signal,
 }
 
-async fn calls(config: Config, parts: Parts) -> Result<(), ServeError> {
-    let Parts { file, extender, tls, mut assembly, telemetry, standing, health, mut failed, hangups } = parts;
+async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
+    let CallServer { file, extender, tls, mut assembly, telemetry, standing, health, mut failed, hangups } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, &config) => served?,
         failure = &mut failed => return Err(ended(failure)),

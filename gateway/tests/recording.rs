@@ -4,7 +4,7 @@ use std::{hint::black_box, time::Duration};
 
 use allocation_counter::measure;
 use extender_gateway::{
-    account::Opinion,
+    account::Agreement,
     observe::{
         Metrics,
         metrics::{Applied, BackendMetrics, VerbMetrics},
@@ -23,7 +23,7 @@ fn record(filter: &VerbMetrics, zones: &BackendMetrics) {
     zones.rejected("in drain", 3);
     zones.rejected_share(3, 420);
     zones.failed((FailureKind::Late, Applied::Ignore), TOOK, None);
-    zones.shadowed(Opinion::Agrees);
+    zones.shadowed(Agreement::Agrees);
     filter.nodes(420, 417);
     filter.bytes(12_000, 9_000);
     filter.answered("ok", TOOK, None);

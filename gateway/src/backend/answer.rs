@@ -8,7 +8,7 @@ use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 use prost::Message;
 
 use super::{
-    question::Scores as Wanted,
+    question::ScoresWanted as Wanted,
     scan::{Field, Fields, Value, numbers},
 };
 

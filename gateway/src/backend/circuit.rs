@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use extender_gateway_core::{BackendFailure, FailureKind};
 
-use super::grpc::Ended;
+use super::grpc::RpcError;
 
 /// So many calls in a row may go unanswered. Half of what the strictest server bears: Go, Java and h2 close a connection
 /// after 20 to 100 resets that they have not got to.
@@ -38,8 +38,8 @@ impl Circuit {
 
     /// A call has ended. That it was late means that nothing came; any other end is an answer, or the connection's own
     /// end.
-    pub(super) fn ended<T>(&self, answer: &Result<T, Ended>) {
-        if answer.as_ref().is_err_and(Ended::is_late) {
+    pub(super) fn ended<T>(&self, answer: &Result<T, RpcError>) {
+        if answer.as_ref().is_err_and(RpcError::is_late) {
             self.unanswered.fetch_add(1, Ordering::Relaxed);
         } else {
             self.answered();
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    fn late() -> Result<(), Ended> {
+    fn late() -> Result<(), RpcError> {
         Err(BackendFailure::new(FailureKind::Late, "no answer within 200ms").into())
     }
 
@@ -66,7 +66,7 @@ mod tests {
     fn calls_without_an_answer_open_it_and_any_answer_closes_it() {
         let status = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED");
         let reset = BackendFailure::new(FailureKind::Reset, "the stream was reset");
-        let answers = [Ok(()), Err(Ended::Status(Code::DeadlineExceeded, status)), Err(reset.into())];
+        let answers = [Ok(()), Err(RpcError::Status(Code::DeadlineExceeded, status)), Err(reset.into())];
         for answer in answers {
             let circuit = Circuit::default();
             for _ in 0..MOST_UNANSWERED {

@@ -40,14 +40,14 @@ pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h
 /// # Errors
 /// Unreachable, until HTTP/2 is spoken.
 pub(super) async fn connect(
-    backend: &config::Backend,
+    backend: &config::BackendSettings,
     within: Duration,
 ) -> Result<Connected, BackendFailure> {
     let late = |_| cannot(&backend.url, &format!("no answer within {within:?}"));
     timeout(within, open(backend)).await.map_err(late)?
 }
 
-async fn open(backend: &config::Backend) -> Result<Connected, BackendFailure> {
+async fn open(backend: &config::BackendSettings) -> Result<Connected, BackendFailure> {
     let url = &backend.url;
     let refused = |error: io::Error| {
         let why = if error.raw_os_error().is_some() { error.kind().to_string() } else { error.to_string() };
@@ -122,7 +122,7 @@ pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
 }
 
 /// What the backend says of TLS on a connection that had no use yet; `None` when it ended otherwise.
-pub(super) fn refused(backend: &config::Backend, error: &h2::Error) -> Option<BackendFailure> {
+pub(super) fn refused(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
     backend.tls.as_ref()?;
     // What the system says has a number and no text.
     let said = error.get_io()?.get_ref()?;

@@ -6,8 +6,8 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::{
     Backend,
-    info::Known,
-    link::{self, Seen, Task},
+    info::ClusterTables,
+    link::{self, SessionHandle, SessionTask},
 };
 use crate::{cadences::Cadences, config, observe::Metrics};
 
@@ -25,10 +25,10 @@ pub struct Connections {
 /// A connection that somebody may still use.
 #[derive(Debug)]
 struct Live {
-    settings: config::Backend,
+    settings: config::BackendSettings,
     /// Whether pods were watched when it was made, which decides what a handshake can ask for.
     pods: bool,
-    connection: Weak<Seen>,
+    connection: Weak<SessionHandle>,
 }
 
 impl Connections {
@@ -38,23 +38,23 @@ impl Connections {
     }
 
     /// A backend as it is configured now, and what it can be told.
-    pub fn backend(&mut self, settings: &config::Backend, known: &Known) -> Arc<Backend> {
+    pub fn backend(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<Backend> {
         self.live.retain(|live| live.connection.strong_count() > 0);
         let same = |live: &&Live| link::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
         self.metrics.add_backend(settings.name.as_str());
         let metrics = Arc::clone(&self.metrics);
-        Arc::new(Backend { settings: settings.clone(), metrics, connection })
+        Arc::new(Backend { settings: settings.clone(), metrics, session: connection })
     }
 
-    fn connect(&mut self, settings: &config::Backend, known: &Known) -> Arc<Seen> {
+    fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<SessionHandle> {
         let (publisher, seen) = link::channel();
         let (pods, known) = (known.pods.is_some(), known.clone());
         let (gateway, cadences) = (Arc::clone(&self.gateway), self.cadences);
         let metrics = Arc::clone(&self.metrics);
-        let task = Task { settings: settings.clone(), known, gateway, metrics, cadences };
-        self.tasks.spawn(link::keep(task, publisher));
+        let task = SessionTask { settings: settings.clone(), tables: known, gateway, metrics, cadences };
+        self.tasks.spawn(link::run(task, publisher));
         let seen = Arc::new(seen);
         self.live.push(Live { settings: settings.clone(), pods, connection: Arc::downgrade(&seen) });
         seen

@@ -11,7 +11,7 @@ mod status;
 use std::{fmt::Write, time::Duration};
 
 use self::status::ok;
-pub use self::{duplex::Duplex, status::Ended};
+pub use self::{duplex::Duplex, status::RpcError};
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
@@ -49,7 +49,7 @@ pub async fn unary(
     path: &Uri,
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
-) -> Result<Bytes, Ended> {
+) -> Result<Bytes, RpcError> {
     traced((connection, path), pieces, limits, None).await
 }
 
@@ -59,7 +59,7 @@ pub async fn traced(
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
     span: Option<&TraceContext>,
-) -> Result<Bytes, Ended> {
+) -> Result<Bytes, RpcError> {
     let Limits { within, .. } = limits;
     if let Some(late) = too_late(limits) {
         return Err(late.into());
@@ -93,7 +93,7 @@ async fn exchange(
     request: Request<()>,
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
-) -> Result<Bytes, Ended> {
+) -> Result<Bytes, RpcError> {
     // Only its check of the connection has an effect: a handle that was cloned just now has no stream that would
     // still wait to be opened.
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
@@ -149,7 +149,7 @@ fn timeout(within: Duration) -> HeaderValue {
     HeaderValue::from_str(&text).expect("digits and a letter are a header value")
 }
 
-async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, Ended> {
+async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, RpcError> {
     let mut body = begun(response)?;
     let framed = read(&mut body, most).await?;
     let trailers = body.trailers().await.map_err(|error| broken(&error))?;
@@ -158,7 +158,7 @@ async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, En
 }
 
 /// The body of a response whose head promises messages.
-fn begun(response: Response<RecvStream>) -> Result<RecvStream, Ended> {
+fn begun(response: Response<RecvStream>) -> Result<RecvStream, RpcError> {
     let (head, body) = response.into_parts();
     if head.status != StatusCode::OK {
         return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())).into());

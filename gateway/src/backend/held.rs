@@ -7,21 +7,21 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
-pub(super) use self::misses::Misses;
-use self::misses::{Meaning, REST};
-use super::question::{Nodes, References};
-use crate::cluster::table::{Line, Row};
+pub(super) use self::misses::MissBreaker;
+use self::misses::{MissKind, REST};
+use super::question::{NodesField, References};
+use crate::cluster::table::{NodeRow, Row};
 
 /// What a backend holds of one table in one view, as far as it has said so.
 #[derive(Debug)]
-pub struct Held {
-    latest: ArcSwapOption<Holding>,
-    misses: Arc<Misses>,
+pub struct RemoteTable {
+    latest: ArcSwapOption<AckedTable>,
+    misses: Arc<MissBreaker>,
 }
 
 /// A state that the backend has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holding {
+pub struct AckedTable {
     /// `SyncNodesRequest.table`.
     pub table: u64,
     /// The version that it has acknowledged.
@@ -34,48 +34,48 @@ pub struct Holding {
 
 /// What a question relies on when it names nodes by ids.
 #[derive(Debug)]
-pub struct Named {
-    held: Arc<Held>,
-    holding: Arc<Holding>,
+pub struct TableReference {
+    table: Arc<RemoteTable>,
+    acked: Arc<AckedTable>,
 }
 
-impl Held {
+impl RemoteTable {
     /// Nothing yet. `misses` are shared by what the backend holds of other tables.
-    pub(super) fn new(misses: Arc<Misses>) -> Self {
+    pub(super) fn new(misses: Arc<MissBreaker>) -> Self {
         Self { latest: ArcSwapOption::empty(), misses }
     }
 
     /// The latest state; `None` when it holds nothing.
-    pub fn latest(&self) -> Option<Arc<Holding>> {
+    pub fn acked(&self) -> Option<Arc<AckedTable>> {
         self.latest.load_full()
     }
 
     /// The latest state for one question; `None` also when too many of the latest questions were missed.
-    pub fn named(self: &Arc<Self>) -> Option<Named> {
-        let holding = self.latest()?;
-        self.misses.allow().then(|| Named { held: Arc::clone(self), holding })
+    pub fn reference(self: &Arc<Self>) -> Option<TableReference> {
+        let holding = self.acked()?;
+        self.misses.allow().then(|| TableReference { table: Arc::clone(self), acked: holding })
     }
 
-    pub(super) fn set(&self, holding: Option<Holding>) {
+    pub(super) fn set(&self, holding: Option<AckedTable>) {
         self.latest.store(holding.map(Arc::new));
     }
 }
 
-impl Named {
+impl TableReference {
     /// These nodes as a part of the question. A row that was replaced since goes along: the backend may never have
     /// been sent it.
-    pub fn nodes(&self, lines: &[&Line], is_replaced: impl Fn(usize) -> bool) -> Nodes {
-        self.holding.name(lines, is_replaced)
+    pub fn nodes(&self, lines: &[&NodeRow], is_replaced: impl Fn(usize) -> bool) -> NodesField {
+        self.acked.nodes(lines, is_replaced)
     }
 
     /// The backend did not find them. Where the table is still the one that it acknowledges, too many misses let
     /// questions bring rows for a while.
     pub fn missed(&self, backend: &str) {
-        let now = self.held.latest.load();
-        if now.as_ref().is_none_or(|now| now.table != self.holding.table) {
+        let now = self.table.latest.load();
+        if now.as_ref().is_none_or(|now| now.table != self.acked.table) {
             return;
         }
-        if self.held.misses.miss() == Meaning::TooMany {
+        if self.table.misses.miss() == MissKind::TooMany {
             tracing::warn!(
                 backend,
                 "calls do not find the nodes that the backend holds, so that nodes go with them, with a trial every \
@@ -87,9 +87,9 @@ impl Named {
     }
 }
 
-impl Holding {
+impl AckedTable {
     /// These nodes as a part of a question: by their ids where the backend has them, else by their rows.
-    fn name(&self, lines: &[&Line], is_replaced: impl Fn(usize) -> bool) -> Nodes {
+    fn nodes(&self, lines: &[&NodeRow], is_replaced: impl Fn(usize) -> bool) -> NodesField {
         let mut references = References::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
             match self.id_of(&line.row).filter(|_| !is_replaced(at)) {
@@ -117,16 +117,16 @@ pub(super) fn in_entry(row: &Bytes) -> (u8, &[u8]) {
 mod tests {
     use super::*;
 
-    fn holding(table: u64) -> Holding {
-        Holding { table, applied: 1, rows: 1, generation: 0 }
+    fn holding(table: u64) -> AckedTable {
+        AckedTable { table, applied: 1, rows: 1, generation: 0 }
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_misses_of_the_table_that_is_held_count() {
-        let held = Arc::new(Held::new(Arc::default()));
-        assert!(held.named().is_none());
+        let held = Arc::new(RemoteTable::new(Arc::default()));
+        assert!(held.reference().is_none());
         held.set(Some(holding(1)));
-        let questions: Vec<_> = (0..20).map(|_| held.named().unwrap()).collect();
+        let questions: Vec<_> = (0..20).map(|_| held.reference().unwrap()).collect();
         // The stream has ended since, and another has begun.
         for now in [None, Some(holding(2))] {
             held.set(now);
@@ -134,28 +134,28 @@ mod tests {
                 named.missed("racks");
             }
         }
-        assert!(held.named().is_some());
+        assert!(held.reference().is_some());
         for _ in 0..8 {
-            held.named().unwrap().missed("racks");
+            held.reference().unwrap().missed("racks");
         }
-        assert!(held.named().is_none());
+        assert!(held.reference().is_none());
         held.set(Some(holding(3)));
-        assert!(held.named().is_none(), "a new stream of the same connection proves nothing");
+        assert!(held.reference().is_none(), "a new stream of the same connection proves nothing");
         tokio::time::advance(REST).await;
-        assert!(held.named().is_some());
+        assert!(held.reference().is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn all_tables_of_a_connection_rest_together() {
-        let misses = Arc::new(Misses::default());
+        let misses = Arc::new(MissBreaker::default());
         let [one, other] = [1, 2].map(|table| {
-            let held = Arc::new(Held::new(Arc::clone(&misses)));
+            let held = Arc::new(RemoteTable::new(Arc::clone(&misses)));
             held.set(Some(holding(table)));
             held
         });
         for held in [&one, &other].repeat(4) {
-            held.named().unwrap().missed("racks");
+            held.reference().unwrap().missed("racks");
         }
-        assert!(one.named().is_none() && other.named().is_none());
+        assert!(one.reference().is_none() && other.reference().is_none());
     }
 }

@@ -13,7 +13,7 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, Verb};
 
 use self::reader::Reader;
-use super::{memory::Remembered, question::Scores, row::RowView, sync};
+use super::{memory::CachedVerbs, question::ScoresWanted, row::RowView, sync};
 use crate::{
     cluster::{
         pods::PodTable,
@@ -106,7 +106,7 @@ pub struct FilterPlan {
     /// What it is told about the pod.
     pub pod: PodView,
     /// Whether scores may come with the verdicts.
-    pub scores: Scores,
+    pub scores: ScoresWanted,
     /// Whether the answer for a node depends on what is told of pod and node alone.
     pub pure: bool,
 }
@@ -179,7 +179,7 @@ pub struct PreemptPlan {
 
 /// What the gateway can tell backends about nodes and pods.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct ClusterTables {
     /// Where the configuration says that it comes from.
     pub source: NodeSource,
     /// What a watch or a file fills.
@@ -193,7 +193,7 @@ pub struct Known {
 impl Info {
     /// Reads a handshake of a backend with these settings. Rows are kept for the verbs that are configured, and for no
     /// others.
-    pub fn read(response: GetInfoResponse, settings: &config::Backend, known: &Known) -> Self {
+    pub fn read(response: GetInfoResponse, settings: &config::BackendSettings, known: &ClusterTables) -> Self {
         let reader = Reader { response: &response, known };
         let scoring = settings.score.as_ref();
         let score = scoring.map_or_else(|| reader::unconfigured("score"), |scoring| reader.score(scoring));
@@ -247,9 +247,9 @@ impl Info {
     }
 
     /// The verbs whose answers may be remembered: pure ones, of a backend that says by which revision it answers.
-    pub fn remembered(&self) -> Remembered {
+    pub fn remembered(&self) -> CachedVerbs {
         let known = !self.revision.is_empty();
-        Remembered {
+        CachedVerbs {
             filter: known && self.filter.as_ref().is_ok_and(|plan| plan.pure),
             score: known && self.score.as_ref().is_ok_and(|plan| plan.pure),
         }

@@ -14,33 +14,33 @@ use http::Uri;
 use tokio::sync::{Notify, watch};
 
 pub(super) use self::session::shake_hands;
-pub use self::session::{Task, keep};
+pub use self::session::{SessionTask, run};
 use super::{
     circuit::Circuit,
     connect::unreachable,
     info::{API_VERSION, Info},
-    memory::Memory,
-    question::Head,
+    memory::AnswerCache,
+    question::RequestHead,
     sync,
-    tables::Tables,
+    tables::RemoteTables,
 };
 use crate::config;
 
 /// A connection, and what the backend behind it is.
 #[derive(Debug)]
-pub struct Link {
+pub struct Session {
     /// Sends requests; a clone is a handle to the same connection.
     pub connection: SendRequest<Bytes>,
     /// From the latest handshake.
     pub info: Info,
     /// What it answered under this handshake.
-    pub memory: Memory,
+    pub cache: AnswerCache,
     /// Whether it answers.
     pub circuit: Arc<Circuit>,
     /// The nodes that it holds.
-    pub tables: Tables,
+    pub tables: RemoteTables,
     /// Begins each request.
-    pub head: Arc<Head>,
+    pub head: Arc<RequestHead>,
     /// Where the verbs are.
     pub paths: Arc<Paths>,
 }
@@ -86,25 +86,25 @@ impl Paths {
 
 /// Whether there is a connection.
 #[derive(Debug)]
-pub(super) struct State(Result<Arc<Link>, (BackendFailure, Attempts)>);
+pub(super) struct ConnectionState(Result<Arc<Session>, (BackendFailure, ConnectAttempts)>);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Attempts {
+enum ConnectAttempts {
     None,
     Some,
 }
 
-impl State {
+impl ConnectionState {
     /// Before the first attempt.
     pub(super) fn untried() -> Self {
-        Self(Err((unreachable("not connected yet".to_owned()), Attempts::None)))
+        Self(Err((unreachable("not connected yet".to_owned()), ConnectAttempts::None)))
     }
 
     pub(super) fn is_untried(&self) -> bool {
-        matches!(self.0, Err((_, Attempts::None)))
+        matches!(self.0, Err((_, ConnectAttempts::None)))
     }
 
-    pub(super) fn link(&self) -> Result<Arc<Link>, BackendFailure> {
+    pub(super) fn session(&self) -> Result<Arc<Session>, BackendFailure> {
         match &self.0 {
             Ok(link) => Ok(Arc::clone(link)),
             Err((failure, _)) => Err(failure.clone()),
@@ -114,56 +114,56 @@ impl State {
 
 /// A connection as calls see it.
 #[derive(Debug)]
-pub struct Seen {
-    pub(super) state: watch::Receiver<State>,
+pub struct SessionHandle {
+    pub(super) state: watch::Receiver<ConnectionState>,
     /// Tells the task to shake hands now: an answer came from another revision than the latest handshake, or a
     /// call was reset, and the connection with it perhaps.
-    pub(super) look_again: Arc<Notify>,
+    pub(super) recheck: Arc<Notify>,
 }
 
 /// A connection as its task sees it.
 #[derive(Debug)]
-pub struct Publisher {
-    state: watch::Sender<State>,
-    look_again: Arc<Notify>,
+pub struct SessionPublisher {
+    state: watch::Sender<ConnectionState>,
+    recheck: Arc<Notify>,
 }
 
-impl Publisher {
+impl SessionPublisher {
     fn down(&self, failure: BackendFailure) {
-        self.state.send_replace(State(Err((failure, Attempts::Some))));
+        self.state.send_replace(ConnectionState(Err((failure, ConnectAttempts::Some))));
     }
 
     /// Whether answers were of another revision than the handshake told, so that a handshake has to confirm it.
     fn is_mixed(&self) -> bool {
-        self.state.borrow().link().is_ok_and(|link| link.memory.is_mixed())
+        self.state.borrow().session().is_ok_and(|link| link.cache.has_mixed_revisions())
     }
 
     /// Whether the backend has turned out not to be as pure as it declares.
     fn is_refuted(&self) -> bool {
-        self.state.borrow().link().is_ok_and(|link| link.memory.is_refuted())
+        self.state.borrow().session().is_ok_and(|link| link.cache.is_impure())
     }
 
-    fn up(&self, link: Link) {
-        self.state.send_replace(State(Ok(Arc::new(link))));
+    fn up(&self, link: Session) {
+        self.state.send_replace(ConnectionState(Ok(Arc::new(link))));
     }
 }
 
 /// Both ends of a connection that has not been tried.
-pub(super) fn channel() -> (Publisher, Seen) {
-    let (publish, seen) = watch::channel(State::untried());
+pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
+    let (publish, seen) = watch::channel(ConnectionState::untried());
     let look_again = Arc::new(Notify::new());
-    (Publisher { state: publish, look_again: Arc::clone(&look_again) }, Seen { state: seen, look_again })
+    (SessionPublisher { state: publish, recheck: Arc::clone(&look_again) }, SessionHandle { state: seen, recheck: look_again })
 }
 
 /// Whether two configurations of a backend can share a connection: what the handshake says, and how it is
 /// read, are the same.
-pub(super) fn same(one: &config::Backend, other: &config::Backend) -> bool {
+pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSettings) -> bool {
     let scale =
-        |backend: &config::Backend| backend.score.as_ref().map(|score| (score.normalize, score.reversed));
-    let asked = |backend: &config::Backend| {
+        |backend: &config::BackendSettings| backend.score.as_ref().map(|score| (score.normalize, score.reversed));
+    let asked = |backend: &config::BackendSettings| {
         (backend.filter.is_some(), backend.preempt.is_some(), backend.bind.is_some())
     };
-    let described = |backend: &config::Backend| (backend.name.clone(), backend.pure_answers);
+    let described = |backend: &config::BackendSettings| (backend.name.clone(), backend.pure_answers);
     described(one) == described(other)
         && (&one.url, &one.tls, &one.args) == (&other.url, &other.tls, &other.args)
         && scale(one) == scale(other)

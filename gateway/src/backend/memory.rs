@@ -20,8 +20,8 @@ use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use foldhash::{HashMap, HashMapExt};
 
-use self::sheet::Sheet;
-use crate::cluster::table::Line;
+use self::sheet::CachedAnswers;
+use crate::cluster::table::NodeRow;
 
 /// The most that answers of one verb of one backend may take, in bytes. The pods that were not asked about for
 /// longest go first. Three backends with two verbs each, all of it taken, leave two thirds of 150 MB to the rest.
@@ -33,11 +33,11 @@ const LONGEST_REASON: usize = 1024;
 
 /// The remembered answers of a backend.
 #[derive(Debug)]
-pub struct Memory {
+pub struct AnswerCache {
     /// What it said of nodes in filter calls; `None` where filter is not pure.
-    pub verdicts: Option<Verdicts>,
+    pub verdicts: Option<VerdictCache>,
     /// Raw scores; `None` where score is not pure.
-    pub scores: Option<Answers<i32>>,
+    pub scores: Option<VerbCache<i32>>,
     trust: AtomicU8,
 }
 
@@ -51,19 +51,19 @@ const REFUTED: u8 = 2;
 
 /// Which verbs are remembered.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Remembered {
+pub struct CachedVerbs {
     /// Filter.
     pub filter: bool,
     /// Score.
     pub score: bool,
 }
 
-impl Memory {
+impl AnswerCache {
     /// An empty memory for these verbs. One call in `check_every` of each verb is asked all the same.
-    pub fn new(verbs: Remembered, check_every: NonZeroU32) -> Self {
+    pub fn new(verbs: CachedVerbs, check_every: NonZeroU32) -> Self {
         Self {
-            verdicts: verbs.filter.then(|| Verdicts::new(check_every)),
-            scores: verbs.score.then(|| Answers::new(check_every)),
+            verdicts: verbs.filter.then(|| VerdictCache::new(check_every)),
+            scores: verbs.score.then(|| VerbCache::new(check_every)),
             trust: AtomicU8::new(TRUSTED),
         }
     }
@@ -74,30 +74,30 @@ impl Memory {
     }
 
     /// An answer was of another revision than the handshake told: nothing is remembered until a handshake.
-    pub fn mix(&self) {
+    pub fn mark_mixed_revisions(&self) {
         self.trust.fetch_or(MIXED, Ordering::Relaxed);
     }
 
     /// Whether an answer was of another revision than the handshake told.
-    pub fn is_mixed(&self) -> bool {
+    pub fn has_mixed_revisions(&self) -> bool {
         self.trust.load(Ordering::Relaxed) & MIXED != 0
     }
 
     /// Whether the backend is not as pure as it says.
-    pub fn is_refuted(&self) -> bool {
+    pub fn is_impure(&self) -> bool {
         self.trust.load(Ordering::Relaxed) & REFUTED != 0
     }
 
     /// The backend is not as pure as it says: nothing is remembered under this revision any more. True the first
     /// time.
-    pub fn refute(&self) -> bool {
+    pub fn mark_impure(&self) -> bool {
         self.trust.fetch_or(REFUTED, Ordering::Relaxed) & REFUTED == 0
     }
 }
 
 /// Remembered answers of one verb.
 #[derive(Debug)]
-pub struct Answers<A> {
+pub struct VerbCache<A> {
     classes: Mutex<Classes<A>>,
     most: usize,
     check_every: NonZeroU32,
@@ -117,7 +117,7 @@ struct Classes<A> {
 /// The pods about which the same was told.
 #[derive(Debug)]
 struct Class<A> {
-    sheet: Sheet<A>,
+    answers: CachedAnswers<A>,
     /// When it was used last, by the clock. No two are the same.
     used: u64,
 }
@@ -127,11 +127,11 @@ impl<A: Copy + Default> Class<A> {
     /// are taken before a map doubles, so that one can cost 16/7 of a place; each has a byte beside it.
     fn bytes(&self, pod: &Bytes) -> usize {
         let place = (size_of::<(Bytes, Self)>() + 1) * 16 / 7;
-        place + pod.len() + self.sheet.bytes()
+        place + pod.len() + self.answers.bytes()
     }
 }
 
-impl<A> Answers<A> {
+impl<A> VerbCache<A> {
     fn new(check_every: NonZeroU32) -> Self {
         Self::bounded(MOST_BYTES, check_every)
     }
@@ -147,7 +147,7 @@ impl<A> Answers<A> {
     }
 }
 
-impl<A: Copy + Default> Answers<A> {
+impl<A: Copy + Default> VerbCache<A> {
     /// Whether a call that could be answered from memory is to be asked all the same.
     pub fn is_check_due(&self) -> bool {
         let every = self.check_every.get();
@@ -155,7 +155,7 @@ impl<A: Copy + Default> Answers<A> {
     }
 
     /// The answers about these nodes for a pod of which this was told.
-    pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l Line>) -> Vec<Option<A>> {
+    pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l NodeRow>) -> Vec<Option<A>> {
         let mut classes = self.lock();
         classes.clock += 1;
         let now = classes.clock;
@@ -163,25 +163,25 @@ impl<A: Copy + Default> Answers<A> {
             None => lines.map(|_| None).collect(),
             Some(class) => {
                 class.used = now;
-                lines.map(|line| class.sheet.get(line)).collect()
+                lines.map(|line| class.answers.get(line)).collect()
             }
         }
     }
 
     /// Keeps answers.
-    pub fn file<'l>(&self, pod: &Bytes, answers: impl Iterator<Item = (&'l Line, A)>) {
+    pub fn store<'l>(&self, pod: &Bytes, answers: impl Iterator<Item = (&'l NodeRow, A)>) {
         let mut classes = self.lock();
         classes.clock += 1;
         let Classes { by_pod, clock, bytes } = &mut *classes;
         let class = by_pod.entry(pod.clone()).or_insert_with(|| {
-            let class = Class { sheet: Sheet::default(), used: 0 };
+            let class = Class { answers: CachedAnswers::default(), used: 0 };
             *bytes += class.bytes(pod);
             class
         });
         class.used = *clock;
-        *bytes -= class.sheet.bytes();
-        class.sheet.put(answers);
-        *bytes += class.sheet.bytes();
+        *bytes -= class.answers.bytes();
+        class.answers.put(answers);
+        *bytes += class.answers.bytes();
         classes.shrink_to(self.most);
     }
 }
@@ -212,19 +212,19 @@ impl<A: Copy + Default> Classes<A> {
 
 /// Remembered verdicts: accepted, or refused for a reason.
 #[derive(Debug)]
-pub struct Verdicts {
+pub struct VerdictCache {
     /// 0 for accepted, else one more than the reason's place.
-    answers: Answers<u32>,
-    reasons: Mutex<Reasons>,
+    answers: VerbCache<u32>,
+    reasons: Mutex<ReasonTable>,
 }
 
 #[derive(Debug, Default)]
-struct Reasons {
+struct ReasonTable {
     known: Vec<(String, bool)>,
     places: HashMap<(String, bool), u32>,
 }
 
-impl Reasons {
+impl ReasonTable {
     fn place(&mut self, reason: &str, preemption_may_help: bool) -> Option<u32> {
         if reason.len() > LONGEST_REASON {
             return None;
@@ -240,9 +240,9 @@ impl Reasons {
     }
 }
 
-impl Verdicts {
+impl VerdictCache {
     fn new(check_every: NonZeroU32) -> Self {
-        Self { answers: Answers::new(check_every), reasons: Mutex::default() }
+        Self { answers: VerbCache::new(check_every), reasons: Mutex::default() }
     }
 
     /// As [`Answers::is_check_due`].
@@ -252,7 +252,7 @@ impl Verdicts {
 
     /// What was said of these nodes: 0 for accepted, another number for each reason; `None` where nothing is
     /// remembered.
-    pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l Line>) -> Vec<Option<u32>> {
+    pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l NodeRow>) -> Vec<Option<u32>> {
         self.answers.recall(pod, lines)
     }
 
@@ -294,12 +294,12 @@ impl Verdicts {
     }
 
     /// Keeps verdicts.
-    pub fn file<'l>(&self, pod: &Bytes, verdicts: impl Iterator<Item = (&'l Line, Option<u32>)>) {
+    pub fn store<'l>(&self, pod: &Bytes, verdicts: impl Iterator<Item = (&'l NodeRow, Option<u32>)>) {
         let remembered = verdicts.filter_map(|(line, verdict)| Some((line, verdict?)));
-        self.answers.file(pod, remembered);
+        self.answers.store(pod, remembered);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Reasons> {
+    fn lock(&self) -> MutexGuard<'_, ReasonTable> {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

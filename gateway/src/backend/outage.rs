@@ -22,7 +22,7 @@ pub(super) struct Outage {
 
 impl Outage {
     /// Another attempt has failed: says so if it is time.
-    pub(super) fn say(&mut self, backend: &config::Backend, failure: &BackendFailure) {
+    pub(super) fn say(&mut self, backend: &config::BackendSettings, failure: &BackendFailure) {
         let Some(lasted) = self.turn(failure.kind) else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {
             0 => ("down", String::new()),

@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1::{Candidate, KeptCandidate, PreemptResponse, P
 
 use super::{
     answer::{Answered, decoded, evaluated, malformed},
-    question::{Head, Nodes},
+    question::{RequestHead, NodesField},
     scan::{Field, Fields, Value, numbers},
 };
 
@@ -15,7 +15,7 @@ const CANDIDATES: u32 = 4;
 
 /// What is asked of a backend, in its views.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'q> {
+pub struct PreemptQuestion<'q> {
     /// `Call.id`.
     pub call: &'q str,
     /// What the answer is for.
@@ -23,17 +23,17 @@ pub struct Question<'q> {
     /// The pod that needs room, from [`super::question::pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
-    pub nodes: &'q Nodes,
+    pub nodes: &'q NodesField,
     /// Who would be evicted there: one for each node.
     pub candidates: &'q [Candidate],
 }
 
-impl Question<'_> {
+impl PreemptQuestion<'_> {
     /// The pieces of the request, the first of them beginning with the gRPC prefix.
     ///
     /// # Errors
     /// As for [`Head::begin`].
-    pub(super) fn pieces(self, head: &Head, most: usize) -> Result<[Bytes; 3], BackendFailure> {
+    pub(super) fn pieces(self, head: &RequestHead, most: usize) -> Result<[Bytes; 3], BackendFailure> {
         let mut candidates = Vec::new();
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
         let nodes = self.nodes.encoded();
@@ -121,14 +121,14 @@ mod tests {
         let nodes = rows.finish();
         let victims = vec![Victim { uid: "u-1".into(), pod: None }];
         let candidates = [Candidate { victims, pdb_violations: 3 }, Candidate::default()];
-        let question = Question {
+        let question = PreemptQuestion {
             call: "c-1",
             purpose: Purpose::Shadow,
             pod: &pod,
             nodes: &nodes,
             candidates: &candidates,
         };
-        let head = Head::new("gateway-0", "guard", None);
+        let head = RequestHead::new("gateway-0", "guard", None);
         let framed = question.pieces(&head, usize::MAX).unwrap().concat();
         assert_eq!(framed[1..5], u32::try_from(framed.len() - 5).unwrap().to_be_bytes());
         let request = PreemptRequest::decode(&framed[5..]).unwrap();

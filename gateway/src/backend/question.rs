@@ -50,14 +50,14 @@ pub struct Question<'q> {
     /// The pod, from [`pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
-    pub nodes: &'q Nodes,
+    pub nodes: &'q NodesField,
     /// Whether filter may bring scores.
-    pub scores: Scores,
+    pub scores: ScoresWanted,
 }
 
 /// Whether a filter question asks for scores, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scores {
+pub enum ScoresWanted {
     /// It does.
     Wanted,
     /// It does not.
@@ -72,11 +72,11 @@ const FLAG: usize = 2;
 
 /// The fields of `Call` that are the same in every request to a backend.
 #[derive(Debug)]
-pub struct Head {
+pub struct RequestHead {
     constant: Vec<u8>,
 }
 
-impl Head {
+impl RequestHead {
     /// For requests of this replica of the gateway to the backend of this name, with the operator's args.
     pub fn new(gateway: &str, backend: &str, args: Option<&Bytes>) -> Self {
         let mut constant = Vec::new();
@@ -95,7 +95,7 @@ impl Head {
     /// [`FailureKind::Oversize`] when the message has more than `most` bytes, what the backend accepts.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, purpose, pod, nodes, scores } = question;
-        let wanted = if scores == Scores::Wanted { FLAG } else { 0 };
+        let wanted = if scores == ScoresWanted::Wanted { FLAG } else { 0 };
         let (joined, apart) = match nodes.field.len() {
             ..=WORTH_A_COPY => (&nodes.field, Bytes::new()),
             _ => (&Bytes::new(), nodes.field.clone()),
@@ -103,7 +103,7 @@ impl Head {
         let written = pod.len() + wanted + joined.len();
         let mut head = self.begin((call, purpose), [written, apart.len()], most)?;
         head.put_slice(pod);
-        if scores == Scores::Wanted {
+        if scores == ScoresWanted::Wanted {
             put_number(WANT_SCORES, 1, &mut head);
         }
         head.put_slice(joined);
@@ -162,17 +162,17 @@ pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
 
 /// Nodes as a field of a request.
 #[derive(Debug, Clone)]
-pub struct Nodes {
+pub struct NodesField {
     field: Bytes,
     /// How many there are.
     pub count: u32,
     /// How they are named.
-    pub form: Form,
+    pub form: NodeForm,
 }
 
 /// How a question names what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum NodeForm {
     /// Nodes by their rows.
     Rows,
     /// Nodes by ids of the table that the backend holds.
@@ -181,7 +181,7 @@ pub enum Form {
     Name,
 }
 
-impl Form {
+impl NodeForm {
     /// In one word, as traces have it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -192,7 +192,7 @@ impl Form {
     }
 }
 
-impl Nodes {
+impl NodesField {
     /// The field, key and length included.
     pub(super) fn encoded(&self) -> &Bytes {
         &self.field
@@ -225,7 +225,7 @@ impl Rows {
     }
 
     /// All of them, ready to be sent.
-    pub fn finish(mut self) -> Nodes {
+    pub fn finish(mut self) -> NodesField {
         let rows = self.bytes.len() - HEADROOM;
         let mut head = Vec::with_capacity(HEADROOM);
         let count_len = 1 + encoded_len_varint(u64::from(self.count));
@@ -234,7 +234,7 @@ impl Rows {
         put_head(ROWS, rows, &mut head);
         let start = HEADROOM - head.len();
         self.bytes[start..HEADROOM].copy_from_slice(&head);
-        Nodes { field: Bytes::from(self.bytes).slice(start..), count: self.count, form: Form::Rows }
+        NodesField { field: Bytes::from(self.bytes).slice(start..), count: self.count, form: NodeForm::Rows }
     }
 }
 
@@ -268,7 +268,7 @@ impl References {
     }
 
     /// All of them, of this table at this version or a later one.
-    pub fn finish(self, table: u64, at_least: u64) -> Nodes {
+    pub fn finish(self, table: u64, at_least: u64) -> NodesField {
         let Self { ids, rows, count } = self;
         let version = 1 + encoded_len_varint(at_least);
         let reference = 1 + size_of::<u64>() + version + field_len(ids.len()) + rows.len();
@@ -281,7 +281,7 @@ impl References {
         put_number(REF_AT_LEAST, at_least, &mut field);
         put_bytes(REF_IDS, &ids, &mut field);
         field.extend_from_slice(&rows);
-        Nodes { field: field.into(), count, form: Form::Ids }
+        NodesField { field: field.into(), count, form: NodeForm::Ids }
     }
 }
 
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
     use crate::{backend::row, object};
 
-    fn rows(names: &[String]) -> Nodes {
+    fn rows(names: &[String]) -> NodesField {
         let mut rows = Rows::with_capacity(names.len() * 8);
         for name in names {
             rows.push(&row::name_alone(name));
@@ -336,13 +336,13 @@ mod tests {
             let whole = rows(&all);
             let last = rows(&all[count - 1..]);
             for (nodes, expected) in [(&whole, &all[..]), (&last, &all[count - 1..])] {
-                let head = Head::new("gateway-0", "racks", Some(&Bytes::from_static(b"{}")));
+                let head = RequestHead::new("gateway-0", "racks", Some(&Bytes::from_static(b"{}")));
                 let question = Question {
                     call: "c-1",
                     purpose: Purpose::Decide,
                     pod: &pod,
                     nodes,
-                    scores: Scores::Unwanted,
+                    scores: ScoresWanted::Unwanted,
                 };
                 let framed = head.pieces(question, usize::MAX).unwrap().concat();
                 assert_eq!(framed[1..5], u32::try_from(framed.len() - 5).unwrap().to_be_bytes());
@@ -389,9 +389,9 @@ mod tests {
             purpose: Purpose::Decide,
             pod: &Bytes::new(),
             nodes: &nodes,
-            scores: Scores::Unwanted,
+            scores: ScoresWanted::Unwanted,
         };
-        let failure = Head::new("g", "b", None).pieces(question, 10).unwrap_err();
+        let failure = RequestHead::new("g", "b", None).pieces(question, 10).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Oversize);
         assert_eq!(failure.detail, "the request has 24 bytes, the backend accepts 10");
     }

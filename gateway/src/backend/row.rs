@@ -27,23 +27,23 @@ pub enum RowView {
     /// The name alone.
     Name,
     /// Name and facts.
-    Facts(Wanted),
+    Facts(RowFields),
     /// Name, facts and the object's JSON.
-    FactsAndRaw(Wanted),
+    FactsAndRaw(RowFields),
 }
 
 /// What a backend wants of what facts may hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct RowFields {
     /// The annotations among the facts.
     pub annotations: AnnotationPrefixes,
     /// Whether usage stands beside them.
-    pub usage: Usage,
+    pub usage: UsageWanted,
 }
 
 /// Whether rows say what the pods on a node have requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Usage {
+pub enum UsageWanted {
     /// They do.
     Told,
     /// They do not.
@@ -51,15 +51,15 @@ pub enum Usage {
     Untold,
 }
 
-impl From<AnnotationPrefixes> for Wanted {
+impl From<AnnotationPrefixes> for RowFields {
     fn from(annotations: AnnotationPrefixes) -> Self {
-        Self { annotations, usage: Usage::Untold }
+        Self { annotations, usage: UsageWanted::Untold }
     }
 }
 
 impl RowView {
     /// The view that a handshake asks for; `None` for one that asks for nothing.
-    pub fn new(view: NodeView, wanted: Wanted) -> Option<Self> {
+    pub fn new(view: NodeView, wanted: RowFields) -> Option<Self> {
         match view {
             NodeView::Unspecified => None,
             NodeView::Name => Some(Self::Name),
@@ -93,10 +93,10 @@ impl RowView {
 
     /// Whether rows say what the pods on the node have requested.
     pub fn wants_usage(&self) -> bool {
-        self.wanted().is_some_and(|wanted| wanted.usage == Usage::Told)
+        self.wanted().is_some_and(|wanted| wanted.usage == UsageWanted::Told)
     }
 
-    fn wanted(&self) -> Option<&Wanted> {
+    fn wanted(&self) -> Option<&RowFields> {
         match self {
             Self::Name => None,
             Self::Facts(wanted) | Self::FactsAndRaw(wanted) => Some(wanted),

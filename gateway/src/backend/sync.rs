@@ -16,15 +16,15 @@ use http::Uri;
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::difference::{Difference, Sent};
+use self::difference::{Difference, SentRows};
 use super::{
     containment::contained,
-    grpc::{Duplex, Ended},
-    held::{Held, Holding},
+    grpc::{Duplex, RpcError},
+    held::{RemoteTable, AckedTable},
 };
 use crate::{
-    cluster::table::{Changes, Column, NodeTable},
-    observe::{Metrics, Seldom},
+    cluster::table::{TableChanges, Column, NodeTable},
+    observe::{Metrics, RateLimitedLog},
 };
 
 /// The full name of the service, as handshakes give it.
@@ -41,7 +41,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// A table to be filled.
 #[derive(Debug)]
-pub struct Sync {
+pub struct TableStream {
     /// The backend's name, for the log.
     pub backend: String,
     /// Where its nodes are.
@@ -51,14 +51,14 @@ pub struct Sync {
     /// What that view is to the backend.
     pub described: TableView,
     /// Where calls see what the backend holds.
-    pub held: Arc<Held>,
+    pub held: Arc<RemoteTable>,
     /// Where panics are counted.
     pub metrics: Arc<Metrics>,
     /// Limits the log lines of all streams of a connection: each handshake can ask for other ones.
-    pub log_limit: Arc<Seldom>,
+    pub log_limit: Arc<RateLimitedLog>,
 }
 
-impl Sync {
+impl TableStream {
     /// Keeps the table at the backend for as long as it is of use.
     pub async fn keep(self, connection: SendRequest<Bytes>, path: Uri) {
         let mut pause = FIRST_RETRY;
@@ -94,7 +94,7 @@ impl Sync {
         }
     }
 
-    async fn run(&self, connection: &SendRequest<Bytes>, path: &Uri) -> Result<Infallible, Ended> {
+    async fn run(&self, connection: &SendRequest<Bytes>, path: &Uri) -> Result<Infallible, RpcError> {
         // Taken first, so that no change is missed between a look and the wait.
         let mut changes = self.table.changes();
         while self.table.is_empty() {
@@ -110,11 +110,11 @@ impl Sync {
     async fn fill(
         &self,
         (connection, path): (&SendRequest<Bytes>, &Uri),
-        changes: &mut Changes,
-    ) -> Result<(), Ended> {
+        changes: &mut TableChanges,
+    ) -> Result<(), RpcError> {
         let mut stream = Duplex::open(connection, path).await?;
         let generation = self.table.read().generation();
-        let mut sent = Sent::new(name(), self.described.clone());
+        let mut sent = SentRows::new(name(), self.described.clone());
         loop {
             let difference = {
                 let read = self.table.read();
@@ -128,7 +128,7 @@ impl Sync {
                 let message = sent.message(&part);
                 self.send(&mut stream, message, sent.table()).await?;
             }
-            self.held.set(Some(Holding { table: sent.table(), applied: sent.version(), rows, generation }));
+            self.held.set(Some(AckedTable { table: sent.table(), applied: sent.version(), rows, generation }));
             tokio::select! {
                 () = changes.next() => {}
                 ended = stream.ended() => return Err(ended),
@@ -137,7 +137,7 @@ impl Sync {
         }
     }
 
-    async fn send(&self, stream: &mut Duplex, message: difference::Framed, table: u64) -> Result<(), Ended> {
+    async fn send(&self, stream: &mut Duplex, message: difference::Framed, table: u64) -> Result<(), RpcError> {
         let late = |_| BackendFailure::new(FailureKind::Late, "the backend does not take nodes");
         let answer = timeout(PATIENCE, stream.exchange(message.bytes)).await.map_err(late)??;
         let malformed =

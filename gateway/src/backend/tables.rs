@@ -7,19 +7,19 @@ use h2::client::SendRequest;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
-    held::{Held, Holding, Misses, Named},
+    held::{RemoteTable, AckedTable, MissBreaker, TableReference},
     info::{Info, NodesView},
-    link::{Paths, Task},
-    sync::Sync,
+    link::{Paths, SessionTask},
+    sync::TableStream,
 };
 use crate::{
     cluster::table::{Column, NodeTable},
-    observe::Seldom,
+    observe::RateLimitedLog,
 };
 
 /// Where the gateway has nodes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum TableSource {
     /// A watch or a file.
     Cluster,
     /// Calls brought them.
@@ -28,20 +28,20 @@ pub enum Source {
 
 /// What a backend holds, by source and view.
 #[derive(Debug, Clone, Default)]
-pub struct Tables(Vec<(Source, NodesView, Arc<Held>)>);
+pub struct RemoteTables(Vec<(TableSource, NodesView, Arc<RemoteTable>)>);
 
-impl Tables {
+impl RemoteTables {
     /// What it holds of the nodes of a source in a view now; `None` for nothing.
-    pub fn latest(&self, source: Source, view: &NodesView) -> Option<Arc<Holding>> {
-        self.held(source, view)?.latest()
+    pub fn latest(&self, source: TableSource, view: &NodesView) -> Option<Arc<AckedTable>> {
+        self.held(source, view)?.acked()
     }
 
     /// The same for one question; `None` when the question has to bring rows.
-    pub fn named(&self, source: Source, view: &NodesView) -> Option<Named> {
-        self.held(source, view)?.named()
+    pub fn named(&self, source: TableSource, view: &NodesView) -> Option<TableReference> {
+        self.held(source, view)?.reference()
     }
 
-    fn held(&self, source: Source, view: &NodesView) -> Option<&Arc<Held>> {
+    fn held(&self, source: TableSource, view: &NodesView) -> Option<&Arc<RemoteTable>> {
         let (.., held) = self.0.iter().find(|(from, known, _)| *from == source && known == view)?;
         Some(held)
     }
@@ -50,23 +50,23 @@ impl Tables {
 /// The streams of a connection, which end with it.
 #[derive(Debug)]
 pub(super) struct Streams<'k> {
-    task: &'k Task,
-    open: Vec<Open>,
-    misses: Arc<Misses>,
-    log_limit: Arc<Seldom>,
+    task: &'k SessionTask,
+    open: Vec<OpenStream>,
+    misses: Arc<MissBreaker>,
+    log_limit: Arc<RateLimitedLog>,
     running: JoinSet<()>,
 }
 
 /// A stream. Its table is not held any more when this is dropped.
 #[derive(Debug)]
-struct Open {
-    source: Source,
+struct OpenStream {
+    source: TableSource,
     view: NodesView,
-    held: Arc<Held>,
+    held: Arc<RemoteTable>,
     stream: AbortHandle,
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.stream.abort();
         // Calls may still have the link of an earlier handshake.
@@ -75,7 +75,7 @@ impl Drop for Open {
 }
 
 impl<'k> Streams<'k> {
-    pub(super) fn new(task: &'k Task) -> Self {
+    pub(super) fn new(task: &'k SessionTask) -> Self {
         Self {
             task,
             open: Vec::new(),
@@ -87,23 +87,23 @@ impl<'k> Streams<'k> {
 
     /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
     /// there goes on.
-    pub(super) fn keep(&mut self, info: &Info, connection: &SendRequest<Bytes>, paths: &Paths) -> Tables {
+    pub(super) fn keep(&mut self, info: &Info, connection: &SendRequest<Bytes>, paths: &Paths) -> RemoteTables {
         let views: Vec<_> = info.views().filter(|_| info.keeps_tables).collect();
         self.open.retain(|open| views.contains(&&open.view));
         for view in views {
-            if let Some((table, column)) = self.task.known.table.as_ref().zip(view.column.as_ref()) {
-                self.open((Source::Cluster, table, column), view, connection, paths);
+            if let Some((table, column)) = self.task.tables.table.as_ref().zip(view.column.as_ref()) {
+                self.open((TableSource::Cluster, table, column), view, connection, paths);
             }
-            self.open((Source::Calls, &self.task.known.offered, &view.offered), view, connection, paths);
+            self.open((TableSource::Calls, &self.task.tables.offered, &view.offered), view, connection, paths);
         }
-        Tables(
+        RemoteTables(
             self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.held))).collect(),
         )
     }
 
     fn open(
         &mut self,
-        (source, table, column): (Source, &Arc<NodeTable>, &Column),
+        (source, table, column): (TableSource, &Arc<NodeTable>, &Column),
         view: &NodesView,
         connection: &SendRequest<Bytes>,
         paths: &Paths,
@@ -111,8 +111,8 @@ impl<'k> Streams<'k> {
         if self.open.iter().any(|open| open.source == source && open.view == *view) {
             return;
         }
-        let held = Arc::new(Held::new(Arc::clone(&self.misses)));
-        let sync = Sync {
+        let held = Arc::new(RemoteTable::new(Arc::clone(&self.misses)));
+        let sync = TableStream {
             backend: self.task.settings.name.to_string(),
             table: Arc::clone(table),
             view: column.clone(),
@@ -122,6 +122,6 @@ impl<'k> Streams<'k> {
             log_limit: Arc::clone(&self.log_limit),
         };
         let stream = self.running.spawn(sync.keep(connection.clone(), paths.sync.clone()));
-        self.open.push(Open { source, view: view.clone(), held, stream });
+        self.open.push(OpenStream { source, view: view.clone(), held, stream });
     }
 }

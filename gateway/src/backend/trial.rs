@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{
     connect::connect,
     containment::contained,
-    grpc::Ended,
+    grpc::RpcError,
     link::{self, Paths, shake_hands},
 };
 use crate::{
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// A backend that does not take its settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("backend {backend} does not take its new settings: {failure}")]
-pub struct Refusal {
+pub struct PreflightRefusal {
     /// Which one.
     pub backend: BackendName,
     /// What it said.
@@ -35,7 +35,7 @@ pub struct Refusal {
 
 /// The backends that refuse their new settings, in the order of the file. Those that stay as they are in
 /// `used`, and those that are not to be asked, are left alone.
-pub async fn refusals(metrics: &Metrics, new: &[config::Backend], used: &[config::Backend]) -> Vec<Refusal> {
+pub async fn refusals(metrics: &Metrics, new: &[config::BackendSettings], used: &[config::BackendSettings]) -> Vec<PreflightRefusal> {
     let changed = new.iter().filter(|backend| {
         backend.mode != Mode::Disabled && !used.iter().any(|known| is_in_use(known, backend))
     });
@@ -43,20 +43,20 @@ pub async fn refusals(metrics: &Metrics, new: &[config::Backend], used: &[config
 }
 
 /// Whether the connection of one serves for the other.
-fn is_in_use(used: &config::Backend, new: &config::Backend) -> bool {
+fn is_in_use(used: &config::BackendSettings, new: &config::BackendSettings) -> bool {
     used.mode != Mode::Disabled && link::same(used, new)
 }
 
-async fn refusal(metrics: &Metrics, settings: &config::Backend) -> Option<Refusal> {
+async fn refusal(metrics: &Metrics, settings: &config::BackendSettings) -> Option<PreflightRefusal> {
     // A bug of the gateway is no refusal of the backend: the settings are used, and its failure policies decide.
     let ended = timeout(PATIENCE, contained(metrics, greet(settings))).await.ok()?.err()?;
     // How a handshake ends whose args are wrong, as the contract has it.
     let refused = ended.is_invalid_argument();
-    refused.then(|| Refusal { backend: settings.name.clone(), failure: ended.into() })
+    refused.then(|| PreflightRefusal { backend: settings.name.clone(), failure: ended.into() })
 }
 
 /// One handshake, on a connection of its own.
-async fn greet(settings: &config::Backend) -> Result<(), Ended> {
+async fn greet(settings: &config::BackendSettings) -> Result<(), RpcError> {
     let (requests, connection) = connect(settings, PATIENCE).await?;
     let paths = Paths::new(&settings.url);
     let mut asked = pin!(shake_hands(settings, &requests, &paths, PATIENCE));

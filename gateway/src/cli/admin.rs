@@ -58,12 +58,12 @@ pub(super) struct GatewayOptions {
 
 /// The replicas that are to be asked, and those that could not even be found.
 pub(super) struct Gateways {
-    places: Vec<Place>,
+    places: Vec<AdminEndpoint>,
     lost: Vec<Away>,
 }
 
 /// Where one replica is asked.
-enum Place {
+enum AdminEndpoint {
     /// At this address, which the URL stands for.
     Address(AdminUrl, std::net::SocketAddr),
     /// Through the apiserver.
@@ -134,13 +134,13 @@ impl GatewayOptions {
         });
         for url in urls {
             let found = url.addresses().await.map_err(Trouble::Name);
-            gateways.add(&url, found, |address| Place::Address(url.clone(), address));
+            gateways.add(&url, found, |address| AdminEndpoint::Address(url.clone(), address));
         }
         if let Some(selection) = self.selection() {
             match way {
                 Way::Open(apiserver) => {
                     let found = selection.pods(&apiserver.client).await;
-                    gateways.add(&selection, found, |pod| Place::Pod(apiserver.client.clone(), pod));
+                    gateways.add(&selection, found, |pod| AdminEndpoint::Pod(apiserver.client.clone(), pod));
                 }
                 Way::Closed(why) => gateways.lose(&selection, &Trouble::Apiserver(why.clone())),
             }
@@ -168,7 +168,7 @@ impl Gateways {
         &mut self,
         what: &impl fmt::Display,
         found: Result<Vec<P>, Trouble>,
-        place: impl FnMut(P) -> Place,
+        place: impl FnMut(P) -> AdminEndpoint,
     ) {
         match found {
             Ok(found) => self.places.extend(found.into_iter().map(place)),
@@ -223,7 +223,7 @@ impl<T: OfReplica> Gathered<T> {
     }
 }
 
-impl Place {
+impl AdminEndpoint {
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
         let body = match self {
             Self::Address(url, address) => request::direct(*address, &url.authority(), path).await?,
@@ -233,7 +233,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AdminEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(url, address) if url.is(*address) => write!(f, "{url}"),

@@ -30,13 +30,13 @@ pub(super) struct ClusterOptions {
 /// The apiserver, if there is a way to it.
 pub(super) enum Way {
     /// There is.
-    Open(Apiserver),
+    Open(ClusterClient),
     /// There is not, for this reason.
     Closed(String),
 }
 
 /// The apiserver that is asked. Is not connected to yet.
-pub(super) struct Apiserver {
+pub(super) struct ClusterClient {
     pub(super) client: Client,
     /// The namespace that is meant where none is said.
     pub(super) namespace: String,
@@ -95,12 +95,12 @@ fn is_missing(error: &KubeconfigError) -> bool {
 const NOWHERE: &str =
     "there is no kubeconfig, and no service account of a pod; set KUBECONFIG, or say --kubeconfig FILE";
 
-fn client(mut config: Config) -> Result<Apiserver, kube::Error> {
+fn client(mut config: Config) -> Result<ClusterClient, kube::Error> {
     config.connect_timeout = Some(SILENCE);
     config.read_timeout = Some(SILENCE);
     config.reset_reader_on_write = true;
     let namespace = config.default_namespace.clone();
-    Ok(Apiserver { client: Client::try_from(config)?, namespace })
+    Ok(ClusterClient { client: Client::try_from(config)?, namespace })
 }
 
 /// What went wrong with a request to the apiserver.

@@ -27,7 +27,7 @@ Examples:
 
 /// The command's options.
 #[derive(Debug, Args)]
-pub(super) struct Options {
+pub(super) struct CheckConfigOptions {
     /// The configuration, a YAML file; relative paths in it are relative to its folder. `-`: standard input, with
     /// paths relative to the working directory
     #[arg(long, value_name = "FILE")]
@@ -39,7 +39,7 @@ pub(super) struct Options {
 }
 
 /// Prints what the configuration means, as YAML, and notes its warnings.
-pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Failure> {
+pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let file = &options.config;
     let content = Content::read(file)?;
     let config = Config::of_file(file, &content)?;

@@ -22,7 +22,7 @@ use serde::Serialize;
 use tokio::{join, runtime};
 
 use self::{
-    case::{Case, Subject},
+    case::{Evidence, ExplainedPod},
     cluster::ClusterView,
     render::{Rendered, Top},
     target::PodName,
@@ -64,7 +64,7 @@ const MOST_CALLS: u32 = 1000;
 
 /// The command's options.
 #[derive(Debug, Args)]
-pub(super) struct Options {
+pub(super) struct ExplainOptions {
     /// The pod, as NAME or pod/NAME
     #[arg(value_name = "pod/NAME")]
     pod: PodName,
@@ -100,13 +100,13 @@ pub(super) struct Options {
 #[derive(Debug, Serialize)]
 struct Explanation<'a> {
     #[serde(flatten)]
-    case: &'a Case,
+    case: &'a Evidence,
     /// The sentences.
     notes: &'a [String],
 }
 
 /// Prints the explanation.
-pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Failure> {
+pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let case = runtime.block_on(find_out(options))?;
@@ -121,7 +121,7 @@ pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Fa
     options.output.write(&Explanation { case: &case, notes: &notes }, &table, console)
 }
 
-async fn find_out(options: &Options) -> Result<Case, Failure> {
+async fn find_out(options: &ExplainOptions) -> Result<Evidence, Failure> {
     let way = options.way().await?;
     let subject = options.subject(&way);
     let gateways = options.gateways.find(&way).await;
@@ -131,18 +131,18 @@ async fn find_out(options: &Options) -> Result<Case, Failure> {
         gateways.ask::<DecisionList>(&path),
         gateways.ask::<Status>("/debug/status"),
     );
-    Ok(Case::new(subject, cluster, decisions, &statuses.answers, Timestamp::now()))
+    Ok(Evidence::new(subject, cluster, decisions, &statuses.answers, Timestamp::now()))
 }
 
-async fn look(way: &Way, subject: &Subject) -> ClusterView {
-    let Subject { namespace, name, node } = subject;
+async fn look(way: &Way, subject: &ExplainedPod) -> ClusterView {
+    let ExplainedPod { namespace, name, node } = subject;
     match way {
         Way::Open(apiserver) => ClusterView::of(apiserver, namespace, name, node.as_deref()).await,
         Way::Closed(why) => ClusterView::unasked(why),
     }
 }
 
-impl Options {
+impl ExplainOptions {
     async fn way(&self) -> Result<Way, Failure> {
         if self.no_cluster {
             return Ok(Way::Closed("--no-cluster leaves it alone".to_owned()));
@@ -150,17 +150,17 @@ impl Options {
         self.cluster.way().await
     }
 
-    fn subject(&self, way: &Way) -> Subject {
+    fn subject(&self, way: &Way) -> ExplainedPod {
         let namespace = self.namespace.clone().unwrap_or_else(|| match way {
             Way::Open(apiserver) => apiserver.namespace.clone(),
             Way::Closed(_) => "default".to_owned(),
         });
         let PodName(name) = self.pod.clone();
-        Subject { namespace, name, node: self.node.clone() }
+        ExplainedPod { namespace, name, node: self.node.clone() }
     }
 }
 
-impl Subject {
+impl ExplainedPod {
     /// Where the decisions about the pod are. The names need no escaping.
     fn decisions(&self) -> String {
         let Self { namespace, name, .. } = self;

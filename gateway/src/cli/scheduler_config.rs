@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Console, Failure};
 use crate::config::Config;
 use crate::scheduler_config::{
-    Credentials, Extenders, Form, Policy, Reach, Scope, UrlSource, Version, entries_of,
+    Credentials, Extenders, ConfigForm, LegacyPolicy, Reach, Scope, UrlSource, Version, entries_of,
 };
 
 /// What the command is for.
@@ -29,7 +29,7 @@ Examples:
 
 /// The command's options.
 #[derive(Debug, Args)]
-pub(super) struct Options {
+pub(super) struct SchedulerConfigOptions {
     /// The gateway's configuration, a YAML file; `-`: standard input
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -60,7 +60,7 @@ pub(super) struct Options {
 }
 
 /// Prints what kube-scheduler has to be told.
-pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Failure> {
+pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let config = Config::read(&options.config)?;
     let credentials = Credentials {
         ca: options.ca_file.clone(),
@@ -72,8 +72,8 @@ pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Fa
     let entries = &entries_of(&config, scope);
     let form = options.kubernetes.form();
     let text: &dyn Display = match form {
-        Form::Extenders => &Extenders { entries, reach: &reach },
-        Form::Policy => &Policy { entries, reach: &reach },
+        ConfigForm::Extenders => &Extenders { entries, reach: &reach },
+        ConfigForm::Policy => &LegacyPolicy { entries, reach: &reach },
     };
     write!(console.out, "{text}")?;
     note(&reach, form, console)?;
@@ -92,8 +92,8 @@ fn note_version(version: Version, console: &mut Console<'_>) -> Result<(), Failu
 }
 
 /// What JSON has no place for, and what must not be overlooked.
-fn note(reach: &Reach, form: Form, console: &mut Console<'_>) -> Result<(), Failure> {
-    if form == Form::Policy && reach.source == UrlSource::Address {
+fn note(reach: &Reach, form: ConfigForm, console: &mut Console<'_>) -> Result<(), Failure> {
+    if form == ConfigForm::Policy && reach.source == UrlSource::Address {
         writeln!(
             console.notes,
             "urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way"

@@ -43,7 +43,7 @@ Exit codes:
 
 /// The command's options.
 #[derive(Debug, Args)]
-pub(super) struct Options {
+pub(super) struct StatusOptions {
     /// The form of the answer
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -56,7 +56,7 @@ pub(super) struct Options {
 }
 
 /// Prints how all replicas are.
-pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Failure> {
+pub(super) fn run(options: &StatusOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(find_out(options))?;
@@ -70,7 +70,7 @@ pub(super) fn run(options: &Options, console: &mut Console<'_>) -> Result<(), Fa
     }
 }
 
-async fn find_out(options: &Options) -> Result<Report, Failure> {
+async fn find_out(options: &StatusOptions) -> Result<Report, Failure> {
     let way = if options.gateways.needs_apiserver() {
         options.cluster.way().await?
     } else {

@@ -34,7 +34,7 @@ fn run_with(line: &[&str], text: &str) -> (Result<(), Failure>, [String; 2], Opt
     let file = folder.path().join("gateway.yaml");
     std::fs::write(&file, text).unwrap();
     let (served, mut out, mut notes) = (Cell::new(None), Vec::new(), Vec::new());
-    let serve = |_: &Path, config, _: Tables| {
+    let serve = |_: &Path, config, _: DebugTables| {
         served.set(Some(config));
         Err("address 0.0.0.0:8888 is taken")
     };

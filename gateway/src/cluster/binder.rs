@@ -36,7 +36,7 @@ pub struct Assignment {
 
 /// What is true of an [`Assignment`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Truth {
+pub enum BindingState {
     /// The pod is bound to the node.
     Bound,
     /// The pod is not bound.
@@ -54,27 +54,27 @@ pub enum Truth {
 /// A pod as far as its binding goes. Mirrors `corev1.Pod`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Standing {
-    metadata: Identity,
-    spec: Place,
+struct BoundPod {
+    metadata: PodIdentity,
+    spec: PodPlacement,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Identity {
+struct PodIdentity {
     uid: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Place {
+struct PodPlacement {
     node_name: Option<String>,
 }
 
-impl Truth {
+impl BindingState {
     /// What the pod's JSON says.
     pub fn read(json: &[u8], assignment: &Assignment) -> Self {
-        let Standing { metadata, spec } = match serde_json::from_slice(json) {
+        let BoundPod { metadata, spec } = match serde_json::from_slice(json) {
             Ok(standing) => standing,
             Err(error) => return Self::Unknown(ApiserverError::malformed(&error)),
         };
@@ -89,7 +89,7 @@ impl Truth {
     }
 }
 
-impl fmt::Display for Truth {
+impl fmt::Display for BindingState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bound => f.write_str("the pod is bound to this node"),
@@ -155,11 +155,11 @@ impl Apiserver {
     }
 
     /// What is true now. Asks until `by`.
-    pub async fn truth(&self, assignment: &Assignment, by: Instant) -> Truth {
+    pub async fn binding_state(&self, assignment: &Assignment, by: Instant) -> BindingState {
         match self.pod(&assignment.namespace, &assignment.name, by).await {
-            Ok(Some(json)) => Truth::read(&json, assignment),
-            Ok(None) => Truth::Gone,
-            Err(error) => Truth::Unknown(error),
+            Ok(Some(json)) => BindingState::read(&json, assignment),
+            Ok(None) => BindingState::Gone,
+            Err(error) => BindingState::Unknown(error),
         }
     }
 
@@ -206,17 +206,17 @@ mod tests {
     #[test]
     fn the_pod_says_what_is_true() {
         for (json, truth) in [
-            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"a"}}"#, Truth::Bound),
-            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"b"}}"#, Truth::Elsewhere("b".into())),
-            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":""}}"#, Truth::Free),
-            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":null}}"#, Truth::Free),
-            (r#"{"metadata":{"uid":"u-1"},"spec":{}}"#, Truth::Free),
-            (r#"{"metadata":{"uid":"u-2"},"spec":{"nodeName":"a"}}"#, Truth::OtherUid("u-2".into())),
-            (r#"{"spec":{"nodeName":"a"}}"#, Truth::OtherUid(String::new())),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"a"}}"#, BindingState::Bound),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"b"}}"#, BindingState::Elsewhere("b".into())),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":""}}"#, BindingState::Free),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":null}}"#, BindingState::Free),
+            (r#"{"metadata":{"uid":"u-1"},"spec":{}}"#, BindingState::Free),
+            (r#"{"metadata":{"uid":"u-2"},"spec":{"nodeName":"a"}}"#, BindingState::OtherUid("u-2".into())),
+            (r#"{"spec":{"nodeName":"a"}}"#, BindingState::OtherUid(String::new())),
         ] {
-            assert_eq!(Truth::read(json.as_bytes(), &assignment()), truth, "{json}");
+            assert_eq!(BindingState::read(json.as_bytes(), &assignment()), truth, "{json}");
         }
-        assert!(matches!(Truth::read(b"[]x", &assignment()), Truth::Unknown(_)));
+        assert!(matches!(BindingState::read(b"[]x", &assignment()), BindingState::Unknown(_)));
     }
 
     #[test]

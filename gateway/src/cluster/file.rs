@@ -55,13 +55,13 @@ pub enum FileError {
 #[derive(Debug)]
 pub struct NodeFile {
     path: PathBuf,
-    loaded: Option<Look>,
+    loaded: Option<FileVersion>,
     raw_wanted: watch::Receiver<bool>,
 }
 
 /// What tells one state of a file from another without reading it; that of a symlink's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
+struct FileVersion {
     file: (u64, u64),
     modified: (i64, i64),
     length: u64,
@@ -72,7 +72,7 @@ impl NodeFile {
     pub fn open(path: PathBuf, table: &NodeTable) -> Result<Self, FileError> {
         // Both before reading: what changes meanwhile is noticed afterwards.
         let raw_wanted = table.raw_wanted();
-        let loaded = Look::at(&path);
+        let loaded = FileVersion::at(&path);
         load(&path, table)?;
         Ok(Self { path, loaded, raw_wanted })
     }
@@ -85,19 +85,19 @@ impl NodeFile {
         loop {
             tokio::select! {
                 _ = looks.tick() => {
-                    let now = Look::at(&self.path);
+                    let now = FileVersion::at(&self.path);
                     let rested = std::mem::replace(&mut last, now) == now;
                     if rested && now != self.loaded {
                         self.reload(now, &table).await;
                     }
                 }
-                Ok(()) = self.raw_wanted.changed() => self.reload(Look::at(&self.path), &table).await,
+                Ok(()) = self.raw_wanted.changed() => self.reload(FileVersion::at(&self.path), &table).await,
             }
         }
     }
 
     /// Reads the file on a thread that may block. The same state is not tried twice.
-    async fn reload(&mut self, now: Option<Look>, table: &Arc<NodeTable>) {
+    async fn reload(&mut self, now: Option<FileVersion>, table: &Arc<NodeTable>) {
         self.loaded = now;
         let (path, target) = (self.path.clone(), Arc::clone(table));
         match tokio::task::spawn_blocking(move || load(&path, &target)).await {
@@ -108,7 +108,7 @@ impl NodeFile {
     }
 }
 
-impl Look {
+impl FileVersion {
     /// `None` when there is no such file.
     fn at(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;

@@ -9,18 +9,18 @@ use tokio::time::Instant;
 
 /// What is known of a source.
 #[derive(Debug, Default)]
-pub struct Heard(Mutex<State>);
+pub struct SourceHealth(Mutex<HealthState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     last: Option<Instant>,
     failing: Option<(Instant, String)>,
 }
 
-impl Heard {
+impl SourceHealth {
     /// Something came.
-    pub fn now(&self) {
-        *self.lock() = State { last: Some(Instant::now()), failing: None };
+    pub fn received(&self) {
+        *self.lock() = HealthState { last: Some(Instant::now()), failing: None };
     }
 
     /// An attempt failed.
@@ -41,7 +41,7 @@ impl Heard {
         self.lock().failing.as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HealthState> {
         // Each state is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

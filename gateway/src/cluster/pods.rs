@@ -14,7 +14,7 @@ use extender_policy_api::v1alpha1::NodeUsage;
 use foldhash::HashMap;
 use tokio::sync::{Notify, watch};
 
-use super::{heard::Heard, usage::Usage};
+use super::{heard::SourceHealth, usage::Usage};
 use crate::object::{
     ObjectError,
     pod::{self, ObjectPod},
@@ -54,13 +54,13 @@ impl KnownPod {
 /// The pod table, shared between the calls and one source.
 #[derive(Debug, Default)]
 pub struct PodTable {
-    pods: RwLock<Pods>,
+    pods: RwLock<PodsByUid>,
     /// Of the same pods, apart from them: who reads it holds no call up.
     usage: Mutex<Usage>,
     usage_touched: Notify,
     synced: watch::Sender<bool>,
     /// What is known of the source.
-    pub heard: Heard,
+    pub heard: SourceHealth,
 }
 
 impl PodTable {
@@ -95,7 +95,7 @@ impl PodTable {
 
     /// Takes exactly the pods of this list: whatever is not in it goes, all in one step for the calls. From now
     /// on the table is synced.
-    pub fn replace(&self, relist: Relist) {
+    pub fn replace(&self, relist: PodRelist) {
         // Freed after the lock.
         drop(std::mem::replace(&mut *self.write(), relist.pods));
         self.change_usage(|usage| usage.replace(relist.usage));
@@ -161,11 +161,11 @@ impl PodTable {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Pods> {
+    fn read(&self) -> RwLockReadGuard<'_, PodsByUid> {
         self.pods.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Pods> {
+    fn write(&self) -> RwLockWriteGuard<'_, PodsByUid> {
         self.pods.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -180,12 +180,12 @@ fn count(usage: &mut Usage, pod: &ObjectPod<'_>, displaced: Option<Arc<KnownPod>
 
 /// The pods of a new list.
 #[derive(Debug, Default)]
-pub struct Relist {
-    pods: Pods,
+pub struct PodRelist {
+    pods: PodsByUid,
     usage: Usage,
 }
 
-impl Relist {
+impl PodRelist {
     /// None yet.
     pub fn new() -> Self {
         Self::default()
@@ -202,13 +202,13 @@ impl Relist {
 
 /// Both ways to a pod, always to the same ones.
 #[derive(Debug, Default)]
-struct Pods {
+struct PodsByUid {
     by_uid: HashMap<String, Arc<KnownPod>>,
     /// By namespace, then by name.
     by_name: HashMap<String, HashMap<String, Arc<KnownPod>>>,
 }
 
-impl Pods {
+impl PodsByUid {
     /// A pod of that name with another UID is gone, since names are taken one at a time: it is returned.
     fn put(&mut self, pod: KnownPod) -> Option<Arc<KnownPod>> {
         let pod = Arc::new(pod);

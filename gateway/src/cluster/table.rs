@@ -29,19 +29,19 @@ use tokio::{
 
 use self::{
     absent::Absent,
-    front::Front,
-    latest::Latest,
-    stock::{Known, Names, Replaced, Stock},
+    front::TableSnapshot,
+    latest::LatestLookups,
+    stock::{NodeEntry, NodeNames, Replaced, TableWriter},
 };
 pub use self::{
-    change::{Change, Changes},
+    change::{Change, TableChanges},
     column::{Column, ViewId},
-    front::{Found, Line, Row, TableRead},
+    front::{Found, NodeRow, Row, TableRead},
     ids::RowId,
-    latest::Lines,
-    stock::Relist,
+    latest::NodeRows,
+    stock::NodeRelist,
 };
-use super::heard::Heard;
+use super::heard::SourceHealth;
 use crate::{
     backend::row::RowView,
     object::{ObjectError, node},
@@ -54,9 +54,9 @@ const FILLED_AT_ONCE: usize = 32;
 #[derive(Debug, Default)]
 pub struct NodeTable {
     /// What calls read.
-    front: RwLock<Front>,
+    front: RwLock<TableSnapshot>,
     /// What writers know. Locked before `front`, never while holding it.
-    stock: Mutex<Stock>,
+    stock: Mutex<TableWriter>,
     /// Names that have no node. Locked last.
     absent: Mutex<Absent>,
     /// Counts the changes of `front`.
@@ -64,28 +64,28 @@ pub struct NodeTable {
     synced: watch::Sender<bool>,
     raw_wanted: watch::Sender<bool>,
     /// What is known of the source.
-    pub heard: Heard,
+    pub heard: SourceHealth,
     /// `None` where calls bring the nodes: their rows are too much to be kept beside those of the next call.
-    latest: Option<Latest>,
+    latest: Option<LatestLookups>,
 }
 
 impl NodeTable {
     /// An empty table, not synced.
     pub fn new() -> Self {
-        Self { latest: Some(Latest::default()), ..Self::default() }
+        Self { latest: Some(LatestLookups::default()), ..Self::default() }
     }
 
     /// An empty table for nodes that calls bring, which keeps what they brought: a node that comes again byte for
     /// byte is neither parsed nor encoded.
     pub fn of_calls() -> Self {
-        Self { stock: Mutex::new(Stock::of_calls()), ..Self::default() }
+        Self { stock: Mutex::new(TableWriter::of_calls()), ..Self::default() }
     }
 
     /// Has rows of this view kept while the column is held. It costs nothing yet: nodes that are known already get
     /// their rows in [`NodeTable::fill`], or when a call brings them. Only the first view with JSON has to wait until
     /// the source has brought the nodes once more: [`NodeTable::complete`].
     pub fn register(&self, view: RowView) -> Column {
-        let mut stock = self.lock_stock();
+        let mut stock = self.lock_writer();
         let wants_raw = view.wants_raw();
         let column = stock.register(view);
         drop(stock);
@@ -96,7 +96,7 @@ impl NodeTable {
     /// Writes the rows of nodes that were known before the view was registered, some at a time, so that neither calls
     /// nor writers wait long.
     pub async fn fill(&self, view: ViewId) {
-        let names = self.lock_stock().without_row(view);
+        let names = self.lock_writer().without_row(view);
         for names in names.chunks(FILLED_AT_ONCE) {
             self.fill_some(names, view);
             yield_now().await;
@@ -104,35 +104,35 @@ impl NodeTable {
     }
 
     fn fill_some(&self, names: &[Arc<str>], view: ViewId) {
-        let mut stock = self.lock_stock();
+        let mut stock = self.lock_writer();
         let filled: Vec<_> = names.iter().filter_map(|name| stock.fill(name, view)).collect();
-        self.show(&stock, &filled);
+        self.publish(&stock, &filled);
     }
 
     /// How many views it keeps rows of.
     pub fn columns(&self) -> usize {
-        self.lock_stock().columns()
+        self.lock_writer().columns()
     }
 
     /// Takes a node as it is now. Calls notice nothing unless its rows change: a heartbeat changes the rows
     /// of views with JSON alone.
     pub fn apply(&self, json: &[u8]) -> Result<Change, ObjectError> {
         let object = node::parse(json)?;
-        let mut stock = self.lock_stock();
-        let known = Known::new(&object, stock.wants_raw().then_some(json));
+        let mut stock = self.lock_writer();
+        let known = NodeEntry::new(&object, stock.wants_raw().then_some(json));
         let (name, change) = stock.put(object.name(), known);
         if change == Change::Added {
             self.absent().appear(&name);
         }
         if change != Change::Unchanged {
-            self.show(&stock, &[name]);
+            self.publish(&stock, &[name]);
         }
         Ok(change)
     }
 
     /// Forgets a node.
     pub fn remove(&self, name: &str) -> Change {
-        let mut stock = self.lock_stock();
+        let mut stock = self.lock_writer();
         let change = stock.remove(name);
         if change != Change::Unchanged {
             self.absent().delete(name);
@@ -147,17 +147,17 @@ impl NodeTable {
     ///
     /// # Errors
     /// The place of a node that cannot be read. Those before it are taken.
-    pub fn bring<'n>(
+    pub fn import<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
         object: impl Fn(u32) -> Option<&'n [u8]>,
         view: ViewId,
     ) -> Result<Found, (u32, ObjectError)> {
-        let mut stock = self.lock_stock();
+        let mut stock = self.lock_writer();
         let mut fresh = Vec::new();
         let mut outcome = Ok(());
         for (place, name) in (0..).zip(names.clone()) {
-            match stock.bring((name, object(place)), view) {
+            match stock.import((name, object(place)), view) {
                 Ok(brought) => fresh.extend(brought),
                 Err(error) => {
                     outcome = Err((place, error));
@@ -165,16 +165,16 @@ impl NodeTable {
                 }
             }
         }
-        self.show(&stock, &fresh);
+        self.publish(&stock, &fresh);
         outcome?;
         // Other writers still wait for `stock`.
-        Ok(self.read().lines(names, view))
+        Ok(self.read().rows(names, view))
     }
 
     /// Forgets everything when it holds more than `bytes` of JSON or more than `nodes` nodes: nodes that are gone
     /// are not heard of here.
-    pub fn bound(&self, bytes: usize, nodes: usize) {
-        let mut stock = self.lock_stock();
+    pub fn limit(&self, bytes: usize, nodes: usize) {
+        let mut stock = self.lock_writer();
         if stock.json_bytes() > bytes || stock.len() > nodes {
             stock.clear();
             self.swap(&stock);
@@ -183,25 +183,25 @@ impl NodeTable {
 
     /// Takes what pods have requested on these nodes. From the first time on, nodes that were never named have no
     /// pods.
-    pub fn use_up(&self, changed: &[(Arc<str>, NodeUsage)]) {
-        let mut stock = self.lock_stock();
+    pub fn apply_usage(&self, changed: &[(Arc<str>, NodeUsage)]) {
+        let mut stock = self.lock_writer();
         let nodes = stock.use_up(changed);
-        self.show(&stock, &nodes);
+        self.publish(&stock, &nodes);
     }
 
     /// Begins to collect the nodes of a new list.
-    pub fn relist(&self) -> Relist {
-        self.lock_stock().relist()
+    pub fn relist(&self) -> NodeRelist {
+        self.lock_writer().relist()
     }
 
     /// Takes exactly the nodes of this list: whatever is not in it goes, all in one step for the calls.
     /// From now on the table is synced.
-    pub fn replace(&self, relist: Relist) {
-        let mut stock = self.lock_stock();
+    pub fn replace(&self, relist: NodeRelist) {
+        let mut stock = self.lock_writer();
         let Replaced { change, gone } = stock.replace(relist);
         if change != Change::Unchanged {
             let mut absent = self.absent();
-            absent.retain(|name| !stock.knows(name));
+            absent.retain(|name| !stock.contains(name));
             for name in &gone {
                 absent.delete(name);
             }
@@ -214,7 +214,7 @@ impl NodeTable {
 
     /// The lines of these nodes in this view, for one call. Waits until the instant for those that are not there, but
     /// not for nodes that were deleted, and not for names that calls have waited for before and that are still unknown.
-    pub async fn lines<'n>(
+    pub async fn rows<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
         view: ViewId,
@@ -264,13 +264,13 @@ impl NodeTable {
     pub fn look_up<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone, view: ViewId) -> Found {
         // With JSON the version moves with every heartbeat, and rows are large.
         let Some(latest) = self.latest.as_ref().filter(|_| !*self.raw_wanted.borrow()) else {
-            return self.read().lines(names, view);
+            return self.read().rows(names, view);
         };
         let version = self.read().version();
         if let Some(lines) = latest.find(names.clone(), (view, version)) {
             return Found { lines, unknown: Vec::new(), deleted: Vec::new(), version };
         }
-        let found = self.read().lines(names.clone(), view);
+        let found = self.read().rows(names.clone(), view);
         if found.unknown.is_empty() {
             latest.keep(names, (view, found.version), &found.lines);
         }
@@ -285,7 +285,7 @@ impl NodeTable {
 
     /// How many nodes are known.
     pub fn len(&self) -> usize {
-        self.lock_stock().len()
+        self.lock_writer().len()
     }
 
     /// Whether no node is known.
@@ -308,15 +308,15 @@ impl NodeTable {
     pub async fn complete(&self, view: ViewId) {
         self.synced().await;
         let mut changes = self.changes();
-        while !self.lock_stock().is_complete(view) {
+        while !self.lock_writer().is_complete(view) {
             changes.next().await;
         }
     }
 
     /// The changes from here on. Taken before [`NodeTable::read`], it misses none that the reader has not
     /// seen.
-    pub fn changes(&self) -> Changes {
-        Changes::new(self.changes.subscribe())
+    pub fn changes(&self) -> TableChanges {
+        TableChanges::new(self.changes.subscribe())
     }
 
     /// Becomes true, once, when a view wants JSON. The source then brings the nodes once more, because the
@@ -325,7 +325,7 @@ impl NodeTable {
         self.raw_wanted.subscribe()
     }
 
-    fn lock_stock(&self) -> MutexGuard<'_, Stock> {
+    fn lock_writer(&self) -> MutexGuard<'_, TableWriter> {
         let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
         if stock.drop_unheld() {
             let wants_raw = stock.wants_raw();
@@ -340,7 +340,7 @@ impl NodeTable {
     }
 
     /// Lets calls see these nodes as they are now.
-    fn show(&self, stock: &Stock, names: &[Arc<str>]) {
+    fn publish(&self, stock: &TableWriter, names: &[Arc<str>]) {
         if self.read().generation() != stock.generation() {
             return self.swap(stock);
         }
@@ -348,7 +348,7 @@ impl NodeTable {
             return;
         }
         let slots: Vec<_> = names.iter().filter_map(|name| Some((name, stock.slot_of(name)?))).collect();
-        let put = |front: &mut Front| {
+        let put = |front: &mut TableSnapshot| {
             slots.into_iter().map(|(name, (at, slot))| front.put(name, at, slot)).collect::<Vec<_>>()
         };
         // Returned, so that the old rows are freed after the lock.
@@ -356,13 +356,13 @@ impl NodeTable {
     }
 
     /// Lets calls see everything anew.
-    fn swap(&self, stock: &Stock) {
+    fn swap(&self, stock: &TableWriter) {
         let fresh = stock.front();
         // Returned, so that the old rows are freed after the lock.
         drop(self.write(stock, |front| std::mem::replace(front, fresh)));
     }
 
-    fn write<T>(&self, stock: &Stock, change: impl FnOnce(&mut Front) -> T) -> T {
+    fn write<T>(&self, stock: &TableWriter, change: impl FnOnce(&mut TableSnapshot) -> T) -> T {
         let mut front = self.front.write().unwrap_or_else(PoisonError::into_inner);
         debug_assert!(front.version < stock.version(), "who has seen this version would not look again");
         front.version = stock.version();

@@ -19,7 +19,7 @@ use crate::object::pod::ObjectPod;
 #[derive(Debug, Default)]
 pub struct Usage {
     /// By UID, those that count.
-    pods: HashMap<Box<str>, Held>,
+    pods: HashMap<Box<str>, UsingPod>,
     /// Nodes with at least one pod.
     nodes: HashMap<Arc<str>, Sums>,
     /// What was last told about nodes that have been touched since then.
@@ -28,7 +28,7 @@ pub struct Usage {
 
 /// A pod on a node.
 #[derive(Debug, PartialEq, Eq)]
-struct Held {
+struct UsingPod {
     node: Arc<str>,
     taken: Taken,
 }
@@ -55,12 +55,12 @@ impl Usage {
         let node = self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name));
         self.touch(&node);
         self.nodes.entry(Arc::clone(&node)).or_default().add(&taken);
-        self.pods.insert(pod.uid().into(), Held { node, taken });
+        self.pods.insert(pod.uid().into(), UsingPod { node, taken });
     }
 
     /// Forgets the pod with this UID.
     pub fn remove(&mut self, uid: &str) {
-        let Some(Held { node, taken }) = self.pods.remove(uid) else { return };
+        let Some(UsingPod { node, taken }) = self.pods.remove(uid) else { return };
         self.touch(&node);
         let Some(sums) = self.nodes.get_mut(&node) else { return };
         sums.subtract(&taken);

@@ -19,7 +19,7 @@ use kube::{
 };
 
 pub use self::connect::{ConnectError, check, connect};
-use self::{raw_object::RawObject, sink::feed, standing::Standing};
+use self::{raw_object::RawObject, sink::feed, standing::WatchState};
 use super::{pods::PodTable, table::NodeTable};
 
 /// A watch ended, which it never should: what it watches would stay as it is for ever. The process has to stop.
@@ -30,7 +30,7 @@ pub struct WatchEnded(&'static str);
 /// Feeds the node table for ever. Failures are logged when they begin, change or end, and are never the end;
 /// what comes back is a reason to stop the process.
 pub async fn nodes(table: Arc<NodeTable>, client: Client) -> WatchEnded {
-    let mut standing = Standing::default();
+    let mut standing = WatchState::default();
     loop {
         // Before the list begins, so that no wish is missed in between.
         let mut raw_wanted = table.raw_wanted();
@@ -46,7 +46,7 @@ pub async fn nodes(table: Arc<NodeTable>, client: Client) -> WatchEnded {
 pub async fn pods(table: Arc<PodTable>, client: Client) -> WatchEnded {
     let living = config().fields(LIVING);
     let pods = watcher(Api::<RawObject<Pod>>::all(client), living);
-    feed(&*table, pods.default_backoff(), &mut Standing::default()).await;
+    feed(&*table, pods.default_backoff(), &mut WatchState::default()).await;
     WatchEnded("pods")
 }
 

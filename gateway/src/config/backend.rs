@@ -23,7 +23,7 @@ const DEFAULT_BIND_TIMEOUT: Duration = Duration::from_secs(5);
 settings! {
     /// A policy backend. It serves the verbs whose settings are present, at least one.
     #[derive(Clone, Debug, PartialEq)]
-    pub struct Backend: "a mapping with name, url and filter, score, preempt or bind", check check_backend => BackendParts;
+    pub struct BackendSettings: "a mapping with name, url and filter, score, preempt or bind", check check_backend => BackendParts;
     /// Unlike the name of every other backend.
     name "name": BackendName, required(NAME);
     /// Its address.
@@ -98,7 +98,7 @@ settings! {
     failure_policy "failurePolicy": BindFailurePolicy, default(BindFailurePolicy::Fail);
 }
 
-impl Backend {
+impl BackendSettings {
     /// The verbs that it serves, each with the timeout of a call.
     pub fn timeouts(&self) -> PerVerb<Option<Duration>> {
         let Self { filter, score, preempt, bind, .. } = self;
@@ -306,18 +306,18 @@ pub(super) struct BackendList;
 pub(super) const BACKENDS: &str =
     "a list with at least one backend such as {name: rack-drain, url: http://rack-drain:9000, filter: {}}";
 
-impl Format<Vec<Backend>> for BackendList {
-    fn read(field: &Cursor<'_>) -> Option<Vec<Backend>> {
+impl Format<Vec<BackendSettings>> for BackendList {
+    fn read(field: &Cursor<'_>) -> Option<Vec<BackendSettings>> {
         let items = field.items(BACKENDS)?;
         if items.is_empty() {
             field.mistake("is an empty list", BACKENDS);
             return None;
         }
         names_are_unique(&items);
-        items.iter().map(Backend::read).collect::<Vec<_>>().into_iter().collect()
+        items.iter().map(BackendSettings::read).collect::<Vec<_>>().into_iter().collect()
     }
 
-    fn write(backends: &Vec<Backend>, out: &mut Yaml) {
+    fn write(backends: &Vec<BackendSettings>, out: &mut Yaml) {
         out.inline(" # in the order in which their answers count");
         for position in effective_order(backends) {
             out.item(|out| backends[position].write_fields(out));
@@ -327,7 +327,7 @@ impl Format<Vec<Backend>> for BackendList {
     /// Paths in `backends` begin with the field of a backend.
     #[cfg(test)]
     fn describe(_path: &str, mappings: &mut Mappings) {
-        Backend::describe("", mappings);
+        BackendSettings::describe("", mappings);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use extender_config::{Cursor, Section, echo};
 
 use super::{
-    AddedVictims, BINDER, Backend, Binder, ConfigParts, DurationText, PodSource, VerbPathParts, VerbPaths,
+    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, PodSource, VerbPathParts, VerbPaths,
     duration,
 };
 
@@ -45,12 +45,12 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 /// No backend's timeout is longer than its call. A default gives way to a shorter call; what the file says does not.
 fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
     let Some(limits) = parts.timeouts else { return };
-    let decision = |name| Limit { longest: limits.decision, field: "decision", verb: name };
+    let decision = |name| LengthLimit { longest: limits.decision, field: "decision", verb: name };
     let verbs = [
         decision("filter"),
         decision("score"),
         decision("preempt"),
-        Limit { longest: limits.bind, field: "bind", verb: "bind" },
+        LengthLimit { longest: limits.bind, field: "bind", verb: "bind" },
     ];
     let backends =
         root.optional("backends").and_then(|backends| backends.items_if_list()).unwrap_or_default();
@@ -60,7 +60,7 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
         }
     }
     for backend in parts.backends.iter_mut().flatten() {
-        let Backend { filter, score, preempt, bind, .. } = backend;
+        let BackendSettings { filter, score, preempt, bind, .. } = backend;
         let timeouts = [
             filter.as_mut().map(|settings| &mut settings.timeout),
             score.as_mut().map(|settings| &mut settings.timeout),
@@ -76,13 +76,13 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
 }
 
 /// The longest timeout of a verb, and the field of `timeouts` that limits it.
-struct Limit {
+struct LengthLimit {
     longest: Duration,
     field: &'static str,
     verb: &'static str,
 }
 
-impl Limit {
+impl LengthLimit {
     /// Records a mistake where a backend's timeout is longer.
     fn check(&self, backend: &Cursor<'_>) {
         let Some(field) = backend.descend(&[self.verb, "timeout"]) else { return };
@@ -95,8 +95,8 @@ impl Limit {
 }
 
 /// A backend that is named has a `bind` block, and a block is of use.
-fn check_binder(root: &Section<'_>, binder: &Binder, backends: &[Backend]) {
-    let binds = |backend: &&Backend| backend.bind.is_some();
+fn check_binder(root: &Section<'_>, binder: &Binder, backends: &[BackendSettings]) {
+    let binds = |backend: &&BackendSettings| backend.bind.is_some();
     match binder {
         Binder::None => {
             if let Some(backend) = backends.iter().find(binds) {
@@ -123,7 +123,7 @@ fn pods(root: &Section<'_>, parts: &ConfigParts) {
     let (Some(pods), Some(nodes), Some(backends)) = (&parts.pods, &parts.nodes, &parts.backends) else {
         return;
     };
-    let adds = |backend: &&Backend| {
+    let adds = |backend: &&BackendSettings| {
         backend.preempt.as_ref().is_some_and(|preempt| preempt.added_victims == AddedVictims::Allowed)
     };
     let source = pods.source.unwrap_or_else(|| PodSource::usual(nodes, backends));

@@ -15,7 +15,7 @@ const SCRAPE: &str =
 settings! {
     /// The address of `/metrics`, `/livez` and `/readyz`.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Metrics: "a mapping such as {address: 0.0.0.0:9402}",
+    pub struct MetricsSettings: "a mapping such as {address: 0.0.0.0:9402}",
         unsupported &[("tls", "leave it out"), ("exporter", SCRAPE), ("interval", SCRAPE)];
     /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
     address "address": SocketAddr, default(any_address(9402));
@@ -24,7 +24,7 @@ settings! {
 settings! {
     /// The address that reports decisions and the gateway's state.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Admin: "a mapping such as {address: 127.0.0.1:9403}";
+    pub struct AdminSettings: "a mapping such as {address: 127.0.0.1:9403}";
     /// Where it listens. Default 127.0.0.1:9403; port 0 takes a free one.
     address "address": SocketAddr, default(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9403));
 }
@@ -67,7 +67,7 @@ settings! {
 settings! {
     /// The log on standard error.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Log: "a mapping such as {format: JSON, level: info}";
+    pub struct LogSettings: "a mapping such as {format: JSON, level: info}";
     /// How lines are written. Default text.
     format "format": LogFormat, default(LogFormat::Text);
     /// Which lines are written. Default info.

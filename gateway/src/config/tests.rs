@@ -33,14 +33,14 @@ fn the_least_configuration_has_the_documented_defaults() {
     let expected = Config {
         api_version: ApiVersion,
         kind: Kind,
-        extender: Extender {
+        extender: ExtenderSettings {
             address: "0.0.0.0:8888".parse().unwrap(),
             max_request_bytes: 134_217_728,
             tls: None,
             verbs: VerbPaths::default(),
         },
-        metrics: Metrics { address: "0.0.0.0:9402".parse().unwrap() },
-        admin: Admin { address: "127.0.0.1:9403".parse().unwrap() },
+        metrics: MetricsSettings { address: "0.0.0.0:9402".parse().unwrap() },
+        admin: AdminSettings { address: "127.0.0.1:9403".parse().unwrap() },
         otlp: Otlp::default(),
         traces: Traces {
             exporter: None,
@@ -49,19 +49,19 @@ fn the_least_configuration_has_the_documented_defaults() {
             pod_annotation: None,
         },
         decisions: Decisions { max_bytes: 67_108_864 },
-        log: Log { format: LogFormat::Text, level: LogLevel::Info },
+        log: LogSettings { format: LogFormat::Text, level: LogLevel::Info },
         timeouts: Timeouts { decision: Duration::from_secs(1), bind: Duration::from_secs(10) },
         cluster: Cluster { kubeconfig: None },
         nodes: NodeSource::Watch,
-        pods: Pods { source: None },
+        pods: PodSettings { source: None },
         exempt: Exempt { namespaces: None },
-        reasons: Reasons {
+        reasons: ReasonSettings {
             prefix: ReasonPrefix::Backend,
             changing: ChangingReasons::Held,
             repeated: RepeatedRefusals::BackOff,
         },
         binder: Binder::None,
-        backends: vec![Backend {
+        backends: vec![BackendSettings {
             name: BackendName::new("a").unwrap(),
             url: BackendUrl::new("http://a:1").unwrap(),
             tls: None,

@@ -9,7 +9,7 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use super::{Backend, Binder, Config, DurationText, Mode, NodeSource, PodSource};
+use super::{BackendSettings, Binder, Config, DurationText, Mode, NodeSource, PodSource};
 
 /// One warning. Displayed as `PATH: what is so; what would be better`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +83,12 @@ fn long_chain(config: &Config) -> Option<Warning> {
     (count > 1 && sum > config.timeouts.decision).then(|| Warning::new("timeouts.decision", fact, advice))
 }
 
-fn preempting(config: &Config) -> impl Iterator<Item = &Backend> {
+fn preempting(config: &Config) -> impl Iterator<Item = &BackendSettings> {
     config.backends.iter().filter(|backend| backend.mode == Mode::Enforce && backend.preempt.is_some())
 }
 
 /// A filter that failed on more nodes than survived the others is asked once more, if there is time.
-fn no_second_question(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+fn no_second_question(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let filter = backend.filter.as_ref().filter(|_| backend.mode == Mode::Enforce)?;
     let fact = format!("is as long as timeouts.decision, {}", DurationText(filter.timeout));
     let advice = "a shorter one, so that after a failure there is time to ask about the nodes that are left";

@@ -12,18 +12,18 @@ use tokio::time::Instant;
 
 use super::call_context::{CallContext, EncodedNodes, Readiness, Views};
 use crate::{
-    account::{Exchanges, Open, Source},
+    account::{Rpcs, OpenAttempt, CacheSource},
     backend::{
         Backend,
         answer::Reply,
-        held::Named,
+        held::TableReference,
         info::{NodesView, Plan},
-        link::Link,
-        memory::Memory,
-        question::{Nodes, Question, Scores},
+        link::Session,
+        memory::AnswerCache,
+        question::{NodesField, Question, ScoresWanted},
         tables,
     },
-    cluster::table::Line,
+    cluster::table::NodeRow,
 };
 
 /// A backend that takes part in a call, with its settings for the verb.
@@ -40,13 +40,13 @@ pub(super) struct Participant<'d, S> {
 
 /// How a backend can be asked in a call.
 pub(super) struct Ready {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<Session>,
     pub(super) views: Views,
 }
 
 /// What a backend is asked about, and until when the call waits for it.
 #[derive(Clone, Copy)]
-pub(super) struct About<'c> {
+pub(super) struct NodeContext<'c> {
     pub(super) context: &'c CallContext<'c>,
     pub(super) nodes: &'c Asked,
     pub(super) deadline: Instant,
@@ -59,12 +59,12 @@ pub(super) trait NodeQuestion: Sync {
     /// The backend's answer about the nodes that it was asked about.
     type Fresh: Send;
     /// The answer about one node, as it is remembered.
-    type Known: Copy + PartialEq + Send;
+    type Cached: Copy + PartialEq + Send;
     /// The answer about all nodes in question; by default that about no nodes.
     type Answer: Default;
 
     /// Whether scores are wanted with the answer.
-    fn scores(plan: &Self::Plan) -> Scores;
+    fn scores(plan: &Self::Plan) -> ScoresWanted;
 
     /// The verb, as the log names it.
     const VERB: Verb;
@@ -72,36 +72,36 @@ pub(super) trait NodeQuestion: Sync {
     /// Sends the question. What is sent goes on `record`.
     fn send(
         backend: &Backend,
-        link: &Link,
+        link: &Session,
         question: Question<'_>,
         within: Duration,
-        record: &mut Exchanges,
+        record: &mut Rpcs,
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
     /// What is known about these nodes; `None` where nothing can be known, so that the backend is asked about all.
-    fn recall(&self, ask: &Ask<'_>, lines: &[&Line]) -> Option<Recalled<Self::Known>>;
+    fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<Self::Cached>>;
 
     /// The answers as they are remembered, each `None` where it cannot be; `None` where the verb is not remembered.
-    fn read(memory: &Memory, fresh: &Self::Fresh, count: usize) -> Option<Vec<Option<Self::Known>>>;
+    fn read(memory: &AnswerCache, fresh: &Self::Fresh, count: usize) -> Option<Vec<Option<Self::Cached>>>;
 
     /// Remembers the answers about those nodes of which they are certain.
-    fn file(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Known>>, fresh: &Self::Fresh);
+    fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Cached>>, fresh: &Self::Fresh);
 
     /// The answer where the backend was asked about all nodes.
-    fn whole(ask: &Ask<'_>, lines: &[&Line], fresh: Self::Fresh) -> Self::Answer;
+    fn accept(ask: &Ask<'_>, lines: &[&NodeRow], fresh: Self::Fresh) -> Self::Answer;
 
     /// The answer where all is known, or some is and the backend was asked about the nodes at `missing`.
     fn splice(
         ask: &Ask<'_>,
-        known: Vec<Option<Self::Known>>,
-        fresh: Option<Missing<'_, Self::Fresh>>,
+        known: Vec<Option<Self::Cached>>,
+        fresh: Option<MissingNodes<'_, Self::Fresh>>,
     ) -> Self::Answer;
 }
 
 /// Known answers.
 pub(super) struct Recalled<K> {
     /// Where they are from.
-    pub(super) source: Source,
+    pub(super) source: CacheSource,
     /// One for each node, `None` where there is none.
     pub(super) answers: Vec<Option<K>>,
     /// Whether the backend is asked about all nodes even so, to check that it still answers the same.
@@ -117,7 +117,7 @@ impl<K> Recalled<K> {
 }
 
 /// An answer about the nodes that were missing.
-pub(super) struct Missing<'m, F> {
+pub(super) struct MissingNodes<'m, F> {
     /// Their places among all nodes in question.
     pub(super) places: &'m [u32],
     pub(super) fresh: F,
@@ -128,12 +128,12 @@ pub(super) struct Missing<'m, F> {
 /// An answer may be about a later row of a node, where the backend has that from its table; what is still as it was
 /// cannot have been another in between.
 pub(super) struct Certain<'l> {
-    lines: &'l [&'l Line],
+    lines: &'l [&'l NodeRow],
     certain: Vec<bool>,
 }
 
 impl<'l> Certain<'l> {
-    pub(super) fn of(ask: &Ask<'_>, lines: &'l [&'l Line]) -> Self {
+    pub(super) fn of(ask: &Ask<'_>, lines: &'l [&'l NodeRow]) -> Self {
         Self { lines, certain: ask.certain(lines) }
     }
 
@@ -141,7 +141,7 @@ impl<'l> Certain<'l> {
     pub(super) fn only<A>(
         &self,
         answers: impl IntoIterator<Item = A>,
-    ) -> impl Iterator<Item = (&'l Line, A)> {
+    ) -> impl Iterator<Item = (&'l NodeRow, A)> {
         let answered = self.lines.iter().copied().zip(answers).zip(&self.certain);
         answered.filter(|(_, certain)| **certain).map(|(answered, _)| answered)
     }
@@ -150,18 +150,18 @@ impl<'l> Certain<'l> {
 /// A backend as it is asked in one call, and the record of it.
 pub(super) struct Ask<'a> {
     pub(super) backend: &'a Backend,
-    pub(super) link: &'a Arc<Link>,
+    pub(super) link: &'a Arc<Session>,
     /// In which view it is told about nodes.
     view: &'a NodesView,
     context: &'a CallContext<'a>,
     views: Views,
-    scores: Scores,
+    scores: ScoresWanted,
     /// How long it may take for an answer.
     timeout: Duration,
     /// Until when it has to have answered, however often it is asked.
     until: Instant,
     /// What it is asked is recorded here.
-    record: &'a mut Open,
+    record: &'a mut OpenAttempt,
 }
 
 impl<S> Participant<'_, S> {
@@ -169,21 +169,21 @@ impl<S> Participant<'_, S> {
     pub(super) async fn ask<Q: NodeQuestion>(
         &self,
         question: &Q,
-        about: About<'_>,
+        about: NodeContext<'_>,
     ) -> Result<Q::Answer, BackendFailure> {
-        let mut record = about.context.desk.open(self.place, about.context.trace);
+        let mut record = about.context.desk.start_attempt(self.place, about.context.trace);
         let answer = self.find_out(question, about, &mut record).await;
-        record.close(&answer);
+        record.finish(&answer);
         answer
     }
 
     async fn find_out<Q: NodeQuestion>(
         &self,
         question: &Q,
-        about: About<'_>,
-        record: &mut Open,
+        about: NodeContext<'_>,
+        record: &mut OpenAttempt,
     ) -> Result<Q::Answer, BackendFailure> {
-        let About { context, nodes, deadline } = about;
+        let NodeContext { context, nodes, deadline } = about;
         let Ready { link, views } = self.ready.as_ref().map_err(Clone::clone)?;
         let plan = Q::Plan::of(&link.info).as_ref().map_err(Clone::clone)?;
         let lines = context.nodes(*views).lines(nodes);
@@ -212,40 +212,40 @@ impl<'a> Ask<'a> {
     async fn recall_or_ask<Q: NodeQuestion>(
         &mut self,
         question: &Q,
-        lines: &[&Line],
+        lines: &[&NodeRow],
     ) -> Result<Q::Answer, BackendFailure> {
         let Some(recalled) = question.recall(self, lines) else {
             let fresh = self.ask_nodes::<Q>(lines).await?;
-            return Ok(Q::whole(self, lines, fresh));
+            return Ok(Q::accept(self, lines, fresh));
         };
         let missing = recalled.missing();
         let known = lines.len() - missing.len();
         self.record.source = recalled.source;
-        self.record.knows(known);
+        self.record.set_cached(known);
         if missing.is_empty() {
             return Ok(Q::splice(self, recalled.answers, None));
         }
-        let asked: Vec<&Line> = missing.iter().map(|at| lines[*at as usize]).collect();
+        let asked: Vec<&NodeRow> = missing.iter().map(|at| lines[*at as usize]).collect();
         let fresh = self.ask_nodes::<Q>(&asked).await?;
-        if known > 0 && !may_combine(recalled.source, &self.link.memory) {
-            self.record.knows(0);
+        if known > 0 && !may_combine(recalled.source, &self.link.cache) {
+            self.record.set_cached(0);
             self.again();
             let fresh = self.ask_nodes::<Q>(lines).await?;
-            return Ok(Q::whole(self, lines, fresh));
+            return Ok(Q::accept(self, lines, fresh));
         }
         self.remember::<Q>(&recalled, &missing, &asked, &fresh);
-        Ok(Q::splice(self, recalled.answers, Some(Missing { places: &missing, fresh })))
+        Ok(Q::splice(self, recalled.answers, Some(MissingNodes { places: &missing, fresh })))
     }
 
     /// The backend's answer about these nodes: by reference where it holds them, else, or if it does not find them,
     /// inline.
-    async fn ask_nodes<Q: NodeQuestion>(&mut self, lines: &[&Line]) -> Result<Q::Fresh, BackendFailure> {
-        self.record.asks_about(lines.len());
+    async fn ask_nodes<Q: NodeQuestion>(&mut self, lines: &[&NodeRow]) -> Result<Q::Fresh, BackendFailure> {
+        self.record.set_requested(lines.len());
         if let Some((nodes, named)) = self.by_reference(lines) {
             match self.send::<Q>(&nodes).await? {
                 Reply::Answered(fresh) => return Ok(fresh),
                 Reply::Missed => {
-                    self.record.missed += 1;
+                    self.record.misses += 1;
                     named.missed(self.backend.settings.name.as_str());
                 }
             }
@@ -255,21 +255,21 @@ impl<'a> Ask<'a> {
         self.send::<Q>(&nodes).await?.inline()
     }
 
-    async fn send<Q: NodeQuestion>(&mut self, nodes: &Nodes) -> Result<Reply<Q::Fresh>, BackendFailure> {
+    async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
         let (call, pod) = (&self.context.id, self.context.pod(self.views));
         let question = Question { call, purpose: Purpose::Decide, pod, nodes, scores: self.scores };
-        Q::send(self.backend, self.link, question, self.timeout, &mut self.record.exchanges).await
+        Q::send(self.backend, self.link, question, self.timeout, &mut self.record.rpcs).await
     }
 
     /// Remembers answers, where that is allowed, unless they show that it should not be.
     fn remember<Q: NodeQuestion>(
         &mut self,
-        recalled: &Recalled<Q::Known>,
+        recalled: &Recalled<Q::Cached>,
         missing: &[u32],
-        asked: &[&Line],
+        asked: &[&NodeRow],
         fresh: &Q::Fresh,
     ) {
-        let memory = &self.link.memory;
+        let memory = &self.link.cache;
         if !memory.is_trusted() {
             return;
         }
@@ -279,9 +279,9 @@ impl<'a> Ask<'a> {
         let differs =
             |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
         if recalled.check && certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
-            self.record.disagreed |= distrust(memory, self.backend.settings.name.as_str(), Q::VERB);
+            self.record.impure |= distrust(memory, self.backend.settings.name.as_str(), Q::VERB);
         } else {
-            Q::file(self, &certain, read, fresh);
+            Q::store(self, &certain, read, fresh);
         }
     }
 
@@ -301,12 +301,12 @@ impl<'a> Ask<'a> {
     }
 
     /// These nodes by the ids of the table that it holds; `None` when they have to come with their rows.
-    fn by_reference(&self, lines: &[&Line]) -> Option<(Nodes, Named)> {
+    fn by_reference(&self, lines: &[&NodeRow]) -> Option<(NodesField, TableReference)> {
         let source = self.told().source;
         let named = self.link.tables.named(source, self.view)?;
         let nodes = match source {
-            tables::Source::Cluster => named.nodes(lines, |_| false),
-            tables::Source::Calls => {
+            tables::TableSource::Cluster => named.nodes(lines, |_| false),
+            tables::TableSource::Calls => {
                 let current = self.certain(lines);
                 named.nodes(lines, |at| !current[at])
             }
@@ -315,7 +315,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Which of these nodes still have the rows that were meant.
-    fn certain(&self, lines: &[&Line]) -> Vec<bool> {
+    fn certain(&self, lines: &[&NodeRow]) -> Vec<bool> {
         self.context.are_current(lines, self.view, self.told())
     }
 }
@@ -326,16 +326,16 @@ impl<'a> Ask<'a> {
 /// Remembered answers count only while nothing speaks against remembering: no answer has named another revision than
 /// the handshake, and no check has found the verb impure. Scores that came with filter never relied on the verb being
 /// pure, so only the revision matters for them.
-fn may_combine(known: Source, memory: &Memory) -> bool {
+fn may_combine(known: CacheSource, memory: &AnswerCache) -> bool {
     match known {
-        Source::Memory => memory.is_trusted(),
-        Source::Filter => !memory.is_mixed(),
+        CacheSource::AnswerCache => memory.is_trusted(),
+        CacheSource::Filter => !memory.has_mixed_revisions(),
     }
 }
 
 /// From now on the backend is asked each time. Returns whether that is new.
-fn distrust(memory: &Memory, backend: &str, verb: Verb) -> bool {
-    let first = memory.refute();
+fn distrust(memory: &AnswerCache, backend: &str, verb: Verb) -> bool {
+    let first = memory.mark_impure();
     if first {
         tracing::error!(
             backend,

@@ -20,8 +20,8 @@ use extender_gateway_core::filter::Rejected;
 use std::hash::BuildHasher;
 use tokio::time::Instant;
 
-pub(super) use self::pace::{About, Pace};
-use self::{pace::Paces, texts::Texts};
+pub(super) use self::pace::{AttemptScope, Pace};
+use self::{pace::Paces, texts::FirstReasons};
 use crate::{
     cadences::Cadences,
     wire::{Names, reply::Reason},
@@ -29,34 +29,34 @@ use crate::{
 
 /// The latest attempts to place pods that fit nowhere. Shared by all configurations of a process.
 #[derive(Debug)]
-pub struct Attempts {
+pub struct RetryPacing {
     paces: Mutex<Paces>,
-    texts: Mutex<Texts>,
+    texts: Mutex<FirstReasons>,
     /// What a pod's UID, which may be of any length, is remembered as. Nobody outside can make two of them meet.
     hasher: RandomState,
 }
 
 /// What became of the texts of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HeldReasons {
     /// Nodes whose text had changed and is again what it was.
     pub(super) changed: usize,
     /// Nodes whose text found no room to be remembered.
     pub(super) forgotten: usize,
 }
 
-impl Attempts {
+impl RetryPacing {
     /// None yet.
     pub fn new(cadences: &Cadences) -> Self {
         Self {
             paces: Mutex::new(Paces::new(cadences.refusals)),
-            texts: Mutex::new(Texts::new(cadences.first_texts)),
+            texts: Mutex::new(FirstReasons::new(cadences.first_texts)),
             hasher: RandomState::new(),
         }
     }
 
     /// Records that a pod was refused on all nodes of a call.
-    pub(super) fn refused(&self, pod: &str, about: About) -> Pace {
+    pub(super) fn refused(&self, pod: &str, about: AttemptScope) -> Pace {
         lock(&self.paces).refused(self.hasher.hash_one(pod), about, Instant::now())
     }
 
@@ -68,7 +68,7 @@ impl Attempts {
         names: &Names,
         backends: &[&str],
         rejected: (&mut Rejected, &mut Vec<Reason>),
-    ) -> Held {
+    ) -> HeldReasons {
         lock(&self.texts).hold(self.hasher.hash_one(pod), Instant::now(), (names, backends), rejected)
     }
 }

@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep};
 pub use self::error::BindError;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    account::{Account, Inquiry, Open, Part, Policy, Said},
+    account::{CallRecord, BackendAttempt, OpenAttempt, BackendOutcome, OnFailure, Outcome},
     backend::{
         Backend,
         bind::{BindQuestion, Bound},
     },
-    cluster::binder::{Apiserver, Assignment, Truth},
+    cluster::binder::{Apiserver, Assignment, BindingState},
     config::{self, BackendName, BindFailurePolicy, BindSettings, Mode},
     object::{self, pod::ObjectPod},
 };
@@ -42,14 +42,14 @@ pub struct Binders {
 
 /// Whether a step left the pod bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum BindOutcome {
     Bound,
     /// The next one is to try.
     NotBound,
 }
 
 /// One bind call.
-struct Attempt<'c> {
+struct BindAttempt<'c> {
     decider: &'c Decider,
     binders: &'c Binders,
     assignment: &'c Assignment,
@@ -62,7 +62,7 @@ struct Attempt<'c> {
 }
 
 /// A pod as the call needs it.
-struct Known<'p> {
+struct BindPod<'p> {
     pod: ObjectPod<'p>,
     json: &'p Bytes,
 }
@@ -75,14 +75,14 @@ impl Decider {
     pub async fn bind(
         &self,
         (assignment, began): (&Assignment, Instant),
-        account: &mut Account,
+        account: &mut CallRecord,
     ) -> Result<(), CallError> {
         let binders = self.binders.as_ref().ok_or(BindError::NoBinder)?;
         let deadline = began + self.timeouts.bind;
         let ask_until = began + self.timeouts.asking_to_bind();
         let (id, trace) = (account.id.clone(), account.trace);
-        let attempt = Attempt { decider: self, binders, assignment, id, trace, deadline, ask_until };
-        if self.some_may_bind(&assignment.namespace) && attempt.backends(account).await? == Outcome::Bound {
+        let attempt = BindAttempt { decider: self, binders, assignment, id, trace, deadline, ask_until };
+        if self.some_may_bind(&assignment.namespace) && attempt.backends(account).await? == BindOutcome::Bound {
             return Ok(());
         }
         attempt.built_in().await
@@ -90,32 +90,32 @@ impl Decider {
 
     /// Whether any backend could be asked. Where none could, nothing needs to be known about the pod.
     fn some_may_bind(&self, namespace: &str) -> bool {
-        let may = |backend: &config::Backend| backend.bind.is_some() && backend.mode == Mode::Enforce;
+        let may = |backend: &config::BackendSettings| backend.bind.is_some() && backend.mode == Mode::Enforce;
         !self.exempt.contains(namespace) && self.backends.iter().any(|backend| may(&backend.settings))
     }
 }
 
-impl<'c> Attempt<'c> {
+impl<'c> BindAttempt<'c> {
     /// Asks the interested backends until one has bound the pod.
-    async fn backends(&self, account: &mut Account) -> Result<Outcome, CallError> {
+    async fn backends(&self, account: &mut CallRecord) -> Result<BindOutcome, CallError> {
         let json = self.pod().await?;
-        match Truth::read(&json, self.assignment) {
-            Truth::Bound => return Ok(Outcome::Bound),
-            Truth::Free => {}
+        match BindingState::read(&json, self.assignment) {
+            BindingState::Bound => return Ok(BindOutcome::Bound),
+            BindingState::Free => {}
             excluded => return Err(BindError::from(excluded).into()),
         }
         let pod = object::pod::parse(&json).map_err(|error| BindError::Apiserver(error.into()))?;
-        let known = Known { pod, json: &json };
+        let known = BindPod { pod, json: &json };
         for (backend, settings) in self.order(&known.pod) {
-            let at = account.parts.len();
-            account.parts.push(Part::new(backend, policy(settings.failure_policy)));
-            let inquiry = account.desk.open(at, self.trace);
-            let part = &mut account.parts[at];
-            if self.ask((backend, settings), &known, (part, inquiry)).await? == Outcome::Bound {
-                return Ok(Outcome::Bound);
+            let at = account.backends.len();
+            account.backends.push(BackendOutcome::new(backend, policy(settings.failure_policy)));
+            let inquiry = account.recorder.start_attempt(at, self.trace);
+            let part = &mut account.backends[at];
+            if self.ask((backend, settings), &known, (part, inquiry)).await? == BindOutcome::Bound {
+                return Ok(BindOutcome::Bound);
             }
         }
-        Ok(Outcome::NotBound)
+        Ok(BindOutcome::NotBound)
     }
 
     /// The pod's JSON: the call names the pod and does not describe it. It decides who is asked; what became of
@@ -126,7 +126,7 @@ impl<'c> Attempt<'c> {
         }
         let Assignment { namespace, name, .. } = self.assignment;
         let found = self.binders.apiserver.pod(namespace, name, self.deadline).await;
-        found.map_err(BindError::Apiserver)?.ok_or(BindError::Pod(Truth::Gone))
+        found.map_err(BindError::Apiserver)?.ok_or(BindError::Pod(BindingState::Gone))
     }
 
     /// The pod as the watch has it, where it is the one that is meant and free. Otherwise the watch is behind, or
@@ -149,25 +149,25 @@ impl<'c> Attempt<'c> {
     async fn ask(
         &self,
         (backend, settings): (&Backend, &BindSettings),
-        known: &Known<'_>,
-        (part, mut inquiry): (&mut Part, Open),
-    ) -> Result<Outcome, CallError> {
+        known: &BindPod<'_>,
+        (part, mut inquiry): (&mut BackendOutcome, OpenAttempt),
+    ) -> Result<BindOutcome, CallError> {
         let answer = self.answer((backend, settings), known, &mut inquiry).await;
-        inquiry.close(&answer);
+        inquiry.finish(&answer);
         match answer {
             Ok(Bound::Yes) => {
-                part.said = Said::Choice("bound".to_owned());
+                part.outcome = Outcome::Bound("bound".to_owned());
                 self.confirm(backend, known, part).await
             }
             Ok(Bound::Declined(why)) => {
-                part.said = Said::Choice(format!("declined: {why}"));
+                part.outcome = Outcome::Bound(format!("declined: {why}"));
                 tracing::debug!(backend = %backend.settings.name, pod = known.pod.name(), "declined to bind: {why}");
-                Ok(Outcome::NotBound)
+                Ok(BindOutcome::NotBound)
             }
             Err(failure) => {
                 let failed = self.failed_call(known, part.policy);
                 self.decider.failures.record(backend, &failure, failed);
-                part.said = Said::Failed(failure.clone());
+                part.outcome = Outcome::Failed(failure.clone());
                 self.failed((backend, settings), failure).await
             }
         }
@@ -176,43 +176,43 @@ impl<'c> Attempt<'c> {
     async fn answer(
         &self,
         (backend, settings): (&Backend, &BindSettings),
-        known: &Known<'_>,
-        inquiry: &mut Inquiry,
+        known: &BindPod<'_>,
+        inquiry: &mut BackendAttempt,
     ) -> Result<Bound, BackendFailure> {
-        let link = backend.link()?;
+        let link = backend.session()?;
         link.info.bind.clone()?;
-        let Known { pod, json } = known;
+        let BindPod { pod, json } = known;
         let question = BindQuestion { call: &self.id, assignment: self.assignment, pod, json };
         let within = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
-        inquiry.asks_about(1);
-        backend.bind(&link, question, (within, &mut inquiry.exchanges)).await
+        inquiry.set_requested(1);
+        backend.bind(&link, question, (within, &mut inquiry.rpcs)).await
     }
 
     /// Looks for the Binding that a backend says it made.
     async fn confirm(
         &self,
         backend: &Backend,
-        known: &Known<'_>,
-        part: &mut Part,
-    ) -> Result<Outcome, CallError> {
+        known: &BindPod<'_>,
+        part: &mut BackendOutcome,
+    ) -> Result<BindOutcome, CallError> {
         let mut pause = FIRST_PAUSE;
         loop {
             let truth = self.truth().await;
             let over = Instant::now() + pause >= self.deadline;
             match truth {
-                Truth::Bound => return Ok(Outcome::Bound),
-                Truth::Free | Truth::Unknown(_) if !over => sleep(pause).await,
+                BindingState::Bound => return Ok(BindOutcome::Bound),
+                BindingState::Free | BindingState::Unknown(_) if !over => sleep(pause).await,
                 // The backend may have done what it says: nobody can tell, or it is the pod that is another.
-                truth @ (Truth::Unknown(_) | Truth::Gone | Truth::OtherUid(_)) => {
+                truth @ (BindingState::Unknown(_) | BindingState::Gone | BindingState::OtherUid(_)) => {
                     return Err(BindError::from(truth).into());
                 }
-                truth @ (Truth::Free | Truth::Elsewhere(_)) => {
+                truth @ (BindingState::Free | BindingState::Elsewhere(_)) => {
                     let detail = format!("it says that it has bound the pod; {truth}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
-                    part.policy = Policy::Fail;
+                    part.policy = OnFailure::Fail;
                     let failed = self.failed_call(known, part.policy);
                     self.decider.failures.record(backend, &failure, failed);
-                    part.said = Said::Failed(failure.clone());
+                    part.outcome = Outcome::Failed(failure.clone());
                     return Err(call_error(backend, failure));
                 }
             }
@@ -225,17 +225,17 @@ impl<'c> Attempt<'c> {
         &self,
         (backend, settings): (&Backend, &BindSettings),
         failure: BackendFailure,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<BindOutcome, CallError> {
         if was_asked(&failure) {
             match self.truth().await {
-                Truth::Bound => return Ok(Outcome::Bound),
-                Truth::Free => {}
+                BindingState::Bound => return Ok(BindOutcome::Bound),
+                BindingState::Free => {}
                 excluded => return Err(BindError::from(excluded).into()),
             }
         }
         match settings.failure_policy {
             BindFailurePolicy::Fail => Err(call_error(backend, failure)),
-            BindFailurePolicy::Next => Ok(Outcome::NotBound),
+            BindFailurePolicy::Next => Ok(BindOutcome::NotBound),
         }
     }
 
@@ -245,18 +245,18 @@ impl<'c> Attempt<'c> {
             return Ok(());
         };
         match self.truth().await {
-            Truth::Bound => Ok(()),
-            Truth::Free | Truth::Unknown(_) => Err(BindError::Apiserver(refused).into()),
+            BindingState::Bound => Ok(()),
+            BindingState::Free | BindingState::Unknown(_) => Err(BindError::Apiserver(refused).into()),
             excluded => Err(BindError::from(excluded).into()),
         }
     }
 
-    fn failed_call<'k>(&self, known: &'k Known<'_>, policy: Policy) -> Failed<'k> {
+    fn failed_call<'k>(&self, known: &'k BindPod<'_>, policy: OnFailure) -> Failed<'k> {
         Failed { verb: Verb::Bind, policy, pod: &known.pod, trace: self.trace }
     }
 
-    async fn truth(&self) -> Truth {
-        self.binders.apiserver.truth(self.assignment, self.deadline).await
+    async fn truth(&self) -> BindingState {
+        self.binders.apiserver.binding_state(self.assignment, self.deadline).await
     }
 }
 
@@ -278,9 +278,9 @@ fn call_error(backend: &Backend, failure: BackendFailure) -> CallError {
     CallError::Backend { name: backend.settings.name.to_string(), verb: Verb::Bind, failure }
 }
 
-fn policy(policy: BindFailurePolicy) -> Policy {
+fn policy(policy: BindFailurePolicy) -> OnFailure {
     match policy {
-        BindFailurePolicy::Fail => Policy::Fail,
-        BindFailurePolicy::Next => Policy::Next,
+        BindFailurePolicy::Fail => OnFailure::Fail,
+        BindFailurePolicy::Next => OnFailure::Next,
     }
 }

@@ -9,15 +9,15 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Call, CallError, ask::Ready};
 use crate::{
-    account::{Account, Desk},
+    account::{CallRecord, Recorder},
     backend::{
         Backend,
-        info::{Known, NodesView, Plan, PodView},
-        question::{Nodes, Rows, pod_field},
+        info::{ClusterTables, NodesView, Plan, PodView},
+        question::{NodesField, Rows, pod_field},
         row::{self, RowView},
-        tables::Source,
+        tables::TableSource,
     },
-    cluster::table::{Column, Found, Line, Lines, ViewId},
+    cluster::table::{Column, Found, NodeRow, NodeRows, ViewId},
     wire::Offer,
 };
 
@@ -33,8 +33,8 @@ pub(super) struct CallContext<'c> {
     /// The span of the decision, where traces are made.
     pub(super) trace: Option<TraceContext>,
     /// Where it is put down what backends are asked.
-    pub(super) desk: Desk,
-    known: &'c Known,
+    pub(super) desk: Recorder,
+    known: &'c ClusterTables,
     /// Until when the call waits for unknown nodes. Once for all backends.
     patience: Instant,
     /// The version that the table of what calls bring had when it was brought what this call does; `None` before.
@@ -47,9 +47,9 @@ pub(super) struct CallContext<'c> {
 #[derive(Debug)]
 pub(super) struct EncodedNodes {
     /// Those that could be told, in the order of the call.
-    lines: Lines,
+    lines: NodeRows,
     /// Where they are from.
-    pub(super) source: Source,
+    pub(super) source: TableSource,
     /// The version of the table there when they were looked up.
     version: u64,
     /// Which these are, ascending; `None` for all.
@@ -59,12 +59,12 @@ pub(super) struct EncodedNodes {
     /// Those of them that were deleted, ascending.
     pub(super) deleted: Vec<u32>,
     /// All lines as a part of a question.
-    all: OnceLock<Nodes>,
+    all: OnceLock<NodesField>,
 }
 
 impl EncodedNodes {
     /// What was found of nodes in the table of a source.
-    fn of(found: Found, source: Source) -> Self {
+    fn of(found: Found, source: TableSource) -> Self {
         let Found { lines, unknown, deleted, version } = found;
         let count = number(lines.len() + unknown.len());
         let known = (!unknown.is_empty())
@@ -73,7 +73,7 @@ impl EncodedNodes {
     }
 
     /// The lines of these nodes, in their order.
-    pub(super) fn lines(&self, asked: &Asked) -> Vec<&Line> {
+    pub(super) fn lines(&self, asked: &Asked) -> Vec<&NodeRow> {
         let line = |node: &u32| match &self.known {
             None => self.lines.at(*node as usize),
             Some(known) => {
@@ -93,12 +93,12 @@ impl EncodedNodes {
     }
 
     /// The question's part of all that could be told. Encoded once for all backends.
-    pub(super) fn all(&self) -> Nodes {
+    pub(super) fn all(&self) -> NodesField {
         self.all.get_or_init(|| encoded(self.lines.iter())).clone()
     }
 
     /// The question's part of these lines.
-    pub(super) fn part(&self, lines: &[&Line]) -> Nodes {
+    pub(super) fn part(&self, lines: &[&NodeRow]) -> NodesField {
         if lines.len() == self.lines.len() { self.all() } else { encoded(lines.iter().copied()) }
     }
 }
@@ -107,7 +107,7 @@ fn number(nodes: usize) -> u32 {
     u32::try_from(nodes).expect("a body below 4 GiB has fewer nodes")
 }
 
-fn encoded<'l>(lines: impl ExactSizeIterator<Item = &'l Line> + Clone) -> Nodes {
+fn encoded<'l>(lines: impl ExactSizeIterator<Item = &'l NodeRow> + Clone) -> NodesField {
     let bytes: usize = lines.clone().map(|line| line.row.bytes.len()).sum();
     let mut rows = Rows::with_capacity(bytes);
     for line in lines {
@@ -148,8 +148,8 @@ impl From<CallError> for Unready {
 
 impl<'c> CallContext<'c> {
     /// A call that waits for unknown nodes until `patience`.
-    pub(super) fn new(call: Call<'c>, account: &Account, known: &'c Known, patience: Instant) -> Self {
-        let (id, trace, desk) = (account.id.clone(), account.trace, account.desk.clone());
+    pub(super) fn new(call: Call<'c>, account: &CallRecord, known: &'c ClusterTables, patience: Instant) -> Self {
+        let (id, trace, desk) = (account.id.clone(), account.trace, account.recorder.clone());
         Self { call, id, trace, desk, known, patience, brought: None, pods: Vec::new(), nodes: Vec::new() }
     }
 
@@ -174,35 +174,35 @@ impl<'c> CallContext<'c> {
     }
 
     async fn encode<P: Plan>(&mut self, backend: &Backend) -> Result<Ready, Unready> {
-        let link = backend.link()?;
+        let link = backend.session()?;
         let (pod, nodes) = P::of(&link.info).as_ref().map_err(Clone::clone)?.views();
-        let views = self.tell(pod, nodes).await?;
+        let views = self.encode_views(pod, nodes).await?;
         Ok(Ready { link, views })
     }
 
     /// From now on it waits for no node.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn stop_waiting(&mut self) {
         self.patience = Instant::now();
     }
 
     /// Makes sure that pod and nodes are there in these views.
-    async fn tell(&mut self, pod: &PodView, nodes: &NodesView) -> Result<Views, Unready> {
+    async fn encode_views(&mut self, pod: &PodView, nodes: &NodesView) -> Result<Views, Unready> {
         let known = self.nodes.iter().position(|(view, _)| view == nodes);
         let nodes = if let Some(place) = known {
             place
         } else {
-            let told = self.tell_nodes(nodes).await?;
+            let told = self.encode_nodes(nodes).await?;
             self.nodes.push((nodes.clone(), told));
             self.nodes.len() - 1
         };
-        Ok(Views { pod: self.tell_pod(pod), nodes })
+        Ok(Views { pod: self.encode_pod(pod), nodes })
     }
 
     /// Which of these lines are still their nodes' in that view.
-    pub(super) fn are_current(&self, lines: &[&Line], view: &NodesView, told: &EncodedNodes) -> Vec<bool> {
+    pub(super) fn are_current(&self, lines: &[&NodeRow], view: &NodesView, told: &EncodedNodes) -> Vec<bool> {
         let (table, column) = match told.source {
-            Source::Cluster => (self.known.table.as_ref(), view.column.as_ref()),
-            Source::Calls => (Some(&self.known.offered), Some(&view.offered)),
+            TableSource::Cluster => (self.known.table.as_ref(), view.column.as_ref()),
+            TableSource::Calls => (Some(&self.known.offered), Some(&view.offered)),
         };
         let Some((table, column)) = table.zip(column.map(Column::id)) else {
             return vec![false; lines.len()];
@@ -210,11 +210,11 @@ impl<'c> CallContext<'c> {
         let read = table.read();
         let unchanged = read.version() == told.version;
         let current =
-            |line: &&Line| if unchanged { line.row.is_kept() } else { read.is_current(line, column) };
+            |line: &&NodeRow| if unchanged { line.row.is_kept() } else { read.is_current(line, column) };
         lines.iter().map(current).collect()
     }
 
-    fn tell_pod(&mut self, view: &PodView) -> usize {
+    fn encode_pod(&mut self, view: &PodView) -> usize {
         if let Some(place) = self.pods.iter().position(|(known, _)| known == view) {
             return place;
         }
@@ -223,7 +223,7 @@ impl<'c> CallContext<'c> {
         self.pods.len() - 1
     }
 
-    async fn tell_nodes(&mut self, view: &NodesView) -> Result<EncodedNodes, Unready> {
+    async fn encode_nodes(&mut self, view: &NodesView) -> Result<EncodedNodes, Unready> {
         let names_alone = view.rows == RowView::Name;
         let request = self.call.request;
         let names = (0..request.names.count()).map(|node| request.names.name(node));
@@ -231,21 +231,21 @@ impl<'c> CallContext<'c> {
         match (&request.offer, &self.known.table, column) {
             (Offer::Names, Some(table), Some(column)) if names_alone => {
                 let found = table.look_up(names.clone(), column);
-                Ok(EncodedNodes::of(with_strangers(found, names), Source::Cluster))
+                Ok(EncodedNodes::of(with_strangers(found, names), TableSource::Cluster))
             }
             (Offer::Names, Some(table), Some(column)) => {
-                Ok(EncodedNodes::of(table.lines(names, column, self.patience).await, Source::Cluster))
+                Ok(EncodedNodes::of(table.rows(names, column, self.patience).await, TableSource::Cluster))
             }
             (Offer::Names, _, _) if !names_alone => Err(no_facts().into()),
             _ => {
                 let mut changes = self.known.offered.changes();
                 loop {
-                    let found = self.bring(view.offered.id())?;
+                    let found = self.import(view.offered.id())?;
                     // All are there, and may still lack what pods have requested. What other calls bring in the
                     // meantime is not what this one means, so it brings its nodes again.
                     let is_all = found.unknown.is_empty();
                     if is_all || timeout_at(self.patience, changes.next()).await.is_err() {
-                        return Ok(EncodedNodes::of(found, Source::Calls));
+                        return Ok(EncodedNodes::of(found, TableSource::Calls));
                     }
                 }
             }
@@ -253,11 +253,11 @@ impl<'c> CallContext<'c> {
     }
 
     /// The lines of the nodes as this call brings them.
-    fn bring(&mut self, view: ViewId) -> Result<Found, CallError> {
+    fn import(&mut self, view: ViewId) -> Result<Found, CallError> {
         let (request, offered) = (self.call.request, &self.known.offered);
         let names = (0..request.names.count()).map(|node| request.names.name(node));
         match self.brought {
-            None => offered.bound(MOST_OFFERED_BYTES, MOST_OFFERED_NODES),
+            None => offered.limit(MOST_OFFERED_BYTES, MOST_OFFERED_NODES),
             Some(version) => {
                 let found = offered.look_up(names.clone(), view);
                 if found.version == version && found.unknown.is_empty() {
@@ -266,7 +266,7 @@ impl<'c> CallContext<'c> {
             }
         }
         let unreadable = |(node, error)| CallError::node(request.names.name(node), &error);
-        let found = offered.bring(names, |node| request.object(node), view).map_err(unreadable)?;
+        let found = offered.import(names, |node| request.object(node), view).map_err(unreadable)?;
         self.brought = Some(found.version);
         Ok(found)
     }
@@ -280,10 +280,10 @@ fn with_strangers<'n>(found: Found, names: impl Iterator<Item = &'n str>) -> Fou
     let Found { lines: known, unknown, deleted, version } = found;
     let (mut known, mut unknown) = (known.iter().cloned(), unknown.into_iter().peekable());
     let line = |(place, name)| match unknown.next_if_eq(&place) {
-        Some(_) => Some(Line::outside(row::name_alone(name))),
+        Some(_) => Some(NodeRow::unkept(row::name_alone(name))),
         None => known.next(),
     };
-    let lines: Vec<Line> = (0..).zip(names).filter_map(line).collect();
+    let lines: Vec<NodeRow> = (0..).zip(names).filter_map(line).collect();
     Found { lines: lines.into(), unknown: Vec::new(), deleted, version }
 }
 
@@ -296,7 +296,7 @@ fn no_facts() -> BackendFailure {
 }
 
 /// Until when a call waits for unknown nodes, `grace` at most: the backends need time, too.
-pub(super) fn patience(now: Instant, grace: Duration, began: Instant, budget: Duration) -> Instant {
+pub(super) fn unknown_nodes_deadline(now: Instant, grace: Duration, began: Instant, budget: Duration) -> Instant {
     (now + grace).min(began + budget / 2)
 }
 
@@ -309,7 +309,7 @@ mod tests {
         let began = Instant::now();
         let read = began + Duration::from_millis(10);
         for (budget, waits) in [(1000, 110), (220, 110), (100, 50), (10, 5)] {
-            let until = patience(read, Duration::from_millis(100), began, Duration::from_millis(budget));
+            let until = unknown_nodes_deadline(read, Duration::from_millis(100), began, Duration::from_millis(budget));
             assert_eq!(until, began + Duration::from_millis(waits), "{budget} ms");
         }
     }

@@ -4,11 +4,11 @@
 use extender_gateway_core::{BackendFailure, Verb};
 use extender_otlp::TraceContext;
 
-use crate::{account::Policy, backend::Backend, object::pod::ObjectPod, observe::SeldomEach};
+use crate::{account::OnFailure, backend::Backend, object::pod::ObjectPod, observe::SeldomEach};
 
 /// The lines of the log about failures of calls to backends.
 #[derive(Debug, Default)]
-pub(super) struct Failures {
+pub(super) struct FailureRecorder {
     /// By backend and verb: a backend that is down fails hundreds of calls a second.
     said: SeldomEach<(String, Verb)>,
 }
@@ -18,12 +18,12 @@ pub(super) struct Failures {
 pub(super) struct Failed<'c> {
     pub(super) verb: Verb,
     /// What the failure means.
-    pub(super) policy: Policy,
+    pub(super) policy: OnFailure,
     pub(super) pod: &'c ObjectPod<'c>,
     pub(super) trace: Option<TraceContext>,
 }
 
-impl Failures {
+impl FailureRecorder {
     /// Records one.
     pub(super) fn record(&self, backend: &Backend, failure: &BackendFailure, failed: Failed<'_>) {
         let Failed { verb, policy, pod, trace } = failed;

@@ -15,13 +15,13 @@ use self::question::{FilterQuestion, Verdicts};
 use super::{
     Call, CallError, Decider,
     ask::{self, Ready},
-    attempts::{About, Pace},
+    attempts::{AttemptScope, Pace},
     call_context::{CallContext, Readiness},
     failures::Failed,
-    prefetched::Scores,
+    prefetched::BackendScores,
 };
 use crate::{
-    account::{Account, Part, Said},
+    account::{CallRecord, BackendOutcome, Outcome},
     backend::{Backend, info::FilterPlan},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
     wire::reply::Reason,
@@ -45,14 +45,14 @@ pub struct Filtered {
 }
 
 /// One backend of a call.
-type Participant<'d> = ask::Participant<'d, FilterSettings>;
+type FilterParticipant<'d> = ask::Participant<'d, FilterSettings>;
 
 /// A filter call, and the backends that are asked in it.
 #[derive(Clone, Copy)]
 struct Round<'c> {
     call: Call<'c>,
     context: &'c CallContext<'c>,
-    participants: &'c [Participant<'c>],
+    participants: &'c [FilterParticipant<'c>],
     deadline: Instant,
 }
 
@@ -60,7 +60,7 @@ struct Round<'c> {
 struct Decided {
     verdict: Verdict,
     /// Scores that came with the answers.
-    scores: Vec<Scores>,
+    scores: Vec<BackendScores>,
 }
 
 impl Decider {
@@ -68,25 +68,25 @@ impl Decider {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn filter(&self, call: Call<'_>, account: &mut Account) -> Result<Filtered, CallError> {
+    pub async fn filter(&self, call: Call<'_>, account: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(call, account, &self.known, self.patience(call.began));
+        let mut context = CallContext::new(call, account, &self.known, self.unknown_nodes_deadline(call.began));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
                 let (ready, seat) = self.seat(&mut context, backend, settings).await?;
-                let (place, timeout) = (account.parts.len(), settings.timeout);
-                let part = Part::new(backend, settings.failure_policy.into());
+                let (place, timeout) = (account.backends.len(), settings.timeout);
+                let part = BackendOutcome::new(backend, settings.failure_policy.into());
                 let (unknown, deleted) = (seat.unknown.clone(), seat.deleted.clone());
-                account.parts.push(Part { unknown, deleted, ..part });
-                participants.push(Participant { place, backend, settings, timeout, ready });
+                account.backends.push(BackendOutcome { unknown, deleted, ..part });
+                participants.push(FilterParticipant { place, backend, settings, timeout, ready });
                 seats.push(seat);
             }
         }
         let deadline = call.began + self.timeouts.decision;
         let round = Round { call, context: &context, participants: &participants, deadline };
-        let Decided { verdict, scores } = self.fold(round, seats, &mut account.parts).await;
+        let Decided { verdict, scores } = self.fold(round, seats, &mut account.backends).await;
         // A single node that is left is not scored.
         let choice = verdict_leaves_a_choice(&verdict, count);
         self.prefetched.put(call.pod.uid(), if choice { scores } else { Vec::new() });
@@ -99,7 +99,7 @@ impl Decider {
         Ok(filtered)
     }
 
-    async fn fold(&self, round: Round<'_>, seats: Vec<Seat>, parts: &mut [Part]) -> Decided {
+    async fn fold(&self, round: Round<'_>, seats: Vec<Seat>, parts: &mut [BackendOutcome]) -> Decided {
         let Round { call, context, participants, deadline } = round;
         let (mut fold, mut asks) = FilterFold::begin(call.request.names.count(), seats);
         let mut under_way = FuturesUnordered::new();
@@ -108,7 +108,7 @@ impl Decider {
             for ask in asks.drain(..) {
                 let participant = &participants[ask.seat];
                 under_way.push(async move {
-                    let about = ask::About { context, nodes: &ask.nodes, deadline };
+                    let about = ask::NodeContext { context, nodes: &ask.nodes, deadline };
                     (ask.seat, participant.ask(&FilterQuestion, about).await)
                 });
             }
@@ -118,7 +118,7 @@ impl Decider {
                 let (policy, trace) = (parts[seat].policy, context.trace);
                 let failed = Failed { verb: Verb::Filter, policy, pod: call.pod, trace };
                 self.failures.record(participants[seat].backend, failure, failed);
-                parts[seat].said = Said::Failed(failure.clone());
+                parts[seat].outcome = Outcome::Failed(failure.clone());
             }
             let again = participants[seat].again(deadline);
             let refusals = answer.map(|Verdicts { refusals, scores: early }| {
@@ -129,7 +129,7 @@ impl Decider {
         }
         let (verdict, heard) = fold.end();
         for (part, heard) in parts.iter_mut().zip(heard) {
-            part.said = heard.map_or_else(|| std::mem::replace(&mut part.said, Said::Nothing), Said::Refused);
+            part.outcome = heard.map_or_else(|| std::mem::replace(&mut part.outcome, Outcome::Pending), Outcome::Filtered);
         }
         Decided { verdict: verdict.expect("the loop ended because there is one"), scores }
     }
@@ -137,7 +137,7 @@ impl Decider {
     fn conclude(
         &self,
         call: Call<'_>,
-        participants: &[Participant<'_>],
+        participants: &[FilterParticipant<'_>],
         verdict: Verdict,
     ) -> Result<Filtered, CallError> {
         match verdict {
@@ -162,7 +162,7 @@ impl Decider {
     fn spare_the_scheduler(
         &self,
         call: Call<'_>,
-        participants: &[Participant<'_>],
+        participants: &[FilterParticipant<'_>],
         mut filtered: Filtered,
     ) -> Result<Filtered, CallError> {
         let Filtered { rejected, reasons } = &mut filtered;
@@ -209,7 +209,7 @@ impl Decider {
             .unknown_nodes(rejected.nodes.iter().flatten().filter(|group| unknown(group)).count() as u64);
     }
 
-    fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
+    fn reason(&self, participants: &[FilterParticipant<'_>], group: &Group) -> Reason {
         let text = match (group.by, self.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
             (By::Deleted(_), _) => DELETED.to_owned(),
@@ -231,10 +231,10 @@ fn number_of_rejected(Rejected { nodes, .. }: &Rejected) -> u32 {
     u32::try_from(nodes.iter().flatten().count()).unwrap_or(u32::MAX)
 }
 
-fn about(call: Call<'_>) -> About {
+fn about(call: Call<'_>) -> AttemptScope {
     let names = &call.request.names;
     let nominated = names.count() == 1 && names.name(0) == call.pod.nominated_node_name();
-    if nominated { About::Nominated } else { About::Nodes }
+    if nominated { AttemptScope::Nominated } else { AttemptScope::Nodes }
 }
 
 impl Decider {
@@ -264,7 +264,7 @@ impl Decider {
     }
 }
 
-impl Participant<'_> {
+impl FilterParticipant<'_> {
     /// Whether asking once more could help: not where asking is impossible, nor without time.
     fn again(&self, deadline: Instant) -> Again {
         let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
@@ -280,10 +280,10 @@ mod tests {
     #[test]
     fn a_call_about_the_nominated_node_alone_is_half_an_attempt() {
         for (nominated, names, expected) in [
-            (r#""a""#, r#"["a"]"#, About::Nominated),
-            (r#""a""#, r#"["b"]"#, About::Nodes),
-            (r#""a""#, r#"["a","b"]"#, About::Nodes),
-            ("null", r#"["a"]"#, About::Nodes),
+            (r#""a""#, r#"["a"]"#, AttemptScope::Nominated),
+            (r#""a""#, r#"["b"]"#, AttemptScope::Nodes),
+            (r#""a""#, r#"["a","b"]"#, AttemptScope::Nodes),
+            ("null", r#"["a"]"#, AttemptScope::Nodes),
         ] {
             let body =
                 format!(r#"{{"Pod":{{"status":{{"nominatedNodeName":{nominated}}}}},"NodeNames":{names}}}"#);

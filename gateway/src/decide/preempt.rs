@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use self::encoded::EncodedVictims;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    account::{Account, Inquiry, Part, Said},
-    backend::{Backend, preempt::Question, question::pod_field},
+    account::{CallRecord, BackendAttempt, BackendOutcome, Outcome},
+    backend::{Backend, preempt::PreemptQuestion, question::pod_field},
     cluster::pods::PodTable,
     config::{AddedVictims, PreemptSettings},
     object::pod::ObjectPod,
@@ -41,7 +41,7 @@ pub struct PreemptCall<'c> {
 
 /// One backend of a preempt call.
 #[derive(Clone, Copy)]
-struct Step<'s> {
+struct PreemptStep<'s> {
     call: PreemptCall<'s>,
     backend: &'s Arc<Backend>,
     settings: &'s PreemptSettings,
@@ -63,16 +63,16 @@ impl Decider {
     pub async fn preempt(
         &self,
         call: PreemptCall<'_>,
-        account: &mut Account,
+        account: &mut CallRecord,
     ) -> Result<Vec<Candidate>, CallError> {
         let mut chain = Chain::begin(call.request.candidates());
-        let until = self.patience(call.began);
+        let until = self.unknown_nodes_deadline(call.began);
         let mut unknown = 0;
         for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
             if chain.left().is_empty() {
                 break;
             }
-            let step = Step { call, backend, settings, until };
+            let step = PreemptStep { call, backend, settings, until };
             unknown += self.step(step, account, &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
@@ -85,11 +85,11 @@ impl Decider {
 
     /// Asks one backend and takes what it says. Returns how many candidates fell because their nodes are not
     /// known.
-    async fn step(&self, step: Step<'_>, account: &mut Account, chain: &mut Chain) -> Result<u32, CallError> {
-        let Step { call, backend, settings, .. } = step;
-        let at = account.parts.len();
-        account.parts.push(Part::new(backend, settings.failure_policy.into()));
-        let mut inquiry = account.desk.open(at, account.trace);
+    async fn step(&self, step: PreemptStep<'_>, account: &mut CallRecord, chain: &mut Chain) -> Result<u32, CallError> {
+        let PreemptStep { call, backend, settings, .. } = step;
+        let at = account.backends.len();
+        account.backends.push(BackendOutcome::new(backend, settings.failure_policy.into()));
+        let mut inquiry = account.recorder.start_attempt(at, account.trace);
         let asked = self.ask(step, &account.id, chain.left(), &mut inquiry).await;
         let asked =
             asked.unwrap_or_else(|failure| Asked { told: EncodedVictims::default(), kept: Err(failure) });
@@ -101,22 +101,22 @@ impl Decider {
         let terms = Terms { policy: settings.failure_policy, added };
         let Asked { told, kept } = asked;
         if told.unknown > 0 && kept.is_ok() {
-            account.parts[at].unknown = untold(chain.left(), &told.candidates);
+            account.backends[at].unknown = untold(chain.left(), &told.candidates);
         }
         let taken = chain.take(&told.candidates, kept, terms);
         let failure = match &taken {
             Taken::Skipped(failure) | Taken::Failed(failure) => Some(failure),
             Taken::Counted => None,
         };
-        inquiry.close(&failure.map_or(Ok(()), |failure| Err(failure.clone())));
-        let part = &mut account.parts[at];
-        part.said = match failure {
-            None => Said::Kept(victims(chain.left())),
+        inquiry.finish(&failure.map_or(Ok(()), |failure| Err(failure.clone())));
+        let part = &mut account.backends[at];
+        part.outcome = match failure {
+            None => Outcome::Candidates(victims(chain.left())),
             Some(failure) => {
                 let (policy, trace) = (part.policy, account.trace);
                 let failed = Failed { verb: Verb::Preempt, policy, pod: call.pod, trace };
                 self.failures.record(backend, failure, failed);
-                Said::Failed(failure.clone())
+                Outcome::Failed(failure.clone())
             }
         };
         match taken {
@@ -138,24 +138,24 @@ impl Decider {
     /// The backend cannot be asked.
     async fn ask(
         &self,
-        step: Step<'_>,
+        step: PreemptStep<'_>,
         id: &str,
         left: &[Candidate],
-        inquiry: &mut Inquiry,
+        inquiry: &mut BackendAttempt,
     ) -> Result<Asked, BackendFailure> {
-        let Step { call, backend, settings, until } = step;
-        let link = backend.link()?;
+        let PreemptStep { call, backend, settings, until } = step;
+        let link = backend.session()?;
         let told = self.tell(call, until, &link, left).await?;
         let Some(nodes) = &told.nodes else {
             return Ok(Asked { told, kept: Ok(Vec::new()) });
         };
         let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
-        inquiry.asks_about(told.candidates.len());
+        inquiry.set_requested(told.candidates.len());
         let purpose = Purpose::Decide;
-        let question = Question { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
+        let question = PreemptQuestion { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
         let deadline = call.began + self.timeouts.decision;
         let within = settings.timeout.min(deadline.duration_since(Instant::now()));
-        let kept = backend.preempt(&link, question, (within, &mut inquiry.exchanges)).await;
+        let kept = backend.preempt(&link, question, (within, &mut inquiry.rpcs)).await;
         Ok(Asked { told, kept })
     }
 }

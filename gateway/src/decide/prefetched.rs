@@ -12,7 +12,7 @@ use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
 use tokio::time::Instant;
 
-use crate::{backend::link::Link, cluster::table::Line};
+use crate::{backend::link::Session, cluster::table::NodeRow};
 
 /// How many pods may wait. With more, everything goes.
 const MOST_PODS: usize = 256;
@@ -20,16 +20,16 @@ const MOST_PODS: usize = 256;
 /// Scores that wait, by the pod's UID.
 #[derive(Debug)]
 pub(super) struct PrefetchedScores {
-    pods: Mutex<HashMap<String, (Instant, Vec<Scores>)>>,
+    pods: Mutex<HashMap<String, (Instant, Vec<BackendScores>)>>,
     /// How long they wait.
     fresh: Duration,
 }
 
 /// The scores of one backend.
 #[derive(Debug)]
-pub(super) struct Scores {
+pub(super) struct BackendScores {
     /// Not held up by it: the nodes' rows that the backend is told go with its link.
-    link: Weak<Link>,
+    link: Weak<Session>,
     pod: Bytes,
     /// In the order of the filter call.
     given: Vec<Given>,
@@ -45,34 +45,34 @@ struct Given {
 
 impl Given {
     /// The score, if this is still the node's row.
-    fn to(&self, line: &Line) -> Option<i32> {
+    fn to(&self, line: &NodeRow) -> Option<i32> {
         (self.version == line.row.version).then_some(self.score)
     }
 }
 
-impl Scores {
+impl BackendScores {
     /// The scores that a backend gave to these nodes, told this about the pod.
     pub(super) fn new<'l>(
-        link: &Arc<Link>,
+        link: &Arc<Session>,
         pod: &Bytes,
-        scores: impl Iterator<Item = (&'l Line, i32)>,
+        scores: impl Iterator<Item = (&'l NodeRow, i32)>,
     ) -> Self {
-        let given = |(line, score): (&Line, i32)| Given { slot: line.slot, version: line.row.version, score };
+        let given = |(line, score): (&NodeRow, i32)| Given { slot: line.slot, version: line.row.version, score };
         Self { link: Arc::downgrade(link), pod: pod.clone(), given: scores.map(given).collect() }
     }
 
     /// The scores for nodes that are as they were.
-    pub(super) fn recall(&self, lines: &[&Line]) -> Vec<Option<i32>> {
+    pub(super) fn recall(&self, lines: &[&NodeRow]) -> Vec<Option<i32>> {
         recall(&self.given, lines)
     }
 
     /// Whether they are an answer of this backend, under this handshake, to what it would be told now.
-    pub(super) fn are_of(&self, link: &Arc<Link>, pod: &Bytes) -> bool {
+    pub(super) fn are_of(&self, link: &Arc<Session>, pod: &Bytes) -> bool {
         std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link)) && self.pod == *pod
     }
 }
 
-fn recall(given: &[Given], lines: &[&Line]) -> Vec<Option<i32>> {
+fn recall(given: &[Given], lines: &[&NodeRow]) -> Vec<Option<i32>> {
     let mut recalled = Vec::with_capacity(lines.len());
     let mut ahead = given.iter();
     for line in lines {
@@ -85,7 +85,7 @@ fn recall(given: &[Given], lines: &[&Line]) -> Vec<Option<i32>> {
     recalled
 }
 
-fn recall_in_any_order(given: &[Given], lines: &[&Line]) -> Vec<Option<i32>> {
+fn recall_in_any_order(given: &[Given], lines: &[&NodeRow]) -> Vec<Option<i32>> {
     let by_slot: HashMap<u32, &Given> = given.iter().map(|given| (given.slot, given)).collect();
     lines.iter().map(|line| by_slot.get(&line.slot)?.to(line)).collect()
 }
@@ -96,7 +96,7 @@ impl PrefetchedScores {
     }
 
     /// Keeps scores for the pod's next prioritize call, in place of those that waited for it.
-    pub(super) fn put(&self, uid: &str, scores: Vec<Scores>) {
+    pub(super) fn put(&self, uid: &str, scores: Vec<BackendScores>) {
         if uid.is_empty() {
             return;
         }
@@ -115,7 +115,7 @@ impl PrefetchedScores {
     }
 
     /// The scores that wait for this pod; they wait no longer.
-    pub(super) fn take(&self, uid: &str) -> Vec<Scores> {
+    pub(super) fn take(&self, uid: &str) -> Vec<BackendScores> {
         let waiting = self.pods.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         let fresh = waiting.filter(|(since, _)| since.elapsed() < self.fresh);
         fresh.map_or_else(Vec::new, |(_, scores)| scores)
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use crate::cluster::table::Row;
 
-    fn line(slot: u32, version: u64) -> Line {
-        Line { slot, row: Row { bytes: Bytes::new(), version, id: None } }
+    fn line(slot: u32, version: u64) -> NodeRow {
+        NodeRow { slot, row: Row { bytes: Bytes::new(), version, id: None } }
     }
 
     proptest! {
@@ -145,7 +145,7 @@ mod tests {
         ) {
             let given: Vec<Given> =
                 (0..).zip(&slots[..given]).map(|(score, slot)| Given { slot: *slot, version: 7, score }).collect();
-            let mut asked: Vec<Line> = asked
+            let mut asked: Vec<NodeRow> = asked
                 .into_iter()
                 .map(|place| slots[place])
                 .map(|slot| line(slot, if slot == changed { 8 } else { 7 }))
@@ -153,7 +153,7 @@ mod tests {
             if !in_order {
                 asked.reverse();
             }
-            let score = |line: &Line| {
+            let score = |line: &NodeRow| {
                 let given = given.iter().find(|given| given.slot == line.slot)?;
                 (line.slot != changed).then_some(given.score)
             };

@@ -12,12 +12,12 @@ use futures_util::future::join_all;
 use self::question::ScoreQuestion;
 use super::{
     Call, CallError, Decider,
-    ask::{About, Participant},
+    ask::{NodeContext, Participant},
     call_context::CallContext,
     failures::Failed,
 };
 use crate::{
-    account::{Account, Part, Policy, Said},
+    account::{CallRecord, BackendOutcome, OnFailure, Outcome},
     backend::info::ScorePlan,
     config::ScoreSettings,
 };
@@ -32,10 +32,10 @@ impl Decider {
     pub async fn prioritize(
         &self,
         call: Call<'_>,
-        account: &mut Account,
+        account: &mut CallRecord,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(call, account, &self.known, self.patience(call.began));
+        let mut context = CallContext::new(call, account, &self.known, self.unknown_nodes_deadline(call.began));
         let prefetched = self.prefetched.take(call.pod.uid());
         let mut participants = Vec::new();
         let mut lists_all = false;
@@ -46,18 +46,18 @@ impl Decider {
                     continue;
                 };
                 let ready = context.ready::<ScorePlan>(backend).await?;
-                let (place, timeout) = (account.parts.len(), settings.timeout);
-                account.parts.push(Part::new(backend, Policy::Ignore));
+                let (place, timeout) = (account.backends.len(), settings.timeout);
+                account.backends.push(BackendOutcome::new(backend, OnFailure::Ignore));
                 participants.push(Participant { place, backend, settings, timeout, ready });
             }
         }
         let question = ScoreQuestion { early: &prefetched };
         let deadline = call.began + self.timeouts.decision;
-        let about = About { context: &context, nodes: &Asked::All, deadline };
+        let about = NodeContext { context: &context, nodes: &Asked::All, deadline };
         let asked = participants.iter().map(|participant| participant.ballot(&question, about));
         let answers = join_all(asked).await;
-        self.put_down(call, answers, account);
-        let ballots: Vec<&Ballot> = account.parts.iter().filter_map(Part::ballot).collect();
+        self.record_scores(call, answers, account);
+        let ballots: Vec<&Ballot> = account.backends.iter().filter_map(BackendOutcome::ballot).collect();
         let mut totals = score::totals(count as usize, &ballots);
         if lists_all {
             score::list_all(&mut totals);
@@ -67,13 +67,13 @@ impl Decider {
     }
 
     /// Records each answer in the part of the backend that gave it. Only ballots count.
-    fn put_down(&self, call: Call<'_>, answers: Vec<Answer>, account: &mut Account) {
-        for (part, answer) in account.parts.iter_mut().zip(answers) {
+    fn record_scores(&self, call: Call<'_>, answers: Vec<ScoreAnswer>, account: &mut CallRecord) {
+        for (part, answer) in account.backends.iter_mut().zip(answers) {
             match answer {
                 Ok(None) => {}
                 Ok(Some(mut ballot)) => {
                     let outside = ballot.range.clamp(&mut ballot.scores);
-                    part.said = Said::Scored(ballot, outside);
+                    part.outcome = Outcome::Scored(ballot, outside);
                 }
                 Err(failure) => {
                     let failed = Failed {
@@ -83,7 +83,7 @@ impl Decider {
                         trace: account.trace,
                     };
                     self.failures.record(&part.backend, &failure, failed);
-                    part.said = Said::Failed(failure);
+                    part.outcome = Outcome::Failed(failure);
                 }
             }
         }
@@ -91,11 +91,11 @@ impl Decider {
 }
 
 /// A ballot, if something was scored.
-type Answer = Result<Option<Ballot>, BackendFailure>;
+type ScoreAnswer = Result<Option<Ballot>, BackendFailure>;
 
 impl Participant<'_, ScoreSettings> {
     /// Its scores; `None` when it knows none of the nodes.
-    async fn ballot(&self, question: &ScoreQuestion<'_>, about: About<'_>) -> Answer {
+    async fn ballot(&self, question: &ScoreQuestion<'_>, about: NodeContext<'_>) -> ScoreAnswer {
         let scores = self.ask(question, about).await?;
         let Some(ready) = self.ready.as_ref().ok().filter(|_| !scores.is_empty()) else { return Ok(None) };
         let ScorePlan { range, normalization, .. } = ready.link.info.score.as_ref().map_err(Clone::clone)?;

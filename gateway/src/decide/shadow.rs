@@ -13,12 +13,12 @@ use futures_util::FutureExt;
 
 use super::{Call, Decider, ask::Ready, call_context::CallContext};
 use crate::{
-    account::{Account, Exchanges, Opinion, Part, Policy, Said},
+    account::{CallRecord, Rpcs, Agreement, BackendOutcome, OnFailure, Outcome},
     backend::{
         Backend,
         info::{FilterPlan, Plan, ScorePlan},
-        link::Link,
-        question::{Nodes, Question, Scores},
+        link::Session,
+        question::{NodesField, Question, ScoresWanted},
     },
     config::Mode,
     object::pod::ObjectPod,
@@ -28,11 +28,11 @@ use crate::{
 /// A question to a backend in shadow, as far as it is the same for all verbs.
 pub(super) struct ShadowCall {
     pub(super) backend: Arc<Backend>,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<Session>,
     /// The record of the question: its own, beside that of the call.
-    pub(super) account: Account,
+    pub(super) account: CallRecord,
     pub(super) pod: Bytes,
-    pub(super) nodes: Nodes,
+    pub(super) nodes: NodesField,
     pub(super) within: Duration,
 }
 
@@ -45,8 +45,8 @@ pub(super) trait ShadowQuestion: Send + Sync + 'static {
     fn ask(
         self,
         call: &ShadowCall,
-        record: &mut Exchanges,
-    ) -> impl Future<Output = Result<(Opinion, Said), BackendFailure>> + Send;
+        record: &mut Rpcs,
+    ) -> impl Future<Output = Result<(Agreement, Outcome), BackendFailure>> + Send;
 }
 
 /// A question that can be asked; `None` where there is nothing to ask about; or why it cannot be asked.
@@ -72,7 +72,7 @@ impl Decider {
     pub(super) async fn shadow_filter(
         &self,
         call: Call<'_>,
-        account: &Account,
+        account: &CallRecord,
         context: &mut CallContext<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
@@ -89,7 +89,7 @@ impl Decider {
     pub(super) async fn shadow_score(
         &self,
         call: Call<'_>,
-        account: &Account,
+        account: &CallRecord,
         context: &mut CallContext<'_>,
         totals: &[Option<i64>],
     ) {
@@ -107,29 +107,29 @@ impl Decider {
     pub(super) fn spawn<Q: ShadowQuestion>(
         &self,
         backend: &Arc<Backend>,
-        account: &Account,
+        account: &CallRecord,
         prepared: Prepared<Q>,
     ) {
         match prepared {
             Ok(None) => {}
-            Ok(Some((call, question))) => self.beside(|observer| async move {
-                let mut record = call.account.inquire();
-                record.asks_about(call.nodes.count as usize);
-                let answer = question.ask(&call, &mut record.exchanges).await;
-                observer.settle_beside(Q::VERB, &call.account.with(answer, record));
+            Ok(Some((call, question))) => self.spawn_counted(|observer| async move {
+                let mut record = call.account.start_attempt();
+                record.set_requested(call.nodes.count as usize);
+                let answer = question.ask(&call, &mut record.rpcs).await;
+                observer.settle_beside(Q::VERB, &call.account.with_shadow_outcome(answer, record));
             }),
             Err(failure) => {
-                let account = account.beside(Part::new(backend, Policy::Ignore));
-                self.beside(|observer| async move {
-                    let record = account.inquire();
-                    observer.settle_beside(Q::VERB, &account.with(Err(failure), record));
+                let account = account.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore));
+                self.spawn_counted(|observer| async move {
+                    let record = account.start_attempt();
+                    observer.settle_beside(Q::VERB, &account.with_shadow_outcome(Err(failure), record));
                 });
             }
         }
     }
 
     /// Lets this happen beside the call, which does not wait for it. A panic is counted.
-    fn beside<F>(&self, work: impl FnOnce(Arc<Observer>) -> F)
+    fn spawn_counted<F>(&self, work: impl FnOnce(Arc<Observer>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -151,12 +151,12 @@ impl Decider {
 /// cannot be asked. Waits for no node.
 async fn prepare<P: Plan>(
     context: &mut CallContext<'_>,
-    account: &Account,
+    account: &CallRecord,
     backend: &Arc<Backend>,
     within: Duration,
     nodes: impl Iterator<Item = u32>,
 ) -> Prepared<Vec<u32>> {
-    context.hurry();
+    context.stop_waiting();
     // A backend cannot be told about nodes that cannot be read.
     let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
     let Ready { link, views } = ready?;
@@ -172,7 +172,7 @@ async fn prepare<P: Plan>(
     let call = ShadowCall {
         backend: Arc::clone(backend),
         link,
-        account: account.beside(Part::new(backend, Policy::Ignore)),
+        account: account.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore)),
         pod: context.pod(views).clone(),
         nodes: told.part(&lines),
         within,
@@ -183,25 +183,25 @@ async fn prepare<P: Plan>(
 impl ShadowCall {
     fn question(&self) -> Question<'_> {
         let (call, pod, nodes) = (&self.account.id, &self.pod, &self.nodes);
-        Question { call, purpose: Purpose::Shadow, pod, nodes, scores: Scores::Unwanted }
+        Question { call, purpose: Purpose::Shadow, pod, nodes, scores: ScoresWanted::Unwanted }
     }
 }
 
 impl ShadowQuestion for FilterShadow {
     const VERB: Verb = Verb::Filter;
 
-    async fn ask(self, call: &ShadowCall, record: &mut Exchanges) -> Result<(Opinion, Said), BackendFailure> {
+    async fn ask(self, call: &ShadowCall, record: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
         let answer = call.backend.filter(&call.link, call.question(), (call.within, record)).await?;
         let refusals = answer.inline()?.refusals;
         let opinion = opinion_on_nodes(&refusals);
-        Ok((opinion, Said::Refused(Heard { nodes: Asked::Some(self.asked), refusals })))
+        Ok((opinion, Outcome::Filtered(Heard { nodes: Asked::Some(self.asked), refusals })))
     }
 }
 
 impl ShadowQuestion for ScoreShadow {
     const VERB: Verb = Verb::Prioritize;
 
-    async fn ask(self, call: &ShadowCall, record: &mut Exchanges) -> Result<(Opinion, Said), BackendFailure> {
+    async fn ask(self, call: &ShadowCall, record: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
         let answer = call.backend.score(&call.link, call.question(), (call.within, record)).await?;
         let scores = answer.inline()?;
         let ScorePlan { range, normalization, .. } = call.link.info.score.as_ref().map_err(Clone::clone)?;
@@ -209,7 +209,7 @@ impl ShadowQuestion for ScoreShadow {
         let weight = call.backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
         let mut ballot = Ballot { weight, normalization, range, nodes: Some(self.asked), scores };
         let outside = range.clamp(&mut ballot.scores);
-        Ok((opinion_on_scores(&ballot, &self.best), Said::Scored(ballot, outside)))
+        Ok((opinion_on_scores(&ballot, &self.best), Outcome::Scored(ballot, outside)))
     }
 }
 
@@ -219,19 +219,19 @@ fn best(totals: &[Option<i64>]) -> Vec<bool> {
     totals.iter().map(|total| largest.is_none() || total.as_ref() == largest).collect()
 }
 
-fn opinion_on_nodes(refusals: &[Refusal]) -> Opinion {
+fn opinion_on_nodes(refusals: &[Refusal]) -> Agreement {
     let refused = refusals.iter().any(|refusal| !refusal.positions.is_empty());
-    if refused { Opinion::Disagrees } else { Opinion::Agrees }
+    if refused { Agreement::Disagrees } else { Agreement::Agrees }
 }
 
-fn opinion_on_scores(ballot: &Ballot, best: &[bool]) -> Opinion {
+fn opinion_on_scores(ballot: &Ballot, best: &[bool]) -> Agreement {
     let worth = score::normalized(ballot);
     let worths = || ballot.scores.iter().map(|score| worth(*score));
     let most = worths().fold(f64::NEG_INFINITY, f64::max);
     let is_favourite = |(_, worth): &(&u32, f64)| worth.total_cmp(&most).is_eq();
     let nodes = ballot.nodes.as_deref().unwrap_or_default();
     let mut favourites = nodes.iter().zip(worths()).filter(is_favourite);
-    if favourites.any(|(node, _)| best[*node as usize]) { Opinion::Agrees } else { Opinion::Disagrees }
+    if favourites.any(|(node, _)| best[*node as usize]) { Agreement::Agrees } else { Agreement::Disagrees }
 }
 
 #[cfg(test)]
@@ -250,14 +250,14 @@ mod tests {
             opinion_on_scores(&ballot, &[false, true, true])
         };
         let (least, largest) = (Direction::LeastIsBest, Direction::LargestIsBest);
-        assert_eq!(opinion(Normalization::None, &[4, 5]), Opinion::Agrees);
-        assert_eq!(opinion(Normalization::None, &[5, 4]), Opinion::Disagrees);
-        assert_eq!(opinion(Normalization::None, &[50, 20]), Opinion::Agrees, "both are clamped to 10");
-        assert_eq!(opinion(Normalization::MinMax(least), &[5, 4]), Opinion::Agrees);
-        assert_eq!(opinion(Normalization::MinMax(least), &[4, 5]), Opinion::Disagrees);
+        assert_eq!(opinion(Normalization::None, &[4, 5]), Agreement::Agrees);
+        assert_eq!(opinion(Normalization::None, &[5, 4]), Agreement::Disagrees);
+        assert_eq!(opinion(Normalization::None, &[50, 20]), Agreement::Agrees, "both are clamped to 10");
+        assert_eq!(opinion(Normalization::MinMax(least), &[5, 4]), Agreement::Agrees);
+        assert_eq!(opinion(Normalization::MinMax(least), &[4, 5]), Agreement::Disagrees);
         assert_eq!(
             opinion(Normalization::Max(largest), &[-1, -5]),
-            Opinion::Agrees,
+            Agreement::Agrees,
             "nothing is worth anything"
         );
     }

@@ -15,8 +15,8 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::limit::{Address, Admission, Limit, Slot};
-use crate::observe::{Metrics, Seldom};
+use super::limit::{Address, Admission, ConnectionLimit, ConnectionSlot};
+use crate::observe::{Metrics, RateLimitedLog};
 
 /// How long a connection may go without a complete request head. More than the 90 seconds for which
 /// kube-scheduler keeps idle connections: a connection that closes while a request is on its way fails that
@@ -35,10 +35,10 @@ pub(super) const LARGEST_HEAD: u32 = 16 << 10;
 pub(super) struct Accept {
     listener: TcpListener,
     address: Address,
-    limit: Arc<Limit>,
+    limit: Arc<ConnectionLimit>,
     metrics: Arc<Metrics>,
-    failed: Seldom,
-    full: Seldom,
+    failed: RateLimitedLog,
+    full: RateLimitedLog,
 }
 
 /// A connection.
@@ -47,13 +47,13 @@ pub(super) struct Accepted {
     pub(super) stream: TcpStream,
     pub(super) caller: SocketAddr,
     /// To be kept until it has ended.
-    pub(super) slot: Slot,
+    pub(super) slot: ConnectionSlot,
 }
 
 impl Accept {
     pub(super) fn new(listener: TcpListener, address: Address, metrics: Arc<Metrics>) -> Self {
-        let limit = Limit::of(address);
-        Self { listener, address, limit, metrics, failed: Seldom::default(), full: Seldom::default() }
+        let limit = ConnectionLimit::of(address);
+        Self { listener, address, limit, metrics, failed: RateLimitedLog::default(), full: RateLimitedLog::default() }
     }
 
     /// Serves each connection in a task until `until` ends.
@@ -77,7 +77,7 @@ impl Accept {
     }
 
     /// Accepts no more. Returns the connections that there are.
-    pub(super) fn close(self) -> Arc<Limit> {
+    pub(super) fn close(self) -> Arc<ConnectionLimit> {
         self.limit
     }
 

@@ -21,19 +21,19 @@ const REASON: &str = "x-extender-gateway-error";
 
 /// Why a call has no decision to answer with.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct CallRefusal {
     /// The status where the verb has no form for errors of its own.
     status: StatusCode,
     /// One word for metrics and logs.
     outcome: &'static str,
     /// For people: one line without `%`, of at most 400 bytes.
     text: String,
-    log: Log,
+    log: LoggedAt,
 }
 
 /// Where a refusal is said in the log: once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Log {
+pub(super) enum LoggedAt {
     /// Nobody has said it yet.
     Here,
     /// What caused it has its own line, and not more than one a second.
@@ -42,17 +42,17 @@ pub(super) enum Log {
 
 /// A refusal in the form of its verb.
 #[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) response: Response<Reply>,
+pub(super) struct RefusedCall {
+    pub(super) response: Response<ReplyBody>,
     pub(super) outcome: &'static str,
     pub(super) text: String,
-    pub(super) log: Log,
+    pub(super) log: LoggedAt,
 }
 
-impl Refusal {
+impl CallRefusal {
     fn new(status: StatusCode, outcome: &'static str, text: impl AsRef<str>) -> Self {
         const LONGEST: usize = 400;
-        Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), log: Log::Here }
+        Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), log: LoggedAt::Here }
     }
 
     /// Nothing is served at this path.
@@ -92,17 +92,17 @@ impl Refusal {
 
     /// In the form that kube-scheduler reads for this verb: filter and bind say it in a body, the others by
     /// a status without one.
-    pub(super) fn of(self, verb: Verb) -> Refused {
+    pub(super) fn of(self, verb: Verb) -> RefusedCall {
         let body = match verb {
             Verb::Filter | Verb::Bind => reply::error(&self.text),
             Verb::Prioritize | Verb::Preempt => return self.status(),
         };
-        Refused { response: reply(body.into_pieces()), outcome: self.outcome, text: self.text, log: self.log }
+        RefusedCall { response: reply(body.into_pieces()), outcome: self.outcome, text: self.text, log: self.log }
     }
 
     /// As a status without a body.
-    pub(super) fn status(self) -> Refused {
-        let mut response = Response::new(Reply::default());
+    pub(super) fn status(self) -> RefusedCall {
+        let mut response = Response::new(ReplyBody::default());
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
@@ -113,11 +113,11 @@ impl Refusal {
         if let Ok(text) = HeaderValue::from_str(&text) {
             headers.insert(REASON, text);
         }
-        Refused { response, outcome: self.outcome, text: self.text, log: self.log }
+        RefusedCall { response, outcome: self.outcome, text: self.text, log: self.log }
     }
 }
 
-impl From<CallError> for Refusal {
+impl From<CallError> for CallRefusal {
     fn from(error: CallError) -> Self {
         let status = match error {
             CallError::Request(_) => StatusCode::BAD_REQUEST,
@@ -127,16 +127,16 @@ impl From<CallError> for Refusal {
             CallError::Bind(_) => StatusCode::CONFLICT,
         };
         let log = match error {
-            CallError::Backend { .. } | CallError::Repeated { .. } => Log::AtItsCause,
-            CallError::Request(_) | CallError::NotYetKnown { .. } | CallError::Bind(_) => Log::Here,
+            CallError::Backend { .. } | CallError::Repeated { .. } => LoggedAt::AtItsCause,
+            CallError::Request(_) | CallError::NotYetKnown { .. } | CallError::Bind(_) => LoggedAt::Here,
         };
         Self { log, ..Self::new(status, error.kind(), error.to_string()) }
     }
 }
 
 /// A 200 with these pieces of JSON, and its length: a chunked answer whose end is late costs the connection.
-pub(super) fn reply(pieces: Vec<Bytes>) -> Response<Reply> {
-    let reply = Reply { left: pieces.iter().map(|piece| piece.len() as u64).sum(), pieces: pieces.into() };
+pub(super) fn reply(pieces: Vec<Bytes>) -> Response<ReplyBody> {
+    let reply = ReplyBody { left: pieces.iter().map(|piece| piece.len() as u64).sum(), pieces: pieces.into() };
     let mut response = Response::new(reply);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -144,12 +144,12 @@ pub(super) fn reply(pieces: Vec<Bytes>) -> Response<Reply> {
 
 /// A body that is there already.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct ReplyBody {
     pieces: VecDeque<Bytes>,
     left: u64,
 }
 
-impl Body for Reply {
+impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 

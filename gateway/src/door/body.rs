@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
-use super::answer::Refusal;
+use super::answer::CallRefusal;
 
 /// How long a body may take to arrive. Kube-scheduler gives up after 5 seconds by default.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,11 +33,11 @@ pub(super) enum BodyError {
 }
 
 impl BodyError {
-    pub(super) fn refusal(self) -> Refusal {
+    pub(super) fn refusal(self) -> CallRefusal {
         match self {
-            Self::TooLarge(most) => Refusal::too_large(most),
-            Self::Late => Refusal::request(format!("the body did not arrive within {PATIENCE:?}")),
-            Self::Broken(error) => Refusal::request(format!("the body could not be read ({error})")),
+            Self::TooLarge(most) => CallRefusal::too_large(most),
+            Self::Late => CallRefusal::request(format!("the body did not arrive within {PATIENCE:?}")),
+            Self::Broken(error) => CallRefusal::request(format!("the body could not be read ({error})")),
         }
     }
 }

@@ -25,10 +25,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     Door,
     accept::{Accepted, IDLE, LARGEST_HEAD},
-    answer::Reply,
-    limit::Slot,
+    answer::ReplyBody,
+    limit::ConnectionSlot,
     patience::patient,
-    tls::{self, Cause, HandshakeError, Tls},
+    tls::{self, TlsCause, HandshakeError, Tls},
 };
 use crate::observe::SeldomEach;
 
@@ -51,7 +51,7 @@ pub(super) struct Host {
     /// Whether callers are asked to go elsewhere.
     pub(super) leaving: AtomicBool,
     /// Whether a handshake that failed for this cause is said.
-    pub(super) refused: SeldomEach<Cause>,
+    pub(super) refused: SeldomEach<TlsCause>,
 }
 
 impl Host {
@@ -87,7 +87,7 @@ impl Host {
 struct Connection {
     host: Arc<Host>,
     caller: SocketAddr,
-    slot: Slot,
+    slot: ConnectionSlot,
 }
 
 impl Connection {
@@ -113,7 +113,7 @@ impl Connection {
         ended(watcher.watch(served).await);
     }
 
-    async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+    async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<ReplyBody>, Infallible> {
         let _under_way = self.slot.request();
         let (version, host) = (request.version(), &self.host);
         let mut response = host.door.call(request, (self.caller, host.tls.is_some())).await;

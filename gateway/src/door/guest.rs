@@ -13,22 +13,22 @@ use http::{Response, request::Parts};
 use hyper::body::Body as _;
 use tokio::time::Instant;
 
-use super::answer::Reply;
+use super::answer::ReplyBody;
 use crate::{
-    account::Visit,
+    account::HttpCall,
     observe::{Observer, metrics::InFlight},
 };
 
 /// A request that is under way. The observer is told of it when it is dropped.
 #[derive(Debug)]
-pub(super) struct Guest<'o> {
+pub(super) struct CallGuard<'o> {
     observer: &'o Arc<Observer>,
     /// There until then.
-    visit: Option<Visit>,
+    visit: Option<HttpCall>,
     in_flight: Option<InFlight>,
 }
 
-impl<'o> Guest<'o> {
+impl<'o> CallGuard<'o> {
     /// It has just come.
     pub(super) fn new(
         observer: &'o Arc<Observer>,
@@ -36,9 +36,9 @@ impl<'o> Guest<'o> {
         generation: u64,
     ) -> Self {
         let parent = observer.tracer.as_ref().and_then(|_| TraceContext::of_caller(&head.headers));
-        let visit = Visit {
+        let visit = HttpCall {
             verb: None,
-            began: Instant::now(),
+            started: Instant::now(),
             took: Duration::ZERO,
             caller,
             secure: false,
@@ -51,7 +51,7 @@ impl<'o> Guest<'o> {
             // Until there is an answer: who goes before that is gone.
             outcome: "ok",
             message: String::new(),
-            account: None,
+            record: None,
         };
         Self { observer, visit: Some(visit), in_flight: None }
     }
@@ -63,7 +63,7 @@ impl<'o> Guest<'o> {
     }
 
     /// It leaves with this answer.
-    pub(super) fn answered(mut self, response: Response<Reply>) -> Response<Reply> {
+    pub(super) fn answered(mut self, response: Response<ReplyBody>) -> Response<ReplyBody> {
         self.status = response.status().as_u16();
         let bytes = response.body().size_hint().exact().unwrap_or_default();
         self.response_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -71,24 +71,24 @@ impl<'o> Guest<'o> {
     }
 }
 
-impl Deref for Guest<'_> {
-    type Target = Visit;
+impl Deref for CallGuard<'_> {
+    type Target = HttpCall;
 
-    fn deref(&self) -> &Visit {
+    fn deref(&self) -> &HttpCall {
         self.visit.as_ref().expect("it is taken when the guest is dropped")
     }
 }
 
-impl DerefMut for Guest<'_> {
-    fn deref_mut(&mut self) -> &mut Visit {
+impl DerefMut for CallGuard<'_> {
+    fn deref_mut(&mut self) -> &mut HttpCall {
         self.visit.as_mut().expect("it is taken when the guest is dropped")
     }
 }
 
-impl Drop for Guest<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let Some(mut visit) = self.visit.take() else { return };
-        visit.took = visit.began.elapsed();
+        visit.took = visit.started.elapsed();
         if visit.status == 0 {
             visit.outcome = "gone";
             "the caller went before there was an answer".clone_into(&mut visit.message);
@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test]
     async fn who_hangs_up_is_gone_and_not_in_flight_any_more() {
         let observer = observer();
-        let mut guest = Guest::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        let mut guest = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
         guest.enter(Verb::Filter);
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 1"));
         drop(guest);
@@ -132,9 +132,9 @@ mod tests {
     #[tokio::test]
     async fn who_is_answered_is_not_gone() {
         let observer = observer();
-        let mut guest = Guest::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        let mut guest = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
         guest.enter(Verb::Filter);
-        assert_eq!(guest.answered(Response::new(Reply::default())).status(), 200);
+        assert_eq!(guest.answered(Response::new(ReplyBody::default())).status(), 200);
         tokio::task::yield_now().await;
         assert!(has(&observer, "calls_total{verb=\"filter\",outcome=\"ok\"} 1"));
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 0"));

@@ -67,21 +67,21 @@ fn descriptors() -> u64 {
 
 /// The connections of an address.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(super) struct ConnectionLimit {
     most: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     /// Counts requests that ended, to order connections by their latest.
     ended: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    connections: HashMap<u64, Arc<Connection>>,
+struct OpenConnections {
+    connections: HashMap<u64, Arc<OpenConnection>>,
     accepted: u64,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct OpenConnection {
     since: Instant,
     /// Requests under way.
     busy: AtomicU32,
@@ -91,7 +91,7 @@ struct Connection {
     task: OnceLock<AbortHandle>,
 }
 
-impl Connection {
+impl OpenConnection {
     fn is_idle(&self) -> bool {
         self.busy.load(Relaxed) == 0
     }
@@ -112,14 +112,14 @@ impl Connection {
 #[derive(Debug)]
 pub(super) enum Admission {
     /// It has.
-    Free(Slot),
+    Free(ConnectionSlot),
     /// Another one was closed for it.
-    InPlaceOf(Slot),
+    InPlaceOf(ConnectionSlot),
     /// All connections have requests under way.
     Full,
 }
 
-impl Limit {
+impl ConnectionLimit {
     /// For this address in this process.
     pub(super) fn of(address: Address) -> Arc<Self> {
         Self::new(address.share(descriptors()))
@@ -134,10 +134,10 @@ impl Limit {
         let mut open = self.open();
         let full = open.connections.len() >= self.most;
         if full {
-            let Some(number) = open.least() else { return Admission::Full };
+            let Some(number) = open.least_useful() else { return Admission::Full };
             open.connections.remove(&number).inspect(|least| least.close());
         }
-        let connection = Arc::new(Connection {
+        let connection = Arc::new(OpenConnection {
             since: Instant::now(),
             busy: AtomicU32::new(0),
             latest: AtomicU64::new(0),
@@ -146,7 +146,7 @@ impl Limit {
         let number = open.accepted;
         open.accepted += 1;
         open.connections.insert(number, Arc::clone(&connection));
-        let slot = Slot { limit: Arc::clone(self), number, connection };
+        let slot = ConnectionSlot { limit: Arc::clone(self), number, connection };
         if full { Admission::InPlaceOf(slot) } else { Admission::Free(slot) }
     }
 
@@ -162,14 +162,14 @@ impl Limit {
         self.most
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// The number of the connection whose end costs least.
-    fn least(&self) -> Option<u64> {
+    fn least_useful(&self) -> Option<u64> {
         let idle = self.connections.iter().filter(|(_, connection)| connection.is_idle());
         idle.map(|(number, connection)| (connection.latest.load(Relaxed), *number))
             .min()
@@ -179,16 +179,16 @@ impl Open {
 
 /// The place of a connection, which is free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
-    limit: Arc<Limit>,
+pub(super) struct ConnectionSlot {
+    limit: Arc<ConnectionLimit>,
     number: u64,
-    connection: Arc<Connection>,
+    connection: Arc<OpenConnection>,
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// What lets the limit end the connection.
-    pub(super) fn ending(&self) -> Ending {
-        Ending(Arc::clone(&self.connection))
+    pub(super) fn ending(&self) -> ConnectionCloser {
+        ConnectionCloser(Arc::clone(&self.connection))
     }
 
     /// A request is under way until the answer is dropped.
@@ -198,7 +198,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.limit.open().connections.remove(&self.number);
     }
@@ -206,9 +206,9 @@ impl Drop for Slot {
 
 /// Where the task of a connection is put, once there is one.
 #[derive(Debug)]
-pub(super) struct Ending(Arc<Connection>);
+pub(super) struct ConnectionCloser(Arc<OpenConnection>);
 
-impl Ending {
+impl ConnectionCloser {
     pub(super) fn by(self, task: AbortHandle) {
         // It is set once.
         let _ = self.0.task.set(task);
@@ -217,7 +217,7 @@ impl Ending {
 
 /// A request.
 #[derive(Debug)]
-pub(super) struct UnderWay<'s>(&'s Slot);
+pub(super) struct UnderWay<'s>(&'s ConnectionSlot);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     struct Connected {
-        slot: Slot,
+        slot: ConnectionSlot,
         task: JoinHandle<()>,
     }
 
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    fn connect(limit: &Arc<Limit>) -> Connected {
+    fn connect(limit: &Arc<ConnectionLimit>) -> Connected {
         let (Admission::Free(slot) | Admission::InPlaceOf(slot)) = limit.admit() else {
             panic!("it is full")
         };
@@ -256,7 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn room_is_made_by_the_silent_then_by_the_idle_and_never_by_the_busy() {
-        let limit = Limit::new(4);
+        let limit = ConnectionLimit::new(4);
         let (idle, idler, busy) = (connect(&limit), connect(&limit), connect(&limit));
         drop(idler.slot.request());
         drop(idle.slot.request());
@@ -278,7 +278,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_request_is_closed_in_time() {
-        let limit = Limit::new(8);
+        let limit = ConnectionLimit::new(8);
         let (silent, used) = (connect(&limit), connect(&limit));
         drop(used.slot.request());
         let age = Duration::from_secs(9);
@@ -294,7 +294,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_ends_leaves_its_place() {
-        let limit = Limit::new(1);
+        let limit = ConnectionLimit::new(1);
         drop(connect(&limit).slot);
         assert!(matches!(limit.admit(), Admission::Free(_)));
     }

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub(super) use self::{
     handshake::{HandshakeError, handshake},
-    refusal::Cause,
+    refusal::TlsCause,
 };
 use crate::{
     config::ServerTls,

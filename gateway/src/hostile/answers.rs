@@ -16,7 +16,7 @@ use super::changed;
 use crate::backend::{
     answer::{self, Reply},
     bind, preempt,
-    question::Scores as Wanted,
+    question::ScoresWanted as Wanted,
 };
 
 /// How many nodes the answers are about.

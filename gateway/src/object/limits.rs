@@ -65,11 +65,11 @@ pub(super) fn check_bytes(kind: &'static str, json: &[u8]) -> Result<(), ObjectE
 fn name_of(json: &[u8]) -> Option<String> {
     #[derive(Debug, Default, Deserialize)]
     #[serde(default)]
-    struct Head<'a> {
+    struct NamedObject<'a> {
         #[serde(borrow, deserialize_with = "object")]
         metadata: Meta<'a>,
     }
-    let Head { metadata } = serde_json::from_slice(json).ok()?;
+    let NamedObject { metadata } = serde_json::from_slice(json).ok()?;
     (metadata.name.len() <= LONGEST_NAME).then(|| metadata.name.to_string())
 }
 

@@ -21,15 +21,15 @@ pub struct ObjectNode<'a> {
     #[serde(borrow, deserialize_with = "object")]
     metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "object")]
-    spec: Spec<'a>,
+    spec: NodeSpec<'a>,
     #[serde(borrow, deserialize_with = "object")]
-    status: Status<'a>,
+    status: NodeStatus<'a>,
 }
 
 /// Mirrors `corev1.NodeSpec`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Spec<'a> {
+struct NodeSpec<'a> {
     /// In order: policies may go by the first that matches.
     #[serde(borrow)]
     taints: List<Tainted<'a>>,
@@ -52,20 +52,20 @@ struct Tainted<'a> {
 /// Mirrors `corev1.NodeStatus`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Status<'a> {
+struct NodeStatus<'a> {
     #[serde(borrow)]
     capacity: ResourceList<'a>,
     #[serde(borrow)]
     allocatable: ResourceList<'a>,
     /// One of each type.
     #[serde(borrow)]
-    conditions: List<Condition<'a>>,
+    conditions: List<NodeCondition<'a>>,
 }
 
 /// Mirrors `corev1.NodeCondition` without its times and texts, which change while the node idles.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Condition<'a> {
+struct NodeCondition<'a> {
     #[serde(borrow)]
     r#type: Text<'a>,
     #[serde(borrow)]
@@ -121,14 +121,14 @@ impl ObjectNode<'_> {
             annotations: metadata.annotations(wanted),
             taints: spec.taints.iter().map(taint).collect(),
             unschedulable: spec.unschedulable,
-            conditions: status.conditions.iter().map(Condition::pair).collect(),
+            conditions: status.conditions.iter().map(NodeCondition::pair).collect(),
             capacity: reported(&status.capacity),
             allocatable: reported(&status.allocatable),
         }
     }
 }
 
-impl Condition<'_> {
+impl NodeCondition<'_> {
     fn pair(&self) -> (String, String) {
         ((&self.r#type).into(), (&self.status).into())
     }

@@ -17,7 +17,7 @@ use super::{
     meta::{Meta, Owner, owned},
     read,
     requests::{Container, Demand, Requirements, Share},
-    status::Status,
+    status::PodStatus,
 };
 
 /// A pod as far as the facts need it, borrowed from its JSON. Mirrors `corev1.Pod`.
@@ -27,9 +27,9 @@ pub struct ObjectPod<'a> {
     #[serde(borrow, deserialize_with = "object")]
     metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "object")]
-    spec: Spec<'a>,
+    spec: PodSpec<'a>,
     #[serde(borrow, deserialize_with = "object")]
-    status: Status<'a>,
+    status: PodStatus<'a>,
     /// The sums of what the containers ask for, made once for all views of the pod.
     #[serde(skip)]
     wanted: OnceLock<Share>,
@@ -38,7 +38,7 @@ pub struct ObjectPod<'a> {
 /// Mirrors `corev1.PodSpec`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec<'a> {
+struct PodSpec<'a> {
     #[serde(borrow)]
     containers: List<Container<'a>>,
     /// Sidecars among them: init containers that are restarted.
@@ -217,7 +217,7 @@ impl Subject for ObjectPod<'_> {
     }
 }
 
-impl<'a> Spec<'a> {
+impl<'a> PodSpec<'a> {
     fn demand(&self) -> Demand<'_, 'a> {
         Demand {
             containers: &self.containers,

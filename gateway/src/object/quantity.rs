@@ -35,7 +35,7 @@ impl Quantity {
     /// Reads a quantity. Mirrors `resource.ParseQuantity`, its leniency included: `.5`, `5.`, `+1`, and a
     /// sign, point or suffix without digits, which is zero.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        let parts = Parts::split(text).ok_or_else(|| QuantityError(text.to_owned()))?;
+        let parts = QuantityParts::split(text).ok_or_else(|| QuantityError(text.to_owned()))?;
         Ok(Self { nanos: parts.nanos() })
     }
 
@@ -78,7 +78,7 @@ fn saturate(amount: i128) -> i64 {
 }
 
 /// A quantity's text, taken apart.
-struct Parts<'t> {
+struct QuantityParts<'t> {
     negative: bool,
     whole: &'t [u8],
     fraction: &'t [u8],
@@ -94,7 +94,7 @@ enum Scale {
     Binary(u32),
 }
 
-impl<'t> Parts<'t> {
+impl<'t> QuantityParts<'t> {
     /// `<sign><digits>.<digits><suffix>`, each of which may be absent, but not all.
     fn split(text: &'t str) -> Option<Self> {
         let text = text.as_bytes();

@@ -7,7 +7,7 @@ use super::{
     amounts::{Amounts, ResourceList},
     json::{List, Text, object},
     quantity::Quantity,
-    status::{Reports, Status},
+    status::{Reports, PodStatus},
 };
 
 /// The fields of `corev1.PodSpec` that say what the pod needs; they are read as part of the spec.
@@ -20,7 +20,7 @@ pub(super) struct Demand<'s, 'a> {
     pub(super) overhead: &'s ResourceList<'a>,
     /// What the kubelet reports, where that counts: kube-scheduler does not look at it when it places a pod, and
     /// does when it counts what the pod takes from its node.
-    pub(super) status: Option<&'s Status<'a>>,
+    pub(super) status: Option<&'s PodStatus<'a>>,
 }
 
 /// Mirrors `corev1.Container`, the fields that are read.
@@ -109,7 +109,7 @@ impl<'s> Demand<'s, '_> {
 
     /// Mirrors `PodRequests`; `missing` is what a container counts with that does not name the resource.
     fn total(&self, missing: &Amounts<'s>) -> Amounts<'s> {
-        let reports = self.status.map(Status::reports);
+        let reports = self.status.map(PodStatus::reports);
         let mut total = self.of_containers(missing, reports.as_ref());
         let wanted = self.pod_level.requests();
         let effective = reports.and_then(|reports| reports.of_pod(wanted.clone()));

@@ -14,13 +14,13 @@ use super::{
 /// Mirrors `corev1.PodStatus`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Status<'a> {
+pub(super) struct PodStatus<'a> {
     #[serde(borrow)]
     phase: Text<'a>,
     #[serde(borrow)]
     nominated_node_name: Text<'a>,
     #[serde(borrow)]
-    conditions: List<Condition<'a>>,
+    conditions: List<PodCondition<'a>>,
     #[serde(borrow)]
     container_statuses: List<ContainerStatus<'a>>,
     #[serde(borrow)]
@@ -36,7 +36,7 @@ pub(super) struct Status<'a> {
 /// Mirrors `corev1.PodCondition`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Condition<'a> {
+struct PodCondition<'a> {
     #[serde(borrow)]
     r#type: Text<'a>,
     #[serde(borrow)]
@@ -57,7 +57,7 @@ struct ContainerStatus<'a> {
     allocated_resources: ResourceList<'a>,
 }
 
-impl<'a> Status<'a> {
+impl<'a> PodStatus<'a> {
     /// Whether the pod holds nothing any more. Mirrors the selector of `newPodInformer` of kube-scheduler.
     pub(super) fn has_ended(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
@@ -90,7 +90,7 @@ impl<'a> Status<'a> {
 #[derive(Debug)]
 pub(super) struct Reports<'s, 'a> {
     containers: BTreeMap<&'s str, &'s ContainerStatus<'a>>,
-    status: &'s Status<'a>,
+    status: &'s PodStatus<'a>,
     is_resize_infeasible: bool,
 }
 

@@ -17,29 +17,29 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 use super::{
     Observer, Query,
     api::{API_VERSION, DecisionList},
-    status::Standing,
+    status::GatewayStatus,
 };
 
 /// What the admin address shows.
 #[derive(Debug)]
-pub struct Admin {
+pub struct AdminState {
     /// Calls.
     pub observer: Arc<Observer>,
     /// The gateway.
-    pub standing: Arc<Standing>,
+    pub standing: Arc<GatewayStatus>,
     /// One long answer at a time: each may take some ten megabytes while it is made.
     turn: Arc<Mutex<()>>,
 }
 
-impl Admin {
+impl AdminState {
     /// Shows these.
-    pub fn new(observer: Arc<Observer>, standing: Arc<Standing>) -> Self {
+    pub fn new(observer: Arc<Observer>, standing: Arc<GatewayStatus>) -> Self {
         Self { observer, standing, turn: Arc::default() }
     }
 }
 
 /// The routes of the admin address.
-pub fn routes(admin: Arc<Admin>) -> Router {
+pub fn routes(admin: Arc<AdminState>) -> Router {
     Router::new()
         .route("/debug/decisions", get(decisions))
         .route("/debug/status", get(status))
@@ -64,7 +64,7 @@ async fn from_no_page(request: Request, next: Next) -> Response {
 }
 
 async fn decisions(
-    State(admin): State<Arc<Admin>>,
+    State(admin): State<Arc<AdminState>>,
     query: Result<Parameters<Query>, QueryRejection>,
 ) -> Response {
     let Parameters(query) = match query {
@@ -92,7 +92,7 @@ async fn decisions(
         .unwrap_or_else(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the decisions could not be shown"))
 }
 
-async fn status(State(admin): State<Arc<Admin>>) -> Response {
+async fn status(State(admin): State<Arc<AdminState>>) -> Response {
     match admin.standing.status(&admin.observer) {
         Some(status) => Json(status).into_response(),
         None => refused(

@@ -12,7 +12,7 @@ pub use self::{
         BackendFailed, BackendPart, Decision, DecisionList, LogState, NodeForm, NodePart, NodeVerdict, PodRef,
     },
     status::{
-        BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, Problem, Refused, Severity,
+        BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, Problem, VerbFailure, Severity,
         Status, TableStatus, VerbStatus,
     },
 };

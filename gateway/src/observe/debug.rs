@@ -13,7 +13,7 @@ use extender_gateway_core::{
     score::{self, Ballot},
 };
 
-use crate::account::{Account, Nodes, Said};
+use crate::account::{CallRecord, RequestedNodes, Outcome};
 
 /// The most rows of a table.
 pub const MOST: u32 = 1000;
@@ -29,7 +29,7 @@ pub struct Debug {
 
 /// How many rows are written from the start on.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tables {
+pub struct DebugTables {
     /// Of the best nodes.
     pub scores: u32,
     /// Of rejected nodes.
@@ -38,13 +38,13 @@ pub struct Tables {
 
 impl Debug {
     /// Writes so many rows from now on.
-    pub fn write(&self, tables: Tables) {
+    pub fn write(&self, tables: DebugTables) {
         self.scores.store(tables.scores, Ordering::Relaxed);
         self.rejections.store(tables.rejections, Ordering::Relaxed);
     }
 
     /// Writes the tables of a call that are wanted.
-    pub(super) fn say(&self, verb: Verb, account: &Account) {
+    pub(super) fn say(&self, verb: Verb, account: &CallRecord) {
         let rows = |switch: &AtomicU32| switch.load(Ordering::Relaxed) as usize;
         let table = match verb {
             Verb::Prioritize if rows(&self.scores) > 0 => scores(account, rows(&self.scores)),
@@ -57,19 +57,19 @@ impl Debug {
     }
 }
 
-fn name(account: &Account, node: u32) -> &str {
+fn name(account: &CallRecord, node: u32) -> &str {
     match &account.nodes {
-        Nodes::Offered(request) => request.names.name(node),
-        Nodes::Candidates(request) => request.name(node),
-        Nodes::Target(node) => node,
-        Nodes::OfTheCall(_) => "",
+        RequestedNodes::Offered(request) => request.names.name(node),
+        RequestedNodes::Candidates(request) => request.name(node),
+        RequestedNodes::Target(node) => node,
+        RequestedNodes::CountOnly(_) => "",
     }
 }
 
 /// `# | Pod | Node | Score`, and one column a policy with what it adds to the score.
-fn scores(account: &Account, rows: usize) -> Option<String> {
+fn scores(account: &CallRecord, rows: usize) -> Option<String> {
     let ballots: Vec<(&str, &Ballot)> = account
-        .parts
+        .backends
         .iter()
         .filter_map(|part| Some((part.backend.settings.name.as_str(), part.ballot()?)))
         .collect();
@@ -111,11 +111,11 @@ fn amount(weighted: f64) -> String {
 }
 
 /// `# | Pod | Node`, and one column a policy with its reason.
-fn rejections(account: &Account, rows: usize) -> Option<String> {
+fn rejections(account: &CallRecord, rows: usize) -> Option<String> {
     let mut by_node: Vec<(u32, usize, &str)> = Vec::new();
     let mut names = Vec::new();
-    for part in &account.parts {
-        let Said::Refused(heard) = &part.said else { continue };
+    for part in &account.backends {
+        let Outcome::Filtered(heard) = &part.outcome else { continue };
         for refusal in &heard.refusals {
             by_node.extend(heard.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())));
         }
@@ -145,7 +145,7 @@ fn cell(text: &str) -> String {
 
 fn row(
     table: &mut String,
-    (rank, account, node): (usize, &Account, u32),
+    (rank, account, node): (usize, &CallRecord, u32),
     cells: impl Iterator<Item = String>,
 ) {
     let pod = &account.pod;

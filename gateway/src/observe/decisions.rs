@@ -20,14 +20,14 @@ use std::{
     time::SystemTime,
 };
 
-pub(super) use self::entry::Ending;
+pub(super) use self::entry::CallEnd;
 pub use self::query::{Query, Verdict};
 use self::{
-    entry::Entry,
-    retention::{Retention, Step},
+    entry::LogEntry,
+    retention::{Retention, SearchStep},
 };
 use super::api::{Decision, LogState};
-use crate::account::{Account, Subject};
+use crate::account::{CallRecord, PodRef};
 
 /// The most calls that are taken apart for one answer.
 const MOST_LOOKED_AT: usize = 5_000;
@@ -57,14 +57,14 @@ impl DecisionLog {
     }
 
     /// Keeps a call. Returns how many had to go for it.
-    pub(super) fn keep(&self, account: &Account, ending: Ending<'_>) -> u64 {
+    pub(super) fn keep(&self, account: &CallRecord, ending: CallEnd<'_>) -> u64 {
         let mut kept = self.lock();
         if kept.most() == 0 {
             return 0;
         }
         let (_, _, before) = kept.counts();
         let pod = kept.pod(&account.pod);
-        let entry = Entry::new(account, pod, ending, kept.dictionary());
+        let entry = LogEntry::new(account, pod, ending, kept.dictionary());
         kept.put(entry);
         kept.counts().2 - before
     }
@@ -100,15 +100,15 @@ impl DecisionLog {
 
     /// The calls that somebody wants to see, the newest first, and whether there are more.
     pub fn find(&self, query: &Query) -> (Vec<Decision>, bool) {
-        let mut entries: Vec<Arc<Entry>> = self.calls(|pod| query.wants_pod(pod)).collect();
+        let mut entries: Vec<Arc<LogEntry>> = self.calls(|pod| query.wants_pod(pod)).collect();
         entries.sort_by_key(|entry| (Reverse(entry.time), Arc::as_ptr(entry)));
         // A pod that had another call meanwhile came twice.
         entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        let mut beside: HashMap<&str, Vec<&Arc<Entry>>> = HashMap::new();
+        let mut beside: HashMap<&str, Vec<&Arc<LogEntry>>> = HashMap::new();
         for entry in entries.iter().filter(|entry| entry.beside) {
             beside.entry(&entry.id).or_default().push(entry);
         }
-        let has_part = |entry: &Entry| {
+        let has_part = |entry: &LogEntry| {
             let asides = beside.get(&*entry.id).into_iter().flatten();
             let by = |backend: &String| {
                 entry.has_part(backend) || asides.clone().any(|aside| aside.has_part(backend))
@@ -140,10 +140,10 @@ impl DecisionLog {
 
     /// The calls of all pods that `wanted` says, in no order, some twice. The lock is held for some pods at a time, since
     /// the calls of kube-scheduler wait for it.
-    fn calls(&self, wanted: impl Fn(&Subject) -> bool) -> impl Iterator<Item = Arc<Entry>> {
+    fn calls(&self, wanted: impl Fn(&PodRef) -> bool) -> impl Iterator<Item = Arc<LogEntry>> {
         let mut after = Some(0);
         let steps = iter::from_fn(move || {
-            let Step { calls, next } = self.lock().step(after?, &wanted);
+            let SearchStep { calls, next } = self.lock().step(after?, &wanted);
             after = next;
             Some(calls)
         });

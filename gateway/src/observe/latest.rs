@@ -10,34 +10,34 @@ use std::{
 use extender_gateway_core::{BackendFailure, PerVerb, Verb};
 use jiff::Timestamp;
 
-use super::api::{LastCall, NodeForm, Refused};
+use super::api::{LastCall, NodeForm, VerbFailure};
 use crate::{
-    account::{Nodes, Visit},
+    account::{RequestedNodes, HttpCall},
     wire::Offer,
 };
 
 /// The latest calls.
 #[derive(Debug, Default)]
-pub struct Latest(PerVerb<Mutex<Option<Call>>>);
+pub struct LatestCalls(PerVerb<Mutex<Option<LatestCall>>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct LatestCall {
     time: SystemTime,
     form: Option<NodeForm>,
     nodes: u32,
     outcome: &'static str,
 }
 
-impl Latest {
-    pub(super) fn put(&self, visit: &Visit) {
+impl LatestCalls {
+    pub(super) fn put(&self, visit: &HttpCall) {
         let Some(verb) = visit.verb else { return };
-        let account = visit.account.as_ref();
+        let account = visit.record.as_ref();
         let form = account.and_then(|account| match &account.nodes {
-            Nodes::Offered(request) if matches!(request.offer, Offer::Names) => Some(NodeForm::Names),
-            Nodes::Offered(_) => Some(NodeForm::Objects),
-            Nodes::Candidates(_) | Nodes::Target(_) | Nodes::OfTheCall(_) => None,
+            RequestedNodes::Offered(request) if matches!(request.offer, Offer::Names) => Some(NodeForm::Names),
+            RequestedNodes::Offered(_) => Some(NodeForm::Objects),
+            RequestedNodes::Candidates(_) | RequestedNodes::Target(_) | RequestedNodes::CountOnly(_) => None,
         });
-        let call = Call {
+        let call = LatestCall {
             time: account.map_or_else(SystemTime::now, |account| account.time),
             form,
             nodes: account.map_or(0, |account| account.nodes.count()),
@@ -48,7 +48,7 @@ impl Latest {
 
     /// The latest call of a verb.
     pub(super) fn of(&self, verb: Verb) -> Option<LastCall> {
-        let Call { time, form, nodes, outcome } =
+        let LatestCall { time, form, nodes, outcome } =
             (*self.0[verb].lock().unwrap_or_else(PoisonError::into_inner))?;
         let time = Timestamp::try_from(time).ok()?;
         Some(LastCall { time, node_form: form, nodes, outcome: outcome.to_owned() })
@@ -57,9 +57,9 @@ impl Latest {
 
 /// The latest failure of each backend in each of its verbs. Backends are those that were configured since the start.
 #[derive(Debug, Default)]
-pub struct Failures(Mutex<HashMap<(String, Verb), Refused>>);
+pub struct LatestFailures(Mutex<HashMap<(String, Verb), VerbFailure>>);
 
-impl Failures {
+impl LatestFailures {
     /// Forgets those of all backends but these.
     pub fn retain(&self, names: &[&str]) {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,13 +67,13 @@ impl Failures {
     }
 
     pub(super) fn put(&self, (backend, verb): (&str, Verb), failure: &BackendFailure) {
-        let said = Refused { time: Timestamp::now(), message: failure.to_string() };
+        let said = VerbFailure { time: Timestamp::now(), message: failure.to_string() };
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.insert((backend.to_owned(), verb), said);
     }
 
     /// That of a backend in one of its verbs.
-    pub(super) fn of(&self, backend: &str, verb: Verb) -> Option<Refused> {
+    pub(super) fn of(&self, backend: &str, verb: Verb) -> Option<VerbFailure> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.get(&(backend.to_owned(), verb)).cloned()
     }

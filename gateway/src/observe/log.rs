@@ -79,7 +79,7 @@ fn usual(level: LogLevel) -> String {
 ///
 /// # Errors
 /// The system has no thread for it.
-pub fn init(settings: &config::Log) -> io::Result<Flush> {
+pub fn init(settings: &config::LogSettings) -> io::Result<Flush> {
     let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
     let usable = |said: &String| have_levels(said) && EnvFilter::try_new(said).is_ok();
     let (known, refused): (Option<String>, Option<String>) = match said {

@@ -30,10 +30,10 @@ pub use self::{
     backend::{Applied, BackendMetrics},
     gauge::Gauge,
     page::Trace,
-    recent::Lately,
+    recent::RecentSummary,
     verb::{InFlight, VerbMetrics},
 };
-use self::{backends::Backends, gauge::Gauges, page::Page, process::Process, verb::Verbs};
+use self::{backends::Backends, gauge::Gauges, page::Page, process::Process, verb::VerbSeries};
 
 /// The `Content-Type` of the page. Prometheus asks for it since 2.5, and reads it whatever it asked for.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -48,7 +48,7 @@ pub struct Metrics {
 /// What the page is made from.
 #[derive(Debug, Default)]
 struct Families {
-    verbs: Verbs,
+    verbs: VerbSeries,
     backends: Backends,
     process: Process,
     gauges: Gauges,

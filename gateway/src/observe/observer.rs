@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 use super::{
     DecisionLog, Metrics, Tracer,
     debug::Debug,
-    decisions::Ending,
-    latest::{Failures, Latest},
+    decisions::CallEnd,
+    latest::{LatestFailures, LatestCalls},
     metrics::{Applied, BackendMetrics},
 };
-use crate::account::{Account, Exchange, Inquiry, Part, Policy, Said, Source, Visit};
+use crate::account::{CallRecord, Rpc, BackendAttempt, BackendOutcome, OnFailure, Outcome, CacheSource, HttpCall};
 
 /// What the ways of looking at calls share.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub struct Observer {
     /// What is written to the log of scores and rejections.
     pub debug: Debug,
     /// The latest call of each verb.
-    pub latest: Latest,
+    pub latest: LatestCalls,
     /// The latest failure of each backend.
-    pub failures: Failures,
+    pub failures: LatestFailures,
     /// What happens beside calls and behind them.
     tasks: TaskTracker,
 }
@@ -47,8 +47,8 @@ impl Observer {
             decisions: DecisionLog::new(log_bytes),
             tracer: None,
             debug: Debug::default(),
-            latest: Latest::default(),
-            failures: Failures::default(),
+            latest: LatestCalls::default(),
+            failures: LatestFailures::default(),
             tasks: TaskTracker::new(),
         }
     }
@@ -60,7 +60,7 @@ impl Observer {
     }
 
     /// Takes down what became of a call, behind its answer: this is no part of what its caller waits for.
-    pub fn settle_soon(self: Arc<Self>, visit: Visit) {
+    pub fn settle_soon(self: Arc<Self>, visit: HttpCall) {
         match Handle::try_current() {
             Ok(runtime) => {
                 let counted = self.tasks.token();
@@ -94,30 +94,30 @@ impl Observer {
     }
 
     /// A panic is counted, as that of a call.
-    fn settle_whole(&self, mut visit: Visit) {
-        visit.account.iter_mut().for_each(Account::gather);
+    fn settle_whole(&self, mut visit: HttpCall) {
+        visit.record.iter_mut().for_each(CallRecord::collect_attempts);
         // What a panic leaves half done are records of this call.
         if catch_unwind(AssertUnwindSafe(|| self.settle(&visit))).is_err() {
             self.metrics.panicked();
         }
     }
 
-    fn settle(&self, visit: &Visit) {
+    fn settle(&self, visit: &HttpCall) {
         let kept = self.tracer.as_ref().is_some_and(|tracer| tracer.settle(visit));
-        let trace = visit.account.as_ref().and_then(|account| account.trace);
+        let trace = visit.record.as_ref().and_then(|account| account.trace);
         let example = trace.filter(|_| kept).map(|trace| trace.trace_id.to_bytes());
         let verb = self.metrics.verb(visit.verb);
         verb.answered(visit.outcome, visit.took, example);
         verb.bytes(visit.request_bytes, visit.response_bytes);
         self.latest.put(visit);
-        let Some(account) = &visit.account else { return };
+        let Some(account) = &visit.record else { return };
         let offered = account.nodes.count();
         verb.nodes(offered as usize, account.left.map_or_else(|| scored(account), |left| left as usize));
         let Some(verb) = visit.verb else { return };
-        account.parts.iter().for_each(|part| self.count((verb, visit.outcome), part, example));
+        account.backends.iter().for_each(|part| self.count((verb, visit.outcome), part, example));
         self.debug.say(verb, account);
         let message = Some(&*visit.message).filter(|message| !message.is_empty());
-        let ending = Ending {
+        let ending = CallEnd {
             verb,
             took: visit.took,
             trace: trace.map(|trace| trace.trace_id),
@@ -130,30 +130,30 @@ impl Observer {
     }
 
     /// Records what a shadow backend answered.
-    pub fn settle_beside(&self, verb: Verb, account: &Account) {
+    pub fn settle_beside(&self, verb: Verb, account: &CallRecord) {
         if let Some(tracer) = &self.tracer {
             tracer.settle_beside(verb, account);
         }
-        account.parts.iter().for_each(|part| self.count((verb, "ok"), part, None));
+        account.backends.iter().for_each(|part| self.count((verb, "ok"), part, None));
         let took: Duration =
-            account.parts.iter().flat_map(|part| &part.inquiries).map(|inquiry| inquiry.took).sum();
+            account.backends.iter().flat_map(|part| &part.attempts).map(|inquiry| inquiry.took).sum();
         let ending =
-            Ending { verb, took, trace: None, generation: 0, outcome: "ok", message: None, beside: true };
+            CallEnd { verb, took, trace: None, generation: 0, outcome: "ok", message: None, beside: true };
         self.keep(account, ending);
     }
 
-    fn count(&self, ending: (Verb, &'static str), part: &Part, example: Option<[u8; 16]>) {
+    fn count(&self, ending: (Verb, &'static str), part: &BackendOutcome, example: Option<[u8; 16]>) {
         let name = part.backend.settings.name.as_str();
         let (verb, outcome) = ending;
         // A backend that is gone meanwhile is not counted any more.
         let Some(meters) = self.metrics.known_backend(name, verb) else { return };
         count(&meters, (outcome, part), example);
-        if let Said::Failed(failure) = &part.said {
+        if let Outcome::Failed(failure) = &part.outcome {
             self.failures.put((name, meters.verb()), failure);
         }
     }
 
-    fn keep(&self, account: &Account, ending: Ending<'_>) {
+    fn keep(&self, account: &CallRecord, ending: CallEnd<'_>) {
         let evicted = self.decisions.keep(account, ending);
         if evicted > 0 {
             self.metrics.evicted(evicted);
@@ -162,48 +162,48 @@ impl Observer {
 }
 
 /// How many nodes somebody scored.
-fn scored(account: &Account) -> usize {
-    account.parts.iter().filter_map(Part::ballot).map(|ballot| ballot.scores.len()).max().unwrap_or(0)
+fn scored(account: &CallRecord) -> usize {
+    account.backends.iter().filter_map(BackendOutcome::ballot).map(|ballot| ballot.scores.len()).max().unwrap_or(0)
 }
 
 /// Counts what a backend did in a call that ended so.
-fn count(meters: &BackendMetrics, (outcome, part): (&str, &Part), example: Option<[u8; 16]>) {
+fn count(meters: &BackendMetrics, (outcome, part): (&str, &BackendOutcome), example: Option<[u8; 16]>) {
     let applied = applied(outcome, part);
-    for inquiry in &part.inquiries {
+    for inquiry in &part.attempts {
         count_inquiry(meters, (applied, inquiry), example);
     }
-    match &part.said {
-        Said::Refused(heard) => {
+    match &part.outcome {
+        Outcome::Filtered(heard) => {
             let mut rejected = 0;
             for refusal in &heard.refusals {
                 meters.rejected(&refusal.reason, refusal.positions.len());
                 rejected += refusal.positions.len();
             }
-            let of = part.inquiries.last().map_or(0, |inquiry| inquiry.asked.saturating_add(inquiry.known));
+            let of = part.attempts.last().map_or(0, |inquiry| inquiry.requested.saturating_add(inquiry.cached));
             meters.rejected_share(rejected, of as usize);
         }
-        Said::Scored(_, outside @ 1..) => meters.clamped(*outside),
+        Outcome::Scored(_, outside @ 1..) => meters.clamped(*outside),
         _ => {}
     }
-    if let Some(opinion) = part.opinion {
+    if let Some(opinion) = part.agreement {
         meters.shadowed(opinion);
     }
 }
 
 fn count_inquiry(
     meters: &BackendMetrics,
-    (applied, inquiry): (Applied, &Inquiry),
+    (applied, inquiry): (Applied, &BackendAttempt),
     example: Option<[u8; 16]>,
 ) {
     match inquiry.source {
-        Source::Memory => meters.remembered(inquiry.known as usize),
-        Source::Filter => meters.came_early(inquiry.known as usize),
+        CacheSource::AnswerCache => meters.remembered(inquiry.cached as usize),
+        CacheSource::Filter => meters.came_early(inquiry.cached as usize),
     }
-    meters.missed(inquiry.missed);
-    if inquiry.disagreed {
+    meters.missed(inquiry.misses);
+    if inquiry.impure {
         meters.disagreed();
     }
-    let exchanges = inquiry.exchanges.all();
+    let exchanges = inquiry.rpcs.all();
     let failure = inquiry.failure.map(|kind| (kind, applied));
     if exchanges.is_empty() {
         if let Some(failure) = failure {
@@ -211,27 +211,27 @@ fn count_inquiry(
         }
         return;
     }
-    meters.asked(inquiry.asked as usize);
-    let sum = |bytes: fn(&Exchange) -> usize| exchanges.iter().map(bytes).sum();
+    meters.asked(inquiry.requested as usize);
+    let sum = |bytes: fn(&Rpc) -> usize| exchanges.iter().map(bytes).sum();
     meters.bytes(sum(|exchange| exchange.sent), sum(|exchange| exchange.received));
     match failure {
         // How long it would have taken, nobody knows.
-        None if inquiry.given_up => {}
+        None if inquiry.canceled => {}
         None => meters.answered(inquiry.took, example),
         Some(failure) => meters.failed(failure, inquiry.took, example),
     }
 }
 
 /// What became of the call by a failure: nothing where the backend answered the second time, or was not needed.
-fn applied(outcome: &str, part: &Part) -> Applied {
-    if part.opinion.is_some() || !matches!(part.said, Said::Failed(_)) {
+fn applied(outcome: &str, part: &BackendOutcome) -> Applied {
+    if part.agreement.is_some() || !matches!(part.outcome, Outcome::Failed(_)) {
         return Applied::None;
     }
     match part.policy {
-        Policy::Fail if outcome == "ok" => Applied::None,
-        Policy::Fail => Applied::Fail,
-        Policy::Ignore => Applied::Ignore,
-        Policy::Next => Applied::Next,
+        OnFailure::Fail if outcome == "ok" => Applied::None,
+        OnFailure::Fail => Applied::Fail,
+        OnFailure::Ignore => Applied::Ignore,
+        OnFailure::Next => Applied::Next,
     }
 }
 
@@ -264,12 +264,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_failure_that_ended_no_call_is_none_of_the_policys() {
-        let failed = || Said::Failed(BackendFailure::new(FailureKind::Late, "late"));
-        let of = |said, policy, outcome| applied(outcome, &Part { policy, ..part("zones", said) });
-        assert_eq!(of(failed(), Policy::Fail, "backend"), Applied::Fail);
-        assert_eq!(of(failed(), Policy::Fail, "ok"), Applied::None, "no node was left for it");
-        assert_eq!(of(Said::Nothing, Policy::Ignore, "ok"), Applied::None, "it answered the second time");
-        assert_eq!(of(failed(), Policy::Ignore, "ok"), Applied::Ignore);
-        assert_eq!(of(failed(), Policy::Next, "ok"), Applied::Next);
+        let failed = || Outcome::Failed(BackendFailure::new(FailureKind::Late, "late"));
+        let of = |said, policy, outcome| applied(outcome, &BackendOutcome { policy, ..part("zones", said) });
+        assert_eq!(of(failed(), OnFailure::Fail, "backend"), Applied::Fail);
+        assert_eq!(of(failed(), OnFailure::Fail, "ok"), Applied::None, "no node was left for it");
+        assert_eq!(of(Outcome::Pending, OnFailure::Ignore, "ok"), Applied::None, "it answered the second time");
+        assert_eq!(of(failed(), OnFailure::Ignore, "ok"), Applied::Ignore);
+        assert_eq!(of(failed(), OnFailure::Next, "ok"), Applied::Next);
     }
 }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::Metrics;
 use crate::{
-    account::{Account, Nodes, Part, Policy, Said, Subject},
-    backend::{Backend, connections::Connections, info::Known},
+    account::{CallRecord, RequestedNodes, BackendOutcome, OnFailure, Outcome, PodRef},
+    backend::{Backend, connections::Connections, info::ClusterTables},
     cadences::Cadences,
     cluster::table::NodeTable,
     config::{Config, NodeSource},
@@ -32,24 +32,24 @@ pub(super) fn config(backends: &str) -> Config {
 pub(super) fn backend(name: &str) -> Arc<Backend> {
     let config = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
     let offered = Arc::new(NodeTable::of_calls());
-    let known = Known { source: NodeSource::NamesOnly, table: None, offered, pods: None };
+    let known = ClusterTables { source: NodeSource::NamesOnly, table: None, offered, pods: None };
     Connections::new("test".into(), Arc::new(Metrics::new()), Cadences::default())
         .backend(&config.backends[0], &known)
 }
 
 /// A backend that said this.
-pub(super) fn part(name: &str, said: Said) -> Part {
-    Part { said, ..Part::new(&backend(name), Policy::Fail) }
+pub(super) fn part(name: &str, said: Outcome) -> BackendOutcome {
+    BackendOutcome { outcome: said, ..BackendOutcome::new(&backend(name), OnFailure::Fail) }
 }
 
 /// It refuses these nodes of all for these reasons.
-pub(super) fn refused(refusals: &[(&str, &[u32])]) -> Said {
+pub(super) fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
     let refusal = |(reason, positions): &(&str, &[u32])| Refusal {
         reason: (*reason).to_owned(),
         preemption_may_help: false,
         positions: positions.to_vec(),
     };
-    Said::Refused(Heard { nodes: Asked::All, refusals: refusals.iter().map(refusal).collect() })
+    Outcome::Filtered(Heard { nodes: Asked::All, refusals: refusals.iter().map(refusal).collect() })
 }
 
 /// It gives the nodes at these places, or all, these scores.
@@ -57,26 +57,26 @@ pub(super) fn scored(
     (weight, normalization): (u32, Normalization),
     nodes: Option<&[u32]>,
     scores: &[i32],
-) -> Said {
+) -> Outcome {
     let (nodes, scores) = (nodes.map(<[u32]>::to_vec), scores.to_vec());
-    Said::Scored(Ballot { weight, normalization, range: Range::default(), nodes, scores }, 0)
+    Outcome::Scored(Ballot { weight, normalization, range: Range::default(), nodes, scores }, 0)
 }
 
 /// It failed.
-pub(super) fn failed(kind: FailureKind) -> Said {
-    Said::Failed(BackendFailure::new(kind, "no answer"))
+pub(super) fn failed(kind: FailureKind) -> Outcome {
+    Outcome::Failed(BackendFailure::new(kind, "no answer"))
 }
 
 /// A call about a pod of namespace `shop` and these nodes.
-pub(super) fn account(pod: &str, nodes: &[&str], parts: Vec<Part>) -> Account {
+pub(super) fn account(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> CallRecord {
     let body = json!({"Pod": {}, "NodeNames": nodes}).to_string();
     let request = Request::read(body.into()).unwrap();
-    let pod = Subject {
+    let pod = PodRef {
         namespace: "shop".to_owned(),
         name: pod.to_owned(),
         uid: format!("uid-{pod}"),
         nominated: String::new(),
     };
-    let account = Account::new("call".to_owned(), Instant::now(), pod, Nodes::Offered(Arc::new(request)));
-    Account { parts, ..account }
+    let account = CallRecord::new("call".to_owned(), Instant::now(), pod, RequestedNodes::Offered(Arc::new(request)));
+    CallRecord { backends: parts, ..account }
 }

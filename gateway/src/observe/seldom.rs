@@ -14,12 +14,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Whose turn it is to be written.
 #[derive(Debug, Default)]
-pub struct Seldom {
+pub struct RateLimitedLog {
     /// When the last line was written, and how many were not since.
     last: Mutex<Option<(Instant, u64)>>,
 }
 
-impl Seldom {
+impl RateLimitedLog {
     /// How many lines were not written since the last one; `None` when this one is not to be written either.
     pub fn turn(&self) -> Option<u64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl Seldom {
 /// The same for lines of several kinds, so that none keeps another out. Kinds are never forgotten: they have to
 /// be few.
 #[derive(Debug)]
-pub struct SeldomEach<K>(Mutex<HashMap<K, Seldom>>);
+pub struct SeldomEach<K>(Mutex<HashMap<K, RateLimitedLog>>);
 
 impl<K> Default for SeldomEach<K> {
     fn default() -> Self {
@@ -58,7 +58,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_line_a_second_and_the_others_are_counted() {
-        let seldom = Seldom::default();
+        let seldom = RateLimitedLog::default();
         assert_eq!([seldom.turn(), seldom.turn(), seldom.turn()], [Some(0), None, None]);
         tokio::time::advance(PAUSE).await;
         assert_eq!([seldom.turn(), seldom.turn()], [Some(2), None]);

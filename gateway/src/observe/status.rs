@@ -10,18 +10,18 @@ use jiff::Timestamp;
 
 use super::{
     Health, Metrics, Observer,
-    api::{API_VERSION, ConfigurationStatus, Refused, Status, TableStatus, VerbStatus},
+    api::{API_VERSION, ConfigurationStatus, VerbFailure, Status, TableStatus, VerbStatus},
     metrics::Gauge,
 };
 use crate::{
-    cluster::{heard::Heard, pods::PodTable, table::NodeTable},
+    cluster::{heard::SourceHealth, pods::PodTable, table::NodeTable},
     config::NodeSource,
     door::Door,
 };
 
 /// What is known of the gateway as a whole.
 #[derive(Debug)]
-pub struct Standing {
+pub struct GatewayStatus {
     gateway: Arc<str>,
     started: Timestamp,
     file: String,
@@ -37,12 +37,12 @@ pub struct Standing {
 #[derive(Debug)]
 struct Loaded {
     since: Timestamp,
-    refused: Option<Refused>,
+    refused: Option<VerbFailure>,
 }
 
 /// What a [`Standing`] needs to know.
 #[derive(Debug)]
-pub struct Known {
+pub struct StatusSources {
     /// The name of this replica.
     pub gateway: Arc<str>,
     /// Of the configuration.
@@ -57,10 +57,10 @@ pub struct Known {
     pub health: Arc<Health>,
 }
 
-impl Standing {
+impl GatewayStatus {
     /// Of a gateway that starts now.
-    pub fn new(known: Known) -> Self {
-        let Known { gateway, file, source, table, pods, health } = known;
+    pub fn new(known: StatusSources) -> Self {
+        let StatusSources { gateway, file, source, table, pods, health } = known;
         let started = Timestamp::now();
         let loaded = Mutex::new(Loaded { since: started, refused: None });
         Self { gateway, started, file, source, table, pods, health, door: OnceLock::new(), loaded }
@@ -84,7 +84,7 @@ impl Standing {
 
     /// A change of the configuration is not used.
     pub fn refused(&self, why: String) {
-        self.lock().refused = Some(Refused { time: Timestamp::now(), message: why });
+        self.lock().refused = Some(VerbFailure { time: Timestamp::now(), message: why });
     }
 
     /// The configuration file is as it is in use again.
@@ -121,7 +121,7 @@ impl Standing {
     fn connected(&self) -> Vec<(String, bool)> {
         let Some(door) = self.door.get() else { return Vec::new() };
         let served = door.served.load_full();
-        served.decider.links().map(|(settings, link)| (settings.name.to_string(), link.is_ok())).collect()
+        served.decider.sessions().map(|(settings, link)| (settings.name.to_string(), link.is_ok())).collect()
     }
 
     /// How the gateway is; `None` before calls can come in.
@@ -193,7 +193,7 @@ fn float(count: usize) -> f64 {
     count as f64
 }
 
-fn silence(heard: &Heard) -> Option<f64> {
+fn silence(heard: &SourceHealth) -> Option<f64> {
     heard.silence().map(|silence| silence.as_secs_f64())
 }
 

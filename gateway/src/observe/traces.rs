@@ -18,13 +18,13 @@ use extender_otlp::{Delivery, Sampler, Span, Spans, TraceContext, ids};
 
 use self::previous::Previous;
 use crate::{
-    account::{Account, Inquiry, Said, Subject, Visit},
+    account::{CallRecord, BackendAttempt, Outcome, PodRef, HttpCall},
     object::pod::ObjectPod,
 };
 
 /// What may change while the gateway runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct TraceSettings {
     /// Which pods' calls are kept.
     pub sampler: Sampler,
     /// Calls that take longer are kept, too.
@@ -37,18 +37,18 @@ pub struct Choice {
 #[derive(Debug)]
 pub struct Tracer {
     spans: Spans,
-    choice: ArcSwap<Choice>,
+    choice: ArcSwap<TraceSettings>,
     previous: Previous,
 }
 
 impl Tracer {
     /// One whose spans go there.
-    pub fn new(spans: Spans, choice: Choice) -> Self {
+    pub fn new(spans: Spans, choice: TraceSettings) -> Self {
         Self { spans, choice: ArcSwap::from_pointee(choice), previous: Previous::default() }
     }
 
     /// From now on this is kept.
-    pub fn choose(&self, choice: Choice) {
+    pub fn choose(&self, choice: TraceSettings) {
         self.choice.store(choice.into());
     }
 
@@ -59,7 +59,7 @@ impl Tracer {
 
     /// The span of a decision about this pod, which its caller may have made a part of another: all calls of a pod are
     /// kept, or none.
-    pub fn begin(&self, pod: &Subject, parent: Option<TraceContext>) -> TraceContext {
+    pub fn begin(&self, pod: &PodRef, parent: Option<TraceContext>) -> TraceContext {
         let by = self.choice.load().sampler;
         if let Some(parent) = parent {
             return TraceContext { sampled: by.continues(&parent), ..parent.child() };
@@ -79,18 +79,18 @@ impl Tracer {
     }
 
     /// Sends the spans of a request, if they are kept. Returns whether they are.
-    pub(super) fn settle(&self, visit: &Visit) -> bool {
-        let context = visit.account.as_ref().and_then(|account| account.trace);
-        let context = context.unwrap_or_else(|| self.begin(&Subject::default(), visit.parent));
+    pub(super) fn settle(&self, visit: &HttpCall) -> bool {
+        let context = visit.record.as_ref().and_then(|account| account.trace);
+        let context = context.unwrap_or_else(|| self.begin(&PodRef::default(), visit.parent));
         if !context.sampled && !self.is_notable(visit) {
             return false;
         }
         let door = ids::span();
         self.send(door::span(visit, TraceContext { span_id: door, ..context }));
-        if let Some(account) = &visit.account {
+        if let Some(account) = &visit.record {
             let before = self.previous.replace(&account.pod.uid, context);
             self.send(call::span(visit, account, (context, door), before));
-            for (part, verb) in account.parts.iter().zip(visit.verb.into_iter().cycle()) {
+            for (part, verb) in account.backends.iter().zip(visit.verb.into_iter().cycle()) {
                 self.ask(verb, account, part, context);
             }
         }
@@ -98,15 +98,15 @@ impl Tracer {
     }
 
     /// Sends the spans of what was asked beside a call, if that is sampled.
-    pub(super) fn settle_beside(&self, verb: Verb, account: &Account) {
+    pub(super) fn settle_beside(&self, verb: Verb, account: &CallRecord) {
         let Some(context) = account.trace.filter(|context| context.sampled) else { return };
-        for part in &account.parts {
+        for part in &account.backends {
             self.ask(verb, account, part, context);
         }
     }
 
-    fn ask(&self, verb: Verb, account: &Account, part: &crate::account::Part, context: TraceContext) {
-        for inquiry in &part.inquiries {
+    fn ask(&self, verb: Verb, account: &CallRecord, part: &crate::account::BackendOutcome, context: TraceContext) {
+        for inquiry in &part.attempts {
             question::spans(verb, account, (part, inquiry), context).for_each(|span| self.send(span));
         }
     }
@@ -117,15 +117,15 @@ impl Tracer {
     }
 
     /// What asks for no verb is no call: probes and scans are kept as the sampler says.
-    fn is_notable(&self, visit: &Visit) -> bool {
+    fn is_notable(&self, visit: &HttpCall) -> bool {
         let slow = || visit.took > self.choice.load().slow;
-        let failed = || visit.account.as_ref().is_some_and(has_failure);
+        let failed = || visit.record.as_ref().is_some_and(has_failure);
         visit.verb.is_some() && (visit.outcome != "ok" || slow() || failed())
     }
 }
 
 /// Whether some backend failed or was late, whatever that meant for the call.
-fn has_failure(account: &Account) -> bool {
-    let failed = |inquiry: &Inquiry| inquiry.failure.is_some();
-    account.parts.iter().any(|part| matches!(part.said, Said::Failed(_)) || part.inquiries.iter().any(failed))
+fn has_failure(account: &CallRecord) -> bool {
+    let failed = |inquiry: &BackendAttempt| inquiry.failure.is_some();
+    account.backends.iter().any(|part| matches!(part.outcome, Outcome::Failed(_)) || part.attempts.iter().any(failed))
 }

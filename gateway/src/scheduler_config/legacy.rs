@@ -6,20 +6,20 @@ use std::fmt::{self, Display, Formatter};
 use serde::Serialize;
 
 use super::reach::TlsFiles;
-use super::{Counted, Entries, Entry, NodesSent, Reach, Verbs};
+use super::{Counted, Entries, ExtenderEntry, NodesSent, Reach, CalledVerbs};
 
 /// Displays entries as JSON. Predicates and priorities are left out: then kube-scheduler has its usual ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Policy<'a> {
+pub struct LegacyPolicy<'a> {
     /// What kube-scheduler has to be told.
     pub entries: &'a Entries,
     /// How it reaches the gateway.
     pub reach: &'a Reach,
 }
 
-impl Display for Policy<'_> {
+impl Display for LegacyPolicy<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let extenders = self.entries.iter().map(|entry| Extender::new(entry, self.reach)).collect();
+        let extenders = self.entries.iter().map(|entry| LegacyExtender::new(entry, self.reach)).collect();
         let file = File { kind: "Policy", api_version: "v1", extenders };
         let text = serde_json::to_string_pretty(&file).map_err(|_| fmt::Error)?;
         writeln!(out, "{text}")
@@ -31,13 +31,13 @@ impl Display for Policy<'_> {
 struct File<'a> {
     kind: &'static str,
     api_version: &'static str,
-    extenders: Vec<Extender<'a>>,
+    extenders: Vec<LegacyExtender<'a>>,
 }
 
 /// `LegacyExtender`.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Extender<'a> {
+struct LegacyExtender<'a> {
     url_prefix: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     filter_verb: Option<&'a str>,
@@ -86,8 +86,8 @@ struct TlsConfig<'a> {
     key: Option<&'a str>,
 }
 
-impl<'a> Extender<'a> {
-    fn new(entry: &'a Entry, reach: &'a Reach) -> Self {
+impl<'a> LegacyExtender<'a> {
+    fn new(entry: &'a ExtenderEntry, reach: &'a Reach) -> Self {
         Self {
             url_prefix: &reach.url,
             http_timeout: entry.http_timeout.map(|timeout| timeout.as_nanos()),
@@ -98,9 +98,9 @@ impl<'a> Extender<'a> {
     }
 
     /// The verbs, and what goes with them.
-    fn called(verbs: &'a Verbs) -> Self {
+    fn called(verbs: &'a CalledVerbs) -> Self {
         match verbs {
-            Verbs::Decide { filter, prioritize, preempt, nodes } => Self {
+            CalledVerbs::Decide { filter, prioritize, preempt, nodes } => Self {
                 filter_verb: filter.as_deref(),
                 prioritize_verb: prioritize.as_deref(),
                 weight: prioritize.as_ref().map(|_| 1),
@@ -108,8 +108,8 @@ impl<'a> Extender<'a> {
                 node_cache_capable: Some(*nodes == NodesSent::Names),
                 ..Self::default()
             },
-            Verbs::Bind(bind) => Self { bind_verb: Some(bind), ..Self::default() },
-            Verbs::Nothing => Self::default(),
+            CalledVerbs::Bind(bind) => Self { bind_verb: Some(bind), ..Self::default() },
+            CalledVerbs::Nothing => Self::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::Uri;
 
-use super::Tls;
+use super::TlsFlags;
 use crate::config::Config;
 
 /// What stands in an entry where the operator has to fill in a file.
@@ -78,9 +78,9 @@ impl Reach {
             None => (guessed(config.extender.address, wanted)?, UrlSource::Address),
         };
         let tls = match (url.starts_with("https:"), wanted) {
-            (false, Tls::Server | Tls::Mutual) => return Err(ReachError::PlainUrl),
-            (false, Tls::None) if credentials != Credentials::default() => return Err(ReachError::NoTls),
-            (false, Tls::None) => None,
+            (false, TlsFlags::Server | TlsFlags::Mutual) => return Err(ReachError::PlainUrl),
+            (false, TlsFlags::None) if credentials != Credentials::default() => return Err(ReachError::NoTls),
+            (false, TlsFlags::None) => None,
             (true, _) => Some(TlsFiles::new(credentials, wanted)),
         };
         Ok(Self { url, source, tls })
@@ -94,9 +94,9 @@ impl Reach {
 }
 
 impl TlsFiles {
-    fn new(Credentials { ca, pair }: Credentials, wanted: Tls) -> Self {
+    fn new(Credentials { ca, pair }: Credentials, wanted: TlsFlags) -> Self {
         let [ca_file, cert_file, key_file] = PLACEHOLDERS.map(str::to_owned);
-        let asked = (wanted == Tls::Mutual).then_some((cert_file, key_file));
+        let asked = (wanted == TlsFlags::Mutual).then_some((cert_file, key_file));
         Self { ca: ca.unwrap_or(ca_file), pair: pair.or(asked) }
     }
 }
@@ -122,7 +122,7 @@ fn checked(text: &str) -> Result<String, ReachError> {
 }
 
 /// The address as seen from the same machine.
-fn guessed(address: SocketAddr, tls: Tls) -> Result<String, ReachError> {
+fn guessed(address: SocketAddr, tls: TlsFlags) -> Result<String, ReachError> {
     if address.port() == 0 {
         return Err(ReachError::NoPort);
     }
@@ -131,6 +131,6 @@ fn guessed(address: SocketAddr, tls: Tls) -> Result<String, ReachError> {
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
         ip => ip,
     };
-    let scheme = if tls == Tls::None { "http" } else { "https" };
+    let scheme = if tls == TlsFlags::None { "http" } else { "https" };
     Ok(format!("{scheme}://{}", SocketAddr::new(ip, address.port())))
 }

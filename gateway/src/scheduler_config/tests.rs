@@ -52,11 +52,11 @@ fn places(config: &Config) -> [Option<Vec<String>>; 2] {
         Counted::ByScheduler => name.clone(),
     };
     let entries = entries(config);
-    let resources = |wanted: fn(&Verbs) -> bool| {
+    let resources = |wanted: fn(&CalledVerbs) -> bool| {
         let entry = entries.iter().find(|entry| wanted(&entry.verbs))?;
         Some(entry.managed_resources.iter().map(written).collect())
     };
-    [resources(|verbs| matches!(verbs, Verbs::Bind(_))), resources(|verbs| *verbs == Verbs::Nothing)]
+    [resources(|verbs| matches!(verbs, CalledVerbs::Bind(_))), resources(|verbs| *verbs == CalledVerbs::Nothing)]
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_least_has_what_backends_are_asked_for_today() {
     let entries = entries_of(&only_binds, Scope::Minimal);
     assert_eq!(
         entries.iter().map(|entry| entry.verbs.clone()).collect::<Vec<_>>(),
-        [Verbs::Bind("bind".to_owned())]
+        [CalledVerbs::Bind("bind".to_owned())]
     );
 }
 
@@ -263,7 +263,7 @@ fn the_legacy_file_says_the_same_in_its_own_words() {
     let lines = "extender: {tls: {certFile: a, keyFile: b, clientCAFile: c}}\nbinder: a";
     let backends = [binder("a", &["x.y/a"]), filter("c", &["x.y/c ignored"])].join(", ");
     let config = config(lines, &backends);
-    let text = Policy { entries: &entries(&config), reach: &reach(&config) }.to_string();
+    let text = LegacyPolicy { entries: &entries(&config), reach: &reach(&config) }.to_string();
     let tls =
         json!({"caFile": "/FILL/IN/ca.crt", "certFile": "/FILL/IN/tls.crt", "keyFile": "/FILL/IN/tls.key"});
     let entry = |fields: serde_json::Value| {
@@ -322,7 +322,7 @@ proptest! {
         let entries = entries(&config(lines, &backends.join(", ")));
         let names: Vec<&String> = entries.iter().flat_map(|entry| entry.managed_resources.keys()).collect();
         prop_assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
-        let binders = entries.iter().filter(|entry| matches!(entry.verbs, Verbs::Bind(_))).count();
+        let binders = entries.iter().filter(|entry| matches!(entry.verbs, CalledVerbs::Bind(_))).count();
         prop_assert_eq!(binders, usize::from(!lines.is_empty()));
     }
 }

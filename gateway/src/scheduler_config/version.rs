@@ -18,7 +18,7 @@ pub struct Version {
 
 /// How extenders are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ConfigForm {
     /// `extenders` of a `KubeSchedulerConfiguration`, v1beta1 to v1.
     Extenders,
     /// The JSON file of `--policy-config-file`.
@@ -27,8 +27,8 @@ pub enum Form {
 
 impl Version {
     /// The form that a kube-scheduler of this version reads.
-    pub fn form(self) -> Form {
-        if self.minor < FIRST_OF_TODAY { Form::Policy } else { Form::Extenders }
+    pub fn form(self) -> ConfigForm {
+        if self.minor < FIRST_OF_TODAY { ConfigForm::Policy } else { ConfigForm::Extenders }
     }
 
     /// Whether a kube-scheduler of this version shows the reasons of all refused nodes: older ones pass over
@@ -66,13 +66,13 @@ mod tests {
     #[test]
     fn the_form_changed_with_1_19() {
         let cases = [
-            ("1.18", Form::Policy),
-            ("v1.18.20", Form::Policy),
-            ("1.18+", Form::Policy),
-            ("1.19", Form::Extenders),
-            ("1.36-rc.1", Form::Extenders),
-            ("v1.36.3-rc.1", Form::Extenders),
-            ("1.100", Form::Extenders),
+            ("1.18", ConfigForm::Policy),
+            ("v1.18.20", ConfigForm::Policy),
+            ("1.18+", ConfigForm::Policy),
+            ("1.19", ConfigForm::Extenders),
+            ("1.36-rc.1", ConfigForm::Extenders),
+            ("v1.36.3-rc.1", ConfigForm::Extenders),
+            ("1.100", ConfigForm::Extenders),
         ];
         for (text, form) in cases {
             assert_eq!(text.parse::<Version>().unwrap().form(), form, "{text}");

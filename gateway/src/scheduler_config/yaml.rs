@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::reach::{TlsFiles, UrlSource, is_placeholder};
-use super::{Counted, Entries, Entry, NodesSent, Reach, Verbs};
+use super::{Counted, Entries, ExtenderEntry, NodesSent, Reach, CalledVerbs};
 use crate::config::{DurationText, scalar};
 
 /// Displays entries as YAML, the same for all versions from v1beta1 to v1.
@@ -31,7 +31,7 @@ impl Display for Extenders<'_> {
     }
 }
 
-fn write_entry(out: &mut Formatter<'_>, entry: &Entry, reach: &Reach) -> fmt::Result {
+fn write_entry(out: &mut Formatter<'_>, entry: &ExtenderEntry, reach: &Reach) -> fmt::Result {
     writeln!(out, "- urlPrefix: {}", scalar(&reach.url))?;
     write_verbs(out, &entry.verbs)?;
     if let Some(timeout) = entry.http_timeout {
@@ -41,9 +41,9 @@ fn write_entry(out: &mut Formatter<'_>, entry: &Entry, reach: &Reach) -> fmt::Re
     reach.tls.as_ref().map_or(Ok(()), |files| write_tls(out, files))
 }
 
-fn write_verbs(out: &mut Formatter<'_>, verbs: &Verbs) -> fmt::Result {
+fn write_verbs(out: &mut Formatter<'_>, verbs: &CalledVerbs) -> fmt::Result {
     match verbs {
-        Verbs::Decide { filter, prioritize, preempt, nodes } => {
+        CalledVerbs::Decide { filter, prioritize, preempt, nodes } => {
             write_verb(out, "filterVerb", filter.as_ref())?;
             write_verb(out, "prioritizeVerb", prioritize.as_ref())?;
             if prioritize.is_some() {
@@ -52,8 +52,8 @@ fn write_verbs(out: &mut Formatter<'_>, verbs: &Verbs) -> fmt::Result {
             write_verb(out, "preemptVerb", preempt.as_ref())?;
             writeln!(out, "  nodeCacheCapable: {}", *nodes == NodesSent::Names)
         }
-        Verbs::Bind(bind) => write_verb(out, "bindVerb", Some(bind)),
-        Verbs::Nothing => writeln!(out, "  # Not called: it only says what kube-scheduler does not count."),
+        CalledVerbs::Bind(bind) => write_verb(out, "bindVerb", Some(bind)),
+        CalledVerbs::Nothing => writeln!(out, "  # Not called: it only says what kube-scheduler does not count."),
     }
 }
 
@@ -61,7 +61,7 @@ fn write_verb(out: &mut Formatter<'_>, field: &str, verb: Option<&String>) -> fm
     verb.map_or(Ok(()), |verb| writeln!(out, "  {field}: {}", scalar(verb)))
 }
 
-fn write_resources(out: &mut Formatter<'_>, entry: &Entry) -> fmt::Result {
+fn write_resources(out: &mut Formatter<'_>, entry: &ExtenderEntry) -> fmt::Result {
     if !entry.managed_resources.is_empty() {
         writeln!(out, "  managedResources:")?;
     }

@@ -6,11 +6,11 @@ use tokio::{task::JoinError, time::timeout};
 
 use super::pods::{PodFeed, PodWatch};
 use crate::{
-    backend::{connections::Connections, info::Known},
+    backend::{connections::Connections, info::ClusterTables},
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable, watch::ConnectError},
     config::{Binder, Config, Mode, NodeSource, PodSource},
-    decide::{Attempts, Binders, Decider, Terms},
+    decide::{RetryPacing, Binders, Decider, DeciderSettings},
     door::Served,
     observe::Observer,
 };
@@ -22,13 +22,13 @@ const START: Duration = Duration::from_secs(10);
 /// What outlives a configuration: connections, the tables, metrics.
 #[derive(Debug)]
 pub struct Assembly {
-    known: Known,
+    known: ClusterTables,
     pods: PodWatch,
     connections: Connections,
     /// Exempt where the configuration does not say which namespaces are.
     exempt: BTreeSet<String>,
     /// What pods were told, so that a reload does not forget it.
-    attempts: Arc<Attempts>,
+    attempts: Arc<RetryPacing>,
     /// Where Bindings go, once a configuration has a binder, and the kubeconfig that says so.
     apiserver: Option<(Option<PathBuf>, Apiserver)>,
     observer: Arc<Observer>,
@@ -50,14 +50,14 @@ impl Assembly {
             pods.begin();
         }
         let offered = Arc::new(NodeTable::of_calls());
-        let known = Known { source: config.nodes.clone(), table, offered, pods: pods.table() };
+        let known = ClusterTables { source: config.nodes.clone(), table, offered, pods: pods.table() };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
             connections: Connections::new(gateway, Arc::clone(&observer.metrics), cadences),
             known,
             pods,
             exempt,
-            attempts: Arc::new(Attempts::new(&cadences)),
+            attempts: Arc::new(RetryPacing::new(&cadences)),
             apiserver: None,
             observer,
             cadences,
@@ -104,21 +104,21 @@ impl Assembly {
         let pods = self.pods_for(config).await?;
         let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
         let asked = order.filter(|backend| backend.mode != Mode::Disabled);
-        let known = Known { pods, ..self.known.clone() };
+        let known = ClusterTables { pods, ..self.known.clone() };
         let backends = asked.map(|backend| self.connections.backend(backend, &known)).collect();
-        let terms = Terms {
-            known,
+        let terms = DeciderSettings {
+            tables: known,
             timeouts: config.timeouts,
             reasons: config.reasons,
             exempt: config.exempt.namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
-            attempts: Arc::clone(&self.attempts),
+            pacing: Arc::clone(&self.attempts),
             binders,
             observer: Arc::clone(&self.observer),
             cadences: self.cadences,
         };
         let decider = Decider::new(backends, terms);
         let start = self.cadences.start;
-        if timeout(start, decider.tried_all()).await.is_err() {
+        if timeout(start, decider.first_attempts()).await.is_err() {
             tracing::warn!("some backends did not answer within {start:?}; serving without them");
         }
         self.generation += 1;

@@ -18,7 +18,7 @@ use crate::{
     door::{Address, pages},
     observe::{
         Health, Metrics,
-        admin::{self, Admin},
+        admin::{self, AdminState},
         health,
     },
 };
@@ -37,7 +37,7 @@ pub(super) struct Background {
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
     /// The admin address, and what it shows.
-    pub(super) admin: (Bound, Arc<Admin>),
+    pub(super) admin: (Bound, Arc<AdminState>),
 }
 
 impl Background {

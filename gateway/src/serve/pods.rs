@@ -79,7 +79,7 @@ async fn tell_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallib
     let mut changed = pods.changed_usage_so_far();
     loop {
         for table in &nodes {
-            table.use_up(&changed);
+            table.apply_usage(&changed);
         }
         sleep(PAUSE).await;
         changed = pods.changed_usage().await;

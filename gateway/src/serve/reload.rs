@@ -15,12 +15,12 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
-use super::{assembly::Assembly, telemetry::Changes};
+use super::{assembly::Assembly, telemetry::TelemetryReload};
 use crate::{
-    backend::trial::{Refusal, refusals},
+    backend::trial::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
-    observe::{Metrics, status::Standing},
+    observe::{Metrics, status::GatewayStatus},
     scheduler_config::{Entries, entries},
 };
 
@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Follows the configuration file.
 pub(super) struct Reload {
     path: PathBuf,
-    seen: Seen,
+    seen: SeenContent,
     /// What the gateway was started with.
     start: Config,
     /// What is in use.
@@ -46,13 +46,13 @@ pub(super) struct Reload {
     hangups: Signal,
     /// What was said last of settings that backends refuse, while they are tried again.
     refused: Option<String>,
-    changes: Changes,
-    standing: Arc<Standing>,
+    changes: TelemetryReload,
+    standing: Arc<GatewayStatus>,
 }
 
 /// Why the file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+enum ReloadCause {
     /// It has changed, or is tried again.
     Look,
     /// Somebody wants it, and waits for a word.
@@ -61,7 +61,7 @@ enum Cause {
 
 /// What was seen of the file. Nothing at first: it may have changed since the start.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenContent {
     /// At the last look; `None` where there was nothing to be read.
     last: Option<Content>,
     /// What was tried last, used or not.
@@ -70,7 +70,7 @@ struct Seen {
     again: Option<Instant>,
 }
 
-impl Seen {
+impl SeenContent {
     /// Takes what a look saw. Returns whether it is to be tried: it has rested, and is new.
     fn look(&mut self, now: Option<Content>) -> bool {
         // A file that is gone for a moment, between two writes, is not news.
@@ -88,12 +88,12 @@ impl Reload {
         config: Config,
         hangups: Signal,
         (assembly, door): (Assembly, Arc<Door>),
-        (changes, standing): (Changes, Arc<Standing>),
+        (changes, standing): (TelemetryReload, Arc<GatewayStatus>),
     ) -> Self {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (told, metrics) = (entries(&config), Arc::clone(&door.observer.metrics));
-        let (start, seen) = (config.clone(), Seen::default());
+        let (start, seen) = (config.clone(), SeenContent::default());
         let refused = None;
         Self {
             path,
@@ -119,7 +119,7 @@ impl Reload {
                 panicked = self.assembly.panicked() => return panicked,
                 _ = self.looks.tick(), if !is_standard_input(&self.path) => match self.read().await {
                     Ok(now) => if self.seen.look(now.as_ref().ok().cloned()) {
-                        self.reload(now, Cause::Look).await;
+                        self.reload(now, ReloadCause::Look).await;
                     },
                     Err(panicked) => return panicked,
                 },
@@ -127,7 +127,7 @@ impl Reload {
                     tracing::warn!("the configuration came from standard input, which is not read again");
                 } else {
                     match self.read().await {
-                        Ok(now) => self.reload(now, Cause::Hangup).await,
+                        Ok(now) => self.reload(now, ReloadCause::Hangup).await,
                         Err(panicked) => return panicked,
                     }
                 },
@@ -141,7 +141,7 @@ impl Reload {
         spawn_blocking(move || Content::read(&path)).await
     }
 
-    async fn reload(&mut self, content: Result<Content, ConfigErrors>, cause: Cause) {
+    async fn reload(&mut self, content: Result<Content, ConfigErrors>, cause: ReloadCause) {
         let tried = content.as_ref().ok().cloned();
         let config = parsed(self.path.clone(), content).await.and_then(|config| self.allowed(config));
         if tried != self.seen.tried {
@@ -158,16 +158,16 @@ impl Reload {
     }
 
     /// Who sends a signal waits for an answer; a file that was touched is no news.
-    fn unchanged(&mut self, cause: Cause) {
+    fn unchanged(&mut self, cause: ReloadCause) {
         self.refused = None;
         self.standing.unchanged();
         match cause {
-            Cause::Hangup => tracing::info!(file = %self.path.display(), "configuration unchanged"),
-            Cause::Look => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
+            ReloadCause::Hangup => tracing::info!(file = %self.path.display(), "configuration unchanged"),
+            ReloadCause::Look => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
         }
     }
 
-    async fn replace(&mut self, config: Config, cause: Cause) {
+    async fn replace(&mut self, config: Config, cause: ReloadCause) {
         let refusals = refusals(&self.metrics, &config.backends, &self.config.backends).await;
         if !refusals.is_empty() {
             return self.postpone(&refusals, cause);
@@ -179,10 +179,10 @@ impl Reload {
     }
 
     /// Tries the settings again later. Backends that go on to refuse them in the same words are not news.
-    fn postpone(&mut self, refusals: &[Refusal], cause: Cause) {
+    fn postpone(&mut self, refusals: &[PreflightRefusal], cause: ReloadCause) {
         self.seen.again = Some(Instant::now() + AGAIN);
         let why = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        if cause == Cause::Hangup || self.refused.as_ref() != Some(&why) {
+        if cause == ReloadCause::Hangup || self.refused.as_ref() != Some(&why) {
             self.refuse(&why);
             self.refused = Some(why);
         }

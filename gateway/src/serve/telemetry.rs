@@ -10,7 +10,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, Exporter, OtlpProtocol},
-    observe::{Health, Metrics, Observer, Tracer, log, metrics::Gauge, status::Standing, traces::Choice},
+    observe::{Health, Metrics, Observer, Tracer, log, metrics::Gauge, status::GatewayStatus, traces::TraceSettings},
 };
 
 /// How often spans and lost log lines are counted.
@@ -54,19 +54,19 @@ impl Telemetry {
     }
 
     /// What can change while the gateway runs.
-    pub(super) fn changes(&self) -> Changes {
-        Changes { observer: Arc::clone(&self.observer), sampler: self.sampler }
+    pub(super) fn changes(&self) -> TelemetryReload {
+        TelemetryReload { observer: Arc::clone(&self.observer), sampler: self.sampler }
     }
 }
 
 /// Changes what is sent and kept.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct TelemetryReload {
     observer: Arc<Observer>,
     sampler: Sampler,
 }
 
-impl Changes {
+impl TelemetryReload {
     /// From now on as this configuration says.
     pub(super) fn apply(&self, config: &Config, before: &Config) {
         let evicted = self.observer.decisions.resize(config.decisions.max_bytes);
@@ -109,7 +109,7 @@ pub(super) async fn count_lost_lines(metrics: Arc<Metrics>) -> Infallible {
 }
 
 /// Lets the metrics ask for what is not counted.
-pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<Standing>, health: &Arc<Health>) {
+pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<GatewayStatus>, health: &Arc<Health>) {
     let metrics = &observer.metrics;
     standing.gauges(metrics);
     let health = Arc::clone(health);
@@ -123,9 +123,9 @@ pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<Standing>, health:
     }
 }
 
-fn choice(config: &Config, sampler: Sampler) -> Choice {
+fn choice(config: &Config, sampler: Sampler) -> TraceSettings {
     let ratio = config.traces.ratio.and_then(|ratio| Ratio::new(ratio.share()).ok());
-    Choice {
+    TraceSettings {
         sampler: ratio.map_or(sampler, Sampler::Parent),
         slow: config.traces.keep_slower_than,
         annotation: config.traces.pod_annotation.clone(),

@@ -20,14 +20,14 @@ pub struct Names {
     body: Bytes,
     /// The string at each entry.
     strings: Vec<RawString>,
-    texts: Texts,
+    texts: NameTexts,
     repetitions: Option<Repetitions>,
 }
 
 /// The names at all entries, without quotes and escapes, one after the other: so they are checked at once, and each
 /// is there as text without being checked again.
 #[derive(Debug)]
-struct Texts {
+struct NameTexts {
     all: String,
     ends: Vec<u32>,
 }
@@ -45,7 +45,7 @@ impl Names {
     /// # Errors
     /// A name is not UTF-8, or its escapes are malformed.
     pub(super) fn new(body: Bytes, strings: Vec<RawString>) -> Result<Self, WireError> {
-        let texts = Texts::read(&body, &strings)?;
+        let texts = NameTexts::read(&body, &strings)?;
         let repetitions = Repetitions::among(&texts);
         Ok(Self { body, strings, texts, repetitions })
     }
@@ -99,7 +99,7 @@ impl Names {
     }
 }
 
-impl Texts {
+impl NameTexts {
     fn read(body: &[u8], strings: &[RawString]) -> Result<Self, WireError> {
         let cursor = Cursor::new(body);
         let bytes = strings.iter().map(|string| string.inner().len()).sum();
@@ -142,7 +142,7 @@ fn range(ends: &[u32], entry: usize) -> Range<usize> {
 
 impl Repetitions {
     /// Those among these names, if there are any.
-    fn among(texts: &Texts) -> Option<Self> {
+    fn among(texts: &NameTexts) -> Option<Self> {
         let state = RandomState::default();
         let hash = |entry: &u32| state.hash_one(texts.at(*entry as usize).as_bytes());
         let mut first_entries: HashTable<u32> = HashTable::with_capacity(texts.ends.len());

@@ -51,7 +51,7 @@ impl PreemptRequest {
     /// `NodeNameToVictims` and `NodeNameToMetaVictims` is given, a victim has no UID, or is there twice on a node,
     /// or there are more nodes or victims than any cluster has.
     pub fn read(body: Bytes) -> Result<Self, WireError> {
-        let Fields { pod, victims, meta_victims } = Fields::read(&body)?;
+        let PreemptFields { pod, victims, meta_victims } = PreemptFields::read(&body)?;
         let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
         let mut nodes = match (victims, meta_victims) {
             (Some(nodes), None) | (None, Some(nodes)) => nodes,
@@ -135,13 +135,13 @@ fn push_victims(out: &mut Vec<u8>, candidate: &Candidate) {
 }
 
 #[derive(Default)]
-struct Fields {
+struct PreemptFields {
     pod: Option<Range<usize>>,
     victims: Option<Vec<Offered>>,
     meta_victims: Option<Vec<Offered>>,
 }
 
-impl Fields {
+impl PreemptFields {
     fn read(body: &[u8]) -> Result<Self, WireError> {
         let mut fields = Self::default();
         let mut cursor = Cursor::new(body);

@@ -51,7 +51,7 @@ impl Request {
     /// The JSON is malformed as far as it is looked at, the pod is missing, or not exactly one of `Nodes`
     /// and `NodeNames` is given. An empty list is a list.
     pub fn read(body: Bytes) -> Result<Self, WireError> {
-        let fields = Fields::read(&body)?;
+        let fields = RequestFields::read(&body)?;
         let pod = fields.pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
         let (names, offer) = match (fields.names, fields.nodes) {
             (Some(names), None) => (names, Offer::Names),
@@ -93,7 +93,7 @@ pub(super) fn not_one(what: &str) -> WireError {
 }
 
 #[derive(Default)]
-struct Fields {
+struct RequestFields {
     pod: Option<Range<usize>>,
     names: Option<Vec<RawString>>,
     nodes: Option<Listed>,
@@ -107,7 +107,7 @@ struct Listed {
     objects: Vec<Range<usize>>,
 }
 
-impl Fields {
+impl RequestFields {
     fn read(body: &[u8]) -> Result<Self, WireError> {
         let mut fields = Self::default();
         let mut cursor = Cursor::new(body);

@@ -5,7 +5,7 @@ use extender_gateway_core::BackendFailure;
 use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
 use http::Uri;
 
-use super::{Ended, PREFIX, begun, broken, malformed, ok, request, reset};
+use super::{RpcError, PREFIX, begun, broken, malformed, ok, request, reset};
 
 /// The largest answer, in bytes: a number.
 const LARGEST_ANSWER: usize = 1024;
@@ -14,13 +14,13 @@ const LARGEST_ANSWER: usize = 1024;
 #[derive(Debug)]
 pub struct Duplex {
     requests: SendStream<Bytes>,
-    answers: Answers,
+    answers: DuplexResponses,
     /// What was received of the next answer.
     received: BytesMut,
 }
 
 #[derive(Debug)]
-enum Answers {
+enum DuplexResponses {
     /// The head has not come: some servers send it with the first message.
     Awaited(ResponseFuture),
     Begun(RecvStream),
@@ -35,22 +35,22 @@ impl Duplex {
         let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
         let (response, requests) =
             connection.send_request(request(path), false).map_err(|error| broken(&error))?;
-        Ok(Self { requests, answers: Answers::Awaited(response), received: BytesMut::new() })
+        Ok(Self { requests, answers: DuplexResponses::Awaited(response), received: BytesMut::new() })
     }
 
     /// Sends a message, which begins with its prefix, and waits for its answer.
     ///
     /// # Errors
     /// The stream has ended, well or not, or the answer is none.
-    pub async fn exchange(&mut self, message: Bytes) -> Result<Bytes, Ended> {
+    pub async fn exchange(&mut self, message: Bytes) -> Result<Bytes, RpcError> {
         // An ended stream says why where answers are read.
         let _ = self.requests.send_data(message, false);
         let body = match &mut self.answers {
-            Answers::Begun(body) => body,
-            Answers::Awaited(response) => {
+            DuplexResponses::Begun(body) => body,
+            DuplexResponses::Awaited(response) => {
                 let body = begun(response.await.map_err(|error| broken(&error))?)?;
-                self.answers = Answers::Begun(body);
-                let Answers::Begun(body) = &mut self.answers else { unreachable!("it was set above") };
+                self.answers = DuplexResponses::Begun(body);
+                let DuplexResponses::Begun(body) = &mut self.answers else { unreachable!("it was set above") };
                 body
             }
         };
@@ -70,8 +70,8 @@ impl Duplex {
 impl Duplex {
     /// Waits for the end of the stream, which nobody has asked for, and says what it is. Only after a first
     /// exchange. Safe to drop and to call again.
-    pub async fn ended(&mut self) -> Ended {
-        let Answers::Begun(body) = &mut self.answers else { return std::future::pending().await };
+    pub async fn ended(&mut self) -> RpcError {
+        let DuplexResponses::Begun(body) = &mut self.answers else { return std::future::pending().await };
         match body.data().await {
             Some(Ok(_)) => malformed("the backend sent what nobody had asked for").into(),
             Some(Err(error)) => broken(&error).into(),
@@ -96,7 +96,7 @@ fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> 
     Ok(Some(received.split_to(len).freeze()))
 }
 
-async fn ended(body: &mut RecvStream) -> Ended {
+async fn ended(body: &mut RecvStream) -> RpcError {
     match body.trailers().await {
         Err(error) => broken(&error).into(),
         Ok(None) => reset("the stream ended without a gRPC status").into(),

@@ -12,14 +12,14 @@ use super::reset;
 
 /// How a call ended that has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum RpcError {
     /// With a gRPC status other than OK.
     Status(Code, BackendFailure),
     /// Without a status: the connection was lost, it took too long, or what came was not gRPC.
     Otherwise(BackendFailure),
 }
 
-impl Ended {
+impl RpcError {
     /// Whether the backend does not serve what was called.
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Status(Code::Unimplemented, _))
@@ -53,7 +53,7 @@ impl Ended {
 
     /// The same, said of what it was about.
     #[must_use]
-    pub fn about(self, what: &str) -> Self {
+    pub fn context(self, what: &str) -> Self {
         let about = |failure: BackendFailure| {
             BackendFailure::new(failure.kind, format!("{what}: {}", failure.detail))
         };
@@ -64,23 +64,23 @@ impl Ended {
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Status(_, failure) | Self::Otherwise(failure)) = self;
         failure.fmt(f)
     }
 }
 
-impl From<BackendFailure> for Ended {
+impl From<BackendFailure> for RpcError {
     fn from(failure: BackendFailure) -> Self {
         Self::Otherwise(failure)
     }
 }
 
-impl From<Ended> for BackendFailure {
-    fn from(ended: Ended) -> Self {
+impl From<RpcError> for BackendFailure {
+    fn from(ended: RpcError) -> Self {
         match ended {
-            Ended::Status(_, failure) | Ended::Otherwise(failure) => failure,
+            RpcError::Status(_, failure) | RpcError::Otherwise(failure) => failure,
         }
     }
 }
@@ -103,7 +103,7 @@ pub(super) fn is_in(headers: &HeaderMap) -> bool {
 /// joined by a comma, or no number is malformed: a call never counts as answered because one of several statuses is OK.
 /// A code that the specification does not know is `UNKNOWN`. Of several messages the first counts, and what cannot be
 /// decoded in it stays as it is. `grpc-status-details-bin` is not read: the gateway has no use for details.
-pub(super) fn ok(headers: &HeaderMap) -> Result<(), Ended> {
+pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
     let mut fields = headers.get_all(STATUS).iter();
     let Some(field) = fields.next() else {
         return Err(reset("the answer ended without a gRPC status").into());
@@ -123,7 +123,7 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), Ended> {
         Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
         _ => FailureKind::Status,
     };
-    Err(Ended::Status(known, BackendFailure::new(kind, said(known, &message))))
+    Err(RpcError::Status(known, BackendFailure::new(kind, said(known, &message))))
 }
 
 /// A number of digits alone, as many as the largest number has.
@@ -198,7 +198,7 @@ mod tests {
         ] {
             let headers = fields(&[(STATUS, status.as_bytes()), (MESSAGE, message.as_bytes())]);
             let code = Code::from_bytes(status.as_bytes());
-            let ended = Ended::Status(code, BackendFailure::new(kind, detail));
+            let ended = RpcError::Status(code, BackendFailure::new(kind, detail));
             assert_eq!(ok(&headers), Err(ended.clone()));
             assert_eq!(
                 (ended.to_string(), BackendFailure::from(ended).detail),
@@ -212,9 +212,9 @@ mod tests {
     #[test]
     fn unimplemented_is_told_by_its_code_alone() {
         let detail = BackendFailure::new(FailureKind::Status, "UNIMPLEMENTED: says the text");
-        assert!(Ended::Status(Code::Unimplemented, detail.clone()).is_unimplemented());
-        assert!(!Ended::Status(Code::Internal, detail.clone()).is_unimplemented());
-        assert!(!Ended::Otherwise(detail).is_unimplemented());
+        assert!(RpcError::Status(Code::Unimplemented, detail.clone()).is_unimplemented());
+        assert!(!RpcError::Status(Code::Internal, detail.clone()).is_unimplemented());
+        assert!(!RpcError::Otherwise(detail).is_unimplemented());
     }
 
     #[test]

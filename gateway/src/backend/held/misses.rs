@@ -17,12 +17,12 @@ pub(super) const REST: Duration = Duration::from_secs(30);
 
 /// What became of the latest questions to a backend on one connection, whichever of its tables they named.
 #[derive(Debug, Default)]
-pub(in crate::backend) struct Misses {
-    questions: Mutex<Questions>,
+pub(in crate::backend) struct MissBreaker {
+    questions: Mutex<RecentRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Questions {
+struct RecentRequests {
     /// A bit for each, the latest one lowest: 1 where it was missed.
     latest: u16,
     /// Until when questions bring rows.
@@ -42,14 +42,14 @@ enum Spell {
 
 /// What a miss means.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum MissKind {
     /// Nothing yet, or what is known.
-    Nothing,
+    Known,
     /// For the first time there are too many.
     TooMany,
 }
 
-impl Misses {
+impl MissBreaker {
     /// Whether the next question may name nodes. It counts as answered until it is [missed](Self::miss).
     pub(super) fn allow(&self) -> bool {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,17 +65,17 @@ impl Misses {
     }
 
     /// One of the latest questions was missed. Questions that are under way at the same time are not told apart.
-    pub(super) fn miss(&self) -> Meaning {
+    pub(super) fn miss(&self) -> MissKind {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         // The lowest 0 becomes a 1.
         questions.latest |= questions.latest.wrapping_add(1);
         if questions.latest.count_ones() < TOO_MANY {
-            return Meaning::Nothing;
+            return MissKind::Known;
         }
         questions.rest = Some(Instant::now() + REST);
         match std::mem::replace(&mut questions.spell, Spell::Noticed) {
-            Spell::Unnoticed => Meaning::TooMany,
-            Spell::Noticed => Meaning::Nothing,
+            Spell::Unnoticed => MissKind::TooMany,
+            Spell::Noticed => MissKind::Known,
         }
     }
 }
@@ -87,55 +87,55 @@ mod tests {
 
     /// Puts these questions, where that is allowed, and misses those that are given as true; returns how many misses
     /// were news.
-    fn put(misses: &Misses, questions: impl IntoIterator<Item = bool>) -> usize {
-        let is_news = |missed: &bool| misses.allow() && *missed && misses.miss() == Meaning::TooMany;
+    fn put(misses: &MissBreaker, questions: impl IntoIterator<Item = bool>) -> usize {
+        let is_news = |missed: &bool| misses.allow() && *missed && misses.miss() == MissKind::TooMany;
         questions.into_iter().filter(is_news).count()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_always_misses_is_asked_once_in_half_a_minute() {
-        let misses = Misses::default();
+        let misses = MissBreaker::default();
         assert_eq!(put(&misses, [true; 7]), 0);
         assert!(misses.allow());
-        assert_eq!((misses.miss(), misses.allow()), (Meaning::TooMany, false));
+        assert_eq!((misses.miss(), misses.allow()), (MissKind::TooMany, false));
         for _ in 0..5 {
             advance(Duration::from_millis(29_999)).await;
             assert!(!misses.allow());
             advance(Duration::from_millis(1)).await;
             assert!(misses.allow());
-            assert_eq!((misses.miss(), misses.allow()), (Meaning::Nothing, false), "and that is no news");
+            assert_eq!((misses.miss(), misses.allow()), (MissKind::Known, false), "and that is no news");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn every_other_miss_is_too_many_and_one_in_three_is_not() {
-        let misses = Misses::default();
+        let misses = MissBreaker::default();
         assert_eq!(put(&misses, (0..300).map(|question| question % 3 == 0)), 0);
         assert!(misses.allow());
-        let misses = Misses::default();
+        let misses = MissBreaker::default();
         assert_eq!(put(&misses, (0..15).map(|question| question % 2 == 0)), 1);
         assert!(!misses.allow());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_over_is_forgotten() {
-        let misses = Misses::default();
+        let misses = MissBreaker::default();
         assert_eq!(put(&misses, [true; 8]), 1);
         advance(REST).await;
         // All is well again for as many questions as are looked back on.
         assert_eq!(put(&misses, [false; 16]), 0);
         assert_eq!(put(&misses, [true; 7]), 0);
         assert!(misses.allow());
-        assert_eq!(misses.miss(), Meaning::TooMany, "news again");
+        assert_eq!(misses.miss(), MissKind::TooMany, "news again");
     }
 
     #[tokio::test(start_paused = true)]
     async fn misses_of_questions_that_were_under_way_together_all_count() {
-        let misses = Misses::default();
+        let misses = MissBreaker::default();
         assert!((0..20).all(|_| misses.allow()));
         let news: Vec<_> = (0..20).map(|_| misses.miss()).collect();
-        assert_eq!(news.iter().position(|meaning| *meaning == Meaning::TooMany), Some(7));
-        assert_eq!(news.iter().filter(|meaning| **meaning == Meaning::TooMany).count(), 1);
+        assert_eq!(news.iter().position(|meaning| *meaning == MissKind::TooMany), Some(7));
+        assert_eq!(news.iter().filter(|meaning| **meaning == MissKind::TooMany).count(), 1);
         advance(REST).await;
         assert!(misses.allow());
     }

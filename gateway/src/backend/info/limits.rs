@@ -9,7 +9,7 @@ use crate::backend::{
 };
 
 /// A text or a repeated field of `GetInfoResponse`.
-struct Limit {
+struct HandshakeLimit {
     field: u32,
     name: &'static str,
     /// How often it may occur; `None` where the last one counts.
@@ -23,19 +23,19 @@ const LONGEST_TEXT: usize = 256;
 /// No key of an annotation is longer: 253 bytes, a slash and 63 bytes.
 const LONGEST_KEY: usize = 317;
 
-const fn text(field: u32, name: &'static str) -> Limit {
-    Limit { field, name, most: None, longest: LONGEST_TEXT }
+const fn text(field: u32, name: &'static str) -> HandshakeLimit {
+    HandshakeLimit { field, name, most: None, longest: LONGEST_TEXT }
 }
 
-const LIMITS: [Limit; 8] = [
+const LIMITS: [HandshakeLimit; 8] = [
     text(1, "name"),
     text(2, "version"),
     text(3, "revision"),
     text(4, "api_version"),
-    Limit { most: Some(32), ..text(5, "requires") },
-    Limit { most: Some(32), ..text(6, "services") },
-    Limit { most: Some(32), ..text(7, "verbs") },
-    Limit { most: Some(64), longest: LONGEST_KEY, ..text(9, "annotation_prefixes") },
+    HandshakeLimit { most: Some(32), ..text(5, "requires") },
+    HandshakeLimit { most: Some(32), ..text(6, "services") },
+    HandshakeLimit { most: Some(32), ..text(7, "verbs") },
+    HandshakeLimit { most: Some(64), longest: LONGEST_KEY, ..text(9, "annotation_prefixes") },
 ];
 
 /// Refuses a handshake that holds more than it may.
@@ -48,7 +48,7 @@ pub(in crate::backend) fn check(message: &[u8]) -> Result<(), BackendFailure> {
         let field = field?;
         let Some(place) = LIMITS.iter().position(|limit| limit.field == field.number) else { continue };
         counts[place] += 1;
-        let Limit { name, longest, .. } = LIMITS[place];
+        let HandshakeLimit { name, longest, .. } = LIMITS[place];
         if let Value::Bytes(bytes) = field.value
             && bytes.len() > longest
         {
@@ -56,7 +56,7 @@ pub(in crate::backend) fn check(message: &[u8]) -> Result<(), BackendFailure> {
             return Err(malformed(format!("{name} has {len} bytes, at most {longest} are accepted")));
         }
     }
-    for (Limit { name, most, .. }, count) in LIMITS.iter().zip(counts) {
+    for (HandshakeLimit { name, most, .. }, count) in LIMITS.iter().zip(counts) {
         if let Some(most) = most.filter(|most| count > *most) {
             return Err(malformed(format!("there are {count} {name}, at most {most} are accepted")));
         }

@@ -7,11 +7,11 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::{API_VERSION, FilterPlan, Identity, Known, NodesView, PodView, PreemptPlan, ScorePlan};
+use super::{API_VERSION, FilterPlan, Identity, ClusterTables, NodesView, PodView, PreemptPlan, ScorePlan};
 use crate::{
     backend::{
-        question::Scores,
-        row::{RowView, Usage, Wanted},
+        question::ScoresWanted,
+        row::{RowView, UsageWanted, RowFields},
     },
     config::{NodeSource, Normalize, ScoreSettings},
     object::annotations::AnnotationPrefixes,
@@ -20,7 +20,7 @@ use crate::{
 /// A handshake that is being read.
 pub(super) struct Reader<'r> {
     pub(super) response: &'r GetInfoResponse,
-    pub(super) known: &'r Known,
+    pub(super) known: &'r ClusterTables,
 }
 
 impl Reader<'_> {
@@ -38,7 +38,7 @@ impl Reader<'_> {
         let same = |score: &&ScorePlan| {
             score.scope == Scope::Node && !score.side_effects && (&score.nodes, &score.pod) == (&nodes, &pod)
         };
-        let scores = if score.as_ref().is_some_and(same) { Scores::Wanted } else { Scores::Unwanted };
+        let scores = if score.as_ref().is_some_and(same) { ScoresWanted::Wanted } else { ScoresWanted::Unwanted };
         let per_node = verb.scope() == Scope::Node && !verb.side_effects;
         let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
         Ok(FilterPlan { nodes, turn, side_effects: verb.side_effects, pod, scores, pure })
@@ -114,8 +114,8 @@ impl Reader<'_> {
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
-        let usage = if verb.usage { Usage::Told } else { Usage::Untold };
-        let wanted = Wanted { annotations: prefixes(self.response), usage };
+        let usage = if verb.usage { UsageWanted::Told } else { UsageWanted::Untold };
+        let wanted = RowFields { annotations: prefixes(self.response), usage };
         let rows = view.and_then(|view| RowView::new(view, wanted)).ok_or_else(|| {
             unsuitable(format!(
                 "asks for node view {}, which this version of the gateway does not know",

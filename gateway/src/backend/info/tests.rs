@@ -6,8 +6,8 @@ use std::path::Path;
 use super::*;
 use crate::config::{AlwaysIgnored, Config, Normalize, ScoreSettings, Weight};
 
-fn known(source: NodeSource) -> Known {
-    Known { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
+fn known(source: NodeSource) -> ClusterTables {
+    ClusterTables { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }
 }
 
 fn verb(verb: Verb) -> VerbInfo {
@@ -35,7 +35,7 @@ fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettin
 }
 
 /// A backend that is configured for these verbs.
-fn configured(verbs: &str) -> config::Backend {
+fn configured(verbs: &str) -> config::BackendSettings {
     let yaml = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nextender: {{address: 127.0.0.1:0}}\n\
          backends:\n- {{name: racks, url: 'http://127.0.0.1:9000', {verbs}}}\n"
@@ -141,7 +141,7 @@ fn the_operator_may_override_how_scores_are_normalised() {
             reversed,
             ..verb(Verb::Score)
         };
-        let backend = config::Backend { score: Some(settings), ..configured("filter: {}") };
+        let backend = config::BackendSettings { score: Some(settings), ..configured("filter: {}") };
         let info = Info::read(response(vec![score]), &backend, &known(NodeSource::Request));
         let read = info.score.map(|plan| plan.normalization).map_err(|failure| failure.detail);
         assert_eq!(read, expected.map_err(str::to_owned), "{declared:?}");
@@ -159,7 +159,7 @@ fn preempt_calls_bring_no_nodes() {
         (vec![preempt(NodeView::Facts)], known(NodeSource::Request), Err(facts)),
         (
             vec![preempt(NodeView::Facts)],
-            Known { table: table(), ..known(NodeSource::Watch) },
+            ClusterTables { table: table(), ..known(NodeSource::Watch) },
             Ok(RowView::Facts(AnnotationPrefixes::default().into())),
         ),
         (
@@ -179,7 +179,7 @@ fn rows_are_kept_for_configured_verbs_alone() {
     let raw = |wanted: Verb| VerbInfo { node_view: NodeView::FactsAndRaw as i32, ..verb(wanted) };
     let named = VerbInfo { node_view: NodeView::Name as i32, ..verb(Verb::Filter) };
     let table = Arc::new(NodeTable::new());
-    let known = Known { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
+    let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
     let response = response(vec![named, raw(Verb::Score), raw(Verb::Preempt)]);
     let read = |verbs| Info::read(response.clone(), &configured(verbs), &known);
     let filtering = read("filter: {}");
@@ -197,7 +197,7 @@ fn a_backend_that_wants_other_annotations_each_time_leaves_no_rows_behind() {
     for number in 0..20 {
         table.apply(format!(r#"{{"metadata":{{"name":"n{number}"}}}}"#).as_bytes()).unwrap();
     }
-    let known = Known { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
+    let known = ClusterTables { table: Some(Arc::clone(&table)), ..known(NodeSource::Watch) };
     let mut latest = None;
     for number in 0..200 {
         let verbs = vec![verb(Verb::Filter), verb(Verb::Score), verb(Verb::Preempt)];

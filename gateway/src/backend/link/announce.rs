@@ -30,7 +30,7 @@ struct Budget {
 
 impl Announcements {
     /// Logs that a backend is ready, and the configured verbs for which it cannot be asked.
-    pub(super) fn log(&self, settings: &config::Backend, info: &Info) {
+    pub(super) fn log(&self, settings: &config::BackendSettings, info: &Info) {
         let Some(similar) = self.turn() else { return };
         let (backend, name) = (&settings.name, &info.name);
         let (version, revision) = (&info.version, &info.revision);

@@ -8,7 +8,7 @@ use std::{convert::Infallible, time::Duration};
 use extender_gateway_core::BackendFailure;
 use tokio::time::{Instant, sleep};
 
-use super::Publisher;
+use super::SessionPublisher;
 use crate::{backend::outage::Outage, config};
 
 /// The pause after the first session that did not last; it doubles up to the longest.
@@ -19,25 +19,25 @@ const LASTING: Duration = Duration::from_secs(10);
 
 /// How a session ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct SessionEnd {
     pub(super) failure: BackendFailure,
     /// When its first handshake succeeded; `None` when none did.
-    pub(super) greeted: Option<Instant>,
+    pub(super) ready_since: Option<Instant>,
 }
 
 /// Begins a session whenever the one before has ended, with pauses that grow while none of them lasts.
 pub(super) async fn retry<S>(
-    settings: &config::Backend,
-    publisher: &Publisher,
+    settings: &config::BackendSettings,
+    publisher: &SessionPublisher,
     mut session: impl FnMut() -> S,
 ) -> Infallible
 where
-    S: Future<Output = Ended>,
+    S: Future<Output = SessionEnd>,
 {
     let mut pause = FIRST_PAUSE;
     let mut outage = Outage::default();
     loop {
-        let Ended { failure, greeted } = session().await;
+        let SessionEnd { failure, ready_since: greeted } = session().await;
         if greeted.is_some_and(|greeted| greeted.elapsed() >= LASTING) {
             pause = FIRST_PAUSE;
             outage = Outage::default();
@@ -66,7 +66,7 @@ mod tests {
         observe::Metrics,
     };
 
-    fn settings() -> config::Backend {
+    fn settings() -> config::BackendSettings {
         let yaml = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
                     nodes: {source: Request}\nbackends: [{name: racks, url: 'http://127.0.0.1:1', filter: {}}]\n";
         Config::parse(yaml, Path::new(".")).unwrap().backends.remove(0)
@@ -77,7 +77,7 @@ mod tests {
     }
 
     /// The pauses before each session in this time, in milliseconds.
-    async fn pauses<S: Future<Output = Ended>>(within: Duration, session: impl Fn() -> S) -> Vec<u128> {
+    async fn pauses<S: Future<Output = SessionEnd>>(within: Duration, session: impl Fn() -> S) -> Vec<u128> {
         let (publisher, _seen) = channel();
         let ended = Mutex::new(Instant::now());
         let pauses = Mutex::new(Vec::new());
@@ -98,10 +98,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_backend_that_greets_and_hangs_up_is_left_alone_for_longer_and_longer() {
         let pauses = pauses(Duration::from_mins(10), || async {
-            let greeted = Some(Instant::now());
+            let ready_since = Some(Instant::now());
             // Longer than one look, and not long enough to be of use.
             sleep(Duration::from_millis(1500)).await;
-            Ended { failure: hung_up(), greeted }
+            SessionEnd { failure: hung_up(), ready_since }
         })
         .await;
         assert_eq!(pauses[..8], [0, 50, 100, 200, 400, 800, 1600, 2000]);
@@ -112,9 +112,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_that_has_lasted_is_followed_at_once() {
         let pauses = pauses(Duration::from_mins(2), || async {
-            let greeted = Some(Instant::now());
+            let ready_since = Some(Instant::now());
             sleep(LASTING).await;
-            Ended { failure: hung_up(), greeted }
+            SessionEnd { failure: hung_up(), ready_since }
         })
         .await;
         assert!(pauses.iter().all(|pause| *pause == 0), "{pauses:?}");
@@ -127,7 +127,7 @@ mod tests {
             let panics: Result<Infallible, BackendFailure> =
                 contained(&metrics, async { panic!("a bug") }).await;
             let Err(failure) = panics;
-            Ended { failure, greeted: None }
+            SessionEnd { failure, ready_since: None }
         })
         .await;
         assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 2000, 2000, 2000]);

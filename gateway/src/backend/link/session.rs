@@ -15,7 +15,7 @@ use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Link, Paths, Publisher,
+    Session, Paths, SessionPublisher,
     announce::Announcements,
     retry::{self, retry},
 };
@@ -25,10 +25,10 @@ use crate::{
         circuit::Circuit,
         connect::{self, closed, connect},
         containment::{contained, panicked},
-        grpc::{self, Ended, Limits},
-        info::{API_VERSION, Info, Known, limits},
-        memory::{Memory, Remembered},
-        question::Head,
+        grpc::{self, RpcError, Limits},
+        info::{API_VERSION, Info, ClusterTables, limits},
+        memory::{AnswerCache, CachedVerbs},
+        question::RequestHead,
         tables::Streams,
     },
     cadences::Cadences,
@@ -43,11 +43,11 @@ const MISSED: u32 = 5;
 
 /// What a link task needs to know.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct SessionTask {
     /// The backend.
-    pub settings: config::Backend,
+    pub settings: config::BackendSettings,
     /// What can be told about nodes.
-    pub known: Known,
+    pub tables: ClusterTables,
     /// The name of this replica of the gateway.
     pub gateway: Arc<str>,
     /// Where panics are counted.
@@ -57,7 +57,7 @@ pub struct Task {
 }
 
 /// Keeps a backend connected for as long as somebody could use the connection.
-pub async fn keep(task: Task, publisher: Publisher) {
+pub async fn run(task: SessionTask, publisher: SessionPublisher) {
     let announcements = Announcements::default();
     tokio::select! {
         () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "no longer used"),
@@ -65,21 +65,21 @@ pub async fn keep(task: Task, publisher: Publisher) {
     }
 }
 
-async fn attempt(task: &Task, publisher: &Publisher, announcements: &Announcements) -> retry::Ended {
-    let mut session = Session { task, publisher, announcements, greeted: None };
+async fn attempt(task: &SessionTask, publisher: &SessionPublisher, announcements: &Announcements) -> retry::SessionEnd {
+    let mut session = Connecting { task, publisher, announcements, greeted: None };
     let Err(failure) = contained(&task.metrics, session.run()).await;
-    retry::Ended { failure, greeted: session.greeted }
+    retry::SessionEnd { failure, ready_since: session.greeted }
 }
 
-struct Session<'s> {
-    task: &'s Task,
-    publisher: &'s Publisher,
+struct Connecting<'s> {
+    task: &'s SessionTask,
+    publisher: &'s SessionPublisher,
     announcements: &'s Announcements,
     /// Since when the connection is usable.
     greeted: Option<Instant>,
 }
 
-impl Session<'_> {
+impl Connecting<'_> {
     /// One connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
         let (requests, connection) = connect(&self.task.settings, self.task.cadences.connect).await?;
@@ -118,9 +118,9 @@ impl Session<'_> {
     }
 
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
-        let Task { settings, cadences, .. } = self.task;
+        let SessionTask { settings, cadences, .. } = self.task;
         let paths = Arc::new(Paths::new(&settings.url));
-        let head = Arc::new(Head::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
+        let head = Arc::new(RequestHead::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
         let circuit = Arc::new(Circuit::default());
         let mut missed = 0;
         let mut latest = None;
@@ -143,20 +143,20 @@ impl Session<'_> {
                     missed = 0;
                     let news = latest.as_ref() != Some(&response);
                     if news || self.publisher.is_mixed() {
-                        let info = Info::read(response.clone(), settings, &self.task.known);
+                        let info = Info::read(response.clone(), settings, &self.task.tables);
                         self.complete(&info).await;
                         let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
-                        let memory = Memory::new(self.remembered(&info), cadences.check_every);
+                        let cache = AnswerCache::new(self.remembered(&info), cadences.check_every);
                         if !news && self.publisher.is_refuted() {
                             // It is the same revision, which is as little pure as before.
-                            memory.refute();
+                            cache.mark_impure();
                         }
                         let tables = streams.keep(&info, &connection, &paths);
                         let (connection, circuit) = (connection.clone(), Arc::clone(&circuit));
                         if news {
                             self.announcements.log(settings, &info);
                         }
-                        self.publisher.up(Link { connection, info, memory, circuit, tables, head, paths });
+                        self.publisher.up(Session { connection, info, cache, circuit, tables, head, paths });
                         latest = Some(response);
                     }
                     self.greeted.get_or_insert_with(Instant::now);
@@ -165,21 +165,21 @@ impl Session<'_> {
             // Replicas of two builds would call for a handshake with every answer.
             sleep(cadences.shortest_refresh).await;
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
-            let _ = timeout(cadences.refresh, self.publisher.look_again.notified()).await;
+            let _ = timeout(cadences.refresh, self.publisher.recheck.notified()).await;
         }
     }
 
-    fn remembered(&self, info: &Info) -> Remembered {
+    fn remembered(&self, info: &Info) -> CachedVerbs {
         match self.task.settings.pure_answers {
             PureAnswers::Remembered => info.remembered(),
-            PureAnswers::AskedEachTime => Remembered::default(),
+            PureAnswers::AskedEachTime => CachedVerbs::default(),
         }
     }
 
     /// Waits until the table has the rows that the backend will be told, but not for ever for those with JSON, which
     /// are listed anew when the first backend wants them.
     async fn complete(&self, info: &Info) {
-        let Some(table) = &self.task.known.table else { return };
+        let Some(table) = &self.task.tables.table else { return };
         for column in info.columns() {
             table.fill(column).await;
         }
@@ -193,11 +193,11 @@ impl Session<'_> {
 /// # Errors
 /// There is no answer, or it is none: `the handshake failed: …`.
 pub(in crate::backend) async fn shake_hands(
-    settings: &config::Backend,
+    settings: &config::BackendSettings,
     connection: &SendRequest<Bytes>,
     paths: &Paths,
     within: Duration,
-) -> Result<GetInfoResponse, Ended> {
+) -> Result<GetInfoResponse, RpcError> {
     let request = GetInfoRequest {
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
         api_versions: vec![API_VERSION.to_owned()],
@@ -207,7 +207,7 @@ pub(in crate::backend) async fn shake_hands(
     let mut framed = Vec::new();
     grpc::put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
-    let failed = |ended: Ended| ended.about("the handshake failed");
+    let failed = |ended: RpcError| ended.context("the handshake failed");
     let most = Limits { within, answer: LARGEST_ANSWER };
     let answer = grpc::unary(connection, &paths.info, [framed.into()], most).await.map_err(failed)?;
     limits::check(&answer).and_then(|()| decoded(answer)).map_err(|failure| failed(failure.into()))

@@ -1,6 +1,6 @@
 //! One answer for each node, each for one state of its row.
 
-use crate::cluster::table::Line;
+use crate::cluster::table::NodeRow;
 
 /// A sheet becomes dense when it has answers for more than one in so many of the slots up to its highest.
 ///
@@ -11,39 +11,39 @@ const DENSE_FROM: usize = 2;
 
 /// Answers by node.
 #[derive(Debug)]
-pub(super) enum Sheet<A> {
+pub(super) enum CachedAnswers<A> {
     /// A few, in the order of their slots.
-    Sparse(Vec<Placed<A>>),
+    Sparse(Vec<SlotAnswer<A>>),
     /// Many, by slot.
-    Dense(Vec<Entry<A>>),
+    Dense(Vec<VersionedAnswer<A>>),
 }
 
 /// The answer for one node.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Placed<A> {
+pub(super) struct SlotAnswer<A> {
     slot: u32,
-    entry: Entry<A>,
+    entry: VersionedAnswer<A>,
 }
 
 /// An answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry<A> {
+pub(super) struct VersionedAnswer<A> {
     /// Of the row that was answered about; 0 for none. As bytes, because a number would add four of padding to each
     /// of thousands.
     version: [u8; 8],
     answer: A,
 }
 
-impl<A> Default for Sheet<A> {
+impl<A> Default for CachedAnswers<A> {
     /// No answers yet.
     fn default() -> Self {
         Self::Sparse(Vec::new())
     }
 }
 
-impl<A: Copy + Default> Sheet<A> {
+impl<A: Copy + Default> CachedAnswers<A> {
     /// The answer for exactly this state of the node's row.
-    pub(super) fn get(&self, line: &Line) -> Option<A> {
+    pub(super) fn get(&self, line: &NodeRow) -> Option<A> {
         let entry = match self {
             Self::Sparse(known) => {
                 let place = known.binary_search_by_key(&line.slot, |placed| placed.slot).ok()?;
@@ -55,9 +55,9 @@ impl<A: Copy + Default> Sheet<A> {
     }
 
     /// Keeps answers in place of those for earlier states.
-    pub(super) fn put<'l>(&mut self, answers: impl Iterator<Item = (&'l Line, A)>) {
+    pub(super) fn put<'l>(&mut self, answers: impl Iterator<Item = (&'l NodeRow, A)>) {
         let kept = answers.filter(|(line, _)| line.row.is_kept());
-        let fresh: Vec<_> = kept.map(|(line, answer)| Placed::new(line, answer)).collect();
+        let fresh: Vec<_> = kept.map(|(line, answer)| SlotAnswer::new(line, answer)).collect();
         match self {
             Self::Sparse(known) => {
                 merge(known, fresh);
@@ -74,21 +74,21 @@ impl<A: Copy + Default> Sheet<A> {
     /// What it takes in memory.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Sparse(known) => known.capacity() * size_of::<Placed<A>>(),
-            Self::Dense(entries) => entries.capacity() * size_of::<Entry<A>>(),
+            Self::Sparse(known) => known.capacity() * size_of::<SlotAnswer<A>>(),
+            Self::Dense(entries) => entries.capacity() * size_of::<VersionedAnswer<A>>(),
         }
     }
 }
 
-impl<A> Placed<A> {
-    fn new(line: &Line, answer: A) -> Self {
-        Self { slot: line.slot, entry: Entry { version: line.row.version.to_ne_bytes(), answer } }
+impl<A> SlotAnswer<A> {
+    fn new(line: &NodeRow, answer: A) -> Self {
+        Self { slot: line.slot, entry: VersionedAnswer { version: line.row.version.to_ne_bytes(), answer } }
     }
 }
 
 /// Adds answers to those that are known, each in place of an earlier one for the same slot. Takes no room that is
 /// not needed.
-fn merge<A: Copy>(known: &mut Vec<Placed<A>>, mut fresh: Vec<Placed<A>>) {
+fn merge<A: Copy>(known: &mut Vec<SlotAnswer<A>>, mut fresh: Vec<SlotAnswer<A>>) {
     known.reserve_exact(fresh.len());
     known.append(&mut fresh);
     // Two runs that are in order already, more often than not. What came last for a slot stays last.
@@ -104,11 +104,11 @@ fn merge<A: Copy>(known: &mut Vec<Placed<A>>, mut fresh: Vec<Placed<A>>) {
 }
 
 /// Puts answers into the places of their slots, in the order in which they are given.
-fn fill<A: Copy + Default>(entries: &mut Vec<Entry<A>>, answers: &[Placed<A>]) {
+fn fill<A: Copy + Default>(entries: &mut Vec<VersionedAnswer<A>>, answers: &[SlotAnswer<A>]) {
     let needed = slots(answers);
     if entries.len() < needed {
         entries.reserve_exact(needed - entries.len());
-        entries.resize(needed, Entry { version: [0; 8], answer: A::default() });
+        entries.resize(needed, VersionedAnswer { version: [0; 8], answer: A::default() });
     }
     for placed in answers {
         entries[placed.slot as usize] = placed.entry;
@@ -116,20 +116,20 @@ fn fill<A: Copy + Default>(entries: &mut Vec<Entry<A>>, answers: &[Placed<A>]) {
 }
 
 /// How many slots there are up to the highest of these.
-fn slots<A>(answers: &[Placed<A>]) -> usize {
+fn slots<A>(answers: &[SlotAnswer<A>]) -> usize {
     answers.iter().map(|placed| placed.slot as usize + 1).max().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Placed, Sheet};
-    use crate::cluster::table::{Line, Row};
+    use super::{VersionedAnswer, SlotAnswer, CachedAnswers};
+    use crate::cluster::table::{NodeRow, Row};
 
-    fn line(slot: u32, version: u64) -> Line {
-        Line { slot, row: Row { bytes: bytes::Bytes::new(), version, id: None } }
+    fn line(slot: u32, version: u64) -> NodeRow {
+        NodeRow { slot, row: Row { bytes: bytes::Bytes::new(), version, id: None } }
     }
 
-    fn put(sheet: &mut Sheet<u32>, slots: impl IntoIterator<Item = u32>, (version, answer): (u64, u32)) {
+    fn put(sheet: &mut CachedAnswers<u32>, slots: impl IntoIterator<Item = u32>, (version, answer): (u64, u32)) {
         let lines: Vec<_> = slots.into_iter().map(|slot| line(slot, version)).collect();
         sheet.put(lines.iter().map(|line| (line, answer)));
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn an_answer_is_for_one_state_of_one_row() {
         for others in [0..0, 10..40] {
-            let mut sheet = Sheet::default();
+            let mut sheet = CachedAnswers::default();
             put(&mut sheet, others.chain([3]), (7, 1));
             assert_eq!(sheet.get(&line(3, 7)), Some(1));
             for other in [line(3, 8), line(3, 6), line(2, 7), line(4, 7), line(0, 0), line(50, 7)] {
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn rows_that_are_in_no_table_are_not_kept() {
-        let mut sheet = Sheet::default();
-        let outside = Line::outside(bytes::Bytes::new());
+        let mut sheet = CachedAnswers::default();
+        let outside = NodeRow::unkept(bytes::Bytes::new());
         for filed in [0, 10] {
             put(&mut sheet, 0..filed, (1, 1));
             let before = sheet.bytes();
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn of_two_answers_for_a_node_the_last_counts() {
         for highest in [9, 10_000] {
-            let mut sheet = Sheet::default();
+            let mut sheet = CachedAnswers::default();
             let lines = [line(highest, 2), line(5, 1), line(5, 3), line(highest, 1)];
             sheet.put(lines.iter().zip(1..));
             assert_eq!(lines.each_ref().map(|line| sheet.get(line)), [None, None, Some(3), Some(4)]);
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn takes_what_the_answers_need_while_they_are_few() {
-        assert_eq!((size_of::<Placed<u32>>(), size_of::<Entry<u32>>()), (16, 12));
-        let mut sheet = Sheet::default();
+        assert_eq!((size_of::<SlotAnswer<u32>>(), size_of::<VersionedAnswer<u32>>()), (16, 12));
+        let mut sheet = CachedAnswers::default();
         for (filed, bytes) in
             [(1..=500, 500 * 16), (400..=600, 600 * 16), (601..=2500, 2500 * 16), (0..=9, 5000 * 12)]
         {
@@ -185,11 +185,11 @@ mod tests {
 
     #[test]
     fn what_was_known_is_known_when_it_becomes_dense() {
-        let mut sheet = Sheet::default();
+        let mut sheet = CachedAnswers::default();
         put(&mut sheet, (0..100).map(|place| place * 10), (1, 1));
-        assert!(matches!(sheet, Sheet::Sparse(_)));
+        assert!(matches!(sheet, CachedAnswers::Sparse(_)));
         put(&mut sheet, (0..1000).filter(|slot| slot % 10 > 0), (2, 2));
-        assert!(matches!(sheet, Sheet::Dense(_)));
+        assert!(matches!(sheet, CachedAnswers::Dense(_)));
         put(&mut sheet, [2000], (3, 3));
         for slot in 0..1000 {
             let (version, answer) = if slot % 10 > 0 { (2, 2) } else { (1, 1) };

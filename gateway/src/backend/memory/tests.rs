@@ -6,17 +6,17 @@ use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use proptest::prelude::*;
 
-use super::{Answers, MOST_REASONS, Memory, Remembered, Verdicts};
-use crate::cluster::table::{Line, Row};
+use super::{VerbCache, MOST_REASONS, AnswerCache, CachedVerbs, VerdictCache};
+use crate::cluster::table::{NodeRow, Row};
 
 /// No call is a check.
 const NEVER: NonZeroU32 = NonZeroU32::MAX;
 
-fn line(slot: u32, version: u64) -> Line {
-    Line { slot, row: Row { bytes: Bytes::new(), version, id: None } }
+fn line(slot: u32, version: u64) -> NodeRow {
+    NodeRow { slot, row: Row { bytes: Bytes::new(), version, id: None } }
 }
 
-fn lines(slots: u32) -> Vec<Line> {
+fn lines(slots: u32) -> Vec<NodeRow> {
     (0..slots).map(|slot| line(slot, 1)).collect()
 }
 
@@ -26,11 +26,11 @@ fn refusal(reason: &str, positions: &[u32]) -> Refusal {
 
 #[test]
 fn refusals_come_back_as_they_were() {
-    let verdicts = Verdicts::new(NEVER);
+    let verdicts = VerdictCache::new(NEVER);
     let (pod, lines) = (Bytes::from_static(b"web"), lines(5));
     let refusals = vec![refusal("a", &[0, 3]), refusal("bb", &[2])];
     let read = verdicts.read(&refusals, 5);
-    verdicts.file(&pod, lines.iter().zip(read));
+    verdicts.store(&pod, lines.iter().zip(read));
     let recalled = verdicts.recall(&pod, lines.iter());
     assert_eq!(verdicts.refusals(&recalled), refusals);
     assert!(recalled.iter().all(Option::is_some));
@@ -39,7 +39,7 @@ fn refusals_come_back_as_they_were() {
 
 #[test]
 fn endless_reasons_are_not_remembered() {
-    let verdicts = Verdicts::new(NEVER);
+    let verdicts = VerdictCache::new(NEVER);
     for number in 0..MOST_REASONS {
         assert_eq!(verdicts.read(&[refusal(&format!("{number}"), &[0])], 1).len(), 1);
     }
@@ -49,11 +49,11 @@ fn endless_reasons_are_not_remembered() {
 
 #[test]
 fn memory_is_bounded_and_the_latest_pods_stay() {
-    let answers = Answers::bounded(100_000, NEVER);
+    let answers = VerbCache::bounded(100_000, NEVER);
     let lines = lines(100);
     let pod = |number: u32| Bytes::from(format!("pod-{number}"));
     for number in 0..1000 {
-        answers.file(&pod(number), lines.iter().map(|line| (line, 1)));
+        answers.store(&pod(number), lines.iter().map(|line| (line, 1)));
         let inner = answers.lock();
         let taken: usize = inner.by_pod.iter().map(|(pod, class)| class.bytes(pod)).sum();
         assert_eq!(inner.bytes, taken, "the count is right");
@@ -65,10 +65,10 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
 
 #[test]
 fn pods_that_come_once_leave_those_that_come_again() {
-    let answers = Answers::bounded(1 << 20, NEVER);
+    let answers = VerbCache::bounded(1 << 20, NEVER);
     let lines = lines(1000);
     let pod = |name: &str, number: u32| Bytes::from(format!("{name}-{number}"));
-    let file = |pod: &Bytes, lines: &[Line]| answers.file(pod, lines.iter().map(|line| (line, 1)));
+    let file = |pod: &Bytes, lines: &[NodeRow]| answers.store(pod, lines.iter().map(|line| (line, 1)));
     for number in 0..10 {
         file(&pod("deployment", number), &lines);
     }
@@ -85,36 +85,36 @@ fn pods_that_come_once_leave_those_that_come_again() {
 
 #[test]
 fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
-    let answers = Answers::bounded(20_000, NEVER);
+    let answers = VerbCache::bounded(20_000, NEVER);
     let lines = lines(1000);
     for pod in ["large", "small", "large"] {
         let count = if pod == "large" { 1000 } else { 100 };
-        answers.file(&Bytes::from(pod), lines[..count].iter().map(|line| (line, 1)));
+        answers.store(&Bytes::from(pod), lines[..count].iter().map(|line| (line, 1)));
         assert!(answers.lock().bytes <= 20_000);
     }
-    answers.file(&Bytes::from("small"), lines[..100].iter().map(|line| (line, 1)));
+    answers.store(&Bytes::from("small"), lines[..100].iter().map(|line| (line, 1)));
     assert_eq!(answers.recall(b"small", lines[..1].iter()), [Some(1)]);
 }
 
 #[test]
 fn one_call_in_so_many_is_a_check() {
     let every = NonZeroU32::new(7).unwrap();
-    let answers = Answers::<i32>::new(every);
+    let answers = VerbCache::<i32>::new(every);
     let checks = (0..3 * every.get()).filter(|_| answers.is_check_due()).count();
     assert_eq!(checks, 3);
 }
 
 #[test]
 fn a_mix_of_revisions_and_a_refutation_are_told_apart() {
-    let memory = Memory::new(Remembered { filter: true, score: false }, NEVER);
-    assert!(memory.is_trusted() && !memory.is_mixed());
-    memory.mix();
-    assert!(!memory.is_trusted() && memory.is_mixed());
-    let memory = Memory::new(Remembered { filter: true, score: false }, NEVER);
-    assert!(memory.refute() && !memory.refute());
-    assert!(!memory.is_trusted() && memory.is_refuted() && !memory.is_mixed());
-    memory.mix();
-    assert!(!memory.is_trusted() && memory.is_refuted() && memory.is_mixed());
+    let memory = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
+    assert!(memory.is_trusted() && !memory.has_mixed_revisions());
+    memory.mark_mixed_revisions();
+    assert!(!memory.is_trusted() && memory.has_mixed_revisions());
+    let memory = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
+    assert!(memory.mark_impure() && !memory.mark_impure());
+    assert!(!memory.is_trusted() && memory.is_impure() && !memory.has_mixed_revisions());
+    memory.mark_mixed_revisions();
+    assert!(!memory.is_trusted() && memory.is_impure() && memory.has_mixed_revisions());
 }
 
 /// Files answers for a pod about nodes from this slot on, or recalls one.
@@ -134,7 +134,7 @@ proptest! {
     #[test]
     fn the_classes_used_last_stay(uses in uses()) {
         const MOST: usize = 10_000;
-        let answers = Answers::<i32>::bounded(MOST, NEVER);
+        let answers = VerbCache::<i32>::bounded(MOST, NEVER);
         // Each pod that is remembered, with what its class takes; the one that was used last is last.
         let mut known: Vec<(u8, usize)> = Vec::new();
         for step in uses {
@@ -142,7 +142,7 @@ proptest! {
             match step {
                 Use::File(_, from, count) => {
                     let lines: Vec<_> = (from..from + count).map(|slot| line(slot, 1)).collect();
-                    answers.file(&Bytes::from(vec![pod]), lines.iter().map(|line| (line, 1)));
+                    answers.store(&Bytes::from(vec![pod]), lines.iter().map(|line| (line, 1)));
                 }
                 Use::Recall(_) => drop(answers.recall(&[pod], [].iter())),
             }
@@ -167,13 +167,13 @@ proptest! {
     fn is_what_was_filed_last(
         steps in prop::collection::vec((0_u8..3, prop::collection::vec((0_u32..6, 1_u64..4, any::<i32>()), 0..6)), 0..30),
     ) {
-        let answers = Answers::<i32>::new(NEVER);
+        let answers = VerbCache::<i32>::new(NEVER);
         let mut model: BTreeMap<(u8, u32), (u64, i32)> = BTreeMap::new();
         for (pod, filed) in steps {
             // Far from one another, so that there are sparse sheets and dense ones.
             let filed: Vec<_> = filed.iter().map(|(slot, version, answer)| (slot.pow(3), *version, *answer)).collect();
             let lines: Vec<_> = filed.iter().map(|(slot, version, answer)| (line(*slot, *version), *answer)).collect();
-            answers.file(&Bytes::from(vec![pod]), lines.iter().map(|(line, answer)| (line, *answer)));
+            answers.store(&Bytes::from(vec![pod]), lines.iter().map(|(line, answer)| (line, *answer)));
             model.extend(filed.iter().map(|(slot, version, answer)| ((pod, *slot), (*version, *answer))));
             for pod in 0..3 {
                 for (slot, version) in (0..6).flat_map(|slot| (1..4).map(move |version| (u32::pow(slot, 3), version))) {

@@ -36,14 +36,14 @@ pub(super) struct Framed {
 #[derive(Debug)]
 pub(super) struct Difference {
     /// What goes into a message each. The rows are the table's: a message is encoded when it is sent.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<DifferencePart>,
     /// The version up to which the backend has all rows once it has these.
     pub(super) rows: u64,
 }
 
 /// What goes into one message.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct DifferencePart {
     upserts: Vec<(u32, Bytes)>,
     removed: Vec<u32>,
     complete: bool,
@@ -51,7 +51,7 @@ pub(super) struct Part {
 
 /// What a backend has been sent.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct SentRows {
     table: u64,
     /// Of the last message.
     version: u64,
@@ -72,12 +72,12 @@ struct SentRow {
 
 /// What is missing of some slots.
 #[derive(Debug, Default)]
-struct Missing {
+struct MissingRows {
     upserts: Vec<(u32, Bytes)>,
     removed: Vec<u32>,
 }
 
-impl Sent {
+impl SentRows {
     /// Nothing yet, for a table of this name.
     pub(super) fn new(table: u64, view: TableView) -> Self {
         Self { table, version: 0, view: Some(view), slots: Vec::new(), looked: None }
@@ -97,7 +97,7 @@ impl Sent {
         if self.looked == Some(rows) {
             return Difference { parts: Vec::new(), rows };
         }
-        let mut missing = Missing::default();
+        let mut missing = MissingRows::default();
         match self.looked.and_then(|looked| read.changed_since(looked)) {
             Some(changed) => changed.for_each(|slot| self.look(slot, read.at(slot, view), &mut missing)),
             None => self.look_at_all(read, view, &mut missing),
@@ -106,7 +106,7 @@ impl Sent {
         Difference { parts: self.parts(missing), rows }
     }
 
-    fn look_at_all(&mut self, read: &TableRead<'_>, view: ViewId, missing: &mut Missing) {
+    fn look_at_all(&mut self, read: &TableRead<'_>, view: ViewId, missing: &mut MissingRows) {
         let slots = read.slots() as usize;
         for slot in 0..slots.max(self.slots.len()) {
             let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
@@ -116,7 +116,7 @@ impl Sent {
         self.slots.truncate(slots);
     }
 
-    fn look(&mut self, slot: u32, row: Option<&Row>, missing: &mut Missing) {
+    fn look(&mut self, slot: u32, row: Option<&Row>, missing: &mut MissingRows) {
         let slot = slot as usize;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, None);
@@ -134,20 +134,20 @@ impl Sent {
         }
     }
 
-    fn parts(&self, Missing { upserts, removed }: Missing) -> Vec<Part> {
+    fn parts(&self, MissingRows { upserts, removed }: MissingRows) -> Vec<DifferencePart> {
         let first = self.view.is_some();
         if !first && upserts.is_empty() && removed.is_empty() {
             return Vec::new();
         }
-        let part = |removed: &[u32]| Part { removed: removed.to_vec(), ..Part::default() };
-        let mut parts: Vec<Part> = removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
+        let part = |removed: &[u32]| DifferencePart { removed: removed.to_vec(), ..DifferencePart::default() };
+        let mut parts: Vec<DifferencePart> = removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
         if parts.is_empty() {
-            parts.push(Part::default());
+            parts.push(DifferencePart::default());
         }
         let mut bytes = parts.last().map_or(0, |part| part.removed.len() * ID_BYTES);
         for upsert in upserts {
             if bytes > 0 && bytes + upsert.1.len() > MESSAGE_BYTES {
-                parts.push(Part::default());
+                parts.push(DifferencePart::default());
                 bytes = 0;
             }
             bytes += upsert.1.len();
@@ -158,8 +158,8 @@ impl Sent {
     }
 
     /// The next message.
-    pub(super) fn message(&mut self, part: &Part) -> Framed {
-        let Part { upserts, removed, complete } = part;
+    pub(super) fn message(&mut self, part: &DifferencePart) -> Framed {
+        let DifferencePart { upserts, removed, complete } = part;
         self.version += 1;
         let mut bytes = vec![0; PREFIX];
         fixed64::encode(TABLE, &self.table, &mut bytes);

@@ -72,13 +72,13 @@ where
 /// The sentence of an error: a gateway's `error`, an apiserver's `message`, or the beginning of what there is.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Said {
+    struct ErrorMessage {
         #[serde(alias = "message")]
         error: String,
     }
     serde_json::from_slice(body).map_or_else(
         |_| String::from_utf8_lossy(body).trim().chars().take(200).collect(),
-        |Said { error }| error,
+        |ErrorMessage { error }| error,
     )
 }
 

@@ -12,7 +12,7 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 /// One call, and the replica that decided it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Call {
+pub(super) struct AttemptCall {
     /// The replica.
     pub(super) gateway: String,
     /// As the replica's decision log has it.
@@ -23,20 +23,20 @@ pub(super) struct Call {
 /// One attempt of kube-scheduler: a filter call, and the other calls about the pod until the next one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Attempt {
+pub(super) struct SchedulingAttempt {
     /// When its first call came.
     pub(super) time: Timestamp,
     /// Its calls, the oldest first. There is no filter call where the log has lost it.
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<AttemptCall>,
 }
 
-impl Attempt {
-    fn beginning_with(call: Call) -> Self {
+impl SchedulingAttempt {
+    fn beginning_with(call: AttemptCall) -> Self {
         Self { time: call.decision.time, calls: vec![call] }
     }
 
     /// Puts calls together, which may be in any order; the newest attempt first.
-    pub(super) fn of_calls(mut calls: Vec<Call>) -> Vec<Self> {
+    pub(super) fn of_calls(mut calls: Vec<AttemptCall>) -> Vec<Self> {
         calls.sort_by_key(|call| call.decision.time);
         for at in 1..calls.len() {
             if is_scored_by_a_slow_clock(&calls[at - 1], &calls[at]) {
@@ -70,7 +70,7 @@ impl Attempt {
     }
 
     /// Its latest call.
-    pub(super) fn last(&self) -> Option<&Call> {
+    pub(super) fn last(&self) -> Option<&AttemptCall> {
         self.calls.last()
     }
 
@@ -83,7 +83,7 @@ impl Attempt {
 
 /// Whether the prioritize call seems to come before the filter call that it follows: replicas' clocks differ by more than
 /// there is between the two.
-fn is_scored_by_a_slow_clock(prioritize: &Call, filter: &Call) -> bool {
+fn is_scored_by_a_slow_clock(prioritize: &AttemptCall, filter: &AttemptCall) -> bool {
     let (scored, filtered) = (&prioritize.decision, &filter.decision);
     scored.is(Verb::Prioritize)
         && filtered.is(Verb::Filter)
@@ -116,16 +116,16 @@ mod tests {
 
     #[test]
     fn a_replica_whose_clock_is_slow_scores_in_the_same_attempt() {
-        let of = |gateway: &str, decision| Call { gateway: gateway.to_owned(), decision };
+        let of = |gateway: &str, decision| AttemptCall { gateway: gateway.to_owned(), decision };
         let calls = |gateway, nodes: &[(&str, i32)]| {
             let mut scored = prioritize(10, nodes);
             scored.time -= SignedDuration::from_millis(40);
             vec![of("gateway-0", filter(10, &[("a", None), ("b", None)])), of(gateway, scored)]
         };
         let two = [("a", 1), ("b", 2)];
-        assert_eq!(Attempt::of_calls(calls("gateway-1", &two)).len(), 1);
-        assert_eq!(Attempt::of_calls(calls("gateway-0", &two)).len(), 2, "one clock");
-        assert_eq!(Attempt::of_calls(calls("gateway-1", &two[..1])).len(), 2, "other nodes were left");
+        assert_eq!(SchedulingAttempt::of_calls(calls("gateway-1", &two)).len(), 1);
+        assert_eq!(SchedulingAttempt::of_calls(calls("gateway-0", &two)).len(), 2, "one clock");
+        assert_eq!(SchedulingAttempt::of_calls(calls("gateway-1", &two[..1])).len(), 2, "other nodes were left");
     }
 
     #[test]
@@ -138,13 +138,13 @@ mod tests {
             call("filter", 10, "gateway-0"),
             call("prioritize", 0, "gateway-0"),
         ];
-        let attempts = Attempt::of_calls(calls.to_vec());
-        let verbs = |attempt: &Attempt| {
+        let attempts = SchedulingAttempt::of_calls(calls.to_vec());
+        let verbs = |attempt: &SchedulingAttempt| {
             attempt.calls.iter().map(|call| call.decision.verb.clone()).collect::<Vec<_>>().join(" ")
         };
         let found: Vec<_> = attempts.iter().map(verbs).collect();
         assert_eq!(found, ["filter prioritize bind", "filter preempt", "prioritize"]);
         assert_eq!(attempts[0].time, calls[4].decision.time);
-        assert!(attempts[2].filter().is_none() && Attempt::of_calls(Vec::new()).is_empty());
+        assert!(attempts[2].filter().is_none() && SchedulingAttempt::of_calls(Vec::new()).is_empty());
     }
 }

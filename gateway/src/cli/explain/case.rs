@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    attempt::{Attempt, Call},
+    attempt::{SchedulingAttempt, AttemptCall},
     cluster::ClusterView,
-    pod::{PodFacts, Standing},
+    pod::{PodFacts, PodState},
 };
 use crate::{
     cli::admin::{Away, Gathered},
@@ -15,7 +15,7 @@ use crate::{
 
 /// The pod and what was asked about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Subject {
+pub(super) struct ExplainedPod {
     /// `metadata.namespace`.
     pub(super) namespace: String,
     /// `metadata.name`.
@@ -27,7 +27,7 @@ pub(super) struct Subject {
 /// What is known. Written as JSON, these are the fields of an `Explanation` before its notes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Case {
+pub(super) struct Evidence {
     pub(super) api_version: &'static str,
     pub(super) kind: &'static str,
     /// When it was asked.
@@ -41,7 +41,7 @@ pub(super) struct Case {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) uid: Option<String>,
     /// The pod as the apiserver has it.
-    pub(super) pod: Standing,
+    pub(super) pod: PodState,
     /// How many nodes the cluster has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cluster_nodes: Option<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Case {
     /// How many calls were about other pods that had the name before.
     pub(super) calls_about_others: usize,
     /// The newest first.
-    pub(super) attempts: Vec<Attempt>,
+    pub(super) attempts: Vec<SchedulingAttempt>,
 }
 
 /// A gateway that answered.
@@ -70,17 +70,17 @@ pub(super) struct Replica {
     pub(super) truncated: bool,
 }
 
-impl Case {
+impl Evidence {
     /// Puts together what the apiserver and the gateways said.
     pub(super) fn new(
-        subject: Subject,
+        subject: ExplainedPod,
         cluster: ClusterView,
         decisions: Gathered<DecisionList>,
         statuses: &[Status],
         now: Timestamp,
     ) -> Self {
         let (gateways, calls): (Vec<_>, Vec<_>) = decisions.answers.into_iter().map(replica).unzip();
-        let calls: Vec<Call> = calls.into_iter().flatten().collect();
+        let calls: Vec<AttemptCall> = calls.into_iter().flatten().collect();
         let uid = living(&cluster.standing).map(|pod| pod.uid.clone()).or_else(|| latest(&calls));
         let (calls, others): (Vec<_>, Vec<_>) =
             calls.into_iter().partition(|call| Some(&call.decision.pod.uid) == uid.as_ref());
@@ -98,7 +98,7 @@ impl Case {
             gateways,
             away: decisions.away,
             calls_about_others: others.len(),
-            attempts: Attempt::of_calls(calls),
+            attempts: SchedulingAttempt::of_calls(calls),
         }
     }
 
@@ -108,7 +108,7 @@ impl Case {
     }
 
     /// The latest attempt.
-    pub(super) fn latest(&self) -> Option<&Attempt> {
+    pub(super) fn latest(&self) -> Option<&SchedulingAttempt> {
         self.attempts.first()
     }
 
@@ -126,20 +126,20 @@ impl Case {
     }
 }
 
-fn living(standing: &Standing) -> Option<&PodFacts> {
+fn living(standing: &PodState) -> Option<&PodFacts> {
     match standing {
-        Standing::There(pod) => Some(pod),
-        Standing::NotAsked { .. } | Standing::Gone { .. } => None,
+        PodState::There(pod) => Some(pod),
+        PodState::NotAsked { .. } | PodState::Gone { .. } => None,
     }
 }
 
-fn latest(calls: &[Call]) -> Option<String> {
+fn latest(calls: &[AttemptCall]) -> Option<String> {
     calls.iter().max_by_key(|call| call.decision.time).map(|call| call.decision.pod.uid.clone())
 }
 
-fn replica(list: DecisionList) -> (Replica, Vec<Call>) {
+fn replica(list: DecisionList) -> (Replica, Vec<AttemptCall>) {
     let DecisionList { gateway, log, truncated, items, .. } = list;
-    let of_it = |decision| Call { gateway: gateway.clone(), decision };
+    let of_it = |decision| AttemptCall { gateway: gateway.clone(), decision };
     let calls = items.into_iter().map(of_it).collect();
     (Replica { name: gateway, log, truncated }, calls)
 }

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, api::ListParams};
 use tokio::{join, time::timeout};
 
-use super::pod::{PodFacts, Standing};
-use crate::cli::apiserver::{Apiserver, said};
+use super::pod::{PodFacts, PodState};
+use crate::cli::apiserver::{ClusterClient, said};
 
 /// How long the apiserver has for all of it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const NEAR: f64 = 0.85;
 #[derive(Debug)]
 pub(super) struct ClusterView {
     /// Where the pod is.
-    pub(super) standing: Standing,
+    pub(super) standing: PodState,
     /// How many nodes there are; `None` where it does not say.
     pub(super) nodes: Option<u64>,
     /// Whether the node that was asked for exists; `None` where none was, or it does not say.
@@ -36,12 +36,12 @@ pub(super) struct ClusterView {
 impl ClusterView {
     /// Nobody was asked.
     pub(super) fn unasked(why: &str) -> Self {
-        let standing = Standing::NotAsked { why: why.to_owned() };
+        let standing = PodState::NotAsked { why: why.to_owned() };
         Self { standing, nodes: None, node_exists: None }
     }
 
     /// Asks about a pod and, where one is named, a node.
-    pub(super) async fn of(apiserver: &Apiserver, namespace: &str, name: &str, node: Option<&str>) -> Self {
+    pub(super) async fn of(apiserver: &ClusterClient, namespace: &str, name: &str, node: Option<&str>) -> Self {
         let client = &apiserver.client;
         let nodes: Api<Node> = Api::all(client.clone());
         let exists: OptionFuture<_> = node.map(|node| exists(&nodes, node)).into();
@@ -54,16 +54,16 @@ impl ClusterView {
     }
 }
 
-async fn standing(client: &Client, namespace: &str, name: &str) -> Standing {
+async fn standing(client: &Client, namespace: &str, name: &str) -> PodState {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     match pods.get_opt(name).await {
-        Ok(Some(pod)) => Standing::There(Box::new(PodFacts::of(pod))),
+        Ok(Some(pod)) => PodState::There(Box::new(PodFacts::of(pod))),
         Ok(None) => {
             let hints = async { join!(near(&pods, name), elsewhere(client, name)) };
             let (near, elsewhere) = timeout(HINTS, hints).await.unwrap_or_default();
-            Standing::Gone { near, elsewhere }
+            PodState::Gone { near, elsewhere }
         }
-        Err(error) => Standing::NotAsked { why: said(error) },
+        Err(error) => PodState::NotAsked { why: said(error) },
     }
 }
 

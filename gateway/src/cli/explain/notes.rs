@@ -9,10 +9,10 @@ pub(super) use self::{
     asked::{refused, tried_again, words},
     offered::offered,
 };
-use super::case::Case;
+use super::case::Evidence;
 
 /// All sentences, in the order in which they are read.
-pub(super) fn of(case: &Case) -> Vec<String> {
+pub(super) fn of(case: &Evidence) -> Vec<String> {
     let mut notes = Vec::new();
     asked::note(case, &mut notes);
     offered::note(case, &mut notes);

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// What is known of the pod beside the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state")]
-pub(super) enum Standing {
+pub(super) enum PodState {
     /// The apiserver was not asked, or did not say.
     #[serde(rename_all = "camelCase")]
     NotAsked {
@@ -51,13 +51,13 @@ pub(super) struct PodFacts {
     pub(super) phase: String,
     /// The condition `PodScheduled`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) scheduled: Option<Condition>,
+    pub(super) scheduled: Option<ShownCondition>,
 }
 
 /// A condition `PodScheduled`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Condition {
+pub(super) struct ShownCondition {
     /// `True` or `False`.
     pub(super) status: String,
     /// Such as `Unschedulable`, `SchedulerError` or `SchedulingGated`.
@@ -87,12 +87,12 @@ impl PodFacts {
             created_with_node: managed.iter().any(sets_node),
             nominated_node: status.nominated_node_name.filter(|node| !node.is_empty()),
             phase: status.phase.unwrap_or_default(),
-            scheduled: scheduled.map(|condition| Condition::of(condition, &managed)),
+            scheduled: scheduled.map(|condition| ShownCondition::of(condition, &managed)),
         }
     }
 }
 
-impl Condition {
+impl ShownCondition {
     /// The condition's own time is that of its last change between True and False: a pod that is refused again keeps it.
     /// When its words changed, the apiserver's record of who set which field says.
     fn of(condition: PodCondition, managed: &[ManagedFieldsEntry]) -> Self {
@@ -161,7 +161,7 @@ mod tests {
             created_with_node: false,
             nominated_node: Some("node-7".into()),
             phase: "Pending".into(),
-            scheduled: Some(Condition {
+            scheduled: Some(ShownCondition {
                 status: "False".into(),
                 reason: "Unschedulable".into(),
                 message: "0/1 nodes".into(),

@@ -10,13 +10,13 @@ mod scores;
 
 use std::fmt;
 
-use super::case::Case;
+use super::case::Evidence;
 use crate::cli::text::{clean, counted};
 
 /// A case and its notes, displayed for people.
 #[derive(Debug)]
 pub(super) struct Rendered<'a> {
-    pub(super) case: &'a Case,
+    pub(super) case: &'a Evidence,
     pub(super) notes: &'a [String],
     pub(super) top: Top,
 }

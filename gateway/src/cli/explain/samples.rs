@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    attempt::Call,
-    case::{Case, Subject},
+    attempt::AttemptCall,
+    case::{Evidence, ExplainedPod},
     cluster::ClusterView,
-    pod::{Condition, PodFacts, Standing},
+    pod::{ShownCondition, PodFacts, PodState},
 };
 use crate::{
     cli::admin::Gathered,
@@ -50,8 +50,8 @@ pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
 }
 
 /// The same one, decided by this gateway.
-pub(super) fn call(verb: &str, seconds: i64, gateway: &str) -> Call {
-    Call { gateway: gateway.to_owned(), decision: decision(verb, seconds) }
+pub(super) fn call(verb: &str, seconds: i64, gateway: &str) -> AttemptCall {
+    AttemptCall { gateway: gateway.to_owned(), decision: decision(verb, seconds) }
 }
 
 /// A backend that was asked about all nodes.
@@ -192,7 +192,7 @@ pub(super) fn pod(place: Option<&str>) -> PodFacts {
 
 /// A pod that the scheduler tried in vain, the last time at this time.
 pub(super) fn refused(seconds: i64) -> PodFacts {
-    let scheduled = Condition {
+    let scheduled = ShownCondition {
         status: "False".to_owned(),
         reason: "Unschedulable".to_owned(),
         message: "0/5 nodes are available: 5 Insufficient cpu.".to_owned(),
@@ -203,13 +203,13 @@ pub(super) fn refused(seconds: i64) -> PodFacts {
 
 /// What is known of `shop/web-0` at 23:10:00 UTC where the apiserver has this pod, in a cluster of 5 nodes, and the only
 /// gateway decided these calls.
-pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Case {
-    of(Standing::There(Box::new(pod)), vec![answer("gateway-0", items)], None)
+pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
+    of(PodState::There(Box::new(pod)), vec![answer("gateway-0", items)], None)
 }
 
 /// The same of this standing and these answers, with a node that is asked for.
-pub(super) fn of(standing: Standing, answers: Vec<DecisionList>, asked: Option<&str>) -> Case {
-    let subject = Subject { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
+pub(super) fn of(standing: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
+    let subject = ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
     let view = ClusterView { standing, nodes: Some(5), node_exists: asked.map(|_| true) };
-    Case::new(subject, view, Gathered { answers, away: Vec::new() }, &[], at(600))
+    Evidence::new(subject, view, Gathered { answers, away: Vec::new() }, &[], at(600))
 }

@@ -8,12 +8,12 @@ use super::{
     *,
 };
 use crate::{
-    cli::explain::pod::{PodFacts, Standing},
+    cli::explain::pod::{PodFacts, PodState},
     observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };
 
 /// What is printed of a case.
-fn text(case: &Case, top: usize) -> String {
+fn text(case: &Evidence, top: usize) -> String {
     Rendered { case, notes: &notes::of(case), top: Top::new(top) }.to_string()
 }
 
@@ -136,7 +136,7 @@ fn every_word_about_one_node() {
         scored,
         bind(12, "b"),
     ];
-    let standing = Standing::There(Box::new(pod(Some("b"))));
+    let standing = PodState::There(Box::new(pod(Some("b"))));
     let case = samples::of(standing, vec![answer("gateway-0", calls)], Some("b"));
     let expected = "
 What was said about b:
@@ -159,20 +159,20 @@ ATTEMPT                  CALL        BACKEND  SAID
 
 #[test]
 fn where_a_pod_is_in_words() {
-    let first = |standing: Standing, calls: Vec<Decision>| {
+    let first = |standing: PodState, calls: Vec<Decision>| {
         let text = text(&samples::of(standing, vec![answer("gateway-0", calls)], None), 10);
         text.lines().next().unwrap().to_owned()
     };
-    let there = |pod: PodFacts| first(Standing::There(Box::new(pod)), Vec::new());
+    let there = |pod: PodFacts| first(PodState::There(Box::new(pod)), Vec::new());
     let done = PodFacts { phase: "Succeeded".into(), ..pod(Some("a")) };
     assert_eq!(there(done), "Pod shop/web-0 is on a (Succeeded).");
     let nominated = PodFacts { nominated_node: Some("b".into()), ..pod(None) };
     assert_eq!(there(nominated), "Pod shop/web-0 is on no node (Pending); b is nominated for it.");
-    let unasked = || Standing::NotAsked { why: "no kubeconfig".into() };
+    let unasked = || PodState::NotAsked { why: "no kubeconfig".into() };
     assert_eq!(first(unasked(), vec![filter(1, &[])]), "Pod shop/web-0: where it is, is not known.");
     let bound = "Pod shop/web-0 was bound to a, as the bind call says.";
     assert_eq!(first(unasked(), vec![bind(1, "a")]), bound);
-    let gone = Standing::Gone { near: Vec::new(), elsewhere: Vec::new() };
+    let gone = PodState::Gone { near: Vec::new(), elsewhere: Vec::new() };
     assert_eq!(first(gone, vec![filter(1, &[])]), "Pod shop/web-0 is gone.");
 }
 
@@ -182,7 +182,7 @@ fn attempts_of_all_replicas_are_one_story() {
         answer("gateway-1", vec![bind(12, "a"), filter(10, &[("a", None), ("b", None)])]),
         answer("gateway-0", vec![prioritize(11, &[("a", 1), ("b", 0)]), filter(2, &[("a", Some("full"))])]),
     ];
-    let case = samples::of(Standing::There(Box::new(pod(Some("a")))), answers, None);
+    let case = samples::of(PodState::There(Box::new(pod(Some("a")))), answers, None);
     let gateways: Vec<_> = case.attempts[0].calls.iter().map(|call| call.gateway.as_str()).collect();
     assert_eq!((case.attempts.len(), gateways), (2, vec!["gateway-1", "gateway-0", "gateway-1"]));
     assert!(text(&case, 10).contains("(2026-11-21 23:00:12 UTC) by gateway-1; the log has 2 attempts, "));
@@ -194,7 +194,7 @@ fn a_pod_that_nobody_knows() {
         |standing| unknown::text(&samples::of(standing, vec![answer("gateway-0", Vec::new())], None));
     let gone = |near: &[&str], elsewhere: &[&str]| {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        unknown(Standing::Gone { near: owned(near), elsewhere: owned(elsewhere) })
+        unknown(PodState::Gone { near: owned(near), elsewhere: owned(elsewhere) })
     };
     let nowhere = "there is no pod web-0 in namespace shop, and no gateway knows a call about one; ";
     for (near, elsewhere, end) in [
@@ -206,7 +206,7 @@ fn a_pod_that_nobody_knows() {
         let text = gone(near, elsewhere);
         assert!(text.starts_with(&format!("{nowhere}{end}")), "{text}");
     }
-    let text = unknown(Standing::NotAsked { why: "--no-cluster leaves it alone".into() });
+    let text = unknown(PodState::NotAsked { why: "--no-cluster leaves it alone".into() });
     let begin = "no gateway knows a call about a pod web-0 in namespace shop; is it the right namespace (-n)?\n- The decision \
                  log of gateway-0 begins at 2026-11-21 23:00:00 UTC, when the gateway was started.\n- Nothing is known from";
     assert!(text.starts_with(begin), "{text}");

@@ -1,13 +1,13 @@
 //! What is said of a pod that nobody knows.
 
-use super::{case::Case, notes, pod::Standing};
+use super::{case::Evidence, notes, pod::PodState};
 use crate::cli::text::clean;
 
 /// Why nothing is known, and where to look.
-pub(super) fn text(case: &Case) -> String {
-    let Case { namespace, name, .. } = case;
+pub(super) fn text(case: &Evidence) -> String {
+    let Evidence { namespace, name, .. } = case;
     let (first, remedy) = match &case.pod {
-        Standing::Gone { near, elsewhere } => {
+        PodState::Gone { near, elsewhere } => {
             let first = format!(
                 "there is no pod {name} in namespace {namespace}, and no gateway knows a call about one"
             );

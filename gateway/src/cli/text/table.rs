@@ -11,7 +11,7 @@ const GAP: &str = "  ";
 
 /// One column: its title, and to which side its cells lean.
 #[derive(Debug, Clone)]
-pub(in crate::cli) enum Column {
+pub(in crate::cli) enum TextColumn {
     /// Texts.
     Left(String),
     /// Numbers.
@@ -21,11 +21,11 @@ pub(in crate::cli) enum Column {
 /// A table with a line of titles. A line ends with its last cell that has a text.
 #[derive(Debug)]
 pub(in crate::cli) struct Table {
-    columns: Vec<Column>,
+    columns: Vec<TextColumn>,
     rows: Vec<Vec<String>>,
 }
 
-impl Column {
+impl TextColumn {
     /// A column of texts.
     pub(in crate::cli) fn left(title: &str) -> Self {
         Self::Left(clean(title).into_owned())
@@ -54,7 +54,7 @@ impl Column {
 
 impl Table {
     /// One without rows.
-    pub(in crate::cli) fn new(columns: Vec<Column>) -> Self {
+    pub(in crate::cli) fn new(columns: Vec<TextColumn>) -> Self {
         Self { columns, rows: Vec::new() }
     }
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {
-        let mut table = Table::new(vec![Column::left("NODE"), Column::right("TOTAL"), Column::left("WHY")]);
+        let mut table = Table::new(vec![TextColumn::left("NODE"), TextColumn::right("TOTAL"), TextColumn::left("WHY")]);
         table.row(["a", "7", ""]);
         table.row(["節点-2", "1,234,567", "so\n", "beyond"]);
         table.row(["short"]);
@@ -107,7 +107,7 @@ short
 
     #[test]
     fn a_column_may_be_as_wide_as_it_likes() {
-        let mut table = Table::new(vec![Column::left("SAID"), Column::right("N")]);
+        let mut table = Table::new(vec![TextColumn::left("SAID"), TextColumn::right("N")]);
         table.row(["x".repeat(70_000), "1".to_owned()]);
         assert_eq!(table.to_string().lines().map(str::len).collect::<Vec<_>>(), [70_003; 2]);
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, value::RawValue};
 use serde_saphyr::Options;
 
 use crate::{
-    cluster::table::{Change, Relist},
+    cluster::table::{Change, NodeRelist},
     object::ObjectError,
 };
 
@@ -51,7 +51,7 @@ pub enum ContentError {
 }
 
 /// Adds all nodes of the text to the list.
-pub(super) fn read(text: &str, relist: Relist) -> Result<Relist, ContentError> {
+pub(super) fn read(text: &str, relist: NodeRelist) -> Result<NodeRelist, ContentError> {
     let mut objects = Objects { relist, seen: 0 };
     if text.trim_start().starts_with(['{', '[']) {
         for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
@@ -84,13 +84,13 @@ fn yaml_options() -> Options {
 
 /// The list that is being filled, and how many objects there were.
 struct Objects {
-    relist: Relist,
+    relist: NodeRelist,
     seen: usize,
 }
 
 /// What tells a node from a list of them.
 #[derive(Deserialize)]
-struct Head<'a> {
+struct DocumentHead<'a> {
     kind: Option<String>,
     #[serde(borrow)]
     items: Option<Vec<&'a RawValue>>,
@@ -102,7 +102,7 @@ impl Objects {
             let objects: Vec<&RawValue> = serde_json::from_str(document.get())?;
             return objects.into_iter().try_for_each(|object| self.add_node(object));
         }
-        let head: Head<'_> = serde_json::from_str(document.get())?;
+        let head: DocumentHead<'_> = serde_json::from_str(document.get())?;
         match (head.kind.as_deref(), head.items) {
             (Some("List" | "NodeList"), items) => {
                 items.into_iter().flatten().try_for_each(|object| self.add_node(object))
@@ -115,7 +115,7 @@ impl Objects {
     fn add_node(&mut self, object: &RawValue) -> Result<(), ContentError> {
         self.seen += 1;
         let place = self.seen;
-        let head: Head<'_> = serde_json::from_str(object.get())?;
+        let head: DocumentHead<'_> = serde_json::from_str(object.get())?;
         if let Some(kind) = head.kind.filter(|kind| kind != "Node") {
             return Err(ContentError::Kind { place, kind });
         }

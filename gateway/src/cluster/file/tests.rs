@@ -85,11 +85,11 @@ async fn a_broken_file_changes_nothing() {
 
     for broken in ["", "kind: Pod\nmetadata: {name: p}\n", "metadata: [", "{"] {
         put(&path, broken);
-        file.reload(super::Look::at(&path), &table).await;
+        file.reload(super::FileVersion::at(&path), &table).await;
         assert_eq!(known(&table, view), ["a"], "{broken:?}");
     }
     fs::remove_file(&path).unwrap();
-    file.reload(super::Look::at(&path), &table).await;
+    file.reload(super::FileVersion::at(&path), &table).await;
     assert_eq!(known(&table, view), ["a"]);
 
     let following = tokio::spawn(file.follow(Arc::clone(&table)));

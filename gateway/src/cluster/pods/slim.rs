@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 /// The fields of an object, as they stand in the text.
-type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+type KeptFields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// The object without `status` and `metadata.managedFields`; as it is where it is not an object.
 pub(super) fn slim(json: &[u8]) -> Bytes {
@@ -14,17 +14,17 @@ pub(super) fn slim(json: &[u8]) -> Bytes {
 }
 
 fn without_bulk(json: &[u8]) -> Option<Bytes> {
-    let mut pod: Fields<'_> = serde_json::from_slice(json).ok()?;
+    let mut pod: KeptFields<'_> = serde_json::from_slice(json).ok()?;
     pod.remove("status");
     let Some(metadata) = pod.get("metadata").copied() else { return written(&pod) };
-    let mut metadata: Fields<'_> = serde_json::from_str(metadata.get()).ok()?;
+    let mut metadata: KeptFields<'_> = serde_json::from_str(metadata.get()).ok()?;
     metadata.remove("managedFields");
     let metadata = serde_json::value::to_raw_value(&metadata).ok()?;
     pod.insert("metadata".into(), &metadata);
     written(&pod)
 }
 
-fn written(fields: &Fields<'_>) -> Option<Bytes> {
+fn written(fields: &KeptFields<'_>) -> Option<Bytes> {
     // Kept for as long as the pod lives: without the room that the text was written into.
     serde_json::to_vec(fields).ok().map(|json| json.into_boxed_slice().into())
 }

@@ -43,7 +43,7 @@ fn a_name_belongs_to_the_last_pod_that_has_it() {
 fn a_list_replaces_all_at_once() {
     let table = PodTable::new();
     table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
-    let mut relist = Relist::new();
+    let mut relist = PodRelist::new();
     relist.add(pod("db", "u-3", "n1").as_bytes()).unwrap();
     assert!(relist.add(b"[]").is_err());
     assert!(!table.is_synced());
@@ -71,7 +71,7 @@ fn pods_on(node: &str, pods: i64) -> (String, i64) {
 async fn usage_follows_the_pods() {
     let table = PodTable::new();
     assert_eq!(table.usage_of("n1"), None, "not known yet");
-    let mut relist = Relist::new();
+    let mut relist = PodRelist::new();
     for (name, uid, node) in
         [("web", "u-1", "n1"), ("db", "u-2", "n2"), ("web", "u-3", "n2"), ("new", "u-4", "")]
     {
@@ -85,7 +85,7 @@ async fn usage_follows_the_pods() {
     table.apply(pod("db", "u-5", "n3").as_bytes()).unwrap();
     table.remove("u-2");
     assert_eq!(changed(&table).await, [pods_on("n1", 1), pods_on("n2", 1), pods_on("n3", 1)]);
-    table.replace(Relist::new());
+    table.replace(PodRelist::new());
     assert_eq!(changed(&table).await, [pods_on("n1", 0), pods_on("n2", 0), pods_on("n3", 0)]);
 }
 

@@ -17,9 +17,9 @@ const LONGEST: usize = 253;
 /// What is known of names without a node.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
-    deleted: Recent<()>,
+    deleted: RecentNames<()>,
     /// Until when a call waited for each of them first.
-    awaited: Recent<Instant>,
+    awaited: RecentNames<Instant>,
 }
 
 impl Absent {
@@ -62,20 +62,20 @@ impl Absent {
 
 /// A bounded map, of which the oldest entries are forgotten.
 #[derive(Debug)]
-struct Recent<V> {
+struct RecentNames<V> {
     known: HashMap<Arc<str>, (u64, V)>,
     /// By age.
     order: BTreeMap<u64, Arc<str>>,
     next: u64,
 }
 
-impl<V> Default for Recent<V> {
+impl<V> Default for RecentNames<V> {
     fn default() -> Self {
         Self { known: HashMap::new(), order: BTreeMap::new(), next: 0 }
     }
 }
 
-impl<V> Recent<V> {
+impl<V> RecentNames<V> {
     fn insert(&mut self, name: &str, value: V) {
         if name.len() > LONGEST {
             return;

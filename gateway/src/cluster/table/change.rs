@@ -15,9 +15,9 @@ pub enum Change {
 
 /// The changes of a table since this was made.
 #[derive(Debug)]
-pub struct Changes(watch::Receiver<u64>);
+pub struct TableChanges(watch::Receiver<u64>);
 
-impl Changes {
+impl TableChanges {
     pub(super) fn new(counter: watch::Receiver<u64>) -> Self {
         Self(counter)
     }

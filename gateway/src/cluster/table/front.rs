@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use bytes::Bytes;
 
-use super::{Lines, Names, ViewId, ids::RowId, log::Log};
+use super::{NodeRows, NodeNames, ViewId, ids::RowId, log::ChangeLog};
 
 /// A node's row in one view.
 #[derive(Debug, Clone)]
@@ -27,16 +27,16 @@ impl Row {
 
 /// A row, and whose it is.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct NodeRow {
     /// The node's slot: a small number, which another node may get when this one is gone.
     pub slot: u32,
     /// The row.
     pub row: Row,
 }
 
-impl Line {
+impl NodeRow {
     /// Of a node that is in no table.
-    pub fn outside(bytes: Bytes) -> Self {
+    pub fn unkept(bytes: Bytes) -> Self {
         Self { slot: u32::MAX, row: Row { bytes, version: 0, id: None } }
     }
 }
@@ -45,7 +45,7 @@ impl Line {
 #[derive(Debug)]
 pub struct Found {
     /// Of those that are there, in order.
-    pub lines: Lines,
+    pub lines: NodeRows,
     /// The places of the others among all, ascending.
     pub unknown: Vec<u32>,
     /// The places of those of them that were deleted, ascending; a look without waiting does not tell them apart.
@@ -56,27 +56,27 @@ pub struct Found {
 
 /// The rows of a node: one for each view, `None` where the view wants what is not known. Empty while no node has the
 /// slot.
-pub(super) type Slot = Vec<Option<Row>>;
+pub(super) type TableSlot = Vec<Option<Row>>;
 
 /// All nodes as calls see them.
 #[derive(Debug, Default)]
-pub(super) struct Front {
-    pub(super) slot_of: Names<u32>,
-    pub(super) slots: Vec<Slot>,
+pub(super) struct TableSnapshot {
+    pub(super) slot_of: NodeNames<u32>,
+    pub(super) slots: Vec<TableSlot>,
     /// No row has a greater one.
     pub(super) version: u64,
     /// Of the ids of all rows.
     pub(super) generation: u32,
     /// How it came to be at this version.
-    pub(super) log: Log,
+    pub(super) log: ChangeLog,
 }
 
-impl Front {
+impl TableSnapshot {
     /// Takes a node's rows; returns the old ones, to be freed after the lock.
-    pub(super) fn put(&mut self, name: &Arc<str>, at: u32, slot: Slot) -> Slot {
+    pub(super) fn put(&mut self, name: &Arc<str>, at: u32, slot: TableSlot) -> TableSlot {
         let place = at as usize;
         if self.slots.len() <= place {
-            self.slots.resize_with(place + 1, Slot::default);
+            self.slots.resize_with(place + 1, TableSlot::default);
         }
         self.slot_of.insert(Arc::clone(name), at);
         self.log.push(self.version, at, self.slots.len());
@@ -84,8 +84,8 @@ impl Front {
     }
 
     /// Forgets a node; returns its rows, to be freed after the lock.
-    pub(super) fn remove(&mut self, name: &str) -> Slot {
-        let Some(at) = self.slot_of.remove(name) else { return Slot::default() };
+    pub(super) fn remove(&mut self, name: &str) -> TableSlot {
+        let Some(at) = self.slot_of.remove(name) else { return TableSlot::default() };
         self.log.push(self.version, at, self.slots.len());
         self.slots.get_mut(at as usize).map(std::mem::take).unwrap_or_default()
     }
@@ -94,7 +94,7 @@ impl Front {
 /// The rows of the table while a call copies them.
 #[derive(Debug)]
 pub struct TableRead<'t> {
-    pub(super) front: RwLockReadGuard<'t, Front>,
+    pub(super) front: RwLockReadGuard<'t, TableSnapshot>,
 }
 
 impl TableRead<'_> {
@@ -102,14 +102,14 @@ impl TableRead<'_> {
     /// is not known yet.
     pub fn entry(&self, name: &str, view: ViewId) -> Option<&[u8]> {
         let slot = *self.front.slot_of.get(name)?;
-        self.row(slot, view).map(|row| &*row.bytes)
+        self.at(slot, view).map(|row| &*row.bytes)
     }
 
     /// The node's line in this view; `None` as for [`TableRead::entry`].
-    pub fn line(&self, name: &str, view: ViewId) -> Option<Line> {
+    pub fn row(&self, name: &str, view: ViewId) -> Option<NodeRow> {
         let slot = *self.front.slot_of.get(name)?;
-        let row = self.row(slot, view)?.clone();
-        Some(Line { slot, row })
+        let row = self.at(slot, view)?.clone();
+        Some(NodeRow { slot, row })
     }
 
     /// Whether there is a node of this name.
@@ -123,10 +123,10 @@ impl TableRead<'_> {
     }
 
     /// The lines of these nodes in this view, as far as they are there.
-    pub fn lines<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
+    pub fn rows<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
         let (mut lines, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
         for (place, name) in (0..).zip(names) {
-            match self.line(name, view) {
+            match self.row(name, view) {
                 Some(line) => lines.push(line),
                 None => unknown.push(place),
             }
@@ -135,8 +135,8 @@ impl TableRead<'_> {
     }
 
     /// Whether the line is still the node's in this view.
-    pub fn is_current(&self, line: &Line, view: ViewId) -> bool {
-        self.row(line.slot, view).is_some_and(|row| row.version == line.row.version)
+    pub fn is_current(&self, line: &NodeRow, view: ViewId) -> bool {
+        self.at(line.slot, view).is_some_and(|row| row.version == line.row.version)
     }
 
     /// The slots that are not as they were when the table had this version, some perhaps several times; `None` when
@@ -152,7 +152,7 @@ impl TableRead<'_> {
 
     /// The row of the node that has this slot; `None` where no node has it, or what the view wants is not known.
     pub fn at(&self, slot: u32, view: ViewId) -> Option<&Row> {
-        self.row(slot, view)
+        self.front.slots.get(slot as usize)?.get(view.0)?.as_ref()
     }
 
     /// Of the ids of all rows. With another generation, a backend needs another table.
@@ -163,9 +163,5 @@ impl TableRead<'_> {
     /// The greatest version that a row may have now.
     pub fn version(&self) -> u64 {
         self.front.version
-    }
-
-    fn row(&self, slot: u32, view: ViewId) -> Option<&Row> {
-        self.front.slots.get(slot as usize)?.get(view.0)?.as_ref()
     }
 }

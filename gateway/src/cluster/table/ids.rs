@@ -16,7 +16,7 @@ pub struct RowId {
 
 /// What an id stands for in the course of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum RowIdKind {
     /// The latest row of a node: a backend may answer about a later row than the one that was meant.
     #[default]
     Node,
@@ -26,13 +26,13 @@ pub(super) enum Meaning {
 
 /// Gives ids.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct RowIds {
     generation: u32,
     /// The latest number of this generation.
     number: u32,
 }
 
-impl Ids {
+impl RowIds {
     /// Whether so many more fit into this generation.
     pub(super) fn have(&self, more: usize) -> bool {
         usize::try_from(u32::MAX - self.number).is_ok_and(|left| more <= left)

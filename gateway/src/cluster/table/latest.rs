@@ -4,17 +4,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Line, ViewId};
+use super::{NodeRow, ViewId};
 
 /// Lines of nodes, in the order in which these were asked for. Copies share them.
 #[derive(Debug, Clone)]
-pub struct Lines {
-    all: Arc<Vec<Line>>,
+pub struct NodeRows {
+    all: Arc<Vec<NodeRow>>,
     /// Which of them, ascending; `None` for all.
     places: Option<Vec<u32>>,
 }
 
-impl Lines {
+impl NodeRows {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.places.as_ref().map_or(self.all.len(), Vec::len)
@@ -26,56 +26,56 @@ impl Lines {
     }
 
     /// The line at a place, which is below [`Lines::len`].
-    pub fn at(&self, place: usize) -> &Line {
+    pub fn at(&self, place: usize) -> &NodeRow {
         &self.all[self.places.as_ref().map_or(place, |places| places[place] as usize)]
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Line> + Clone {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &NodeRow> + Clone {
         (0..self.len()).map(|place| self.at(place))
     }
 }
 
-impl From<Vec<Line>> for Lines {
-    fn from(lines: Vec<Line>) -> Self {
+impl From<Vec<NodeRow>> for NodeRows {
+    fn from(lines: Vec<NodeRow>) -> Self {
         Self { all: Arc::new(lines), places: None }
     }
 }
 
 /// The latest look at a table in each view.
 #[derive(Debug, Default)]
-pub(super) struct Latest {
-    looks: Mutex<Vec<Look>>,
+pub(super) struct LatestLookups {
+    looks: Mutex<Vec<Lookup>>,
 }
 
 /// A look that found every node.
 #[derive(Debug, Clone)]
-struct Look {
+struct Lookup {
     view: ViewId,
     /// The table's.
     version: u64,
-    names: Arc<Names>,
-    lines: Arc<Vec<Line>>,
+    names: Arc<NamesHash>,
+    lines: Arc<Vec<NodeRow>>,
 }
 
 /// Names, one after the other.
 #[derive(Debug, Default)]
-struct Names {
+struct NamesHash {
     text: String,
     ends: Vec<usize>,
 }
 
-impl Latest {
+impl LatestLookups {
     /// The lines of these nodes, if they were found in the latest look, in their order, and the table has still this
     /// version.
     pub(super) fn find<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str>,
         (view, version): (ViewId, u64),
-    ) -> Option<Lines> {
-        let look = self.looks().iter().find(|look| look.view == view && look.version == version).cloned()?;
+    ) -> Option<NodeRows> {
+        let look = self.lookups().iter().find(|look| look.view == view && look.version == version).cloned()?;
         let places = look.names.places_of(names)?;
-        Some(Lines { all: look.lines, places: Some(places) })
+        Some(NodeRows { all: look.lines, places: Some(places) })
     }
 
     /// Takes a look in place of the one before.
@@ -83,10 +83,10 @@ impl Latest {
         &self,
         names: impl ExactSizeIterator<Item = &'n str>,
         (view, version): (ViewId, u64),
-        lines: &Lines,
+        lines: &NodeRows,
     ) {
-        let look = Look { view, version, names: Arc::new(Names::of(names)), lines: Arc::clone(&lines.all) };
-        let mut looks = self.looks();
+        let look = Lookup { view, version, names: Arc::new(NamesHash::of(names)), lines: Arc::clone(&lines.all) };
+        let mut looks = self.lookups();
         let before = if let Some(before) = looks.iter_mut().find(|before| before.view == view) {
             Some(std::mem::replace(before, look))
         } else {
@@ -98,13 +98,13 @@ impl Latest {
         drop(before);
     }
 
-    fn looks(&self) -> MutexGuard<'_, Vec<Look>> {
+    fn lookups(&self) -> MutexGuard<'_, Vec<Lookup>> {
         // Nothing is left half done where it could panic.
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Names {
+impl NamesHash {
     fn of<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
         let mut all = Self { text: String::new(), ends: Vec::with_capacity(names.len()) };
         for name in names {
@@ -143,7 +143,7 @@ mod tests {
             let mut ahead = (0_u32..).zip(&looked);
             let places: Option<Vec<u32>> =
                 asked.iter().map(|name| ahead.find(|(_, looked)| *looked == name).map(|(at, _)| at)).collect();
-            prop_assert_eq!(Names::of(looked.iter().copied()).places_of(asked.iter().copied()), places);
+            prop_assert_eq!(NamesHash::of(looked.iter().copied()).places_of(asked.iter().copied()), places);
         }
     }
 }

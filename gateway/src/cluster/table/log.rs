@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 /// Which slots have changed, in the order of the table's versions. As long as the table at most: whoever missed more
 /// is as well off with a look at every slot.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct ChangeLog {
     /// The version with which a slot changed, and which it is. Versions never fall.
     changes: VecDeque<(u64, u32)>,
     /// Changes of this version and earlier ones may be missing.
     forgotten: u64,
 }
 
-impl Log {
+impl ChangeLog {
     /// Nothing is known of how the table came to be at this version.
     pub(super) fn begin(version: u64) -> Self {
         Self { changes: VecDeque::new(), forgotten: version }
@@ -38,13 +38,13 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn since(log: &Log, version: u64) -> Option<Vec<u32>> {
+    fn since(log: &ChangeLog, version: u64) -> Option<Vec<u32>> {
         log.since(version).map(Iterator::collect)
     }
 
     #[test]
     fn what_is_older_than_the_log_is_not_known() {
-        let mut log = Log::begin(4);
+        let mut log = ChangeLog::begin(4);
         assert_eq!((since(&log, 3), since(&log, 4)), (None, Some(vec![])));
         // Several slots change with one version, and one does twice.
         for (version, slot) in [(5, 0), (5, 2), (7, 1), (8, 2)] {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_log_without_room_knows_nothing_but_the_present() {
-        let mut log = Log::default();
+        let mut log = ChangeLog::default();
         log.push(1, 0, 0);
         assert_eq!((since(&log, 0), since(&log, 1)), (None, Some(vec![])));
     }

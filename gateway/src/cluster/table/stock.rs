@@ -15,9 +15,9 @@ use prost::Message;
 
 use super::{
     Change, Column, Row, ViewId,
-    front::{Front, Slot},
-    ids::{Ids, Meaning},
-    log::Log,
+    front::{TableSnapshot, TableSlot},
+    ids::{RowIds, RowIdKind},
+    log::ChangeLog,
 };
 use crate::{
     backend::row::{self, RowView},
@@ -29,17 +29,17 @@ use crate::{
 };
 
 /// A map by node name. Names are shared between the maps.
-pub(super) type Names<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>;
+pub(super) type NodeNames<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>;
 
 /// What is known of a node.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct NodeEntry {
     /// `None` where the name is all that is known.
     facts: Option<Bytes>,
     raw: Option<Bytes>,
 }
 
-impl Known {
+impl NodeEntry {
     /// `raw` is its JSON, where it is to be kept.
     pub(super) fn new(object: &ObjectNode<'_>, raw: Option<&[u8]>) -> Self {
         let facts = object.facts(&AnnotationPrefixes::all()).encode_to_vec().into();
@@ -93,7 +93,7 @@ impl Known {
 struct Usages {
     /// Whether nodes that are not here have no pods, rather than are not heard of.
     are_known: bool,
-    by_node: Names<NodeUsage>,
+    by_node: NodeNames<NodeUsage>,
 }
 
 impl Usages {
@@ -104,35 +104,35 @@ impl Usages {
 
 /// A node with its place.
 #[derive(Debug)]
-struct Placed {
-    known: Known,
-    at: u32,
-    slot: Slot,
+struct SlottedEntry {
+    entry: NodeEntry,
+    position: u32,
+    slot: TableSlot,
 }
 
-impl Placed {
+impl SlottedEntry {
     /// Whether it has no row in a view.
     fn lacks(&self, view: ViewId) -> bool {
         self.slot.get(view.0).is_none_or(Option::is_none)
     }
 
     fn json_bytes(&self) -> usize {
-        self.known.json_bytes()
+        self.entry.json_bytes()
     }
 }
 
 /// The nodes of a list while it arrives, which may take several pages.
 #[derive(Debug)]
-pub struct Relist {
+pub struct NodeRelist {
     keeps_raw: bool,
-    nodes: Names<Known>,
+    nodes: NodeNames<NodeEntry>,
 }
 
-impl Relist {
+impl NodeRelist {
     /// Adds a node; of two with one name the later counts, and `Changed` says so.
     pub fn add(&mut self, json: &[u8]) -> Result<Change, ObjectError> {
         let object = node::parse(json)?;
-        let known = Known::new(&object, self.keeps_raw.then_some(json));
+        let known = NodeEntry::new(&object, self.keeps_raw.then_some(json));
         let before = self.nodes.insert(object.name().into(), known);
         Ok(if before.is_some() { Change::Changed } else { Change::Added })
     }
@@ -166,8 +166,8 @@ struct Registered {
 /// What a row is written with.
 #[derive(Debug)]
 struct Pen<'p> {
-    ids: &'p mut Ids,
-    meaning: Meaning,
+    ids: &'p mut RowIds,
+    meaning: RowIdKind,
     /// Of the rows that it writes.
     version: u64,
 }
@@ -178,7 +178,7 @@ impl Pen<'_> {
         if row.as_ref().map(|row| &row.bytes) == bytes.as_ref() {
             return;
         }
-        let kept = row.as_ref().and_then(|row| row.id).filter(|_| self.meaning == Meaning::Node);
+        let kept = row.as_ref().and_then(|row| row.id).filter(|_| self.meaning == RowIdKind::Node);
         *row = bytes.map(|bytes| {
             let id = kept.unwrap_or_else(|| self.ids.next());
             Row { bytes, version: self.version, id: Some(id) }
@@ -188,28 +188,28 @@ impl Pen<'_> {
 
 /// All nodes, and the views that are registered.
 #[derive(Debug, Default)]
-pub(super) struct Stock {
+pub(super) struct TableWriter {
     /// By place in a slot; `None` where the place is free.
     views: Vec<Option<Registered>>,
-    nodes: Names<Placed>,
+    nodes: NodeNames<SlottedEntry>,
     usages: Usages,
     /// What ids stand for. Where calls bring the nodes it is one row, and all JSON is kept.
-    meaning: Meaning,
+    meaning: RowIdKind,
     /// Slots below `slots` that no node has.
     free: Vec<u32>,
     slots: u32,
-    ids: Ids,
+    ids: RowIds,
     /// Of the latest change.
     version: u64,
     /// Of all JSON that is kept.
     json_bytes: usize,
 }
 
-impl Stock {
+impl TableWriter {
     /// For nodes that calls bring: keeps every node's JSON. Its versions are others than those of a table without: what
     /// is remembered goes by slot and version alone, whichever table they are of.
     pub(super) fn of_calls() -> Self {
-        Self { meaning: Meaning::Row, version: 1 << 63, ..Self::default() }
+        Self { meaning: RowIdKind::Row, version: 1 << 63, ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -217,14 +217,14 @@ impl Stock {
     }
 
     pub(super) fn wants_raw(&self) -> bool {
-        self.meaning == Meaning::Row || self.views().any(|(_, view)| view.wants_raw())
+        self.meaning == RowIdKind::Row || self.views().any(|(_, view)| view.wants_raw())
     }
 
-    pub(super) fn relist(&self) -> Relist {
-        Relist { keeps_raw: self.wants_raw(), nodes: Names::default() }
+    pub(super) fn relist(&self) -> NodeRelist {
+        NodeRelist { keeps_raw: self.wants_raw(), nodes: NodeNames::default() }
     }
 
-    pub(super) fn knows(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.nodes.contains_key(name)
     }
 
@@ -241,19 +241,19 @@ impl Stock {
 
     /// Takes a node of a call, of which nothing but the name may be said, with its row in a view; returns the name to
     /// file it under, unless all of that is known.
-    pub(super) fn bring(
+    pub(super) fn import(
         &mut self,
         (name, json): (&str, Option<&[u8]>),
         view: ViewId,
     ) -> Result<Option<Arc<str>>, ObjectError> {
         let known = self.nodes.get(name);
-        let is_same = |placed: &&Placed| json.is_none_or(|json| placed.known.raw.as_deref() == Some(json));
+        let is_same = |placed: &&SlottedEntry| json.is_none_or(|json| placed.entry.raw.as_deref() == Some(json));
         if let Some(placed) = known.filter(is_same) {
             return Ok(if placed.lacks(view) { self.fill(name, view) } else { None });
         }
         let fresh = match json {
-            Some(json) => Known::new(&node::offered(json)?, Some(json)),
-            None => Known::name_alone(),
+            Some(json) => NodeEntry::new(&node::offered(json)?, Some(json)),
+            None => NodeEntry::name_alone(),
         };
         Ok(Some(self.put(name, fresh).0))
     }
@@ -290,7 +290,7 @@ impl Stock {
             }
             if !wants_raw {
                 self.json_bytes -= placed.json_bytes();
-                placed.known.raw = None;
+                placed.entry.raw = None;
             }
         }
         self.version += 1;
@@ -314,7 +314,7 @@ impl Stock {
         }
         let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
         let row = &mut placed.slot[view.0];
-        pen.write(row, placed.known.row(&name, &known.view, &self.usages));
+        pen.write(row, placed.entry.row(&name, &known.view, &self.usages));
         row.is_some().then_some(name)
     }
 
@@ -346,19 +346,19 @@ impl Stock {
     }
 
     /// Takes a node; returns the name to file it under.
-    pub(super) fn put(&mut self, name: &str, fresh: Known) -> (Arc<str>, Change) {
+    pub(super) fn put(&mut self, name: &str, fresh: NodeEntry) -> (Arc<str>, Change) {
         match self.nodes.get_key_value(name) {
-            Some((name, placed)) if placed.known.is_same(&fresh) => (name.clone(), Change::Unchanged),
+            Some((name, placed)) if placed.entry.is_same(&fresh) => (name.clone(), Change::Unchanged),
             Some((name, _)) => (self.place(name.clone(), fresh), Change::Changed),
             None => (self.place(name.into(), fresh), Change::Added),
         }
     }
 
-    fn place(&mut self, name: Arc<str>, known: Known) -> Arc<str> {
+    fn place(&mut self, name: Arc<str>, known: NodeEntry) -> Arc<str> {
         self.make_room_for_ids(1);
         self.version += 1;
         let before = self.nodes.remove(&name);
-        self.json_bytes -= before.as_ref().map_or(0, Placed::json_bytes);
+        self.json_bytes -= before.as_ref().map_or(0, SlottedEntry::json_bytes);
         self.json_bytes += known.json_bytes();
         let placed = self.placed(&name, known, before);
         self.nodes.insert(name.clone(), placed);
@@ -366,9 +366,9 @@ impl Stock {
     }
 
     /// The node with its rows, at its place or a new one. A row whose bytes stay keeps its version.
-    fn placed(&mut self, name: &str, mut known: Known, before: Option<Placed>) -> Placed {
+    fn placed(&mut self, name: &str, mut known: NodeEntry, before: Option<SlottedEntry>) -> SlottedEntry {
         let (at, mut slot) = match before {
-            Some(Placed { at, slot, .. }) => (at, slot),
+            Some(SlottedEntry { position: at, slot, .. }) => (at, slot),
             None => self.new_slot(),
         };
         slot.resize_with(self.views.len(), || None);
@@ -377,7 +377,7 @@ impl Stock {
             let Some(Registered { view, .. }) = view else { continue };
             pen.write(row, known.row(name, view, &self.usages));
         }
-        Placed { known, at, slot }
+        SlottedEntry { entry: known, position: at, slot }
     }
 
     /// Takes what pods have requested on these nodes; of all others it is known from now on. Returns the nodes that
@@ -408,30 +408,30 @@ impl Stock {
         for (view, row) in self.views.iter().zip(&mut placed.slot) {
             let Some(Registered { view, .. }) = view else { continue };
             if view.wants_usage() {
-                pen.write(row, placed.known.row(name, view, &self.usages));
+                pen.write(row, placed.entry.row(name, view, &self.usages));
             }
         }
         true
     }
 
-    fn new_slot(&mut self) -> (u32, Slot) {
+    fn new_slot(&mut self) -> (u32, TableSlot) {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots += 1;
             self.slots - 1
         });
-        (at, Slot::new())
+        (at, TableSlot::new())
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Change {
         let Some(gone) = self.nodes.remove(name) else { return Change::Unchanged };
         self.version += 1;
         self.json_bytes -= gone.json_bytes();
-        self.free.push(gone.at);
+        self.free.push(gone.position);
         Change::Changed
     }
 
     /// Takes exactly the nodes of the list. One that is the same as before keeps its rows.
-    pub(super) fn replace(&mut self, relist: Relist) -> Replaced {
+    pub(super) fn replace(&mut self, relist: NodeRelist) -> Replaced {
         let generation = self.generation();
         self.make_room_for_ids(relist.len());
         self.version += 1;
@@ -439,7 +439,7 @@ impl Stock {
         let mut change = if generation == self.generation() { Change::Unchanged } else { Change::Changed };
         for (name, fresh) in relist.nodes {
             let (name, placed) = match before.remove_entry(&name) {
-                Some((name, placed)) if placed.known.is_same(&fresh) => (name, placed),
+                Some((name, placed)) if placed.entry.is_same(&fresh) => (name, placed),
                 other => {
                     change = Change::Changed;
                     let placed = self.placed(&name, fresh, other.map(|(_, placed)| placed));
@@ -448,8 +448,8 @@ impl Stock {
             };
             self.nodes.insert(name, placed);
         }
-        self.free.extend(before.values().map(|placed| placed.at));
-        self.json_bytes = self.nodes.values().map(Placed::json_bytes).sum();
+        self.free.extend(before.values().map(|placed| placed.position));
+        self.json_bytes = self.nodes.values().map(SlottedEntry::json_bytes).sum();
         let change = if before.is_empty() { change } else { Change::Changed };
         Replaced { change, gone: before.into_keys().collect() }
     }
@@ -457,7 +457,7 @@ impl Stock {
     /// Forgets all nodes. Slots are used again, versions and ids are not.
     pub(super) fn clear(&mut self) {
         self.version += 1;
-        self.free.extend(self.nodes.drain().map(|(_, placed)| placed.at));
+        self.free.extend(self.nodes.drain().map(|(_, placed)| placed.position));
         self.json_bytes = 0;
     }
 
@@ -467,8 +467,8 @@ impl Stock {
     }
 
     /// The node's place and rows.
-    pub(super) fn slot_of(&self, name: &str) -> Option<(u32, Slot)> {
-        self.nodes.get(name).map(|placed| (placed.at, placed.slot.clone()))
+    pub(super) fn slot_of(&self, name: &str) -> Option<(u32, TableSlot)> {
+        self.nodes.get(name).map(|placed| (placed.position, placed.slot.clone()))
     }
 
     /// Of the latest change.
@@ -477,13 +477,13 @@ impl Stock {
     }
 
     /// What calls read.
-    pub(super) fn front(&self) -> Front {
-        let mut front = Front { version: self.version, generation: self.generation(), ..Front::default() };
+    pub(super) fn front(&self) -> TableSnapshot {
+        let mut front = TableSnapshot { version: self.version, generation: self.generation(), ..TableSnapshot::default() };
         for (name, placed) in &self.nodes {
-            front.put(name, placed.at, placed.slot.clone());
+            front.put(name, placed.position, placed.slot.clone());
         }
         // Slots that are not in it any more would be missing there.
-        front.log = Log::begin(self.version);
+        front.log = ChangeLog::begin(self.version);
         front
     }
 }

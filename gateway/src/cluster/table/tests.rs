@@ -58,7 +58,7 @@ fn fill(table: &NodeTable, view: ViewId) {
 }
 
 /// Whether the table has changed since `changes` was asked last, without waiting.
-fn changed(changes: &mut super::Changes) -> bool {
+fn changed(changes: &mut super::TableChanges) -> bool {
     let waker = std::task::Waker::noop();
     std::pin::pin!(changes.next()).as_mut().poll(&mut std::task::Context::from_waker(waker)).is_ready()
 }
@@ -201,7 +201,7 @@ fn who_has_looked_before_is_told_what_has_changed_since() {
         table.apply(&json("n7", &format!("z{zone}"), 1)).unwrap();
     }
     assert_eq!(since(listed), None, "as many changes as there are slots are remembered");
-    table.bound(0, 0);
+    table.limit(0, 0);
     assert_eq!(since(table.read().version()), Some(vec![]));
     assert_eq!(since(table.read().version() - 1), None);
 }
@@ -246,7 +246,7 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Where of `n1` and `n2` an unknown and a deleted one is, and how long that took.
 async fn look(table: &NodeTable, view: ViewId) -> (Vec<u32>, Vec<u32>, Duration) {
     let began = Instant::now();
-    let found = table.lines(["n1", "n2"].into_iter(), view, began + WAIT).await;
+    let found = table.rows(["n1", "n2"].into_iter(), view, began + WAIT).await;
     (found.unknown, found.deleted, began.elapsed())
 }
 
@@ -368,7 +368,7 @@ proptest! {
             let names: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
             let found = table.look_up(names.iter().map(String::as_str), registered[view]);
             let read = table.read();
-            let there: Vec<_> = names.iter().filter_map(|name| read.line(name, registered[view])).collect();
+            let there: Vec<_> = names.iter().filter_map(|name| read.row(name, registered[view])).collect();
             let lines: Vec<_> = found.lines.iter().map(|line| (line.slot, line.row.id, line.row.version)).collect();
             prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.row.id, line.row.version)).collect::<Vec<_>>());
             prop_assert_eq!(found.unknown.len() + there.len(), names.len());
@@ -376,8 +376,8 @@ proptest! {
     }
 }
 
-fn bring(table: &NodeTable, json: &[u8], view: ViewId) -> super::Line {
-    let found = table.bring(["n1"].into_iter(), |_| Some(json), view).unwrap();
+fn bring(table: &NodeTable, json: &[u8], view: ViewId) -> super::NodeRow {
+    let found = table.import(["n1"].into_iter(), |_| Some(json), view).unwrap();
     found.lines.at(0).clone()
 }
 
@@ -405,10 +405,10 @@ fn an_id_means_one_row_of_a_node_that_calls_bring_and_the_latest_one_of_a_watche
     let facts = table.register(super::tests::facts()).leak();
     let id = |zone| {
         table.apply(&json("n1", zone, 1)).unwrap();
-        table.read().line("n1", facts).unwrap().row.id
+        table.read().row("n1", facts).unwrap().row.id
     };
     assert_eq!(id("a"), id("b"));
-    assert_ne!(table.read().line("n1", view).unwrap().row.id, id("b"));
+    assert_ne!(table.read().row("n1", view).unwrap().row.id, id("b"));
 }
 
 #[test]
@@ -430,9 +430,9 @@ fn when_ids_are_used_up_all_rows_get_ids_of_another_generation() {
     for table in [NodeTable::new(), NodeTable::of_calls()] {
         let view = table.register(facts()).leak();
         replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
-        let ids = || ["n1", "n2", "n3"].map(|name| table.read().line(name, view)?.row.id);
+        let ids = || ["n1", "n2", "n3"].map(|name| table.read().row(name, view)?.row.id);
         let before = ids();
-        table.lock_stock().skip_ids_to(u32::MAX - 1);
+        table.lock_writer().skip_ids_to(u32::MAX - 1);
         table.apply(&json("n3", "a", 1)).unwrap();
         let last = ids();
         assert_eq!((last[0], last[1]), (before[0], before[1]));

@@ -147,7 +147,7 @@ fn a_sum_past_the_end_comes_back() {
 
 #[test]
 fn a_pod_costs_little() {
-    assert!(size_of::<(Box<str>, Held)>() <= 96, "there may be 150,000");
+    assert!(size_of::<(Box<str>, UsingPod)>() <= 96, "there may be 150,000");
 }
 
 /// What can happen to pods.

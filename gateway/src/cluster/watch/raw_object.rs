@@ -34,7 +34,7 @@ impl<K> RawObject<K> {
 
 /// What is read before a table reads the rest.
 #[derive(Deserialize)]
-struct Head {
+struct ObjectHead {
     metadata: HeadMeta,
 }
 
@@ -50,7 +50,7 @@ struct HeadMeta {
 impl<'de, K> Deserialize<'de> for RawObject<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
-        let Head { metadata } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let ObjectHead { metadata } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         let HeadMeta { name, namespace, uid, resource_version } = metadata;
         let metadata =
             ObjectMeta { name: Some(name), namespace, uid, resource_version, ..ObjectMeta::default() };

@@ -8,12 +8,12 @@ use kube::runtime::{watcher, watcher::Event};
 
 use super::{
     raw_object::RawObject,
-    standing::{Notice, Standing},
+    standing::{Notice, WatchState},
 };
 use crate::{
     cluster::{
         causes::whole_text,
-        heard::Heard,
+        heard::SourceHealth,
         pods::{self, PodTable},
         table::{self, NodeTable},
     },
@@ -39,13 +39,13 @@ pub(super) trait Sink {
     /// How many objects are known.
     fn count(&self) -> usize;
     /// Where it says how its source is.
-    fn heard(&self) -> &Heard;
+    fn heard(&self) -> &SourceHealth;
 }
 
 impl Sink for NodeTable {
     const OBJECTS: &'static str = "nodes";
     type Kind = Node;
-    type List = table::Relist;
+    type List = table::NodeRelist;
 
     fn begin(&self) -> Self::List {
         self.relist()
@@ -71,7 +71,7 @@ impl Sink for NodeTable {
         self.len()
     }
 
-    fn heard(&self) -> &Heard {
+    fn heard(&self) -> &SourceHealth {
         &self.heard
     }
 }
@@ -79,10 +79,10 @@ impl Sink for NodeTable {
 impl Sink for PodTable {
     const OBJECTS: &'static str = "pods";
     type Kind = Pod;
-    type List = pods::Relist;
+    type List = pods::PodRelist;
 
     fn begin(&self) -> Self::List {
-        pods::Relist::new()
+        pods::PodRelist::new()
     }
 
     fn add(list: &mut Self::List, json: &[u8]) -> Result<(), ObjectError> {
@@ -105,7 +105,7 @@ impl Sink for PodTable {
         self.len()
     }
 
-    fn heard(&self) -> &Heard {
+    fn heard(&self) -> &SourceHealth {
         &self.heard
     }
 }
@@ -114,14 +114,14 @@ impl Sink for PodTable {
 pub(super) async fn feed<S: Sink>(
     sink: &S,
     events: impl Stream<Item = watcher::Result<Event<RawObject<S::Kind>>>>,
-    standing: &mut Standing,
+    standing: &mut WatchState,
 ) {
     let mut events = pin!(events);
     let mut list = sink.begin();
     while let Some(event) = events.next().await {
         let notice = match event {
             Ok(event) => {
-                sink.heard().now();
+                sink.heard().received();
                 let notice = standing.heard(&event);
                 list = take(sink, list, &event);
                 notice

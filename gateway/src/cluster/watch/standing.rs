@@ -9,14 +9,14 @@ use crate::cluster::causes::whole_text;
 
 /// What the watch last knew about itself.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum WatchState {
     /// Nothing was heard yet.
     #[default]
     Starting,
     /// Objects arrive.
     Watching,
     /// The last attempt failed. Whether objects ever arrived decides what is said when they do.
-    Failing { cause: Cause, after: Before },
+    Failing { cause: WatchErrorCause, after: Before },
 }
 
 /// Whether the table was complete before a failure.
@@ -28,7 +28,7 @@ pub(super) enum Before {
 
 /// Failures that want different things from the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum WatchErrorCause {
     /// The apiserver knows who asks, and does not allow it.
     Forbidden,
     /// The apiserver does not know who asks.
@@ -45,11 +45,11 @@ pub(super) enum Notice {
     Recovered,
     Failed {
         error: String,
-        cause: Cause,
+        cause: WatchErrorCause,
     },
 }
 
-impl Standing {
+impl WatchState {
     /// An event came. That a list begins says nothing yet: it begins before the apiserver is asked.
     pub(super) fn heard<K>(&mut self, event: &Event<K>) -> Option<Notice> {
         let notice = match (&*self, event) {
@@ -68,7 +68,7 @@ impl Standing {
         if code(error) == Some(410) {
             return None;
         }
-        let cause = Cause::of(error);
+        let cause = WatchErrorCause::of(error);
         let after = match *self {
             Self::Starting => Before::NotSynced,
             Self::Watching => Before::Synced,
@@ -80,7 +80,7 @@ impl Standing {
     }
 }
 
-impl Cause {
+impl WatchErrorCause {
     fn of(error: &watcher::Error) -> Self {
         match code(error) {
             Some(401) => Self::Unauthorized,
@@ -121,7 +121,7 @@ fn code(error: &watcher::Error) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Notice, Standing};
+    use super::{Notice, WatchState};
     use kube::{
         core::Status,
         runtime::{watcher::Error, watcher::Event},
@@ -133,7 +133,7 @@ mod tests {
 
     /// What the log says to each of these.
     fn notices(steps: Vec<Result<Event<()>, Error>>) -> Vec<String> {
-        let mut standing = Standing::default();
+        let mut standing = WatchState::default();
         let said = steps.into_iter().map(|step| match step {
             Ok(event) => standing.heard(&event),
             Err(error) => standing.failed(&error),
@@ -169,7 +169,7 @@ mod tests {
     fn the_text_goes_down_to_the_cause() {
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let outer = kube::Error::ReadEvents(std::io::Error::other(NoWay(refused)));
-        let Some(Notice::Failed { error, .. }) = Standing::default().failed(&Error::WatchFailed(outer))
+        let Some(Notice::Failed { error, .. }) = WatchState::default().failed(&Error::WatchFailed(outer))
         else {
             panic!("a failure is said")
         };

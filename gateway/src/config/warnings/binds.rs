@@ -1,7 +1,7 @@
 //! Warnings about who binds.
 
 use super::Warning;
-use crate::config::{Backend, BindFailurePolicy, Binder, Choice, Config, DurationText, Mode};
+use crate::config::{BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, Mode};
 
 /// The warnings about `binder` and all `bind` blocks.
 pub(super) fn warnings(config: &Config) -> Vec<Warning> {
@@ -13,7 +13,7 @@ pub(super) fn warnings(config: &Config) -> Vec<Warning> {
 }
 
 /// Only a backend whose answers count is asked to bind: a bind cannot be tried beside the decision.
-fn unused(config: &Config, at: usize, backend: &Backend) -> Option<Warning> {
+fn unused(config: &Config, at: usize, backend: &BackendSettings) -> Option<Warning> {
     if backend.bind.is_none() || backend.mode == Mode::Enforce {
         return None;
     }
@@ -27,7 +27,7 @@ fn unused(config: &Config, at: usize, backend: &Backend) -> Option<Warning> {
 }
 
 /// The next binder after a failure is part of the same bind. The last look at the apiserver has its own time.
-fn no_time_left(config: &Config, at: usize, backend: &Backend) -> Option<Warning> {
+fn no_time_left(config: &Config, at: usize, backend: &BackendSettings) -> Option<Warning> {
     let bind = backend.bind.as_ref().filter(|_| backend.mode == Mode::Enforce)?;
     let asking = config.timeouts.asking_to_bind();
     let starves = bind.failure_policy == BindFailurePolicy::Next && bind.timeout >= asking;

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::Warning;
-use crate::config::{Backend, Config};
+use crate::config::{BackendSettings, Config};
 
 /// Exempt in every cluster where the file does not say otherwise.
 pub(super) const ALWAYS_EXEMPT: &str = "kube-system";
 
 /// The warnings about one backend's `match`.
-pub(super) fn warnings(config: &Config, path: &str, backend: &Backend) -> Vec<Warning> {
+pub(super) fn warnings(config: &Config, path: &str, backend: &BackendSettings) -> Vec<Warning> {
     [only_exempt(config, path, backend), contradiction(path, backend)].into_iter().flatten().collect()
 }
 
-fn only_exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+fn only_exempt(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let Namespaces::Only(names) = &backend.matches.interest.namespaces else { return None };
     let is_exempt = |name: &String| match &config.exempt.namespaces {
         Some(exempt) => exempt.contains(name),
@@ -27,7 +27,7 @@ fn only_exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning
 }
 
 /// A label that no pod can have as the selector wants it.
-fn contradiction(path: &str, backend: &Backend) -> Option<Warning> {
+fn contradiction(path: &str, backend: &BackendSettings) -> Option<Warning> {
     let selector = &backend.matches.interest.selector;
     let key = selector.iter().map(|requirement| &requirement.key).find(|key| !can_hold(selector, key))?;
     let fact = format!("wants of the label {key:?} what no pod can have, so the backend is never asked");

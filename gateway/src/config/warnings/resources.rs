@@ -3,10 +3,10 @@
 use extender_gateway_core::interest::Namespaces;
 
 use super::{Warning, conditions::ALWAYS_EXEMPT};
-use crate::config::{Backend, Config, FailurePolicy, Mode};
+use crate::config::{BackendSettings, Config, FailurePolicy, Mode};
 
 /// The warnings about one backend's `match.managedResources`.
-pub(super) fn warnings(config: &Config, path: &str, backend: &Backend) -> Vec<Warning> {
+pub(super) fn warnings(config: &Config, path: &str, backend: &BackendSettings) -> Vec<Warning> {
     let path = format!("{path}.match.managedResources");
     let found = [
         uncounted(config, &path, backend),
@@ -18,7 +18,7 @@ pub(super) fn warnings(config: &Config, path: &str, backend: &Backend) -> Vec<Wa
 }
 
 /// The backends that count a resource for kube-scheduler, be it for some pods only.
-fn counting<'c>(config: &'c Config, name: &String) -> impl Iterator<Item = &'c Backend> {
+fn counting<'c>(config: &'c Config, name: &String) -> impl Iterator<Item = &'c BackendSettings> {
     config.backends.iter().filter(move |other| {
         other.mode == Mode::Enforce
             && other.filter.is_some()
@@ -27,7 +27,7 @@ fn counting<'c>(config: &'c Config, name: &String) -> impl Iterator<Item = &'c B
 }
 
 /// kube-scheduler does not count the resource, and the policy that should is not heard.
-fn uncounted(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+fn uncounted(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let mut ignored = backend.matches.ignored_by_scheduler.iter();
     let name = ignored.find(|name| counting(config, name).next().is_none())?;
     let fact = format!(
@@ -37,7 +37,7 @@ fn uncounted(config: &Config, path: &str, backend: &Backend) -> Option<Warning> 
 }
 
 /// The policy counts, but not for every pod that names the resource, or not always.
-fn counted_for_some(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+fn counted_for_some(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     // The gap of the first one where all have gaps.
     let gap = |name: &&String| {
         let gaps: Option<Vec<_>> = counting(config, name).map(|other| Some((other, gap(other)?))).collect();
@@ -52,7 +52,7 @@ fn counted_for_some(config: &Config, path: &str, backend: &Backend) -> Option<Wa
 }
 
 /// Why a backend that counts a resource does not do so for every pod that names it.
-fn gap(backend: &Backend) -> Option<&'static str> {
+fn gap(backend: &BackendSettings) -> Option<&'static str> {
     let fails_open =
         backend.filter.as_ref().is_some_and(|filter| filter.failure_policy == FailurePolicy::Ignore);
     match &backend.matches.interest.namespaces {
@@ -70,7 +70,7 @@ fn gap(backend: &Backend) -> Option<&'static str> {
 
 /// About pods of exempt namespaces nobody is asked. Those that are exempt by default are where pods of the system
 /// are; one name besides `kube-system` is taken for the gateway's own.
-fn exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+fn exempt(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let exempt = config.exempt.namespaces.as_ref()?;
     let others: Vec<&str> = exempt.iter().map(String::as_str).filter(|name| *name != ALWAYS_EXEMPT).collect();
     let name = backend.matches.ignored_by_scheduler.first().filter(|_| others.len() > 1)?;
@@ -79,7 +79,7 @@ fn exempt(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
 }
 
 /// What one backend says about a resource holds for all.
-fn counted_elsewhere(config: &Config, path: &str, backend: &Backend) -> Option<Warning> {
+fn counted_elsewhere(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let mut counted = backend
         .matches
         .interest

@@ -20,13 +20,13 @@ const MOST_PODS: usize = 100_000;
 pub(super) struct Paces {
     /// The time in which refusals add up.
     window: Duration,
-    pods: HashMap<u64, Refused, RandomState>,
+    pods: HashMap<u64, PacedPod, RandomState>,
     swept: Option<Instant>,
 }
 
 /// One pod.
 #[derive(Debug, Default)]
-struct Refused {
+struct PacedPod {
     /// The latest refusals on all nodes, at most [`MOST_REFUSALS`].
     times: VecDeque<Instant>,
     backing_off: Option<Instant>,
@@ -36,7 +36,7 @@ struct Refused {
 
 /// What a call was about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum About {
+pub(in super::super) enum AttemptScope {
     /// The pod's `status.nominatedNodeName` and no other node. Refused there, the same attempt goes on with a
     /// call about all nodes at once (`evaluateNominatedNode` of kube-scheduler), which may be that one again.
     Nominated,
@@ -62,7 +62,7 @@ impl Paces {
         Self { window, pods: HashMap::default(), swept: None }
     }
 
-    pub(super) fn refused(&mut self, pod: u64, about: About, now: Instant) -> Pace {
+    pub(super) fn refused(&mut self, pod: u64, about: AttemptScope, now: Instant) -> Pace {
         self.sweep(now);
         if self.pods.len() >= MOST_PODS && !self.pods.contains_key(&pod) {
             return Pace::Unknown;
@@ -80,15 +80,15 @@ impl Paces {
     }
 }
 
-impl Refused {
-    fn again(&mut self, about: About, now: Instant, window: Duration) -> Pace {
+impl PacedPod {
+    fn again(&mut self, about: AttemptScope, now: Instant, window: Duration) -> Pace {
         if self.is_backing_off(now) {
             return Pace::TooFast;
         }
         self.backing_off = None;
         self.times.retain(|time| now.duration_since(*time) < window);
         // Half an attempt. Two in a row are two halves of one where no other node is left to be asked about.
-        self.uncounted = about == About::Nominated && !self.uncounted;
+        self.uncounted = about == AttemptScope::Nominated && !self.uncounted;
         if self.uncounted {
             return Pace::Usual;
         }
@@ -118,7 +118,7 @@ mod tests {
     const IN: Duration = Duration::from_secs(2);
 
     fn refused(paces: &mut Paces, pod: u64) -> Pace {
-        paces.refused(pod, About::Nodes, Instant::now())
+        paces.refused(pod, AttemptScope::Nodes, Instant::now())
     }
 
     #[tokio::test(start_paused = true)]
@@ -146,10 +146,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_attempt_on_the_nominated_node_and_then_on_all_is_one() {
-        for second in [About::Nodes, About::Nominated] {
+        for second in [AttemptScope::Nodes, AttemptScope::Nominated] {
             let mut paces = Paces::new(IN);
             let mut attempt =
-                || [About::Nominated, second].map(|about| paces.refused(A, about, Instant::now()));
+                || [AttemptScope::Nominated, second].map(|about| paces.refused(A, about, Instant::now()));
             for _ in 0..MOST_REFUSALS {
                 assert_eq!(attempt(), [Pace::Usual; 2], "{second:?}");
             }

@@ -11,7 +11,7 @@ use extender_gateway_core::filter::{By, Rejected};
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::Held;
+use super::HeldReasons;
 use crate::wire::{Names, reply::Reason};
 
 /// A pod that did not come for this long is forgotten.
@@ -28,10 +28,10 @@ const TEXT: usize = 96;
 
 /// The texts of all pods, by the hash of the pod's UID.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct FirstReasons {
     /// For how long a node's first text is kept.
     held: Duration,
-    pods: HashMap<u64, PodTexts, RandomState>,
+    pods: HashMap<u64, PodReasons, RandomState>,
     /// What `pods` take at most, in bytes.
     taken: usize,
     swept: Option<Instant>,
@@ -40,7 +40,7 @@ pub(super) struct Texts {
 
 /// One pod, with one node at least while it is kept.
 #[derive(Debug)]
-struct PodTexts {
+struct PodReasons {
     last: Instant,
     /// When its first texts were given.
     since: Instant,
@@ -55,7 +55,7 @@ struct PodTexts {
 /// text by chance is not looked for: two groups may say the same.
 type Made = HashMap<(By, bool, Arc<str>), u32, RandomState>;
 
-impl Texts {
+impl FirstReasons {
     pub(super) fn new(held: Duration) -> Self {
         Self { held, pods: HashMap::default(), taken: 0, swept: None, hasher: RandomState::default() }
     }
@@ -67,11 +67,11 @@ impl Texts {
         now: Instant,
         (names, backends): (&Names, &[&str]),
         (rejected, reasons): (&mut Rejected, &mut Vec<Reason>),
-    ) -> Held {
+    ) -> HeldReasons {
         self.sweep(now);
         let mut texts = self.take(pod, now);
         let most = MOST - self.taken;
-        let mut held = Held::default();
+        let mut held = HeldReasons::default();
         let mut made = Made::default();
         for node in 0..names.count() {
             let Some(group) = rejected.nodes[node as usize] else { continue };
@@ -92,17 +92,17 @@ impl Texts {
     }
 
     /// The texts of a pod, out of the table; none if it is new, or they have been kept long enough.
-    fn take(&mut self, pod: u64, now: Instant) -> PodTexts {
+    fn take(&mut self, pod: u64, now: Instant) -> PodReasons {
         let known = self.pods.remove(&pod);
         self.taken -= known.as_ref().map_or(0, |texts| texts.taken);
         match known.filter(|texts| now.duration_since(texts.since) < self.held) {
-            Some(texts) => PodTexts { last: now, ..texts },
-            None => PodTexts::new(now),
+            Some(texts) => PodReasons { last: now, ..texts },
+            None => PodReasons::new(now),
         }
     }
 
     /// Keeps the texts of a pod. There is room: its first text has found some.
-    fn put(&mut self, pod: u64, texts: PodTexts) {
+    fn put(&mut self, pod: u64, texts: PodReasons) {
         if !texts.nodes.is_empty() {
             self.taken += texts.taken;
             self.pods.insert(pod, texts);
@@ -120,7 +120,7 @@ impl Texts {
     }
 }
 
-impl PodTexts {
+impl PodReasons {
     fn new(now: Instant) -> Self {
         Self { last: now, since: now, texts: HashSet::default(), nodes: HashMap::default(), taken: POD }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cluster::binder::{ApiserverError, Truth};
+use crate::cluster::binder::{ApiserverError, BindingState};
 
 /// Why a pod is not bound, or not known to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum BindError {
     /// The gateway is not configured to bind.
     NoBinder,
     /// What is true of the pod excludes that it is bound to the node.
-    Pod(Truth),
+    Pod(BindingState),
     /// The apiserver does not say what is true, or refuses the Binding.
     Apiserver(ApiserverError),
 }
@@ -26,10 +26,10 @@ impl BindError {
     }
 }
 
-impl From<Truth> for BindError {
-    fn from(truth: Truth) -> Self {
+impl From<BindingState> for BindError {
+    fn from(truth: BindingState) -> Self {
         match truth {
-            Truth::Unknown(error) => Self::Apiserver(error),
+            BindingState::Unknown(error) => Self::Apiserver(error),
             known => Self::Pod(known),
         }
     }

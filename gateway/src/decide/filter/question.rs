@@ -5,20 +5,20 @@ use std::time::Duration;
 use extender_gateway_core::{BackendFailure, Verb, filter::Refusal};
 
 use super::super::{
-    ask::{Ask, Certain, Missing, NodeQuestion, Recalled},
-    prefetched::Scores,
+    ask::{Ask, Certain, MissingNodes, NodeQuestion, Recalled},
+    prefetched::BackendScores,
 };
 use crate::{
-    account::{Exchanges, Source},
+    account::{Rpcs, CacheSource},
     backend::{
         Backend,
         answer::{FilterAnswer, Reply},
         info::FilterPlan,
-        link::Link,
-        memory::Memory,
+        link::Session,
+        memory::AnswerCache,
         question::{self, Question},
     },
-    cluster::table::Line,
+    cluster::table::NodeRow,
 };
 
 /// Which of these nodes may the pod not run on?
@@ -30,77 +30,77 @@ pub(super) struct Verdicts {
     /// Positions are those in the question of the fold.
     pub(super) refusals: Vec<Refusal>,
     /// Scores that came with the answer and are not remembered.
-    pub(super) scores: Option<Scores>,
+    pub(super) scores: Option<BackendScores>,
 }
 
 impl NodeQuestion for FilterQuestion {
     type Plan = FilterPlan;
     type Fresh = FilterAnswer;
     /// As `backend::memory::Verdicts` numbers them.
-    type Known = u32;
+    type Cached = u32;
     type Answer = Verdicts;
 
     const VERB: Verb = Verb::Filter;
 
-    fn scores(plan: &FilterPlan) -> question::Scores {
+    fn scores(plan: &FilterPlan) -> question::ScoresWanted {
         plan.scores
     }
 
     async fn send(
         backend: &Backend,
-        link: &Link,
+        link: &Session,
         question: Question<'_>,
         within: Duration,
-        record: &mut Exchanges,
+        record: &mut Rpcs,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
         backend.filter(link, question, (within, record)).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, lines: &[&Line]) -> Option<Recalled<u32>> {
-        let memory = &ask.link.memory;
+    fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<u32>> {
+        let memory = &ask.link.cache;
         let verdicts = memory.verdicts.as_ref().filter(|_| memory.is_trusted())?;
         let answers = verdicts.recall(ask.pod(), lines.iter().copied());
         let check = answers.iter().any(Option::is_some) && verdicts.is_check_due();
-        Some(Recalled { source: Source::Memory, answers, check })
+        Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 
-    fn read(memory: &Memory, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
+    fn read(memory: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
         Some(memory.verdicts.as_ref()?.read(&fresh.refusals, count))
     }
 
-    fn file(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
-        let (memory, pod) = (&ask.link.memory, ask.pod());
+    fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
+        let (memory, pod) = (&ask.link.cache, ask.pod());
         if let Some(verdicts) = &memory.verdicts {
-            verdicts.file(pod, certain.only(read));
+            verdicts.store(pod, certain.only(read));
         }
         if let Some((remembered, scores)) = memory.scores.as_ref().zip(fresh.scores.as_ref()) {
-            remembered.file(pod, certain.only(scores.iter().copied()));
+            remembered.store(pod, certain.only(scores.iter().copied()));
         }
     }
 
-    fn whole(ask: &Ask<'_>, lines: &[&Line], fresh: FilterAnswer) -> Verdicts {
+    fn accept(ask: &Ask<'_>, lines: &[&NodeRow], fresh: FilterAnswer) -> Verdicts {
         let FilterAnswer { refusals, scores } = fresh;
         let scored =
-            |scores: Vec<i32>| Scores::new(ask.link, ask.pod(), Certain::of(ask, lines).only(scores));
+            |scores: Vec<i32>| BackendScores::new(ask.link, ask.pod(), Certain::of(ask, lines).only(scores));
         Verdicts { refusals, scores: scores.map(scored) }
     }
 
     fn splice(
         ask: &Ask<'_>,
         mut known: Vec<Option<u32>>,
-        missing: Option<Missing<'_, FilterAnswer>>,
+        missing: Option<MissingNodes<'_, FilterAnswer>>,
     ) -> Verdicts {
-        if let Some(Missing { places, .. }) = &missing {
+        if let Some(MissingNodes { places, .. }) = &missing {
             // Known all the same where this is a check: the fresh answer counts.
             places.iter().for_each(|at| known[*at as usize] = None);
         }
         let mut refusals = ask
             .link
-            .memory
+            .cache
             .verdicts
             .as_ref()
             .map_or_else(Vec::new, |known_verdicts| known_verdicts.refusals(&known));
-        if let Some(Missing { places, fresh }) = missing {
+        if let Some(MissingNodes { places, fresh }) = missing {
             refusals.extend(fresh.refusals.into_iter().map(|refusal| placed(refusal, places)));
         }
         Verdicts { refusals, scores: None }

@@ -11,8 +11,8 @@ use super::PreemptCall;
 use crate::{
     backend::{
         info::{NodesView, PodView},
-        link::Link,
-        question::{Nodes, Rows, pod_message},
+        link::Session,
+        question::{NodesField, Rows, pod_message},
         row::{self, RowView},
     },
     cluster::table::Found,
@@ -25,7 +25,7 @@ pub(super) struct EncodedVictims {
     /// Those that it is about, in order.
     pub(super) candidates: Vec<Candidate>,
     /// Their nodes; `None` when there are none.
-    pub(super) nodes: Option<Nodes>,
+    pub(super) nodes: Option<NodesField>,
     /// Their victims.
     pub(super) messages: Vec<api::Candidate>,
     /// How many there are whose nodes could not be told.
@@ -47,7 +47,7 @@ impl Decider {
         &self,
         call: PreemptCall<'_>,
         until: Instant,
-        link: &Link,
+        link: &Session,
         left: &[Candidate],
     ) -> Result<EncodedVictims, BackendFailure> {
         let plan = link.info.preempt.as_ref().map_err(BackendFailure::clone)?;
@@ -78,7 +78,7 @@ impl Decider {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
         match (&self.known.table, &view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
-                let Found { lines, unknown, deleted, .. } = table.lines(names, column.id(), until).await;
+                let Found { lines, unknown, deleted, .. } = table.rows(names, column.id(), until).await;
                 let (mut rows, mut unknown) = (lines.iter(), unknown.into_iter().peekable());
                 let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
                 let row = |place| if unknown.next_if_eq(&place).is_some() { None } else { rows.next() };

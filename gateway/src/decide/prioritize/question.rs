@@ -5,81 +5,81 @@ use std::time::Duration;
 use extender_gateway_core::{BackendFailure, Verb};
 
 use super::super::{
-    ask::{Ask, Certain, Missing, NodeQuestion, Recalled},
-    prefetched::Scores,
+    ask::{Ask, Certain, MissingNodes, NodeQuestion, Recalled},
+    prefetched::BackendScores,
 };
 use crate::{
-    account::{Exchanges, Source},
+    account::{Rpcs, CacheSource},
     backend::{
         Backend,
         answer::Reply,
         info::ScorePlan,
-        link::Link,
-        memory::Memory,
+        link::Session,
+        memory::AnswerCache,
         question::{self, Question},
     },
-    cluster::table::Line,
+    cluster::table::NodeRow,
 };
 
 /// How good are these nodes for the pod?
 pub(super) struct ScoreQuestion<'s> {
     /// Scores that came with the answers to the pod's filter call, of all backends.
-    pub(super) early: &'s [Scores],
+    pub(super) early: &'s [BackendScores],
 }
 
 impl NodeQuestion for ScoreQuestion<'_> {
     type Plan = ScorePlan;
     type Fresh = Vec<i32>;
-    type Known = i32;
+    type Cached = i32;
     /// Raw scores, one a node.
     type Answer = Vec<i32>;
 
     const VERB: Verb = Verb::Prioritize;
 
-    fn scores(_: &ScorePlan) -> question::Scores {
-        question::Scores::Unwanted
+    fn scores(_: &ScorePlan) -> question::ScoresWanted {
+        question::ScoresWanted::Unwanted
     }
 
     async fn send(
         backend: &Backend,
-        link: &Link,
+        link: &Session,
         question: Question<'_>,
         within: Duration,
-        record: &mut Exchanges,
+        record: &mut Rpcs,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
         backend.score(link, question, (within, record)).await
     }
 
-    fn recall(&self, ask: &Ask<'_>, lines: &[&Line]) -> Option<Recalled<i32>> {
+    fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<i32>> {
         let (link, pod) = (ask.link, ask.pod());
-        let memory = &link.memory;
+        let memory = &link.cache;
         if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
             let answers = scores.recall(pod, lines.iter().copied());
             let check = answers.iter().any(Option::is_some) && scores.is_check_due();
-            return Some(Recalled { source: Source::Memory, answers, check });
+            return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
         }
         let early = self.early.iter().find(|scores| scores.are_of(link, pod))?;
-        Some(Recalled { source: Source::Filter, answers: early.recall(lines), check: false })
+        Some(Recalled { source: CacheSource::Filter, answers: early.recall(lines), check: false })
     }
 
-    fn read(memory: &Memory, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
+    fn read(memory: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
         memory.scores.as_ref()?;
         Some(fresh.iter().copied().map(Some).collect())
     }
 
-    fn file(ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
-        if let Some(scores) = &ask.link.memory.scores {
-            scores.file(ask.pod(), certain.only(fresh.iter().copied()));
+    fn store(ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
+        if let Some(scores) = &ask.link.cache.scores {
+            scores.store(ask.pod(), certain.only(fresh.iter().copied()));
         }
     }
 
-    fn whole(_: &Ask<'_>, _: &[&Line], fresh: Vec<i32>) -> Vec<i32> {
+    fn accept(_: &Ask<'_>, _: &[&NodeRow], fresh: Vec<i32>) -> Vec<i32> {
         fresh
     }
 
-    fn splice(_: &Ask<'_>, known: Vec<Option<i32>>, missing: Option<Missing<'_, Vec<i32>>>) -> Vec<i32> {
+    fn splice(_: &Ask<'_>, known: Vec<Option<i32>>, missing: Option<MissingNodes<'_, Vec<i32>>>) -> Vec<i32> {
         let mut scores: Vec<i32> = known.into_iter().map(Option::unwrap_or_default).collect();
-        if let Some(Missing { places, fresh }) = missing {
+        if let Some(MissingNodes { places, fresh }) = missing {
             places.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
         }
         scores

@@ -32,12 +32,12 @@ pub(super) fn verifier(
     if clients.allowed_names.is_empty() {
         return signed;
     }
-    Arc::new(Named { signed, allowed: clients.allowed_names.clone() })
+    Arc::new(AllowedNames { signed, allowed: clients.allowed_names.clone() })
 }
 
 /// Accepts what is signed and has one of the names.
 #[derive(Debug)]
-struct Named {
+struct AllowedNames {
     signed: Arc<dyn ClientCertVerifier>,
     allowed: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl CertificateNames {
     }
 }
 
-impl Named {
+impl AllowedNames {
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let names = CertificateNames::of(certificate).ok_or(CertificateError::BadEncoding)?;
         if self.allowed.iter().any(|allowed| names.has(allowed)) {
@@ -86,7 +86,7 @@ impl Named {
     }
 }
 
-impl ClientCertVerifier for Named {
+impl ClientCertVerifier for AllowedNames {
     fn verify_client_cert(
         &self,
         certificate: &CertificateDer<'_>,

@@ -15,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::{
     Tls,
-    refusal::{Cause, Refusal},
+    refusal::{TlsCause, TlsRefusal},
 };
 use crate::door::patience::{Patient, patient};
 
@@ -41,51 +41,51 @@ pub(in crate::door) enum HandshakeError {
     Late,
     /// The caller's TLS and ours do not go together, one of the certificates included.
     #[error("{0}")]
-    Failed(Refusal),
+    Failed(TlsRefusal),
 }
 
 impl HandshakeError {
     /// What lines of the log are counted by.
-    pub(in crate::door) fn cause(&self) -> Cause {
+    pub(in crate::door) fn cause(&self) -> TlsCause {
         match self {
-            Self::Gone => Cause::Gone,
-            Self::WithoutTls => Cause::WithoutTls,
-            Self::Late => Cause::Late,
+            Self::Gone => TlsCause::Gone,
+            Self::WithoutTls => TlsCause::WithoutTls,
+            Self::Late => TlsCause::Late,
             Self::Failed(refusal) => refusal.cause,
         }
     }
 }
 
 /// A connection that did not come about.
-pub(in crate::door) struct Refused {
+pub(in crate::door) struct FailedHandshake {
     pub(in crate::door) error: HandshakeError,
     /// Tells the caller, in bounded time; to be awaited.
     pub(in crate::door) farewell: BoxFuture<'static, ()>,
 }
 
-impl From<HandshakeError> for Refused {
+impl From<HandshakeError> for FailedHandshake {
     fn from(error: HandshakeError) -> Self {
         Self { error, farewell: future::ready(()).boxed() }
     }
 }
 
 /// Makes a connection with TLS of one without.
-pub(in crate::door) async fn handshake(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Refused> {
+pub(in crate::door) async fn handshake(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, FailedHandshake> {
     timeout(PATIENCE, begin(tls, stream)).await.unwrap_or(Err(HandshakeError::Late.into()))
 }
 
-async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Refused> {
+async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, FailedHandshake> {
     let mut first = [0];
     match stream.peek(&mut first).await {
         Ok(0) | Err(_) => Err(HandshakeError::Gone.into()),
         // Methods are written in capitals, and no record of TLS begins like that.
         Ok(_) if first[0].is_ascii_uppercase() => {
-            Err(Refused { error: HandshakeError::WithoutTls, farewell: farewell(stream, PLAIN).boxed() })
+            Err(FailedHandshake { error: HandshakeError::WithoutTls, farewell: farewell(stream, PLAIN).boxed() })
         }
         Ok(_) => tls.acceptor().accept(patient(stream)).into_fallible().await.map_err(|(error, stream)| {
             // The alert is under way already.
-            let error = HandshakeError::Failed(Refusal::from(&error));
-            Refused { error, farewell: farewell(stream, b"").boxed() }
+            let error = HandshakeError::Failed(TlsRefusal::from(&error));
+            FailedHandshake { error, farewell: farewell(stream, b"").boxed() }
         }),
     }
 }

@@ -13,7 +13,7 @@ const OLD_VERSION: &str = "UnsupportedCertVersion";
 
 /// In which way. Each is said by itself, so that one kind of caller keeps no other out of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::door) enum Cause {
+pub(in crate::door) enum TlsCause {
     /// The caller went without a word.
     Gone,
     /// HTTP without TLS.
@@ -46,28 +46,28 @@ pub(in crate::door) enum Cause {
 
 /// A handshake that failed.
 #[derive(Debug)]
-pub(in crate::door) struct Refusal {
-    pub(super) cause: Cause,
+pub(in crate::door) struct TlsRefusal {
+    pub(super) cause: TlsCause,
     /// What was found, as rustls or the check of names says it.
     found: String,
 }
 
-impl From<&io::Error> for Refusal {
+impl From<&io::Error> for TlsRefusal {
     fn from(error: &io::Error) -> Self {
         let (cause, found) = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
             Some(Error::InvalidCertificate(CertificateError::Other(other))) => cause_of_other(other),
             Some(Error::AlertReceived(alert)) => cause_of_alert(*alert),
             Some(error) => (cause(error), error.to_string()),
             None if error.kind() == io::ErrorKind::UnexpectedEof => {
-                (Cause::Other, "the caller ended the connection".to_owned())
+                (TlsCause::Other, "the caller ended the connection".to_owned())
             }
-            None => (Cause::Other, error.to_string()),
+            None => (TlsCause::Other, error.to_string()),
         };
         Self { cause, found }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for TlsRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause.remedy() {
             Some((wrong, right)) => write!(out, "{wrong} ({}); {right}", self.found),
@@ -76,7 +76,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Cause {
+impl TlsCause {
     /// What is wrong and what would be right; `None` where what was found has to speak for itself.
     fn remedy(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
@@ -119,9 +119,9 @@ impl Cause {
     }
 }
 
-fn cause(error: &Error) -> Cause {
+fn cause(error: &Error) -> TlsCause {
     match error {
-        Error::NoCertificatesPresented => Cause::NoCertificate,
+        Error::NoCertificatesPresented => TlsCause::NoCertificate,
         Error::InvalidCertificate(error) => cause_of_certificate(error),
         Error::PeerIncompatible(
             PeerIncompatible::SignatureAlgorithmsExtensionRequired
@@ -131,49 +131,49 @@ fn cause(error: &Error) -> Cause {
             | PeerIncompatible::NoCipherSuitesInCommon
             | PeerIncompatible::NoKxGroupsInCommon
             | PeerIncompatible::NoSignatureSchemesInCommon,
-        ) => Cause::Version,
+        ) => TlsCause::Version,
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) => Cause::NotTls,
-        _ => Cause::Other,
+        ) => TlsCause::NotTls,
+        _ => TlsCause::Other,
     }
 }
 
-fn cause_of_certificate(error: &CertificateError) -> Cause {
+fn cause_of_certificate(error: &CertificateError) -> TlsCause {
     match error {
-        CertificateError::UnknownIssuer => Cause::UnknownAuthority,
+        CertificateError::UnknownIssuer => TlsCause::UnknownAuthority,
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
-        | CertificateError::NotValidYetContext { .. } => Cause::Time,
-        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Cause::Purpose,
-        _ => Cause::Certificate,
+        | CertificateError::NotValidYetContext { .. } => TlsCause::Time,
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => TlsCause::Purpose,
+        _ => TlsCause::Certificate,
     }
 }
 
-fn cause_of_other(error: &OtherError) -> (Cause, String) {
+fn cause_of_other(error: &OtherError) -> (TlsCause, String) {
     let found = error.to_string();
     let cause = if error.0.is::<NotAllowed>() {
-        Cause::Name
+        TlsCause::Name
     } else if found == OLD_VERSION {
-        Cause::OldCertificate
+        TlsCause::OldCertificate
     } else {
-        Cause::Certificate
+        TlsCause::Certificate
     };
     (cause, found)
 }
 
 /// What the caller says of the gateway.
-fn cause_of_alert(alert: Alert) -> (Cause, String) {
+fn cause_of_alert(alert: Alert) -> (TlsCause, String) {
     match alert {
         Alert::UnknownCA
         | Alert::BadCertificate
         | Alert::CertificateUnknown
         | Alert::CertificateExpired
         | Alert::CertificateRevoked
-        | Alert::UnsupportedCertificate => (Cause::NotTrusted, format!("{alert:?}")),
-        Alert::ProtocolVersion => (Cause::Version, format!("{alert:?}")),
-        _ => (Cause::Other, format!("the caller does not accept the gateway: {alert:?}")),
+        | Alert::UnsupportedCertificate => (TlsCause::NotTrusted, format!("{alert:?}")),
+        Alert::ProtocolVersion => (TlsCause::Version, format!("{alert:?}")),
+        _ => (TlsCause::Other, format!("the caller does not accept the gateway: {alert:?}")),
     }
 }
 
@@ -194,39 +194,39 @@ mod tests {
     #[test]
     fn every_refusal_has_its_cause_and_its_remedy() {
         let cases = [
-            (Error::NoCertificatesPresented, Cause::NoCertificate, "clientCertificate: Optional"),
+            (Error::NoCertificatesPresented, TlsCause::NoCertificate, "clientCertificate: Optional"),
             (
                 CertificateError::UnknownIssuer.into(),
-                Cause::UnknownAuthority,
+                TlsCause::UnknownAuthority,
                 "extender.tls.clientCAFile (invalid",
             ),
-            (CertificateError::Expired.into(), Cause::Time, "a new certificate"),
-            (CertificateError::InvalidPurpose.into(), Cause::Purpose, "has clientAuth"),
+            (CertificateError::Expired.into(), TlsCause::Time, "a new certificate"),
+            (CertificateError::InvalidPurpose.into(), TlsCause::Purpose, "has clientAuth"),
             (
                 CertificateError::BadSignature.into(),
-                Cause::Certificate,
+                TlsCause::Certificate,
                 "(invalid peer certificate: BadSignature)",
             ),
             (
                 other(NotAllowed(vec!["a".into(), "b".into()])),
-                Cause::Name,
+                TlsCause::Name,
                 "allowedNames (it has the names [a, b]); ",
             ),
-            (other(Said(OLD_VERSION)), Cause::OldCertificate, "-extfile"),
-            (other(Said("what else")), Cause::Certificate, "accepted (what else); another"),
-            (PeerIncompatible::Tls12NotOffered.into(), Cause::Version, "TLS 1.2 or 1.3"),
-            (InvalidMessage::InvalidContentType.into(), Cause::NotTls, "an https URL"),
+            (other(Said(OLD_VERSION)), TlsCause::OldCertificate, "-extfile"),
+            (other(Said("what else")), TlsCause::Certificate, "accepted (what else); another"),
+            (PeerIncompatible::Tls12NotOffered.into(), TlsCause::Version, "TLS 1.2 or 1.3"),
+            (InvalidMessage::InvalidContentType.into(), TlsCause::NotTls, "an https URL"),
             (
                 Error::AlertReceived(Alert::UnknownCA),
-                Cause::NotTrusted,
+                TlsCause::NotTrusted,
                 "certificate (UnknownCA); the authority of",
             ),
-            (Error::AlertReceived(Alert::ProtocolVersion), Cause::Version, "(ProtocolVersion)"),
-            (Error::AlertReceived(Alert::DecodeError), Cause::Other, "accept the gateway: DecodeError"),
-            (Error::DecryptError, Cause::Other, "cannot decrypt peer's message"),
+            (Error::AlertReceived(Alert::ProtocolVersion), TlsCause::Version, "(ProtocolVersion)"),
+            (Error::AlertReceived(Alert::DecodeError), TlsCause::Other, "accept the gateway: DecodeError"),
+            (Error::DecryptError, TlsCause::Other, "cannot decrypt peer's message"),
         ];
         for (error, cause, text) in cases {
-            let refusal = Refusal::from(&io::Error::new(io::ErrorKind::InvalidData, error));
+            let refusal = TlsRefusal::from(&io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(refusal.cause, cause, "{refusal}");
             assert!(refusal.to_string().contains(text), "{refusal}");
         }
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn what_the_system_says_is_said() {
-        let ended = Refusal::from(&io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"));
+        let ended = TlsRefusal::from(&io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"));
         assert_eq!(ended.to_string(), "the caller ended the connection");
-        let reset = Refusal::from(&io::Error::from(io::ErrorKind::ConnectionReset));
+        let reset = TlsRefusal::from(&io::Error::from(io::ErrorKind::ConnectionReset));
         assert_eq!(reset.to_string(), "connection reset");
     }
 }

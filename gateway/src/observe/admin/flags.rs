@@ -13,21 +13,21 @@ use axum::{
     routing::{MethodRouter, get},
 };
 
-use super::{Admin, refused};
+use super::{AdminState, refused};
 use crate::observe::{debug::MOST, log};
 
 /// Koordinator's name for the table of rejected nodes.
 const REJECTIONS: &str = "debugFilterFailure";
 
-type Route = MethodRouter<Arc<Admin>>;
+type Route = MethodRouter<Arc<AdminState>>;
 /// A body that is too large, or no text, is none.
-type Body = Result<String, StringRejection>;
+type FlagBody = Result<String, StringRejection>;
 
 /// How many of the best nodes of each call go to the log.
 pub(super) fn scores() -> Route {
     let now =
-        async |State(admin): State<Arc<Admin>>| said(&admin.observer.debug.scores.load(Ordering::Relaxed));
-    let set = async |State(admin): State<Arc<Admin>>, body: Body| {
+        async |State(admin): State<Arc<AdminState>>| said(&admin.observer.debug.scores.load(Ordering::Relaxed));
+    let set = async |State(admin): State<Arc<AdminState>>, body: FlagBody| {
         set(&admin.observer.debug.scores, ("debugTopNScores", number), body)
     };
     get(now).post(set).put(set)
@@ -35,10 +35,10 @@ pub(super) fn scores() -> Route {
 
 /// How many rejected nodes of each call go to the log.
 pub(super) fn rejections() -> Route {
-    let now = async |State(admin): State<Arc<Admin>>| {
+    let now = async |State(admin): State<Arc<AdminState>>| {
         said(&admin.observer.debug.rejections.load(Ordering::Relaxed))
     };
-    let set = async |State(admin): State<Arc<Admin>>, body: Body| {
+    let set = async |State(admin): State<Arc<AdminState>>, body: FlagBody| {
         set(&admin.observer.debug.rejections, (REJECTIONS, number_or_word), body)
     };
     get(now).post(set).put(set)
@@ -47,7 +47,7 @@ pub(super) fn rejections() -> Route {
 /// Which lines go to the log.
 pub(super) fn verbosity() -> Route {
     let now = async || said(&log::level());
-    let set = async |body: Body| match body.map(|level| log::set_level(&level)) {
+    let set = async |body: FlagBody| match body.map(|level| log::set_level(&level)) {
         Ok(Ok(level)) => said(&format!("successfully set log level to {level}")),
         Ok(Err(wrong)) => refused(StatusCode::BAD_REQUEST, &wrong),
         Err(wrong) => refused(wrong.status(), &wrong.body_text()),
@@ -55,7 +55,7 @@ pub(super) fn verbosity() -> Route {
     get(now).post(set).put(set)
 }
 
-fn set(switch: &AtomicU32, (name, rows): (&str, fn(&str) -> Option<u32>), body: Body) -> Response {
+fn set(switch: &AtomicU32, (name, rows): (&str, fn(&str) -> Option<u32>), body: FlagBody) -> Response {
     let body = match body {
         Ok(body) => body,
         Err(wrong) => return refused(wrong.status(), &wrong.body_text()),

@@ -56,13 +56,13 @@ pub struct ConfigurationStatus {
     pub loaded: Timestamp,
     /// The latest change that was refused, where none was accepted since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Refused>,
+    pub refused: Option<VerbFailure>,
 }
 
 /// A change of the configuration that is not in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refused {
+pub struct VerbFailure {
     /// When it was refused.
     pub time: Timestamp,
     /// Why.
@@ -169,7 +169,7 @@ pub struct BackendVerb {
     pub rejected_share: Option<f64>,
     /// The latest failure, as it was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_failure: Option<Refused>,
+    pub last_failure: Option<VerbFailure>,
 }
 
 /// What the gateway knows of nodes or pods.

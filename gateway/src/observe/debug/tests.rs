@@ -5,7 +5,7 @@ use extender_gateway_core::{
 
 use super::*;
 use crate::{
-    account::Said,
+    account::Outcome,
     observe::samples::{account, failed, part, refused, scored},
 };
 
@@ -72,6 +72,6 @@ async fn names_that_strangers_chose_stay_in_their_cells() {
 
 #[tokio::test]
 async fn where_there_is_nothing_to_say_there_is_no_table() {
-    let nothing = account("web", &["a"], vec![part("zones", Said::Nothing), part("racks", refused(&[]))]);
+    let nothing = account("web", &["a"], vec![part("zones", Outcome::Pending), part("racks", refused(&[]))]);
     assert_eq!((scores(&nothing, 10), rejections(&nothing, 10)), (None, None));
 }

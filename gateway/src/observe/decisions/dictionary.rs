@@ -36,12 +36,12 @@ const SURE: u32 = 4;
 
 /// Texts one behind the other, and where each ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row<'t> {
+pub(super) struct DictionaryRow<'t> {
     pub(super) all: &'t str,
     pub(super) ends: &'t [u32],
 }
 
-impl<'t> Row<'t> {
+impl<'t> DictionaryRow<'t> {
     /// Whether each text is a name that is kept whole.
     pub(super) fn are_names(self) -> bool {
         let mut start = 0;
@@ -53,7 +53,7 @@ impl<'t> Row<'t> {
     }
 
     /// Whether the texts of the other row from a place on are those from this place on, a [`BLOCK`] of them.
-    fn has_block(self, place: usize, (other, at): (Row<'_>, usize)) -> bool {
+    fn has_block(self, place: usize, (other, at): (DictionaryRow<'_>, usize)) -> bool {
         let (Some((own, own_ends)), Some((others, others_ends))) = (self.block(place), other.block(at))
         else {
             return false;
@@ -80,11 +80,11 @@ const BESIDE_A_TEXT: usize = 9;
 
 /// Texts by numbers. Texts are only added, so that a number keeps its meaning while readers and one writer go on.
 #[derive(Debug, Default)]
-pub(super) struct Dictionary(RwLock<Texts>);
+pub(super) struct Dictionary(RwLock<TextIds>);
 
 /// The content of a [`Dictionary`].
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct TextIds {
     all: String,
     ends: Vec<u32>,
     index: HashTable<u32>,
@@ -94,16 +94,16 @@ pub(super) struct Texts {
 }
 
 impl Dictionary {
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Texts> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, TextIds> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Texts> {
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, TextIds> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Texts {
+impl TextIds {
     /// The text of a number that this dictionary gave.
     pub(super) fn at(&self, number: u32) -> &str {
         self.row().at(number as usize)
@@ -140,7 +140,7 @@ impl Texts {
         self.all.push_str(text);
         self.ends.push(u32::try_from(self.all.len()).expect("it is replaced long before"));
         let Self { all, ends, index, hasher, room: _ } = self;
-        let row = Row { all: &*all, ends: &*ends };
+        let row = DictionaryRow { all: &*all, ends: &*ends };
         index.insert_unique(hash, number, |at| hasher.hash_one(row.at(*at as usize)));
         number
     }
@@ -161,7 +161,7 @@ impl Texts {
 
     /// The same as runs, for texts that stand one behind the other: where they have followed one another for a while, many are
     /// compared at once.
-    pub(super) fn runs(&mut self, texts: Row<'_>) -> Runs {
+    pub(super) fn runs(&mut self, texts: DictionaryRow<'_>) -> Runs {
         let (mut runs, mut next, mut straight) = (RunsSoFar::default(), 0, 0);
         let mut at = 0;
         while at < texts.ends.len() {
@@ -179,8 +179,8 @@ impl Texts {
         runs.done()
     }
 
-    fn row(&self) -> Row<'_> {
-        Row { all: &self.all, ends: &self.ends }
+    fn row(&self) -> DictionaryRow<'_> {
+        DictionaryRow { all: &self.all, ends: &self.ends }
     }
 
     /// The number of a text, if it is one of the next ones.
@@ -209,8 +209,8 @@ mod tests {
 
     use super::*;
 
-    fn roomy() -> Texts {
-        Texts { room: usize::MAX, ..Texts::default() }
+    fn roomy() -> TextIds {
+        TextIds { room: usize::MAX, ..TextIds::default() }
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn texts_beyond_the_room_are_one() {
-        let mut texts = Texts::default();
+        let mut texts = TextIds::default();
         texts.limit(2 * (3 + BESIDE_A_TEXT));
         let numbers: Vec<u32> = texts.numbers(["aaa", "bbb", "ccc", "aaa", "ddd"].into_iter()).collect();
         let kept: Vec<&str> = numbers.iter().map(|number| texts.at(*number)).collect();
@@ -265,7 +265,7 @@ mod tests {
                     Some(*end)
                 });
                 let ends: Vec<u32> = ends.collect();
-                let runs = at_once.runs(Row { all: &names.concat(), ends: &ends });
+                let runs = at_once.runs(DictionaryRow { all: &names.concat(), ends: &ends });
                 let numbers: Vec<u32> = one_by_one.numbers(names.iter().map(String::as_str)).collect();
                 prop_assert_eq!(runs.iter().collect::<Vec<_>>(), numbers);
             }

@@ -13,11 +13,11 @@ use extender_gateway_core::{
 use opentelemetry::trace::TraceId;
 
 use super::{
-    dictionary::{Dictionary, Row, Texts, name_kept},
+    dictionary::{Dictionary, DictionaryRow, TextIds, name_kept},
     packed::{Numbers, Runs},
 };
 use crate::{
-    account::{Account, Inquiry, Nodes, Part, Policy, Said, Subject},
+    account::{CallRecord, BackendAttempt, RequestedNodes, BackendOutcome, OnFailure, Outcome, PodRef},
     config::Mode,
     observe::api::NodeForm,
     wire::Offer,
@@ -25,14 +25,14 @@ use crate::{
 
 /// A call.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) id: Box<str>,
     pub(super) time: SystemTime,
     pub(super) took: Duration,
     pub(super) verb: Verb,
     pub(super) trace: Option<TraceId>,
     pub(super) generation: u64,
-    pub(super) pod: Arc<Subject>,
+    pub(super) pod: Arc<PodRef>,
     pub(super) nominated: u32,
     pub(super) form: Option<NodeForm>,
     pub(super) left: Option<u32>,
@@ -55,7 +55,7 @@ pub(super) struct Entry {
 pub(super) struct PartEntry {
     pub(super) name: u32,
     pub(super) mode: Mode,
-    pub(super) policy: Policy,
+    pub(super) policy: OnFailure,
     pub(super) asked: u32,
     pub(super) known: u32,
     pub(super) took: Duration,
@@ -98,7 +98,7 @@ pub(super) enum SaidEntry {
 
 /// What an account does not say of its call.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::observe) struct Ending<'e> {
+pub(in crate::observe) struct CallEnd<'e> {
     pub(in crate::observe) verb: Verb,
     pub(in crate::observe) took: Duration,
     pub(in crate::observe) trace: Option<TraceId>,
@@ -108,18 +108,18 @@ pub(in crate::observe) struct Ending<'e> {
     pub(in crate::observe) beside: bool,
 }
 
-impl Entry {
+impl LogEntry {
     /// Keeps what an account says.
     pub(super) fn new(
-        account: &Account,
-        pod: Arc<Subject>,
-        ending: Ending<'_>,
+        account: &CallRecord,
+        pod: Arc<PodRef>,
+        ending: CallEnd<'_>,
         dictionary: &Arc<Dictionary>,
     ) -> Self {
-        let Ending { verb, took, trace, generation, outcome, message, beside } = ending;
+        let CallEnd { verb, took, trace, generation, outcome, message, beside } = ending;
         let mut texts = dictionary.write();
         let (nodes, offered) = nodes(&account.nodes, &mut texts);
-        let parts = account.parts.iter().map(|part| PartEntry::new(part, &mut texts)).collect();
+        let parts = account.backends.iter().map(|part| PartEntry::new(part, &mut texts)).collect();
         Self {
             id: account.id.as_str().into(),
             time: account.time,
@@ -162,8 +162,8 @@ impl Entry {
     }
 }
 
-fn form(nodes: &Nodes) -> Option<NodeForm> {
-    let Nodes::Offered(request) = nodes else { return None };
+fn form(nodes: &RequestedNodes) -> Option<NodeForm> {
+    let RequestedNodes::Offered(request) = nodes else { return None };
     Some(match request.offer {
         Offer::Names => NodeForm::Names,
         Offer::Objects(_) => NodeForm::Objects,
@@ -171,47 +171,47 @@ fn form(nodes: &Nodes) -> Option<NodeForm> {
 }
 
 /// The nodes of a call, and how many there are.
-fn nodes(nodes: &Nodes, texts: &mut Texts) -> (Runs, u32) {
+fn nodes(nodes: &RequestedNodes, texts: &mut TextIds) -> (Runs, u32) {
     match nodes {
-        Nodes::Offered(request) => {
+        RequestedNodes::Offered(request) => {
             let (names, count) = (&request.names, request.names.count());
-            let row = names.in_one_piece().map(|(all, ends)| Row { all, ends });
+            let row = names.in_one_piece().map(|(all, ends)| DictionaryRow { all, ends });
             let nodes = match row.filter(|row| row.are_names()) {
                 Some(row) => texts.runs(row),
                 None => numbered((0..count).map(|node| names.name(node)), texts),
             };
             (nodes, count)
         }
-        Nodes::Candidates(request) => {
+        RequestedNodes::Candidates(request) => {
             let count = request.count();
             (numbered((0..count).map(|node| request.name(node)), texts), count)
         }
-        Nodes::Target(node) => (Runs::of([texts.number(&name_kept(node))]), 1),
-        Nodes::OfTheCall(count) => (Runs::default(), *count),
+        RequestedNodes::Target(node) => (Runs::of([texts.number(&name_kept(node))]), 1),
+        RequestedNodes::CountOnly(count) => (Runs::default(), *count),
     }
 }
 
 /// The numbers of names.
-fn numbered<'n>(names: impl Iterator<Item = &'n str>, texts: &mut Texts) -> Runs {
+fn numbered<'n>(names: impl Iterator<Item = &'n str>, texts: &mut TextIds) -> Runs {
     Runs::of(texts.numbers(names.map(name_kept)))
 }
 
 impl PartEntry {
-    fn new(part: &Part, texts: &mut Texts) -> Self {
-        let inquiries = &part.inquiries;
+    fn new(part: &BackendOutcome, texts: &mut TextIds) -> Self {
+        let inquiries = &part.attempts;
         let last = inquiries.last();
         Self {
             name: texts.number(part.backend.settings.name.as_str()),
             mode: part.backend.settings.mode,
             policy: part.policy,
-            asked: last.map_or(0, |inquiry| inquiry.asked),
-            known: last.map_or(0, |inquiry| inquiry.known),
+            asked: last.map_or(0, |inquiry| inquiry.requested),
+            known: last.map_or(0, |inquiry| inquiry.cached),
             took: inquiries.iter().map(waited).sum(),
             unknown: Runs::of(part.unknown.iter().copied()),
             deleted: Runs::of(part.deleted.iter().copied()),
-            said: SaidEntry::new(&part.said, texts),
-            given_up: last.is_some_and(|last| last.given_up),
-            opinion: part.opinion.map(crate::account::Opinion::as_str),
+            said: SaidEntry::new(&part.outcome, texts),
+            given_up: last.is_some_and(|last| last.canceled),
+            opinion: part.agreement.map(crate::account::Agreement::as_str),
         }
     }
 
@@ -221,8 +221,8 @@ impl PartEntry {
 }
 
 /// How long a backend was waited for.
-fn waited(inquiry: &Inquiry) -> Duration {
-    if inquiry.exchanges.all().is_empty() { Duration::ZERO } else { inquiry.took }
+fn waited(inquiry: &BackendAttempt) -> Duration {
+    if inquiry.rpcs.all().is_empty() { Duration::ZERO } else { inquiry.took }
 }
 
 /// The longest text of a backend that is kept, in bytes: it is shown again for each node that it is said of.
@@ -233,13 +233,13 @@ fn cut(text: &str) -> &str {
 }
 
 impl SaidEntry {
-    fn new(said: &Said, texts: &mut Texts) -> Self {
+    fn new(said: &Outcome, texts: &mut TextIds) -> Self {
         match said {
-            Said::Nothing => Self::Nothing,
-            Said::Failed(failure) => {
+            Outcome::Pending => Self::Nothing,
+            Outcome::Failed(failure) => {
                 Self::Failed { kind: failure.kind.as_str(), message: texts.number(cut(&failure.detail)) }
             }
-            Said::Refused(heard) => Self::Refused {
+            Outcome::Filtered(heard) => Self::Refused {
                 asked: match &heard.nodes {
                     extender_gateway_core::filter::Asked::All => None,
                     extender_gateway_core::filter::Asked::Some(nodes) => {
@@ -252,12 +252,12 @@ impl SaidEntry {
                     .map(|refusal| (texts.number(cut(&refusal.reason)), Runs::of(heard.in_call(refusal))))
                     .collect(),
             },
-            Said::Scored(ballot, outside) => Self::scored(ballot, *outside),
-            Said::Kept(kept) => Self::Kept {
+            Outcome::Scored(ballot, outside) => Self::scored(ballot, *outside),
+            Outcome::Candidates(kept) => Self::Kept {
                 nodes: Runs::of(kept.iter().map(|(node, _)| *node)),
                 victims: Numbers::of(kept.iter().map(|(_, victims)| victims.cast_signed())),
             },
-            Said::Choice(words) => Self::Choice(texts.number(cut(words))),
+            Outcome::Bound(words) => Self::Choice(texts.number(cut(words))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::entry::{Entry, SaidEntry};
+use super::entry::{LogEntry, SaidEntry};
 
 /// How many texts are copied under one lock: calls that write to the dictionary wait no longer than that takes.
 const AT_ONCE: usize = 512;
@@ -13,7 +13,7 @@ pub(super) struct Glossary(HashMap<u32, String>);
 
 impl Glossary {
     /// Those of an entry.
-    pub(super) fn of(entry: &Entry) -> Self {
+    pub(super) fn of(entry: &LogEntry) -> Self {
         let parts = entry.parts.iter().flat_map(|part| std::iter::once(part.name).chain(said(&part.said)));
         let numbers: Vec<u32> = entry.nodes.iter().chain([entry.nominated]).chain(parts).collect();
         let mut found = HashMap::with_capacity(numbers.len());

@@ -3,7 +3,7 @@
 use extender_gateway_core::Verb;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::{account::Subject, observe::api::Decision};
+use crate::{account::PodRef, observe::api::Decision};
 
 /// How many calls are shown when nobody says.
 const USUAL: usize = 100;
@@ -63,7 +63,7 @@ impl Query {
     }
 
     /// Whether calls about this pod are.
-    pub(super) fn wants_pod(&self, pod: &Subject) -> bool {
+    pub(super) fn wants_pod(&self, pod: &PodRef) -> bool {
         let is =
             |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         is(&self.pod, &pod.name) && is(&self.namespace, &pod.namespace) && is(&self.uid, &pod.uid)

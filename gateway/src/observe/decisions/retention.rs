@@ -10,8 +10,8 @@ use std::{
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::{dictionary::Dictionary, entry::Entry};
-use crate::account::Subject;
+use super::{dictionary::Dictionary, entry::LogEntry};
+use crate::account::PodRef;
 
 /// The most calls of one pod. One that is tried over and over must not push out all others.
 const MOST_OF_A_POD: usize = 64;
@@ -33,9 +33,9 @@ pub(super) const PODS_A_STEP: usize = 64;
 
 /// A part of the log's calls.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct SearchStep {
     /// Those of some pods.
-    pub(super) calls: Vec<Arc<Entry>>,
+    pub(super) calls: Vec<Arc<LogEntry>>,
     /// Where the next step goes on; `None` after the last.
     pub(super) next: Option<u64>,
 }
@@ -61,8 +61,8 @@ pub(super) struct Retention {
 
 #[derive(Debug)]
 struct Pod {
-    who: Arc<Subject>,
-    calls: VecDeque<Arc<Entry>>,
+    who: Arc<PodRef>,
+    calls: VecDeque<Arc<LogEntry>>,
     waits: Waits,
     turn: u64,
 }
@@ -128,13 +128,13 @@ impl Retention {
     }
 
     /// The pod as it is kept, so that its calls share it.
-    pub(super) fn pod(&self, pod: &Subject) -> Arc<Subject> {
+    pub(super) fn pod(&self, pod: &PodRef) -> Arc<PodRef> {
         let known = self.pods.get(&*key(pod)).map(|known| &known.who).filter(|known| same(known, pod));
-        known.map_or_else(|| Arc::new(Subject { nominated: String::new(), ..pod.clone() }), Arc::clone)
+        known.map_or_else(|| Arc::new(PodRef { nominated: String::new(), ..pod.clone() }), Arc::clone)
     }
 
     /// Keeps a call, in place of others where there is no room.
-    pub(super) fn put(&mut self, entry: Entry) {
+    pub(super) fn put(&mut self, entry: LogEntry) {
         let bytes = entry.bytes();
         if bytes + POD_BYTES > self.most {
             self.evict(&entry);
@@ -165,7 +165,7 @@ impl Retention {
     }
 
     /// A call had to go so that others have room.
-    fn evict(&mut self, entry: &Entry) {
+    fn evict(&mut self, entry: &LogEntry) {
         self.evicted += u64::from(!entry.beside);
         self.lost = self.lost.max(Some(entry.time));
     }
@@ -182,7 +182,7 @@ impl Retention {
         self.pods.insert(key, pod);
     }
 
-    fn drop_oldest(&mut self, pod: &mut Pod) -> Option<Arc<Entry>> {
+    fn drop_oldest(&mut self, pod: &mut Pod) -> Option<Arc<LogEntry>> {
         let oldest = pod.calls.pop_front()?;
         self.bytes -= oldest.bytes();
         self.calls -= usize::from(!oldest.beside);
@@ -227,7 +227,7 @@ impl Retention {
 
     /// The calls of the next pods after this turn that `wanted` says, in no order. A pod that has another call between two
     /// steps comes later than before, so that none is missed and some come twice.
-    pub(super) fn step(&self, after: u64, wanted: impl Fn(&Subject) -> bool) -> Step {
+    pub(super) fn step(&self, after: u64, wanted: impl Fn(&PodRef) -> bool) -> SearchStep {
         let later = |ages: &BTreeMap<u64, Arc<str>>| {
             let turns = ages.range(after.saturating_add(1)..).take(PODS_A_STEP);
             turns.map(|(turn, key)| (*turn, Arc::clone(key))).collect::<Vec<_>>()
@@ -237,7 +237,7 @@ impl Retention {
         turns.truncate(PODS_A_STEP);
         let next = turns.last().map(|(turn, _)| *turn);
         let pods = turns.iter().filter_map(|(_, key)| self.pods.get(key)).filter(|pod| wanted(&pod.who));
-        Step { calls: pods.flat_map(|pod| pod.calls.iter().cloned()).collect(), next }
+        SearchStep { calls: pods.flat_map(|pod| pod.calls.iter().cloned()).collect(), next }
     }
 
     /// Since when no call had to go.
@@ -247,20 +247,20 @@ impl Retention {
 }
 
 /// What a pod is known by. Callers that name no UID are told apart by the pod's name.
-fn key(pod: &Subject) -> Cow<'_, str> {
+fn key(pod: &PodRef) -> Cow<'_, str> {
     if pod.uid.is_empty() { format!("{}/{}", pod.namespace, pod.name).into() } else { (&*pod.uid).into() }
 }
 
-fn same(one: &Subject, other: &Subject) -> bool {
+fn same(one: &PodRef, other: &PodRef) -> bool {
     (&one.uid, &one.namespace, &one.name) == (&other.uid, &other.namespace, &other.name)
 }
 
-fn texts(pod: &Subject) -> usize {
+fn texts(pod: &PodRef) -> usize {
     pod.namespace.len() + pod.name.len() + 3 * pod.uid.len()
 }
 
 /// Whether the pod waits after this call; `None` where that says nothing.
-fn waits(entry: &Entry) -> Option<Waits> {
+fn waits(entry: &LogEntry) -> Option<Waits> {
     match (entry.verb, entry.left) {
         (Verb::Filter, Some(1..)) | (Verb::Bind, _) if entry.outcome == "ok" => Some(Waits::No),
         (Verb::Filter | Verb::Bind | Verb::Preempt, _) => Some(Waits::Yes),

@@ -10,9 +10,9 @@ use extender_gateway_core::{
 };
 use jiff::Timestamp;
 
-use self::sheet::Sheet;
+use self::sheet::VerdictTable;
 use super::{
-    entry::{Entry, PartEntry, SaidEntry},
+    entry::{LogEntry, PartEntry, SaidEntry},
     glossary::Glossary,
 };
 use crate::{
@@ -29,9 +29,9 @@ pub(super) fn timestamp(time: SystemTime) -> Timestamp {
 }
 
 /// Shows a call, with what was asked beside it.
-pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry>) -> Decision {
+pub(super) fn decision<'e>(entry: &LogEntry, beside: impl Iterator<Item = &'e LogEntry>) -> Decision {
     let texts = Glossary::of(entry);
-    let mut sheet = Sheet::new(entry, &texts);
+    let mut sheet = VerdictTable::new(entry, &texts);
     for part in &entry.parts {
         sheet.add(part, &texts);
         sheet.count(part, &texts);
@@ -64,7 +64,7 @@ pub(super) fn decision<'e>(entry: &Entry, beside: impl Iterator<Item = &'e Entry
     }
 }
 
-fn pod(entry: &Entry, texts: &Glossary) -> PodRef {
+fn pod(entry: &LogEntry, texts: &Glossary) -> PodRef {
     let nominated = texts.at(entry.nominated).to_owned();
     PodRef {
         namespace: entry.pod.namespace.clone(),

@@ -21,10 +21,10 @@ const CAPACITY: usize = 1 << 20;
 
 /// The sending end of the queue.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LogWriter(Arc<Shared>);
+pub(super) struct LogWriter(Arc<WriterState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WriterState {
     queue: Mutex<Queue>,
     /// Lines are there for the thread.
     filled: Condvar,
@@ -90,7 +90,7 @@ impl LogWriter {
     }
 }
 
-impl Shared {
+impl WriterState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

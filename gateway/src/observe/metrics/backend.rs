@@ -14,10 +14,10 @@ use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 use super::{
     few::Few,
     page::{Durations, Trace},
-    reasons::Reasons,
-    recent::{Lately, Recent},
+    reasons::ReasonCounts,
+    recent::{RecentSummary, RecentCalls},
 };
-use crate::account::Opinion;
+use crate::account::Agreement;
 
 /// What the failure policy did about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +50,8 @@ const SHARES: [f64; 11] = [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.9
 
 /// What all verbs of a backend share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) reasons: Reasons,
+pub(super) struct SharedSeries {
+    pub(super) reasons: ReasonCounts,
     pub(super) rejected: Histogram,
     pub(super) clamped: Counter,
     pub(super) missed: Counter,
@@ -64,7 +64,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub struct BackendMetrics {
     verb: Verb,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedSeries>,
     pub(super) calls: Counter,
     pub(super) duration: Durations,
     pub(super) failures: Few<(FailureKind, Applied)>,
@@ -74,16 +74,16 @@ pub struct BackendMetrics {
     pub(super) sent: Counter,
     pub(super) received: Counter,
     pub(super) disagreed: Counter,
-    pub(super) shadow: Few<Opinion>,
-    recent: Recent,
+    pub(super) shadow: Few<Agreement>,
+    recent: RecentCalls,
     /// The mean share of the nodes of the latest calls that was rejected, as the bits of a float.
     share: AtomicU64,
 }
 
-impl Shared {
+impl SharedSeries {
     pub(super) fn new() -> Self {
         Self {
-            reasons: Reasons::default(),
+            reasons: ReasonCounts::default(),
             rejected: Histogram::new(SHARES),
             clamped: Counter::default(),
             missed: Counter::default(),
@@ -92,7 +92,7 @@ impl Shared {
 }
 
 impl BackendMetrics {
-    pub(super) fn new(verb: Verb, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(verb: Verb, shared: Arc<SharedSeries>) -> Self {
         Self {
             verb,
             shared,
@@ -106,7 +106,7 @@ impl BackendMetrics {
             received: Counter::default(),
             disagreed: Counter::default(),
             shadow: Few::default(),
-            recent: Recent::default(),
+            recent: RecentCalls::default(),
             share: AtomicU64::new(NO_SHARE),
         }
     }
@@ -176,7 +176,7 @@ impl BackendMetrics {
     }
 
     /// In shadow, it thinks this of a decision.
-    pub fn shadowed(&self, opinion: Opinion) {
+    pub fn shadowed(&self, opinion: Agreement) {
         self.shadow.add(opinion, 1);
     }
 
@@ -207,7 +207,7 @@ impl BackendMetrics {
     }
 
     /// What the latest 256 calls were like; `None` before the first.
-    pub fn lately(&self) -> Option<Lately> {
+    pub fn lately(&self) -> Option<RecentSummary> {
         self.recent.lately()
     }
 

@@ -10,7 +10,7 @@ use extender_gateway_core::Verb;
 use prometheus_client::metrics::counter::ConstCounter;
 
 use super::{
-    backend::{BackendMetrics, Shared},
+    backend::{BackendMetrics, SharedSeries},
     page::Page,
 };
 
@@ -26,7 +26,7 @@ impl Backends {
         if let Some(metrics) = verbs.iter().find(|metrics| metrics.verb() == verb) {
             return Arc::clone(metrics);
         }
-        let shared = verbs.first().map_or_else(|| Arc::new(Shared::new()), |other| Arc::clone(&other.shared));
+        let shared = verbs.first().map_or_else(|| Arc::new(SharedSeries::new()), |other| Arc::clone(&other.shared));
         let metrics = Arc::new(BackendMetrics::new(verb, shared));
         verbs.push(Arc::clone(&metrics));
         metrics
@@ -178,7 +178,7 @@ impl Recorded {
         self.0.iter().flat_map(|(name, verbs)| verbs.iter().map(|metrics| (name.as_str(), &**metrics)))
     }
 
-    fn shared(&self) -> impl Iterator<Item = (&str, &Shared)> {
+    fn shared(&self) -> impl Iterator<Item = (&str, &SharedSeries)> {
         self.0.iter().filter_map(|(name, verbs)| Some((name.as_str(), &*verbs.first()?.shared)))
     }
 
@@ -193,7 +193,7 @@ impl Recorded {
     }
 
     /// A series for each backend.
-    fn backends<S>(&self, series: impl Fn(&Shared) -> S) -> impl Iterator<Item = ([(&str, &str); 1], S)> {
+    fn backends<S>(&self, series: impl Fn(&SharedSeries) -> S) -> impl Iterator<Item = ([(&str, &str); 1], S)> {
         self.shared().map(move |(backend, shared)| ([("backend", backend)], series(shared)))
     }
 }

@@ -83,13 +83,13 @@ impl Gauge {
 }
 
 type Source = dyn Fn() -> Option<f64> + Send + Sync;
-type Connections = dyn Fn() -> Vec<(String, bool)> + Send + Sync;
+type ConnectionSource = dyn Fn() -> Vec<(String, bool)> + Send + Sync;
 
 /// The gauges that have a source, in the order of [`Gauge`].
 #[derive(Default)]
 pub(super) struct Gauges {
     sources: Mutex<Vec<(Gauge, Arc<Source>)>>,
-    connections: Mutex<Option<Arc<Connections>>>,
+    connections: Mutex<Option<Arc<ConnectionSource>>>,
 }
 
 impl fmt::Debug for Gauges {

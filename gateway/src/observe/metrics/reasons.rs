@@ -17,9 +17,9 @@ const OTHER: &str = "other";
 
 /// Nodes that one backend rejected, by reason.
 #[derive(Debug, Default)]
-pub(super) struct Reasons(Mutex<BTreeMap<Box<str>, u64>>);
+pub(super) struct ReasonCounts(Mutex<BTreeMap<Box<str>, u64>>);
 
-impl Reasons {
+impl ReasonCounts {
     /// So many nodes were rejected for this reason. Allocates only if the text is new, or not clean.
     pub(super) fn rejected(&self, reason: &str, nodes: u64) {
         let label = cleaned(reason);
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_first_twenty_texts_are_told_apart() {
-        let reasons = Reasons::default();
+        let reasons = ReasonCounts::default();
         for round in 0..3 {
             (0..1_000).for_each(|number| reasons.rejected(&format!("{number:03} is full"), 1 + round));
         }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn texts_are_cleaned_before_they_are_compared() {
-        let reasons = Reasons::default();
+        let reasons = ReasonCounts::default();
         for text in ["in drain", "in\ndrain", " in  drain ", "", "\u{7}"] {
             reasons.rejected(text, 1);
         }

@@ -16,7 +16,7 @@ const FAILED: u64 = 1;
 
 /// The latest 256 calls. Recording is two atomic writes.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct RecentCalls {
     /// Twice the nanoseconds, and one more where it failed.
     calls: Box<[AtomicU64]>,
     next: AtomicUsize,
@@ -24,7 +24,7 @@ pub(super) struct Recent {
 
 /// What the latest calls were like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lately {
+pub struct RecentSummary {
     /// How many there are; at most 256.
     pub calls: u32,
     /// How many of them failed.
@@ -35,14 +35,14 @@ pub struct Lately {
     pub p99: Option<Duration>,
 }
 
-impl Default for Recent {
+impl Default for RecentCalls {
     fn default() -> Self {
         let calls = (0..WINDOW).map(|_| AtomicU64::new(NONE)).collect();
         Self { calls, next: AtomicUsize::new(0) }
     }
 }
 
-impl Recent {
+impl RecentCalls {
     /// A call that has brought an answer.
     pub(super) fn answered(&self, took: Duration) {
         self.record(nanoseconds(took) << 1);
@@ -64,13 +64,13 @@ impl Recent {
     }
 
     /// What they were like; `None` before the first one.
-    pub(super) fn lately(&self) -> Option<Lately> {
+    pub(super) fn lately(&self) -> Option<RecentSummary> {
         let calls = self.calls.iter().map(|call| call.load(Ordering::Relaxed));
         let mut calls: Vec<u64> = calls.filter(|call| *call != NONE).collect();
         calls.sort_unstable();
         let failed = calls.iter().filter(|call| **call & FAILED == FAILED).count();
         let timed = &calls[..calls.partition_point(|call| *call < UNASKED)];
-        (!calls.is_empty()).then(|| Lately {
+        (!calls.is_empty()).then(|| RecentSummary {
             calls: small(calls.len()),
             failed: small(failed),
             median: kept(timed, 50),
@@ -101,29 +101,29 @@ mod tests {
 
     #[test]
     fn the_latest_calls_are_summed_up() {
-        let recent = Recent::default();
+        let recent = RecentCalls::default();
         assert_eq!(recent.lately(), None);
         (1..=100).for_each(|number| recent.answered(Duration::from_micros(number)));
         recent.failed(Duration::from_secs(5));
         recent.unasked();
         let lately = recent.lately().unwrap();
         let (median, p99) = (Some(Duration::from_micros(51)), Some(Duration::from_micros(100)));
-        assert_eq!(lately, Lately { calls: 102, failed: 2, median, p99 });
+        assert_eq!(lately, RecentSummary { calls: 102, failed: 2, median, p99 });
     }
 
     #[test]
     fn where_nobody_was_asked_there_are_no_times() {
-        let recent = Recent::default();
+        let recent = RecentCalls::default();
         recent.unasked();
-        assert_eq!(recent.lately(), Some(Lately { calls: 1, failed: 1, median: None, p99: None }));
+        assert_eq!(recent.lately(), Some(RecentSummary { calls: 1, failed: 1, median: None, p99: None }));
     }
 
     #[test]
     fn calls_before_the_latest_256_are_forgotten() {
-        let recent = Recent::default();
+        let recent = RecentCalls::default();
         (0..1_000).for_each(|_| recent.failed(Duration::MAX));
         (0..256).for_each(|_| recent.answered(Duration::from_millis(3)));
         let time = Some(Duration::from_millis(3));
-        assert_eq!(recent.lately(), Some(Lately { calls: 256, failed: 0, median: time, p99: time }));
+        assert_eq!(recent.lately(), Some(RecentSummary { calls: 256, failed: 0, median: time, p99: time }));
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use extender_gateway_core::{FailureKind, Verb};
 
 use super::*;
-use crate::account::Opinion;
+use crate::account::Agreement;
 
 const GAUGES: [Gauge; 13] = [
     Gauge::CallThreadSilence,
@@ -40,7 +40,7 @@ impl Metrics {
         backend.rejected("in drain", 1);
         backend.rejected_share(1, 3);
         backend.clamped(1);
-        backend.shadowed(Opinion::Agrees);
+        backend.shadowed(Agreement::Agrees);
         backend.disagreed();
         backend.missed(1);
         backend.bytes(10, 5);
@@ -138,7 +138,7 @@ fn a_backend_is_recorded_by_its_handle() {
     zones.rejected_share(0, 0);
     metrics.backend("zones", Verb::Prioritize).clamped(7);
     zones.came_early(3);
-    zones.shadowed(Opinion::Disagrees);
+    zones.shadowed(Agreement::Disagrees);
     zones.bytes(5_000, 90);
     for line in [
         r#"backend_calls_total{backend="zones",verb="filter"} 2"#,
@@ -183,7 +183,7 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
     old.asked(7);
     old.rejected("another reason", 1);
     old.unasked((FailureKind::Late, Applied::Fail));
-    old.shadowed(Opinion::Agrees);
+    old.shadowed(Agreement::Agrees);
     assert_eq!(series(&metrics), empty, "a call of before ends");
     metrics.backend("a99", Verb::Filter).asked(5);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 5"#);
@@ -237,7 +237,7 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
                 backend.unasked((kind, policy));
             }
         }
-        let opinions = [Opinion::Agrees, Opinion::Disagrees, Opinion::Failed];
+        let opinions = [Agreement::Agrees, Agreement::Disagrees, Agreement::Failed];
         for opinion in opinions {
             backend.shadowed(opinion);
         }

@@ -11,7 +11,7 @@ use prometheus_client::metrics::{
 use super::{
     few::Few,
     page::{Durations, Page, Trace},
-    recent::{Lately, Recent},
+    recent::{RecentSummary, RecentCalls},
 };
 
 /// The outcome of a call that was answered as it was meant.
@@ -19,7 +19,7 @@ const OK: &str = "ok";
 
 /// The calls of each verb.
 #[derive(Debug)]
-pub(super) struct Verbs {
+pub(super) struct VerbSeries {
     verbs: PerVerb<Arc<VerbMetrics>>,
     /// Requests whose path names no verb.
     none: Arc<VerbMetrics>,
@@ -36,7 +36,7 @@ pub struct VerbMetrics {
     left: Counter,
     request: Counter,
     response: Counter,
-    recent: Recent,
+    recent: RecentCalls,
 }
 
 /// A call that has not been answered yet: it is one of those in flight until this is dropped.
@@ -49,14 +49,14 @@ impl Drop for InFlight {
     }
 }
 
-impl Default for Verbs {
+impl Default for VerbSeries {
     fn default() -> Self {
         let metrics = |verb| Arc::new(VerbMetrics::new(Verb::name_or_none(verb)));
         Self { verbs: PerVerb::from_fn(|verb| metrics(Some(verb))), none: metrics(None) }
     }
 }
 
-impl Verbs {
+impl VerbSeries {
     pub(super) fn of(&self, verb: Option<Verb>) -> Arc<VerbMetrics> {
         Arc::clone(verb.map_or(&self.none, |verb| &self.verbs[verb]))
     }
@@ -123,7 +123,7 @@ impl VerbMetrics {
             left: Counter::default(),
             request: Counter::default(),
             response: Counter::default(),
-            recent: Recent::default(),
+            recent: RecentCalls::default(),
         }
     }
 
@@ -164,7 +164,7 @@ impl VerbMetrics {
     }
 
     /// What the latest 256 calls were like; `None` before the first.
-    pub fn lately(&self) -> Option<Lately> {
+    pub fn lately(&self) -> Option<RecentSummary> {
         self.recent.lately()
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use extender_gateway_core::{BackendFailure, Verb};
 
 use crate::{
-    backend::{info::Info, link::Link},
+    backend::{info::Info, link::Session},
     config::{self, Choice, Mode},
     door::Served,
     observe::{
@@ -16,14 +16,14 @@ use crate::{
 
 /// All that are configured, those that are asked in the order in which their answers count.
 pub(super) fn all(served: &Served, observer: &Observer) -> Vec<BackendStatus> {
-    let asked = served.decider.links().map(|(settings, link)| one(settings, Some(link), observer));
+    let asked = served.decider.sessions().map(|(settings, link)| one(settings, Some(link), observer));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
     asked.chain(disabled.map(|settings| one(settings, None, observer))).collect()
 }
 
 fn one(
-    settings: &config::Backend,
-    link: Option<Result<Arc<Link>, BackendFailure>>,
+    settings: &config::BackendSettings,
+    link: Option<Result<Arc<Session>, BackendFailure>>,
     observer: &Observer,
 ) -> BackendStatus {
     let (link, failure) = match link {
@@ -49,7 +49,7 @@ fn one(
 }
 
 fn of_verb(
-    settings: &config::Backend,
+    settings: &config::BackendSettings,
     verb: Verb,
     (info, observer): (Option<&Info>, &Observer),
 ) -> BackendVerb {

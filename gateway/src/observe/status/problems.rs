@@ -2,7 +2,7 @@
 
 use extender_gateway_core::Verb;
 
-use super::Standing;
+use super::GatewayStatus;
 use crate::{
     config::{self, Config, Mode},
     observe::{
@@ -24,7 +24,7 @@ const LONELY: i64 = 60;
 pub(super) fn of(
     status: &Status,
     config: &Config,
-    (standing, observer): (&Standing, &Observer),
+    (standing, observer): (&GatewayStatus, &Observer),
 ) -> Vec<Problem> {
     let mut problems: Vec<Problem> =
         [ready(status), refused(status), nodes(status, standing), pods(standing)]
@@ -57,7 +57,7 @@ fn refused(status: &Status) -> Option<Problem> {
     Some(problem(Severity::Warning, "the configuration", what, remedy))
 }
 
-fn nodes(status: &Status, standing: &Standing) -> Option<Problem> {
+fn nodes(status: &Status, standing: &GatewayStatus) -> Option<Problem> {
     if !status.nodes.synced {
         let what =
             "they have not been listed yet, so that backends that want facts about nodes are told none";
@@ -78,7 +78,7 @@ fn nodes(status: &Status, standing: &Standing) -> Option<Problem> {
     ))
 }
 
-fn pods(standing: &Standing) -> Option<Problem> {
+fn pods(standing: &GatewayStatus) -> Option<Problem> {
     let (since, why) = standing.pods.heard.failing()?;
     let what = format!("watching them has failed for {} s: {why}", since.as_secs());
     Some(problem(
@@ -130,7 +130,7 @@ fn traces(observer: &Observer) -> Option<Problem> {
     ))
 }
 
-fn of_backend(backend: &BackendStatus, settings: &config::Backend) -> Vec<Problem> {
+fn of_backend(backend: &BackendStatus, settings: &config::BackendSettings) -> Vec<Problem> {
     let about = format!("backend {}", backend.name);
     let mut problems = Vec::new();
     if settings.mode == Mode::Disabled {
@@ -150,7 +150,7 @@ fn of_backend(backend: &BackendStatus, settings: &config::Backend) -> Vec<Proble
 }
 
 /// How severe it is when a backend cannot be called for a verb: whether calls end with an error for it.
-fn severity(settings: &config::Backend, verb: Option<Verb>) -> Severity {
+fn severity(settings: &config::BackendSettings, verb: Option<Verb>) -> Severity {
     let ends = verb.is_some_and(|verb| settings.can_fail_calls(verb));
     if ends && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }
 }
@@ -159,7 +159,7 @@ fn verb_of(status: &BackendVerb) -> Option<Verb> {
     Verb::named_by_backend(&status.verb)
 }
 
-fn of_verb(about: &str, verb: &BackendVerb, settings: &config::Backend) -> Vec<Problem> {
+fn of_verb(about: &str, verb: &BackendVerb, settings: &config::BackendSettings) -> Vec<Problem> {
     let name = &verb.verb;
     let timeout = verb_of(verb).and_then(|verb| settings.timeouts()[verb]);
     let worst = severity(settings, verb_of(verb));

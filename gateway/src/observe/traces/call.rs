@@ -14,15 +14,15 @@ use opentelemetry_semantic_conventions::attribute::{
 
 use super::{door, names};
 use crate::{
-    account::{Account, Nodes, Part, Said, Visit},
+    account::{CallRecord, RequestedNodes, BackendOutcome, Outcome, HttpCall},
     config::Choice,
     wire::Offer,
 };
 
 /// The span of a decision, `door`'s child, and the pod's call before.
 pub(super) fn span(
-    visit: &Visit,
-    account: &Account,
+    visit: &HttpCall,
+    account: &CallRecord,
     (context, door): (TraceContext, SpanId),
     before: Option<TraceContext>,
 ) -> Span {
@@ -33,16 +33,16 @@ pub(super) fn span(
         parent: Parent::Local(door),
         attributes: attributes(visit, account),
         links: previous.into_iter().chain(annotated).collect(),
-        events: account.parts.iter().filter_map(|part| unasked(account, part)).collect(),
+        events: account.backends.iter().filter_map(|part| unasked(account, part)).collect(),
         status: door::status(visit),
         ..Span::new(format!("decide {}", Verb::name_or_none(visit.verb)), context, start..end)
     }
 }
 
 /// When a request came and was answered.
-pub(super) fn time(visit: &Visit) -> (SystemTime, SystemTime) {
-    let came = visit.account.as_ref().map(|account| account.time);
-    let start = came.or_else(|| SystemTime::now().checked_sub(visit.began.elapsed()));
+pub(super) fn time(visit: &HttpCall) -> (SystemTime, SystemTime) {
+    let came = visit.record.as_ref().map(|account| account.time);
+    let start = came.or_else(|| SystemTime::now().checked_sub(visit.started.elapsed()));
     let start = start.unwrap_or(SystemTime::UNIX_EPOCH);
     (start, start + visit.took)
 }
@@ -56,9 +56,9 @@ fn link(span: TraceContext, what: &'static str) -> Link {
     Link::new(span.remote(), vec![KeyValue::new(names::LINK, what)], 0)
 }
 
-fn attributes(visit: &Visit, account: &Account) -> Vec<KeyValue> {
-    let Account { pod, parts, .. } = account;
-    let known: u32 = parts.iter().filter_map(|part| part.inquiries.last()).map(|inquiry| inquiry.known).sum();
+fn attributes(visit: &HttpCall, account: &CallRecord) -> Vec<KeyValue> {
+    let CallRecord { pod, backends: parts, .. } = account;
+    let known: u32 = parts.iter().filter_map(|part| part.attempts.last()).map(|inquiry| inquiry.cached).sum();
     let mut attributes = vec![
         KeyValue::new(K8S_POD_UID, pod.uid.clone()),
         KeyValue::new(K8S_POD_NAME, pod.name.clone()),
@@ -76,12 +76,12 @@ fn attributes(visit: &Visit, account: &Account) -> Vec<KeyValue> {
             .push(KeyValue::new(names::REJECTED, i64::from(account.nodes.count().saturating_sub(left))));
     }
     match &account.nodes {
-        Nodes::Offered(request) => attributes.push(KeyValue::new(
+        RequestedNodes::Offered(request) => attributes.push(KeyValue::new(
             names::NODE_FORM,
             if matches!(request.offer, Offer::Names) { "names" } else { "objects" },
         )),
-        Nodes::Candidates(_) | Nodes::OfTheCall(_) => {}
-        Nodes::Target(node) => attributes.push(KeyValue::new(K8S_NODE_NAME, node.clone())),
+        RequestedNodes::Candidates(_) | RequestedNodes::CountOnly(_) => {}
+        RequestedNodes::Target(node) => attributes.push(KeyValue::new(K8S_NODE_NAME, node.clone())),
     }
     if visit.outcome != "ok" {
         attributes.push(KeyValue::new(ERROR_TYPE, visit.outcome));
@@ -90,23 +90,23 @@ fn attributes(visit: &Visit, account: &Account) -> Vec<KeyValue> {
 }
 
 /// What is said of a backend that had a part without being asked: all of its answers were known.
-fn unasked(account: &Account, part: &Part) -> Option<Event> {
-    let inquiry = part.inquiries.last().filter(|inquiry| inquiry.exchanges.all().is_empty())?;
+fn unasked(account: &CallRecord, part: &BackendOutcome) -> Option<Event> {
+    let inquiry = part.attempts.last().filter(|inquiry| inquiry.rpcs.all().is_empty())?;
     if inquiry.failure.is_some() {
         return None;
     }
     let attributes = vec![
         KeyValue::new(names::BACKEND, part.backend.settings.name.to_string()),
         KeyValue::new(names::MODE, part.backend.settings.mode.word()),
-        KeyValue::new(names::KNOWN, i64::from(inquiry.known)),
-        KeyValue::new(names::REJECTED, i64::from(rejected(&part.said))),
+        KeyValue::new(names::KNOWN, i64::from(inquiry.cached)),
+        KeyValue::new(names::REJECTED, i64::from(rejected(&part.outcome))),
     ];
-    Some(Event::new("backend", account.at(inquiry.began), attributes, 0))
+    Some(Event::new("backend", account.at(inquiry.started), attributes, 0))
 }
 
 /// How many nodes a backend rejected.
-pub(super) fn rejected(said: &Said) -> u32 {
-    let Said::Refused(heard) = said else { return 0 };
+pub(super) fn rejected(said: &Outcome) -> u32 {
+    let Outcome::Filtered(heard) = said else { return 0 };
     let rejected: usize = heard.refusals.iter().map(|refusal| refusal.positions.len()).sum();
     u32::try_from(rejected).unwrap_or(u32::MAX)
 }

@@ -13,10 +13,10 @@ use opentelemetry_semantic_conventions::attribute::{
 };
 
 use super::{call, names};
-use crate::account::Visit;
+use crate::account::HttpCall;
 
 /// The span of a request.
-pub(super) fn span(visit: &Visit, context: TraceContext) -> Span {
+pub(super) fn span(visit: &HttpCall, context: TraceContext) -> Span {
     let (start, end) = call::time(visit);
     let parent = visit.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
     let method = method(&visit.http.0);
@@ -33,11 +33,11 @@ pub(super) fn span(visit: &Visit, context: TraceContext) -> Span {
 }
 
 /// A call that ended with an error is one, also where that is told with the status 200.
-pub(super) fn status(visit: &Visit) -> Status {
+pub(super) fn status(visit: &HttpCall) -> Status {
     if visit.outcome == "ok" { Status::Unset } else { Status::error(visit.message.clone()) }
 }
 
-fn attributes(visit: &Visit) -> Vec<KeyValue> {
+fn attributes(visit: &HttpCall) -> Vec<KeyValue> {
     let (method, version, uri) = &visit.http;
     let mut attributes = vec![
         KeyValue::new(HTTP_REQUEST_METHOD, self::method(method).to_owned()),

@@ -12,22 +12,22 @@ use opentelemetry_semantic_conventions::attribute::{
 
 use super::{call, names};
 use crate::{
-    account::{Account, Exchange, Inquiry, Part, Said},
+    account::{CallRecord, Rpc, BackendAttempt, BackendOutcome, Outcome},
     config::Choice,
 };
 
 /// The spans of what a backend was asked in one inquiry. One that could not be asked has a span, too, which says so.
 pub(super) fn spans(
     verb: Verb,
-    account: &Account,
-    (part, inquiry): (&Part, &Inquiry),
+    account: &CallRecord,
+    (part, inquiry): (&BackendOutcome, &BackendAttempt),
     decision: TraceContext,
 ) -> impl Iterator<Item = Span> {
-    let exchanges = inquiry.exchanges.all();
+    let exchanges = inquiry.rpcs.all();
     let asked = (1..).zip(exchanges).map(move |(at, exchange)| {
         // Why an answer is of no use is only known of the last one.
         let failure = if at == exchanges.len() { inquiry.failure } else { exchange.failure };
-        let start = account.at(exchange.began);
+        let start = account.at(exchange.started);
         let mut span = Span::new(
             name(verb),
             exchange.span.unwrap_or_else(|| decision.child()),
@@ -38,7 +38,7 @@ pub(super) fn spans(
         failed(span, part, failure)
     });
     let unasked = inquiry.failure.filter(|_| exchanges.is_empty()).map(|failure| {
-        let start = account.at(inquiry.began);
+        let start = account.at(inquiry.started);
         let mut span = Span::new(name(verb), decision.child(), start..start + inquiry.took);
         span.attributes = attributes(verb, part, inquiry);
         failed(span, part, Some(failure))
@@ -60,7 +60,7 @@ fn name(verb: Verb) -> &'static str {
     }
 }
 
-fn attributes(verb: Verb, part: &Part, inquiry: &Inquiry) -> Vec<KeyValue> {
+fn attributes(verb: Verb, part: &BackendOutcome, inquiry: &BackendAttempt) -> Vec<KeyValue> {
     let settings = &part.backend.settings;
     let mut attributes = vec![
         KeyValue::new(RPC_SYSTEM_NAME, "grpc"),
@@ -69,27 +69,27 @@ fn attributes(verb: Verb, part: &Part, inquiry: &Inquiry) -> Vec<KeyValue> {
         KeyValue::new(SERVER_PORT, i64::from(settings.url.port())),
         KeyValue::new(names::BACKEND, settings.name.to_string()),
         KeyValue::new(names::MODE, settings.mode.word()),
-        KeyValue::new(names::ASKED, i64::from(inquiry.asked)),
-        KeyValue::new(names::KNOWN, i64::from(inquiry.known)),
-        KeyValue::new(names::REJECTED, i64::from(call::rejected(&part.said))),
+        KeyValue::new(names::ASKED, i64::from(inquiry.requested)),
+        KeyValue::new(names::KNOWN, i64::from(inquiry.cached)),
+        KeyValue::new(names::REJECTED, i64::from(call::rejected(&part.outcome))),
     ];
-    if let Some(opinion) = part.opinion {
+    if let Some(opinion) = part.agreement {
         attributes.push(KeyValue::new(names::OPINION, opinion.as_str()));
     }
     attributes
 }
 
-fn of_exchange(exchange: &Exchange) -> [KeyValue; 2] {
+fn of_exchange(exchange: &Rpc) -> [KeyValue; 2] {
     [
         KeyValue::new(RPC_RESPONSE_STATUS_CODE, exchange.code),
         KeyValue::new(names::NODES_AS, exchange.form.as_str()),
     ]
 }
 
-fn failed(mut span: Span, part: &Part, failure: Option<FailureKind>) -> Span {
+fn failed(mut span: Span, part: &BackendOutcome, failure: Option<FailureKind>) -> Span {
     let Some(kind) = failure else { return span };
-    let detail = match &part.said {
-        Said::Failed(failure) => failure.detail.clone(),
+    let detail = match &part.outcome {
+        Outcome::Failed(failure) => failure.detail.clone(),
         _ => String::new(),
     };
     span.status = Status::error(detail);

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, advance},
 };
 
-use super::{AGAIN, Content, Seen, parsed};
+use super::{AGAIN, Content, SeenContent, parsed};
 
 /// Which of these looks, each of what the file then holds, find something to be tried. It then is.
 fn tried(looks: &[Option<&str>]) -> Vec<bool> {
@@ -18,7 +18,7 @@ fn tried(looks: &[Option<&str>]) -> Vec<bool> {
         fs::write(file.path(), text).unwrap();
         Content::read(file.path()).unwrap()
     };
-    let mut seen = Seen::default();
+    let mut seen = SeenContent::default();
     let look = |text: Option<&str>| {
         let due = seen.look(text.map(content));
         if due {
@@ -45,7 +45,7 @@ fn a_file_is_tried_once_it_has_rested() {
 async fn what_was_postponed_is_tried_again_once_its_time_has_come() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let content = || Some(Content::read(file.path()).unwrap());
-    let mut seen = Seen { last: content(), tried: content(), again: Some(Instant::now() + AGAIN) };
+    let mut seen = SeenContent { last: content(), tried: content(), again: Some(Instant::now() + AGAIN) };
     assert!(!seen.look(content()));
     advance(AGAIN).await;
     assert!(!seen.look(None), "a file that is gone is not tried");

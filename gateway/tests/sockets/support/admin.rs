@@ -6,9 +6,9 @@ use extender_gateway::{
     config::NodeSource,
     observe::{
         Health,
-        admin::{self, Admin as Shown},
+        admin::{self, AdminState as Shown},
         api::{Decision, DecisionList},
-        status::{Known, Standing},
+        status::{StatusSources, GatewayStatus},
     },
 };
 use tokio::{net::TcpListener, task::yield_now, time::timeout};
@@ -38,7 +38,7 @@ pub(crate) struct Admin(pub(crate) SocketAddr);
 impl Admin {
     /// That of this gateway.
     pub(crate) async fn of(gateway: &Gateway) -> Self {
-        let standing = Standing::new(Known {
+        let standing = GatewayStatus::new(StatusSources {
             gateway: "test".into(),
             file: "gateway.yaml".to_owned(),
             source: NodeSource::NamesOnly,

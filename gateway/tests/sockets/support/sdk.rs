@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use extender_gateway::backend::tables::Source;
+use extender_gateway::backend::tables::TableSource;
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Scale, ServeError, Verb, Verdict, View};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
@@ -166,10 +166,10 @@ impl Seen {
     pub(crate) fn applied(&self) -> u64 {
         let served = self.gateway.door.served.load();
         let (_, link) =
-            served.decider.links().find(|(settings, _)| settings.name.as_str() == "only").unwrap();
+            served.decider.sessions().find(|(settings, _)| settings.name.as_str() == "only").unwrap();
         let link = link.unwrap();
         let view = &link.info.filter.as_ref().unwrap().nodes;
-        link.tables.latest(Source::Calls, view).map_or(0, |holding| holding.applied)
+        link.tables.latest(TableSource::Calls, view).map_or(0, |holding| holding.applied)
     }
 
     pub(crate) fn misses(&self) -> u64 {

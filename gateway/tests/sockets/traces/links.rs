@@ -1,7 +1,7 @@
 //! What a decision is linked to: the pod's call before, and what its annotation names.
 
 use extender_collector::ReceivedSpan;
-use extender_gateway::observe::traces::Choice;
+use extender_gateway::observe::traces::TraceSettings;
 use serde_json::json;
 
 use super::{ANNOTATION, NAMES, Traced, all, place, traceparent};
@@ -75,7 +75,7 @@ async fn an_annotation_that_names_no_span_is_no_link() {
 async fn annotations_are_looked_at_only_where_that_is_configured() {
     let backend = Scripted::refusing(&[], "", 3).await;
     let only = configured("only", &backend, "filter: {timeout: 60s}");
-    let choice = Choice { annotation: None, ..all() };
+    let choice = TraceSettings { annotation: None, ..all() };
     let traced = Traced::start(choice, &format!("{NAMES}\nbackends:\n{only}")).await;
     traced.gateway.post("/filter", annotated(NAMED)).await;
     assert!(links(traced.spans(3).await.one("decide filter")).is_empty());

@@ -16,7 +16,7 @@ use crate::support::{
     configuration,
 };
 use extender_collector::{Attributes, Collector, ReceivedSpan};
-use extender_gateway::observe::{Metrics, Observer, Tracer, traces::Choice};
+use extender_gateway::observe::{Metrics, Observer, Tracer, traces::TraceSettings};
 use extender_otlp::{Explicit, Exporter, Exporters, Program, Protocol, Ratio, Sampler, Settings};
 use opentelemetry::{
     InstrumentationScope,
@@ -36,13 +36,13 @@ const SERVER: i32 = 2;
 const CLIENT: i32 = 3;
 
 /// All calls are kept, and annotations looked at.
-fn all() -> Choice {
+fn all() -> TraceSettings {
     choice(Ratio::ALL)
 }
 
 /// This share of pods is kept.
-fn choice(ratio: Ratio) -> Choice {
-    Choice { sampler: Sampler::Parent(ratio), slow: NEVER, annotation: Some(ANNOTATION.to_owned()) }
+fn choice(ratio: Ratio) -> TraceSettings {
+    TraceSettings { sampler: Sampler::Parent(ratio), slow: NEVER, annotation: Some(ANNOTATION.to_owned()) }
 }
 
 /// What sends spans to this address, at once.
@@ -65,7 +65,7 @@ fn exporters(endpoint: &str) -> Exporters {
 }
 
 /// A gateway whose spans go there.
-async fn gateway(exporters: &Exporters, choice: Choice, rest: &str) -> Gateway {
+async fn gateway(exporters: &Exporters, choice: TraceSettings, rest: &str) -> Gateway {
     let tracer = Tracer::new(exporters.spans().unwrap().clone(), choice);
     let observer = Observer::new(Arc::new(Metrics::new()), 1 << 20).with_tracer(Some(tracer));
     Gateway::start_seen(configuration("", rest), observer).await
@@ -79,7 +79,7 @@ struct Traced {
 }
 
 impl Traced {
-    async fn start(choice: Choice, rest: &str) -> Self {
+    async fn start(choice: TraceSettings, rest: &str) -> Self {
         let collector = Collector::grpc().unwrap();
         let exporters = exporters(&collector.endpoint());
         let rest = &format!("timeouts: {{decision: 60s}}\n{rest}");
@@ -87,7 +87,7 @@ impl Traced {
     }
 
     /// One with a single backend, which filters and scores.
-    async fn of(choice: Choice, backend: &Scripted) -> Self {
+    async fn of(choice: TraceSettings, backend: &Scripted) -> Self {
         let only = configured("only", backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
         Self::start(choice, &format!("{NAMES}\nbackends:\n{only}")).await
     }

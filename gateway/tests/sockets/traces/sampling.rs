@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use extender_gateway::observe::traces::Choice;
+use extender_gateway::observe::traces::TraceSettings;
 use extender_otlp::Ratio;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::support::{
     http::Client,
 };
 
-fn none() -> Choice {
+fn none() -> TraceSettings {
     choice(Ratio::NONE)
 }
 
@@ -77,7 +77,7 @@ async fn who_asks_for_no_verb_is_sampled_as_any_trace() {
 #[tokio::test]
 async fn slow_calls_are_kept() {
     let backend = Scripted::refusing(&[], "", 3).await;
-    let traced = Traced::of(Choice { slow: Duration::ZERO, ..none() }, &backend).await;
+    let traced = Traced::of(TraceSettings { slow: Duration::ZERO, ..none() }, &backend).await;
     traced.gateway.post("/filter", by_name(&["a"])).await;
     assert_eq!(traced.spans(3).await.all("POST /filter").len(), 1);
 }

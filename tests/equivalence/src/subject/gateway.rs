@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
-    backend::{link::Link, tables},
+    backend::{link::Session, tables},
     cadences::Cadences,
     cluster::table::NodeTable,
     config::Config,
@@ -90,7 +90,7 @@ impl Gateway {
 
     /// Waits until every backend whose answers are remembered is known by its revision.
     pub(super) async fn know(&self, is_latest: impl Fn(&str) -> bool) {
-        let forgets = |link: &Link| link.memory.verdicts.is_none() && link.memory.scores.is_none();
+        let forgets = |link: &Session| link.cache.verdicts.is_none() && link.cache.scores.is_none();
         self.wait(|link| forgets(link) || is_latest(&link.info.revision)).await;
     }
 
@@ -100,10 +100,10 @@ impl Gateway {
         self.wait(|link| {
             let view_is_filled = |view| match (source, version) {
                 (Source::File, Some(version)) => {
-                    let held = link.tables.latest(tables::Source::Cluster, view);
+                    let held = link.tables.latest(tables::TableSource::Cluster, view);
                     held.is_some_and(|held| held.rows >= version)
                 }
-                (Source::Request, _) => link.tables.latest(tables::Source::Calls, view).is_some(),
+                (Source::Request, _) => link.tables.latest(tables::TableSource::Calls, view).is_some(),
                 _ => true,
             };
             !link.info.keeps_tables || link.info.views().all(view_is_filled)
@@ -116,7 +116,7 @@ impl Gateway {
         let version = self.offered.read().version();
         self.wait(|link| {
             let has_it = |view| {
-                let held = link.tables.latest(tables::Source::Calls, view);
+                let held = link.tables.latest(tables::TableSource::Calls, view);
                 held.is_some_and(|held| held.rows >= version)
             };
             self.offered.is_empty() || !link.info.keeps_tables || link.info.views().all(has_it)
@@ -134,10 +134,10 @@ impl Gateway {
         self.client = self.connect().await;
     }
 
-    async fn wait(&self, holds: impl Fn(&Link) -> bool) {
+    async fn wait(&self, holds: impl Fn(&Session) -> bool) {
         let all_hold = || {
             let served = self.door.served.load_full();
-            let mut links = served.decider.links();
+            let mut links = served.decider.sessions();
             links.all(|(_, link)| link.is_err() || link.is_ok_and(|link| holds(&link)))
         };
         let waited = async {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use extender_gateway::{
-    backend::row::{RowView, Wanted},
+    backend::row::{RowView, RowFields},
     cluster::table::NodeTable,
 };
 use extender_reference::model::Node;
@@ -19,7 +19,7 @@ impl Cluster {
     pub(super) fn new(table: Option<Arc<NodeTable>>) -> Self {
         if let Some(table) = &table {
             // From the beginning, so that no node has to be brought once more for the first view with JSON.
-            std::mem::forget(table.register(RowView::FactsAndRaw(Wanted::default())));
+            std::mem::forget(table.register(RowView::FactsAndRaw(RowFields::default())));
         }
         Self(table)
     }

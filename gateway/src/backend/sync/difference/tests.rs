@@ -8,14 +8,14 @@ use prost::Message;
 
 use super::*;
 use crate::{
-    backend::row::{RowView, Usage, Wanted},
-    cluster::table::{Line, NodeTable},
+    backend::row::{RowView, UsageWanted, RowFields},
+    cluster::table::{self, NodeTable},
     object::annotations::AnnotationPrefixes,
 };
 
 fn sent_to(
     held: &mut BTreeMap<u32, NodeRow>,
-    sent: &mut Sent,
+    sent: &mut SentRows,
     difference: &Difference,
 ) -> Vec<SyncNodesRequest> {
     let messages = difference.parts.iter().map(|part| sent.message(part)).collect();
@@ -53,7 +53,7 @@ fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
     for name in 0..10 {
         table.apply(&node(name, 0, MESSAGE_BYTES / 3)).unwrap();
     }
-    let mut sent = Sent::new(7, TableView::default());
+    let mut sent = SentRows::new(7, TableView::default());
     let mut held = BTreeMap::new();
     let difference = sent.difference(&table.read(), view);
     let messages = sent_to(&mut held, &mut sent, &difference);
@@ -69,7 +69,7 @@ fn a_large_table_goes_in_parts_and_only_the_last_is_complete() {
 fn an_empty_table_is_complete_at_once() {
     let table = NodeTable::new();
     let view = table.register(RowView::Name).leak();
-    let mut sent = Sent::new(1, TableView::default());
+    let mut sent = SentRows::new(1, TableView::default());
     let difference = sent.difference(&table.read(), view);
     let messages = sent_to(&mut BTreeMap::new(), &mut sent, &difference);
     assert!(messages.len() == 1 && messages[0].complete);
@@ -107,8 +107,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn annotated(prefix: &str, usage: Usage) -> RowView {
-    RowView::Facts(Wanted { annotations: AnnotationPrefixes::new([prefix]), usage })
+fn annotated(prefix: &str, usage: UsageWanted) -> RowView {
+    RowView::Facts(RowFields { annotations: AnnotationPrefixes::new([prefix]), usage })
 }
 
 fn happen(table: &NodeTable, step: &Step) {
@@ -131,30 +131,30 @@ fn happen(table: &NodeTable, step: &Step) {
         }
         Step::Offer(nodes) => {
             let nodes = named(nodes);
-            let view = table.register(annotated("none/", Usage::Untold)).id();
+            let view = table.register(annotated("none/", UsageWanted::Untold)).id();
             let offered = nodes.iter().map(|(name, _)| name.as_str());
-            table.bring(offered, |place| Some(&nodes[place as usize].1), view).unwrap();
+            table.import(offered, |place| Some(&nodes[place as usize].1), view).unwrap();
         }
-        Step::Evict => table.bound(0, 0),
+        Step::Evict => table.limit(0, 0),
         Step::Use(name, milli_cpu) => {
             let requested = Some(Resources { milli_cpu: *milli_cpu, ..Resources::default() });
-            table.use_up(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
+            table.apply_usage(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
         }
         Step::Register(number) => {
-            table.register(annotated(&format!("{number}/"), Usage::Untold)).leak();
+            table.register(annotated(&format!("{number}/"), UsageWanted::Untold)).leak();
         }
         Step::Look(_) => {}
     }
 }
 
-fn number(line: &Line) -> u32 {
+fn number(line: &table::NodeRow) -> u32 {
     line.row.id.unwrap().number.get()
 }
 
 /// A backend with the stream that fills its table.
 struct Backend {
     view: ViewId,
-    sent: Sent,
+    sent: SentRows,
     held: BTreeMap<u32, NodeRow>,
     /// Ids that were removed.
     gone: BTreeSet<u32>,
@@ -180,9 +180,9 @@ proptest! {
         of_calls in any::<bool>(),
     ) {
         let table = if of_calls { NodeTable::of_calls() } else { NodeTable::new() };
-        let mut backends = [Usage::Untold, Usage::Told].map(|usage| Backend {
+        let mut backends = [UsageWanted::Untold, UsageWanted::Told].map(|usage| Backend {
             view: table.register(annotated("none/", usage)).leak(),
-            sent: Sent::new(1, TableView::default()),
+            sent: SentRows::new(1, TableView::default()),
             held: BTreeMap::new(),
             gone: BTreeSet::new(),
         });
@@ -193,7 +193,7 @@ proptest! {
             let rows = backends[which].look(&table).rows;
             let Backend { view, held, .. } = &backends[which];
             let read = table.read();
-            let lines: Vec<_> = (0..6).filter_map(|name| read.line(&format!("n{name}"), *view)).collect();
+            let lines: Vec<_> = (0..6).filter_map(|name| read.row(&format!("n{name}"), *view)).collect();
             prop_assert_eq!(lines.len(), held.len());
             for line in lines {
                 prop_assert!(line.row.version <= rows);
@@ -222,7 +222,7 @@ fn a_row_that_is_not_known_for_a_while_comes_back_with_another_id() {
     let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
     let mut backend = Backend {
         view,
-        sent: Sent::new(1, TableView::default()),
+        sent: SentRows::new(1, TableView::default()),
         held: BTreeMap::new(),
         gone: BTreeSet::new(),
     };
@@ -232,13 +232,13 @@ fn a_row_that_is_not_known_for_a_while_comes_back_with_another_id() {
     let mut listed = early;
     listed.add(&node(1, 1, 0)).unwrap();
     table.replace(listed);
-    assert!(table.read().line("n1", view).is_none());
+    assert!(table.read().row("n1", view).is_none());
     backend.look(&table);
     assert_eq!((backend.held.len(), backend.gone.len()), (0, 1));
     let mut listed = table.relist();
     listed.add(&node(1, 2, 0)).unwrap();
     table.replace(listed);
     backend.look(&table);
-    let line = table.read().line("n1", view).unwrap();
+    let line = table.read().row("n1", view).unwrap();
     assert_eq!(backend.held[&number(&line)].raw_json, node(1, 2, 0));
 }

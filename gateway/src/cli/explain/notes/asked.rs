@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::cli::{
     explain::{
         attempt::ended,
-        case::Case,
-        pod::{Condition, PodFacts},
+        case::Evidence,
+        pod::{ShownCondition, PodFacts},
     },
     text::{ago, moment},
 };
@@ -15,7 +15,7 @@ use crate::cli::{
 /// of the apiserver are whole ones.
 const AFTER_CALL: SignedDuration = SignedDuration::from_secs(2);
 
-pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
+pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
     let Some(pod) = case.pod() else { return };
     if case.latest().is_none() {
         notes.push(never(case, pod));
@@ -30,18 +30,18 @@ pub(in crate::cli::explain) struct TriedAgain<'a> {
     last: Timestamp,
     /// When the scheduler last changed its words.
     tried: Timestamp,
-    condition: &'a Condition,
+    condition: &'a ShownCondition,
 }
 
 /// Whether the pod was tried in vain after the last call.
-pub(in crate::cli::explain) fn tried_again(case: &Case) -> Option<TriedAgain<'_>> {
+pub(in crate::cli::explain) fn tried_again(case: &Evidence) -> Option<TriedAgain<'_>> {
     let condition = refused(case.pod()?)?;
     let last = ended(&case.latest()?.last()?.decision);
     let tried = condition.time.filter(|tried| tried.duration_since(last) > AFTER_CALL)?;
     Some(TriedAgain { last, tried, condition })
 }
 
-fn since(case: &Case, again: &TriedAgain<'_>) -> String {
+fn since(case: &Evidence, again: &TriedAgain<'_>) -> String {
     let TriedAgain { last, tried, condition } = again;
     let (moment_of_last, ago) = (moment(*last), ago(*last, case.time));
     let begin = if has_all_since(case, *last) {
@@ -57,7 +57,7 @@ fn since(case: &Case, again: &TriedAgain<'_>) -> String {
 const UNSEEN: &str = "No call about the pod is known, but not everything could be looked through.";
 
 /// Why there is no call about a pod that exists.
-fn never(case: &Case, pod: &PodFacts) -> String {
+fn never(case: &Evidence, pod: &PodFacts) -> String {
     if pod.created_with_node {
         return "Never asked: the pod was created with spec.nodeName, so no scheduler decided where it goes."
             .to_owned();
@@ -96,14 +96,14 @@ fn never(case: &Case, pod: &PodFacts) -> String {
 }
 
 /// The condition of a pod that a scheduler has tried in vain.
-pub(in crate::cli::explain) fn refused(pod: &PodFacts) -> Option<&Condition> {
+pub(in crate::cli::explain) fn refused(pod: &PodFacts) -> Option<&ShownCondition> {
     let condition = pod.scheduled.as_ref()?;
     let tried = condition.status == "False" && condition.reason != "SchedulingGated";
     (pod.node.is_none() && tried).then_some(condition)
 }
 
 /// Why an attempt does not get to an extender.
-fn own_doing(condition: &Condition) -> &'static str {
+fn own_doing(condition: &ShownCondition) -> &'static str {
     if condition.reason == "SchedulerError" {
         "the attempt ended with an error before the gateway was asked."
     } else {
@@ -112,13 +112,13 @@ fn own_doing(condition: &Condition) -> &'static str {
 }
 
 /// The scheduler's own words as a further sentence.
-fn following(condition: &Condition) -> String {
+fn following(condition: &ShownCondition) -> String {
     format!(" PodScheduled says: {}", words(condition))
 }
 
 /// A condition's reason and message.
-pub(in crate::cli::explain) fn words(condition: &Condition) -> String {
-    let Condition { reason, message, .. } = condition;
+pub(in crate::cli::explain) fn words(condition: &ShownCondition) -> String {
+    let ShownCondition { reason, message, .. } = condition;
     let words: Vec<_> = [reason.as_str(), message].into_iter().filter(|part| !part.is_empty()).collect();
     if words.is_empty() { "nothing".to_owned() } else { words.join(": ") }
 }
@@ -134,12 +134,12 @@ fn scheduler(pod: &PodFacts) -> String {
 }
 
 /// Whether all calls since then are known: nothing that could have had one is missing.
-fn has_all_since(case: &Case, time: Timestamp) -> bool {
+fn has_all_since(case: &Evidence, time: Timestamp) -> bool {
     case.away.is_empty() && case.gateways.iter().all(|replica| replica.reaches_back_to(time))
 }
 
 /// With one replica nobody knows whether it is the only one.
-fn only_one(case: &Case) -> String {
+fn only_one(case: &Evidence) -> String {
     match case.gateways.as_slice() {
         [only] => format!(
             " Only {} was asked: where there are more replicas, --gateway-namespace asks all of them.",

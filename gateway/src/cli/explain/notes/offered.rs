@@ -3,8 +3,8 @@
 use crate::{
     cli::{
         explain::{
-            attempt::{Attempt, node},
-            case::Case,
+            attempt::{SchedulingAttempt, node},
+            case::Evidence,
             cluster::nearest,
         },
         text::{counted, number},
@@ -13,7 +13,7 @@ use crate::{
 };
 use extender_gateway_core::Verb;
 
-pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
+pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
     let Some(attempt) = case.latest() else { return };
     notes.extend(nobody(case, attempt));
     let Some(filter) = attempt.filter() else { return };
@@ -23,7 +23,7 @@ pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
 }
 
 /// No backend took part.
-fn nobody(case: &Case, attempt: &Attempt) -> Option<String> {
+fn nobody(case: &Evidence, attempt: &SchedulingAttempt) -> Option<String> {
     let nobody = attempt.calls.iter().all(|call| call.decision.backends.is_empty())
         && attempt.calls.iter().any(|call| call.decision.offered > 0);
     let exempt = attempt.calls.iter().any(|call| call.decision.exempt);
@@ -33,7 +33,7 @@ fn nobody(case: &Case, attempt: &Attempt) -> Option<String> {
 const UNMATCHED: &str = "Nobody was asked in this attempt: no backend has both a block for the verb and a match that \
                          takes the pod; `extender-gateway check-config` prints them.";
 
-fn is_exempt(case: &Case) -> String {
+fn is_exempt(case: &Evidence) -> String {
     format!(
         "Nobody was asked in this attempt: namespace {} is one of exempt.namespaces (kube-system and the gateway's own, unless \
          the configuration says otherwise).",
@@ -42,7 +42,7 @@ fn is_exempt(case: &Case) -> String {
 }
 
 /// The node of `--node` was not there.
-fn not_offered(case: &Case, filter: &Decision) -> Option<String> {
+fn not_offered(case: &Evidence, filter: &Decision) -> Option<String> {
     let name = case.node.as_deref().filter(|name| node(filter, name).is_none())?;
     if case.node_exists == Some(false) {
         let names = filter.nodes.iter().map(|node| node.name.clone()).collect();
@@ -90,7 +90,7 @@ fn nominated(filter: &Decision) -> Option<String> {
 }
 
 /// Nodes are left, and nobody was asked for scores.
-fn not_scored(attempt: &Attempt, filter: &Decision) -> Option<String> {
+fn not_scored(attempt: &SchedulingAttempt, filter: &Decision) -> Option<String> {
     let left = filter.left.filter(|left| *left > 0 && filter.outcome == "ok")?;
     if attempt.call(Verb::Prioritize).is_some() {
         return None;

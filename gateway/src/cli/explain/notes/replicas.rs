@@ -4,18 +4,18 @@ use jiff::Timestamp;
 
 use crate::cli::{
     explain::{
-        case::{Case, Replica},
-        pod::Standing,
+        case::{Evidence, Replica},
+        pod::PodState,
     },
     text::{bytes, counted, moment},
 };
 
-pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
+pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
     notes.extend(case.gateways.iter().filter_map(|replica| log(case, replica)));
     notes.extend(case.gateways.iter().filter(|replica| replica.truncated).map(truncated));
     notes.extend(others(case));
     notes.extend(case.away.iter().map(|away| format!("{} did not answer: {}.", away.gateway, away.why)));
-    if let Standing::NotAsked { why } = &case.pod {
+    if let PodState::NotAsked { why } = &case.pod {
         notes.push(format!("Nothing is known from the apiserver: {why}."));
     }
 }
@@ -30,7 +30,7 @@ impl Replica {
 }
 
 /// What a log does not have. Of a pod whose age is not known, only that matters which has no call at all.
-fn log(case: &Case, replica: &Replica) -> Option<String> {
+fn log(case: &Evidence, replica: &Replica) -> Option<String> {
     let (name, log) = (&replica.name, &replica.log);
     if log.max_bytes == 0 {
         return Some(format!("The decision log of {name} is switched off: decisions.maxBytes is 0 there."));
@@ -60,7 +60,7 @@ fn truncated(replica: &Replica) -> String {
 }
 
 /// Calls about pods that had the name before.
-fn others(case: &Case) -> Option<String> {
+fn others(case: &Evidence) -> Option<String> {
     let uid = case.uid.as_deref()?;
     let calls = match case.calls_about_others {
         0 => return None,

@@ -4,7 +4,7 @@ use crate::{
     cli::{
         explain::{
             attempt::{best, node},
-            case::Case,
+            case::Evidence,
         },
         text::number,
     },
@@ -17,7 +17,7 @@ const MOST_NAMES: usize = 3;
 const UNSEEN: &str = "Scores of kube-scheduler's own plugins and of other extenders are added to these, and the gateway does not \
                       see them.";
 
-pub(super) fn note(case: &Case, notes: &mut Vec<String>) {
+pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
     let (Some(place), Some(attempt)) = (case.place(), case.latest()) else { return };
     if let Some(scored) = attempt.scored() {
         notes.extend(against(place, scored));

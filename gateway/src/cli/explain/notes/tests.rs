@@ -5,7 +5,7 @@ use crate::{
     cli::{
         admin::Away,
         explain::{
-            pod::{Condition, PodFacts, Standing},
+            pod::{ShownCondition, PodFacts, PodState},
             samples::{self, answer, at, bind, filter, pod, prioritize, refused},
         },
     },
@@ -81,7 +81,7 @@ fn a_pod_that_nobody_was_ever_asked_about() {
         never(other)[0]
             .contains(" Its spec.schedulerName is batch: where that scheduler has this gateway not among")
     );
-    let condition = Condition {
+    let condition = ShownCondition {
         status: "False".into(),
         reason: "SchedulingGated".into(),
         message: "waits for quota".into(),
@@ -100,7 +100,7 @@ fn a_node_that_was_not_offered() {
         filter(10, &[("node-1", None), ("node-2", None)]),
         prioritize(11, &[("node-1", 1), ("node-2", 0)]),
     ];
-    let standing = Standing::There(Box::new(pod(Some("node-1"))));
+    let standing = PodState::There(Box::new(pod(Some("node-1"))));
     let mut case = samples::of(standing, vec![answer("gateway-0", calls)], Some("node-9"));
     only(
         &of(&case),
@@ -225,7 +225,7 @@ fn what_could_not_be_looked_through_proves_nothing() {
                     Unschedulable: 0/5 nodes are available: 5 Insufficient cpu.";
     assert_eq!(of(&case), [expected, "http://gateway-1:9403 did not answer: no answer within 5 s."]);
     // Without a condition no scheduler has tried, whatever the logs have.
-    case.pod = Standing::There(Box::new(pod(None)));
+    case.pod = PodState::There(Box::new(pod(None)));
     assert!(of(&case)[0].starts_with("Not asked: no scheduler has tried the pod yet; "));
 }
 
@@ -242,7 +242,7 @@ fn what_replicas_and_the_apiserver_do_not_say() {
         .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });
     only(&of(&case), "http://gateway-1:9403 did not answer: no answer within 5 s.");
     case.away.clear();
-    case.pod = Standing::NotAsked { why: "--no-cluster leaves it alone".to_owned() };
+    case.pod = PodState::NotAsked { why: "--no-cluster leaves it alone".to_owned() };
     only(&of(&case), "Nothing is known from the apiserver: --no-cluster leaves it alone.");
 }
 
@@ -258,7 +258,7 @@ fn calls_about_an_earlier_pod_of_the_name_are_not_shown() {
     only(&of(&case), "1 call is about other pods of this name and not shown: this one's UID is u-1.");
     assert_eq!(case.attempts.len(), 1);
     // Of a pod that is gone, the latest is shown.
-    let gone = Standing::Gone { near: Vec::new(), elsewhere: Vec::new() };
+    let gone = PodState::Gone { near: Vec::new(), elsewhere: Vec::new() };
     let case = samples::of(gone, vec![answer("gateway-0", calls)], None);
     assert_eq!(case.uid.as_deref(), Some("u-0"));
     only(&of(&case), "3 calls are about other pods of this name and not shown: this one's UID is u-0.");

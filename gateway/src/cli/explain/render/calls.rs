@@ -5,28 +5,28 @@ use std::fmt;
 
 use crate::{
     cli::{
-        explain::attempt::Attempt,
-        text::{Column, NOTHING, Table, counted, duration, number},
+        explain::attempt::SchedulingAttempt,
+        text::{TextColumn, NOTHING, Table, counted, duration, number},
     },
     observe::api::{BackendFailed, BackendPart, Decision},
 };
 
 /// Writes the table; nothing where no backend took part.
-pub(super) fn write(attempt: &Attempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let calls = attempt.calls.iter().map(|call| &call.decision);
     let rows: Vec<[String; 8]> = calls.flat_map(rows).collect();
     if rows.is_empty() {
         return Ok(());
     }
     let mut table = Table::new(vec![
-        Column::left("CALL"),
-        Column::left("BACKEND"),
-        Column::left("MODE"),
-        Column::right("ASKED"),
-        Column::right("KNOWN"),
-        Column::right("REJECTED"),
-        Column::right("TIME"),
-        Column::left("ANSWER"),
+        TextColumn::left("CALL"),
+        TextColumn::left("BACKEND"),
+        TextColumn::left("MODE"),
+        TextColumn::right("ASKED"),
+        TextColumn::right("KNOWN"),
+        TextColumn::right("REJECTED"),
+        TextColumn::right("TIME"),
+        TextColumn::left("ANSWER"),
     ]);
     for row in rows {
         table.row(row);

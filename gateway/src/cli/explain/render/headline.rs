@@ -3,10 +3,10 @@
 use crate::{
     cli::{
         explain::{
-            attempt::{Attempt, best},
-            case::Case,
+            attempt::{SchedulingAttempt, best},
+            case::Evidence,
             notes::{offered, refused, tried_again, words},
-            pod::{PodFacts, Standing},
+            pod::{PodFacts, PodState},
         },
         text::{ago, counted, moment, number},
     },
@@ -15,7 +15,7 @@ use crate::{
 use extender_gateway_core::Verb;
 
 /// The lines, without notes.
-pub(super) fn lines(case: &Case) -> Vec<String> {
+pub(super) fn lines(case: &Evidence) -> Vec<String> {
     let mut lines = vec![standing(case)];
     let Some(attempt) = case.latest() else { return lines };
     lines.push(asked(case, attempt));
@@ -24,16 +24,16 @@ pub(super) fn lines(case: &Case) -> Vec<String> {
     lines
 }
 
-fn standing(case: &Case) -> String {
+fn standing(case: &Evidence) -> String {
     let pod = format!("Pod {}/{}", case.namespace, case.name);
     match (&case.pod, case.place()) {
-        (Standing::There(facts), _) => format!("{pod} {}.", place(facts)),
-        (Standing::Gone { .. }, None) => format!("{pod} is gone."),
-        (Standing::Gone { .. }, Some(node)) => {
+        (PodState::There(facts), _) => format!("{pod} {}.", place(facts)),
+        (PodState::Gone { .. }, None) => format!("{pod} is gone."),
+        (PodState::Gone { .. }, Some(node)) => {
             format!("{pod} is gone; the gateway had a call to bind it to {node}.")
         }
-        (Standing::NotAsked { .. }, None) => format!("{pod}: where it is, is not known."),
-        (Standing::NotAsked { .. }, Some(node)) => {
+        (PodState::NotAsked { .. }, None) => format!("{pod}: where it is, is not known."),
+        (PodState::NotAsked { .. }, Some(node)) => {
             format!("{pod} was bound to {node}, as the bind call says.")
         }
     }
@@ -51,7 +51,7 @@ fn place(pod: &PodFacts) -> String {
     }
 }
 
-fn asked(case: &Case, attempt: &Attempt) -> String {
+fn asked(case: &Evidence, attempt: &SchedulingAttempt) -> String {
     let count = case.attempts.len();
     let first = case.attempts.last().map_or(attempt.time, |first| first.time);
     let (attempts, first) = (counted(count as u64, "attempt"), ago(first, case.time));
@@ -67,7 +67,7 @@ fn asked(case: &Case, attempt: &Attempt) -> String {
 }
 
 /// What came out of the latest attempt.
-fn outcome(case: &Case, attempt: &Attempt) -> Option<String> {
+fn outcome(case: &Evidence, attempt: &SchedulingAttempt) -> Option<String> {
     let parts = [
         attempt.filter().map(|call| filter(call, case.cluster_nodes)),
         attempt.call(Verb::Prioritize).map(prioritize),
@@ -132,7 +132,7 @@ fn bind(call: &Decision) -> String {
 }
 
 /// The scheduler's own words about a pod that is on no node; those of a later attempt are in a note.
-fn condition(case: &Case) -> Option<String> {
+fn condition(case: &Evidence) -> Option<String> {
     let condition = refused(case.pod()?).filter(|_| tried_again(case).is_none())?;
     Some(format!("PodScheduled: {}", words(condition)))
 }

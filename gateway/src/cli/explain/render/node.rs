@@ -7,19 +7,19 @@ use super::{Top, rest};
 use crate::{
     cli::{
         explain::{
-            attempt::{Attempt, Call, node},
-            case::Case,
+            attempt::{SchedulingAttempt, AttemptCall, node},
+            case::Evidence,
             notes::offered,
         },
-        text::{Column, NOTHING, Table, clean, counted, moment, number, trimmed},
+        text::{TextColumn, NOTHING, Table, clean, counted, moment, number, trimmed},
     },
     observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };
 
 /// Writes a table with a line for each backend of each call.
-pub(super) fn write(case: &Case, name: &str, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write(case: &Evidence, name: &str, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let titles = ["ATTEMPT", "CALL", "BACKEND", "SAID"];
-    let mut table = Table::new(titles.map(Column::left).to_vec());
+    let mut table = Table::new(titles.map(TextColumn::left).to_vec());
     for attempt in case.attempts.iter().take(top.rows()) {
         of_attempt(attempt, name, case, &mut table);
     }
@@ -27,7 +27,7 @@ pub(super) fn write(case: &Case, name: &str, top: Top, out: &mut fmt::Formatter<
     rest(out, case.attempts.len().saturating_sub(top.rows()), "attempt")
 }
 
-fn of_attempt(attempt: &Attempt, name: &str, case: &Case, table: &mut Table) {
+fn of_attempt(attempt: &SchedulingAttempt, name: &str, case: &Evidence, table: &mut Table) {
     let mut time = moment(attempt.time);
     for call in &attempt.calls {
         for (backend, said) in of_call(call, name, case) {
@@ -38,7 +38,7 @@ fn of_attempt(attempt: &Attempt, name: &str, case: &Case, table: &mut Table) {
 }
 
 /// Who said what; the gateway's own line last.
-fn of_call(call: &Call, name: &str, case: &Case) -> Vec<(String, String)> {
+fn of_call(call: &AttemptCall, name: &str, case: &Evidence) -> Vec<(String, String)> {
     let decision = &call.decision;
     let Some(part) = node(decision, name) else { return missing(decision, case) };
     let mut lines: Vec<_> = decision
@@ -54,7 +54,7 @@ fn of_call(call: &Call, name: &str, case: &Case) -> Vec<(String, String)> {
 }
 
 /// A node that is not in a filter call is worth a line; in the others it is not, as a rule.
-fn missing(decision: &Decision, case: &Case) -> Vec<(String, String)> {
+fn missing(decision: &Decision, case: &Evidence) -> Vec<(String, String)> {
     if !decision.is(Verb::Filter) {
         return Vec::new();
     }

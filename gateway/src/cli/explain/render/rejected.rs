@@ -6,8 +6,8 @@ use std::{cmp::Reverse, fmt};
 use super::{Top, rest};
 use crate::{
     cli::{
-        explain::attempt::Attempt,
-        text::{Column, NOTHING, Table, number},
+        explain::attempt::SchedulingAttempt,
+        text::{TextColumn, NOTHING, Table, number},
     },
     observe::api::{Decision, NodePart},
 };
@@ -23,7 +23,7 @@ struct Group<'a> {
 }
 
 /// Writes those that filter and preempt rejected; nothing where there are none.
-pub(super) fn write(attempt: &Attempt, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write(attempt: &SchedulingAttempt, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     for verb in [Verb::Filter, Verb::Preempt] {
         if let Some(call) = attempt.call(verb) {
             of_call(call, top, out)?;
@@ -43,7 +43,7 @@ fn of_call(call: &Decision, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Resu
 }
 
 fn each(title: &str, nodes: &[&NodePart]) -> Table {
-    let mut table = Table::new(vec![Column::left(title), Column::left("BY"), Column::left("WHY")]);
+    let mut table = Table::new(vec![TextColumn::left(title), TextColumn::left("BY"), TextColumn::left("WHY")]);
     for node in nodes {
         table.row([node.name.as_str(), by(node), why(node)]);
     }
@@ -51,7 +51,7 @@ fn each(title: &str, nodes: &[&NodePart]) -> Table {
 }
 
 fn grouped(title: &str, groups: Vec<Group<'_>>, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let columns = [Column::right(title), Column::left("BY"), Column::left("WHY"), Column::left("NODES")];
+    let columns = [TextColumn::right(title), TextColumn::left("BY"), TextColumn::left("WHY"), TextColumn::left("NODES")];
     let mut table = Table::new(columns.to_vec());
     let hidden = groups.len().saturating_sub(top.rows());
     for group in groups.into_iter().take(top.rows()) {

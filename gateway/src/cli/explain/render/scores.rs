@@ -5,15 +5,15 @@ use std::{cmp::Reverse, fmt};
 use super::{Top, rest};
 use crate::{
     cli::{
-        explain::attempt::Attempt,
-        text::{Column, NOTHING, Table, trimmed},
+        explain::attempt::SchedulingAttempt,
+        text::{TextColumn, NOTHING, Table, trimmed},
     },
     observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };
 
 /// Writes the table, the node where the pod is among its rows in any case; nothing where nobody scored.
 pub(super) fn write(
-    attempt: &Attempt,
+    attempt: &SchedulingAttempt,
     place: Option<&str>,
     top: Top,
     out: &mut fmt::Formatter<'_>,
@@ -33,9 +33,9 @@ pub(super) fn write(
 }
 
 fn table(call: &Decision, nodes: &[&NodePart], is_here: &dyn Fn(&NodePart) -> bool) -> Table {
-    let scores: Vec<Scores> = call.backends.iter().map(|part| Scores::new(part, nodes)).collect();
-    let columns = [Column::left(""), Column::left("NODE"), Column::right("TOTAL")];
-    let mut table = Table::new(columns.into_iter().chain(scores.iter().map(Scores::column)).collect());
+    let scores: Vec<ScoreTable> = call.backends.iter().map(|part| ScoreTable::new(part, nodes)).collect();
+    let columns = [TextColumn::left(""), TextColumn::left("NODE"), TextColumn::right("TOTAL")];
+    let mut table = Table::new(columns.into_iter().chain(scores.iter().map(ScoreTable::column)).collect());
     for node in nodes {
         let total = node.total.map_or_else(|| NOTHING.to_owned(), |total| total.to_string());
         let mark = if is_here(node) { "*" } else { "" };
@@ -46,13 +46,13 @@ fn table(call: &Decision, nodes: &[&NodePart], is_here: &dyn Fn(&NodePart) -> bo
 }
 
 /// The column of one backend: its numbers stand below each other.
-struct Scores<'a> {
+struct ScoreTable<'a> {
     part: &'a BackendPart,
     raw: usize,
     normalized: usize,
 }
 
-impl<'a> Scores<'a> {
+impl<'a> ScoreTable<'a> {
     fn new(part: &'a BackendPart, nodes: &[&NodePart]) -> Self {
         let verdicts = || nodes.iter().filter_map(|node| node.backends.get(&part.name));
         let raw = verdicts().filter_map(raw).map(|text| text.len()).max().unwrap_or_default();
@@ -60,9 +60,9 @@ impl<'a> Scores<'a> {
         Self { part, raw, normalized }
     }
 
-    fn column(&self) -> Column {
+    fn column(&self) -> TextColumn {
         let shadow = if self.part.mode == "Shadow" { " (shadow)" } else { "" };
-        Column::left(&format!("{}{shadow}", self.part.name))
+        TextColumn::left(&format!("{}{shadow}", self.part.name))
     }
 
     fn cell(&self, node: &NodePart) -> String {

@@ -24,7 +24,7 @@ struct Scored {
 
 const LEFT: [&str; 5] = ["node-a-017", "node-a-018", "node-b-003", "node-b-004", "node-c-001"];
 
-fn example() -> Case {
+fn example() -> Evidence {
     let racks = Scored {
         name: "racks",
         weight: 2,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cli::explain::pod::Condition;
+use crate::cli::explain::pod::ShownCondition;
 
 /// A text that somebody may have put anywhere.
 fn any_text() -> impl Strategy<Value = String> {
@@ -72,12 +72,12 @@ fn call() -> impl Strategy<Value = Decision> {
         })
 }
 
-fn standing() -> impl Strategy<Value = Standing> {
+fn standing() -> impl Strategy<Value = PodState> {
     let words = (any_text(), any_text(), any_text());
     let there = (words, prop::option::of(any_text()), prop::option::of(any_text()), any::<bool>()).prop_map(
         |((phase, reason, message), node, nominated_node, created_with_node)| {
             let scheduled =
-                Condition { status: "False".to_owned(), reason, message, time: Some(samples::at(500)) };
+                ShownCondition { status: "False".to_owned(), reason, message, time: Some(samples::at(500)) };
             let facts = PodFacts {
                 node,
                 nominated_node,
@@ -86,10 +86,10 @@ fn standing() -> impl Strategy<Value = Standing> {
                 scheduled: Some(scheduled),
                 ..pod(None)
             };
-            Standing::There(Box::new(facts))
+            PodState::There(Box::new(facts))
         },
     );
-    prop_oneof![there, any_text().prop_map(|why| Standing::NotAsked { why })]
+    prop_oneof![there, any_text().prop_map(|why| PodState::NotAsked { why })]
 }
 
 proptest! {

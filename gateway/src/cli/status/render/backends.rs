@@ -4,14 +4,14 @@ use jiff::Timestamp;
 
 use super::replica::time;
 use crate::{
-    cli::text::{Column, NOTHING, Table, ago, number, share},
+    cli::text::{TextColumn, NOTHING, Table, ago, number, share},
     observe::api::{BackendStatus, BackendVerb, Handshake},
 };
 
 /// Who they are.
 pub(super) fn connections(backends: &[BackendStatus]) -> Table {
     let titles = ["BACKEND", "URL", "MODE", "STATE", "SAYS IT IS"];
-    let mut table = Table::new(titles.map(Column::left).to_vec());
+    let mut table = Table::new(titles.map(TextColumn::left).to_vec());
     for backend in backends {
         let said = backend.handshake.as_ref().map_or_else(|| NOTHING.to_owned(), introduced);
         table.row([backend.name.as_str(), &backend.url, &backend.mode, &state(backend), &said]);
@@ -39,15 +39,15 @@ fn introduced(handshake: &Handshake) -> String {
 /// How they answer; `None` where none is asked for anything.
 pub(super) fn calls(backends: &[BackendStatus], now: Timestamp) -> Option<Table> {
     let mut table = Table::new(vec![
-        Column::left("BACKEND"),
-        Column::left("VERB"),
-        Column::right("CALLS"),
-        Column::right("FAILED"),
-        Column::right("LATELY"),
-        Column::right("MEDIAN"),
-        Column::right("P99"),
-        Column::right("REJECTS"),
-        Column::left("LAST FAILURE"),
+        TextColumn::left("BACKEND"),
+        TextColumn::left("VERB"),
+        TextColumn::right("CALLS"),
+        TextColumn::right("FAILED"),
+        TextColumn::right("LATELY"),
+        TextColumn::right("MEDIAN"),
+        TextColumn::right("P99"),
+        TextColumn::right("REJECTS"),
+        TextColumn::left("LAST FAILURE"),
     ]);
     let verbs = backends.iter().flat_map(|backend| backend.verbs.iter().map(move |verb| (backend, verb)));
     let rows: Vec<_> = verbs.map(|(backend, verb)| row(&backend.name, verb, now)).collect();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::backends;
 use crate::{
-    cli::text::{Column, NOTHING, Table, ago, bytes, clean, counted, duration, moment, number},
+    cli::text::{TextColumn, NOTHING, Table, ago, bytes, clean, counted, duration, moment, number},
     observe::api::{ConfigurationStatus, LastCall, LogState, NodeForm, Status, TableStatus, VerbStatus},
 };
 
@@ -63,12 +63,12 @@ fn log(log: &LogState) -> String {
 
 fn verbs(verbs: &[VerbStatus], now: Timestamp) -> Table {
     let mut table = Table::new(vec![
-        Column::left("VERB"),
-        Column::right("CALLS"),
-        Column::right("FAILED"),
-        Column::right("MEDIAN"),
-        Column::right("P99"),
-        Column::left("LAST CALL"),
+        TextColumn::left("VERB"),
+        TextColumn::right("CALLS"),
+        TextColumn::right("FAILED"),
+        TextColumn::right("MEDIAN"),
+        TextColumn::right("P99"),
+        TextColumn::left("LAST CALL"),
     ]);
     for verb in verbs {
         table.row([

@@ -6,7 +6,7 @@ use crate::{
     cli::{admin::Gathered, status::report::Report},
     observe::api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
-        NodeForm, Problem, Refused, Severity, Status, TableStatus, VerbStatus,
+        NodeForm, Problem, VerbFailure, Severity, Status, TableStatus, VerbStatus,
     },
 };
 
@@ -114,7 +114,7 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
 pub(super) fn documented() -> Status {
     let mut status = status("gateway-0");
     let message = "line 9: backends[1].filter.timeout: 1 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
-    status.configuration.refused = Some(Refused { time: at(-300), message: message.into() });
+    status.configuration.refused = Some(VerbFailure { time: at(-300), message: message.into() });
     status.verbs.push(VerbStatus {
         failed: 0,
         calls: 0,
@@ -149,7 +149,7 @@ pub(super) fn documented() -> Status {
 
 fn quota() -> BackendStatus {
     let failure =
-        Refused { time: at(-2), message: "cannot connect to quota:9000: connection refused".into() };
+        VerbFailure { time: at(-2), message: "cannot connect to quota:9000: connection refused".into() };
     let filter = BackendVerb {
         failures: 57,
         failed_lately: 57,

@@ -14,7 +14,7 @@ fn request(nodes: usize) -> Request {
 }
 
 /// A call in which each node is refused for a reason of its own; returns the texts that go out.
-fn call(texts: &mut Texts, pod: u64, given: &[String]) -> (Held, Vec<String>, usize) {
+fn call(texts: &mut FirstReasons, pod: u64, given: &[String]) -> (HeldReasons, Vec<String>, usize) {
     let request = request(given.len());
     let group = Group { by: By::Seat(0), reason: String::new(), preemption_may_help: false };
     let nodes = (0..).take(given.len()).map(Some).collect();
@@ -35,7 +35,7 @@ fn texts_of(nodes: usize, what: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_first_text_is_kept_for_a_while() {
-    let mut texts = Texts::new(HELD);
+    let mut texts = FirstReasons::new(HELD);
     let mut said = |given: &str| call(&mut texts, POD_A, &[given.to_owned()]).1;
     assert_eq!(said("3 gpus"), ["3 gpus"]);
     tokio::time::advance(HELD / 2).await;
@@ -46,9 +46,9 @@ async fn a_first_text_is_kept_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_one_first_text_share_a_group() {
-    let mut texts = Texts::new(HELD);
+    let mut texts = FirstReasons::new(HELD);
     let (held, _, groups) = call(&mut texts, POD_A, &vec!["full".to_owned(); 100]);
-    assert_eq!((held, groups), (Held::default(), 100));
+    assert_eq!((held, groups), (HeldReasons::default(), 100));
     let (held, said, groups) = call(&mut texts, POD_A, &texts_of(100, "busy"));
     assert_eq!((held.changed, said, groups), (100, vec!["full".to_owned(); 100], 101));
     assert_eq!(texts.pods[&POD_A].texts.len(), 1);
@@ -58,11 +58,11 @@ async fn nodes_of_one_first_text_share_a_group() {
 #[tokio::test(start_paused = true)]
 async fn each_of_100_000_nodes_may_have_a_text_of_its_own() {
     const NODES: usize = 100_000;
-    let mut texts = Texts::new(HELD);
+    let mut texts = FirstReasons::new(HELD);
     let first = texts_of(NODES, "busy since");
     call(&mut texts, POD_A, &first);
     let (held, said, _) = call(&mut texts, POD_A, &texts_of(NODES, "busy until"));
-    assert_eq!(held, Held { changed: NODES, forgotten: 0 });
+    assert_eq!(held, HeldReasons { changed: NODES, forgotten: 0 });
     assert!(said == first);
 }
 
@@ -71,7 +71,7 @@ async fn memory_is_bounded_in_bytes_and_comes_back() {
     const NODES: usize = 10_000;
     let long = "x".repeat(200);
     let given = texts_of(NODES, &long);
-    let mut texts = Texts::new(HELD);
+    let mut texts = FirstReasons::new(HELD);
     let pods = MOST / (NODES * (NODE + TEXT + long.len())) + 1;
     let forgotten: usize = (0..pods as u64).map(|pod| call(&mut texts, pod, &given).0.forgotten).sum();
     assert!(forgotten > 0 && texts.taken <= MOST && texts.taken > MOST - NODE - TEXT - 2 * long.len());
@@ -80,6 +80,6 @@ async fn memory_is_bounded_in_bytes_and_comes_back() {
     assert_eq!(call(&mut texts, u64::MAX, &given[..1]).0.forgotten, 1);
     assert!(!texts.pods.contains_key(&u64::MAX), "a pod without texts takes nothing");
     tokio::time::advance(FORGOTTEN).await;
-    assert_eq!(call(&mut texts, u64::MAX, &given).0, Held::default());
+    assert_eq!(call(&mut texts, u64::MAX, &given).0, HeldReasons::default());
     assert_eq!(texts.pods.len(), 1);
 }

@@ -4,23 +4,23 @@ use std::time::{Duration, SystemTime};
 use super::*;
 use crate::observe::decisions::{packed::Runs, query::Query};
 
-fn subject(pod: u32) -> Subject {
-    Subject {
+fn subject(pod: u32) -> PodRef {
+    PodRef {
         namespace: "shop".into(),
         name: format!("web-{pod}"),
         uid: format!("uid-{pod}"),
-        ..Subject::default()
+        ..PodRef::default()
     }
 }
 
 /// A filter call that leaves so many of 100 nodes.
-fn entry(log: &mut Retention, pod: u32, left: u32) -> Entry {
+fn entry(log: &mut Retention, pod: u32, left: u32) -> LogEntry {
     let who = log.pod(&subject(pod));
     let dictionary = Arc::clone(log.dictionary());
     let numbers: Vec<String> = (0..100).map(|at| format!("node-{at}")).collect();
     let nodes = Runs::of(dictionary.write().numbers(numbers.iter().map(String::as_str)));
     let nominated = dictionary.write().number("");
-    Entry {
+    LogEntry {
         id: "call".into(),
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(pod)),
         took: Duration::ZERO,
@@ -175,7 +175,7 @@ fn the_texts_of_one_call_do_not_push_out_all_others() {
     let dictionary = Arc::clone(log.dictionary());
     let names = (0..100_000).map(|at| format!("{at:0200}"));
     let nodes = Runs::of(dictionary.write().numbers(names));
-    let entry = Entry { nodes, dictionary, offered: 100_000, ..entry(&mut log, 300, 1) };
+    let entry = LogEntry { nodes, dictionary, offered: 100_000, ..entry(&mut log, 300, 1) };
     log.put(entry);
     let (calls, _, evicted) = log.counts();
     assert_eq!((calls, evicted), (301, 0));

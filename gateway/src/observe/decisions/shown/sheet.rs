@@ -8,7 +8,7 @@ use extender_gateway_core::{
 };
 
 use super::super::{
-    entry::{Entry, PartEntry, SaidEntry},
+    entry::{LogEntry, PartEntry, SaidEntry},
     glossary::Glossary,
     packed::{Numbers, Runs},
 };
@@ -21,12 +21,12 @@ const DELETED: &str = "node was deleted";
 const LEFT_OUT: &str = "left out";
 
 /// The nodes of a call, and what was said about them so far.
-pub(super) struct Sheet {
+pub(super) struct VerdictTable {
     nodes: Vec<NodePart>,
 }
 
-impl Sheet {
-    pub(super) fn new(entry: &Entry, texts: &Glossary) -> Self {
+impl VerdictTable {
+    pub(super) fn new(entry: &LogEntry, texts: &Glossary) -> Self {
         let node = |name: u32| NodePart {
             name: texts.at(name).to_owned(),
             rejected_by: None,

@@ -8,9 +8,9 @@ use crate::{
     config::NodeSource,
     observe::{
         Health, Metrics,
-        api::{API_VERSION, ConfigurationStatus, LastCall, LogState, Refused, TableStatus, VerbStatus},
+        api::{API_VERSION, ConfigurationStatus, LastCall, LogState, VerbFailure, TableStatus, VerbStatus},
         samples,
-        status::Known,
+        status::StatusSources,
     },
 };
 
@@ -21,7 +21,7 @@ const BACKEND: &str = "- {name: zones, url: 'http://zones:9000', filter: {}, sco
 struct Scene {
     status: Status,
     config: Config,
-    standing: Standing,
+    standing: GatewayStatus,
     observer: Observer,
 }
 
@@ -45,8 +45,8 @@ fn verb(name: &str) -> BackendVerb {
 }
 
 /// A failure so many seconds ago.
-fn failed(seconds: i64) -> Refused {
-    Refused { time: ago(seconds), message: "no answer".to_owned() }
+fn failed(seconds: i64) -> VerbFailure {
+    VerbFailure { time: ago(seconds), message: "no answer".to_owned() }
 }
 
 /// One that has no problem, though hardly.
@@ -98,7 +98,7 @@ fn good() -> Status {
 
 impl Scene {
     fn new() -> Self {
-        let known = Known {
+        let known = StatusSources {
             gateway: "test".into(),
             file: "f".to_owned(),
             source: NodeSource::Watch,
@@ -109,7 +109,7 @@ impl Scene {
         Self {
             status: good(),
             config: samples::config(BACKEND),
-            standing: Standing::new(known),
+            standing: GatewayStatus::new(known),
             observer: Observer::new(Arc::new(Metrics::new()), 1 << 20),
         }
     }
@@ -145,7 +145,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     (
         |scene| {
             let message = "line 3: no".to_owned();
-            scene.status.configuration.refused = Some(Refused { time: ago(1), message });
+            scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message });
         },
         "the configuration",
         Severity::Warning,
@@ -182,7 +182,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         "it is full and reaches back # s only",
     ),
     (
-        |scene| scene.status.configuration.refused = Some(Refused { time: ago(1), message: String::new() }),
+        |scene| scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message: String::new() }),
         "the configuration",
         Severity::Warning,
         "the file has changed and is not in use: ",
