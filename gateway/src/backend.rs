@@ -1,29 +1,29 @@
 //! A policy backend as the gateway sees it: connection, handshake, encode, decode.
 //!
-//! [`Backend`] is the handle that calls use. Behind it one task ([`link::keep`]) connects, shakes hands,
+//! [`Backend`] is the handle that calls use. Behind it one task ([`session::run::run`]) connects, shakes hands,
 //! notices when the backend changes or goes, and connects again. Requests are put together from encoded
 //! parts ([`question`]) that backends share; answers are checked against the contract ([`answer`]) before
 //! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
 
 pub mod answer;
+pub mod answer_cache;
 pub mod bind;
 mod circuit;
 mod connect;
 pub mod connections;
 mod containment;
 pub mod grpc;
-pub mod held;
 pub mod info;
-pub mod link;
-pub mod memory;
 mod outage;
 pub mod preempt;
+pub mod preflight;
 pub mod question;
+pub mod remote_table;
 pub mod row;
 mod scan;
+pub mod session;
 pub mod sync;
 pub mod tables;
-pub mod trial;
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,14 +34,14 @@ use http::Uri;
 use answer::{Answered, FilterAnswer, Reply};
 use bind::{BindQuestion, Bound};
 use containment::{contained, reading};
-use grpc::{RpcError, Limits};
-use link::Session;
+use grpc::{Limits, RpcError};
 use question::{NodeForm, Question};
+use session::Session;
 
 use crate::{
-    account::{RpcEnd, Rpcs},
     config,
     observe::Metrics,
+    record::{RpcEnd, Rpcs},
 };
 
 /// One configured backend, connected or not.
@@ -51,7 +51,7 @@ pub struct Backend {
     pub settings: config::BackendSettings,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
-    session: Arc<link::SessionHandle>,
+    session: Arc<session::SessionHandle>,
 }
 
 impl Backend {
@@ -69,76 +69,76 @@ impl Backend {
         let _ = self.session.state.clone().wait_for(|state| !state.is_untried()).await;
     }
 
-    /// Asks which of these nodes the pod may not run on. What is asked goes on `record`.
+    /// Asks which of these nodes the pod may not run on. What is asked goes on `rpcs`.
     pub async fn filter(
         &self,
-        link: &Session,
+        session: &Session,
         question: Question<'_>,
-        (within, record): (Duration, &mut Rpcs),
+        (within, rpcs): (Duration, &mut Rpcs),
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        let answer = self.ask_nodes(link, &link.paths.filter, question, (within, record)).await?;
+        let answer = self.ask_nodes(session, &session.paths.filter, question, (within, rpcs)).await?;
         let read = || answer::filter(answer, question.nodes.count, question.scores);
-        Ok(self.replied(link, reading(&self.metrics, read)?))
+        Ok(self.replied(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks how good these nodes are: raw scores, one a node. What is asked goes on `record`.
+    /// Asks how good these nodes are: raw scores, one a node. What is asked goes on `rpcs`.
     pub async fn score(
         &self,
-        link: &Session,
+        session: &Session,
         question: Question<'_>,
-        (within, record): (Duration, &mut Rpcs),
+        (within, rpcs): (Duration, &mut Rpcs),
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
-        let answer = self.ask_nodes(link, &link.paths.score, question, (within, record)).await?;
+        let answer = self.ask_nodes(session, &session.paths.score, question, (within, rpcs)).await?;
         let read = || answer::score(answer, question.nodes.count);
-        Ok(self.replied(link, reading(&self.metrics, read)?))
+        Ok(self.replied(session, reading(&self.metrics, read)?))
     }
 
     /// Asks which of these candidates and victims stay. Positions are not checked yet. What is asked goes on
-    /// `record`.
+    /// `rpcs`.
     pub async fn preempt(
         &self,
-        link: &Session,
+        session: &Session,
         question: preempt::PreemptQuestion<'_>,
-        (within, record): (Duration, &mut Rpcs),
+        (within, rpcs): (Duration, &mut Rpcs),
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
-        let pieces = question.pieces(&link.head, link.info.most_request_bytes)?;
+        let pieces = question.pieces(&session.head, session.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(count) };
         let about = (count, NodeForm::Rows);
-        let answer = self.call(link, &link.paths.preempt, pieces, (limits, about, record)).await?;
+        let answer = self.call(session, &session.paths.preempt, pieces, (limits, about, rpcs)).await?;
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
         let read = || preempt::answer(answer, count, offered);
-        Ok(self.current(link, reading(&self.metrics, read)?))
+        Ok(self.current(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks to bind the pod. What is asked goes on `record`.
+    /// Asks to bind the pod. What is asked goes on `rpcs`.
     pub async fn bind(
         &self,
-        link: &Session,
+        session: &Session,
         question: BindQuestion<'_>,
-        (within, record): (Duration, &mut Rpcs),
+        (within, rpcs): (Duration, &mut Rpcs),
     ) -> Result<Bound, BackendFailure> {
-        let fields = bind::fields(question, &link.info.pod);
-        let pieces = link.head.around(question.call, fields, link.info.most_request_bytes)?;
+        let fields = bind::fields(question, &session.info.pod);
+        let pieces = session.head.around(question.call, fields, session.info.most_request_bytes)?;
         let limits = Limits { within, answer: bind::LARGEST_ANSWER };
         let about = (1, NodeForm::Name);
-        let answer = self.call(link, &link.paths.bind, pieces, (limits, about, record)).await?;
+        let answer = self.call(session, &session.paths.bind, pieces, (limits, about, rpcs)).await?;
         reading(&self.metrics, || bind::answer(answer))
     }
 
-    fn replied<T>(&self, link: &Session, reply: Reply<Answered<T>>) -> Reply<T> {
+    fn replied<T>(&self, session: &Session, reply: Reply<Answered<T>>) -> Reply<T> {
         match reply {
-            Reply::Answered(answered) => Reply::Answered(self.current(link, answered)),
+            Reply::Answered(answered) => Reply::Answered(self.current(session, answered)),
             Reply::Missed => Reply::Missed,
         }
     }
 
     /// Takes the answer; when it was made under another revision than the handshake told, the handshake
     /// is repeated soon.
-    fn current<T>(&self, link: &Session, answered: Answered<T>) -> T {
-        if answered.revision != link.info.revision {
+    fn current<T>(&self, session: &Session, answered: Answered<T>) -> T {
+        if answered.revision != session.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake tells which.
-            link.cache.mark_mixed_revisions();
+            session.cache.mark_mixed_revisions();
             if !answered.revision.is_empty() {
                 self.session.recheck.notify_one();
             }
@@ -148,37 +148,37 @@ impl Backend {
 
     async fn ask_nodes(
         &self,
-        link: &Session,
+        session: &Session,
         path: &Uri,
         question: Question<'_>,
-        (within, record): (Duration, &mut Rpcs),
+        (within, rpcs): (Duration, &mut Rpcs),
     ) -> Result<Bytes, BackendFailure> {
-        let pieces = link.head.pieces(question, link.info.most_request_bytes)?;
+        let pieces = session.head.pieces(question, session.info.most_request_bytes)?;
         let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
         let about = (question.nodes.count, question.nodes.form);
-        self.call(link, path, pieces, (limits, about, record)).await
+        self.call(session, path, pieces, (limits, about, rpcs)).await
     }
 
     async fn call<const N: usize>(
         &self,
-        link: &Session,
+        session: &Session,
         path: &Uri,
         pieces: [Bytes; N],
-        (limits, (nodes, form), record): (Limits, (u32, NodeForm), &mut Rpcs),
+        (limits, (nodes, form), rpcs): (Limits, (u32, NodeForm), &mut Rpcs),
     ) -> Result<Bytes, BackendFailure> {
         if let Some(late) = grpc::too_late(limits) {
             return Err(late);
         }
-        if let Err(open) = link.circuit.check() {
+        if let Err(open) = session.circuit.check() {
             // The next handshake finds out whether it answers again.
             self.session.recheck.notify_one();
             return Err(open);
         }
         let sent = pieces.iter().map(Bytes::len).sum();
-        let span = record.start((nodes, form), sent);
-        let call = grpc::traced((&link.connection, path), pieces, limits, span.as_ref());
+        let span = rpcs.start((nodes, form), sent);
+        let call = grpc::traced((&session.connection, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
-        link.circuit.ended(&answer);
+        session.circuit.ended(&answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
@@ -186,7 +186,7 @@ impl Backend {
             // The connection may be ending; the task behind it finds out sooner than its next look.
             self.session.recheck.notify_one();
         }
-        record.end(RpcEnd { received: answer.as_ref().map_or(0, Bytes::len), failure, code });
+        rpcs.end(RpcEnd { received: answer.as_ref().map_or(0, Bytes::len), failure, code });
         answer
     }
 }

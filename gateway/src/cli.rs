@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Config;
-use crate::observe::debug::{MOST, DebugTables};
+use crate::observe::debug::{DebugTables, MOST};
 
 use self::console::{Console, on_console};
 pub use admin::Away;
@@ -127,7 +127,10 @@ impl Plugin {
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
     /// gateway until it is told to stop.
-    pub fn run<E: Display>(self, serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>) -> ExitCode {
+    pub fn run<E: Display>(
+        self,
+        serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,
+    ) -> ExitCode {
         on_console(|console| self.outcome(serve, console))
     }
 

@@ -6,10 +6,10 @@
 //! binds pods, and says whether they are bound.
 
 pub mod binder;
-pub(crate) mod causes;
+pub(crate) mod error_text;
 pub mod file;
-pub mod heard;
 pub mod pods;
+pub mod source_health;
 pub mod table;
 pub mod usage;
 pub mod watch;

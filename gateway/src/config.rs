@@ -26,8 +26,9 @@ use std::time::Duration;
 use extender_gateway_core::order;
 
 pub use backend::{
-    AddedVictims, AlwaysIgnored, BackendSettings, BackendName, BindFailurePolicy, BindSettings, FailurePolicy,
-    FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
+    AddedVictims, AlwaysIgnored, BackendName, BackendSettings, BindFailurePolicy, BindSettings,
+    FailurePolicy, FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings,
+    Weight,
 };
 pub use duration::DurationText;
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, spoken};
@@ -37,7 +38,8 @@ pub use quantity::SizeText;
 pub use setting::Choice;
 pub(crate) use setting::scalar;
 pub use telemetry::{
-    AdminSettings, Decisions, Exporter, LogSettings, LogFormat, LogLevel, MetricsSettings, Otlp, OtlpProtocol, Ratio, Traces,
+    AdminSettings, Decisions, Exporter, LogFormat, LogLevel, LogSettings, MetricsSettings, Otlp,
+    OtlpProtocol, Ratio, Traces,
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
 pub use url::{BackendUrl, Scheme};

@@ -6,12 +6,12 @@
 //! backends in shadow are asked by tasks of their own, once it is.
 
 mod ask;
-mod attempts;
 mod bind;
 mod call_context;
 mod error;
 mod failures;
 mod filter;
+mod pacing;
 mod preempt;
 mod prefetched;
 mod prioritize;
@@ -31,20 +31,20 @@ use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
 pub use self::{
-    attempts::RetryPacing,
     bind::{BindError, Binders},
     error::CallError,
     filter::Filtered,
+    pacing::RetryPacing,
     preempt::PreemptCall,
 };
 use self::{failures::FailureRecorder, prefetched::PrefetchedScores};
 use crate::{
-    account::{CallRecord, RequestedNodes, PodRef},
-    backend::{Backend, info::ClusterTables, link::Session},
+    backend::{Backend, info::ClusterTables, session::Session},
     cadences::Cadences,
     config::{self, Mode, ReasonSettings, Timeouts},
     object::pod::ObjectPod,
     observe::{Metrics, Observer},
+    record::{CallRecord, PodRef, RequestedNodes},
     wire::Request,
 };
 
@@ -102,7 +102,16 @@ pub struct DeciderSettings {
 impl Decider {
     /// For backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: DeciderSettings) -> Self {
-        let DeciderSettings { tables: known, timeouts, reasons, exempt, pacing: attempts, binders, observer, cadences } = terms;
+        let DeciderSettings {
+            tables: known,
+            timeouts,
+            reasons,
+            exempt,
+            pacing: attempts,
+            binders,
+            observer,
+            cadences,
+        } = terms;
         let metrics = Arc::clone(&observer.metrics);
         let failures = FailureRecorder::default();
         Self {
@@ -122,7 +131,7 @@ impl Decider {
         }
     }
 
-    /// The account of a call about a pod that came at `began`, to be kept while it is decided. Where traces are made,
+    /// The record of a call about a pod that came at `began`, to be kept while it is decided. Where traces are made,
     /// the decision is a span of the caller's, if that named one.
     pub fn record(
         &self,
@@ -171,11 +180,18 @@ impl Decider {
 
     /// Until when a call that came at `began` waits for unknown nodes.
     fn unknown_nodes_deadline(&self, began: Instant) -> Instant {
-        call_context::unknown_nodes_deadline(Instant::now(), self.cadences.unknown_nodes, began, self.timeouts.decision)
+        call_context::unknown_nodes_deadline(
+            Instant::now(),
+            self.cadences.unknown_nodes,
+            began,
+            self.timeouts.decision,
+        )
     }
 
     /// Each backend as it is configured and as it is now, in effective order, or why it cannot be asked.
-    pub fn sessions(&self) -> impl Iterator<Item = (&config::BackendSettings, Result<Arc<Session>, BackendFailure>)> {
+    pub fn sessions(
+        &self,
+    ) -> impl Iterator<Item = (&config::BackendSettings, Result<Arc<Session>, BackendFailure>)> {
         self.backends.iter().map(|backend| (&backend.settings, backend.session()))
     }
 

@@ -8,14 +8,14 @@
 mod accept;
 mod answer;
 mod body;
+mod call_guard;
 mod connection;
-mod guest;
 mod limit;
 mod pages;
-mod patience;
 mod server;
 mod tls;
 mod verbs;
+mod write_timeout;
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
 
@@ -28,9 +28,9 @@ use hyper::body::Incoming;
 use tracing::field::display;
 
 use self::{
-    answer::{LoggedAt, CallRefusal, RefusedCall, ReplyBody},
+    answer::{CallRefusal, LoggedAt, RefusedCall, ReplyBody},
     body::BodyError,
-    guest::CallGuard,
+    call_guard::CallGuard,
 };
 pub(crate) use self::{limit::Address, pages::pages};
 pub use self::{
@@ -38,10 +38,10 @@ pub use self::{
     tls::Tls,
 };
 use crate::{
-    account::HttpCall,
     config::{Config, VerbPaths},
     decide::Decider,
     observe::{Metrics, Observer, SeldomEach},
+    record::HttpCall,
 };
 
 /// What every connection at the door shares.
@@ -99,36 +99,36 @@ impl Door {
     ) -> Response<ReplyBody> {
         let (head, body) = request.into_parts();
         let served = self.served.load_full();
-        let mut guest = CallGuard::new(&self.observer, (&head, caller), served.generation);
-        guest.secure = secure;
+        let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
+        guard.secure = secure;
         let verb = match requested(&head, &served.verbs) {
             Ok(verb) => verb,
             Err((verb, refusal)) => {
-                guest.verb = verb;
+                guard.verb = verb;
                 body::drain(body);
-                return self.refuse(guest, refusal.status());
+                return self.refuse(guard, refusal.status());
             }
         };
-        guest.enter(verb);
-        match survive(&self.observer.metrics, served.answer(verb, (&head, body), &mut guest)).await {
-            Ok(reply) => guest.answered(answer::reply(reply)),
-            Err(refusal) => self.refuse(guest, refusal.of(verb)),
+        guard.enter(verb);
+        match survive(&self.observer.metrics, served.answer(verb, (&head, body), &mut guard)).await {
+            Ok(reply) => guard.answered(answer::reply(reply)),
+            Err(refusal) => self.refuse(guard, refusal.of(verb)),
         }
     }
 
-    fn refuse(&self, mut guest: CallGuard<'_>, refused: RefusedCall) -> Response<ReplyBody> {
+    fn refuse(&self, mut guard: CallGuard<'_>, refused: RefusedCall) -> Response<ReplyBody> {
         let RefusedCall { response, outcome, text, log } = refused;
-        let (verb, caller) = (Verb::name_or_none(guest.verb), guest.caller);
+        let (verb, caller) = (Verb::name_or_none(guard.verb), guard.caller);
         let turn = if log == LoggedAt::Here { self.refused.turn((verb, outcome)) } else { None };
         if let Some(similar) = turn {
-            let trace_id = guest.record.as_ref().and_then(|account| account.trace);
+            let trace_id = guard.record.as_ref().and_then(|record| record.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));
             tracing::warn!(verb, %caller, outcome, trace_id, similar, "call refused: {text}");
         } else {
             tracing::debug!(verb, %caller, outcome, "{text}");
         }
-        (guest.outcome, guest.message) = (outcome, text);
-        guest.answered(response)
+        (guard.outcome, guard.message) = (outcome, text);
+        guard.answered(response)
     }
 }
 
@@ -137,15 +137,15 @@ impl Served {
         &self,
         verb: Verb,
         (head, body): (&Parts, Incoming),
-        visit: &mut HttpCall,
+        http_call: &mut HttpCall,
     ) -> Result<Vec<Bytes>, CallRefusal> {
         let body = body::read(head, body, self.most).await.map_err(BodyError::refusal)?;
-        visit.request_bytes = body.len();
+        http_call.request_bytes = body.len();
         let decided = match verb {
-            Verb::Filter => verbs::filter(&self.decider, body, visit).await,
-            Verb::Prioritize => verbs::prioritize(&self.decider, body, visit).await,
-            Verb::Preempt => verbs::preempt(&self.decider, body, visit).await,
-            Verb::Bind => verbs::bind(&self.decider, &body, visit).await,
+            Verb::Filter => verbs::filter(&self.decider, body, http_call).await,
+            Verb::Prioritize => verbs::prioritize(&self.decider, body, http_call).await,
+            Verb::Preempt => verbs::preempt(&self.decider, body, http_call).await,
+            Verb::Bind => verbs::bind(&self.decider, &body, http_call).await,
         };
         decided.map_err(CallRefusal::from)
     }
@@ -173,7 +173,7 @@ fn requested(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (Option<Verb>, Cal
 
 #[cfg(test)]
 mod tests {
-    use super::{Metrics, CallRefusal, Verb, VerbPaths, survive, verb_of};
+    use super::{CallRefusal, Metrics, Verb, VerbPaths, survive, verb_of};
 
     #[tokio::test]
     async fn a_call_that_panics_is_answered_and_counted() {

@@ -5,7 +5,6 @@
 //! the nodes, [`config`] what the operator said, [`cadences`] how often and how long what it does not say, [`observe`] what can be seen from
 //! outside. [`pem`] reads the files that TLS needs on either side.
 
-pub mod account;
 pub mod backend;
 pub mod cadences;
 pub mod cli;
@@ -18,6 +17,7 @@ mod hostile;
 pub mod object;
 pub mod observe;
 pub mod pem;
+pub mod record;
 pub mod scheduler_config;
 pub mod serve;
 pub mod wire;

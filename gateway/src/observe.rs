@@ -11,9 +11,9 @@ mod latest;
 pub mod log;
 pub mod metrics;
 mod observer;
+mod rate_limited_log;
 #[cfg(test)]
 mod samples;
-mod seldom;
 pub mod status;
 pub mod traces;
 
@@ -21,5 +21,5 @@ pub use decisions::{DecisionLog, Query, Verdict};
 pub use health::Health;
 pub use metrics::Metrics;
 pub use observer::Observer;
-pub use seldom::{RateLimitedLog, SeldomEach};
+pub use rate_limited_log::{RateLimitedLog, SeldomEach};
 pub use traces::Tracer;

@@ -13,7 +13,9 @@ mod yaml;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::config::{BackendSettings, Binder, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths};
+use crate::config::{
+    BackendSettings, Binder, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths,
+};
 
 pub use legacy::LegacyPolicy;
 pub use reach::{Credentials, Reach, ReachError, TlsFiles, UrlSource};

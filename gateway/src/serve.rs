@@ -43,7 +43,7 @@ use crate::{
         admin::AdminState,
         debug::DebugTables,
         log,
-        status::{StatusSources, GatewayStatus},
+        status::{GatewayStatus, StatusSources},
     },
     pem::PemError,
 };
@@ -109,7 +109,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     say(&format!("admin listening on {}", administered.local_addr()?));
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
-    let standing = Arc::new(GatewayStatus::new(StatusSources {
+    let gateway_status = Arc::new(GatewayStatus::new(StatusSources {
         gateway: Arc::clone(&gateway),
         file: file.display().to_string(),
         source: config.nodes.clone(),
@@ -117,7 +117,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         pods: assembly.pod_table(),
         health: Arc::clone(&health),
     }));
-    telemetry::gauges(&observer, &standing, &health);
+    telemetry::gauges(&observer, &gateway_status, &health);
     let background = Background {
         source: config.nodes.clone(),
         kubeconfig: config.cluster.kubeconfig.clone(),
@@ -126,11 +126,12 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         listener: scraped,
         metrics: Arc::clone(&observer.metrics),
         health: Arc::clone(&health),
-        admin: (administered, Arc::new(AdminState::new(Arc::clone(&observer), Arc::clone(&standing)))),
+        admin: (administered, Arc::new(AdminState::new(Arc::clone(&observer), Arc::clone(&gateway_status)))),
     };
     let failed = background.start(second)?;
     let (file, beating) = (file.to_owned(), Arc::clone(&health));
-    let parts = CallServer { file, extender, tls, assembly, telemetry, standing, health, failed, hangups };
+    let parts =
+        CallServer { file, extender, tls, assembly, telemetry, gateway_status, health, failed, hangups };
     let served = runtime.block_on(async {
         tokio::select! {
             served = calls(config, parts) => served,
@@ -148,24 +149,34 @@ struct CallServer {
     tls: Option<Arc<Tls>>,
     assembly: Assembly,
     telemetry: Telemetry,
-    standing: Arc<GatewayStatus>,
+    gateway_status: Arc<GatewayStatus>,
     health: Arc<Health>,
     failed: oneshot::Receiver<String>,
     hangups: Signal,
 }
 
 async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
-    let CallServer { file, extender, tls, mut assembly, telemetry, standing, health, mut failed, hangups } = parts;
+    let CallServer {
+        file,
+        extender,
+        tls,
+        mut assembly,
+        telemetry,
+        gateway_status,
+        health,
+        mut failed,
+        hangups,
+    } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, &config) => served?,
         failure = &mut failed => return Err(ended(failure)),
     };
     let listener = TcpListener::from_std(extender)?;
     let door = Arc::new(Door::new(served, Arc::clone(&telemetry.observer)));
-    standing.open(&door);
+    gateway_status.open(&door);
     say(&format!("extender listening on {}", listener.local_addr()?));
     health.ready();
-    let observed = (telemetry.changes(), standing);
+    let observed = (telemetry.changes(), gateway_status);
     let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)), observed);
     let stop = stopped(&health)?;
     tokio::select! {

@@ -4,11 +4,11 @@ use std::{hint::black_box, time::Duration};
 
 use allocation_counter::measure;
 use extender_gateway::{
-    account::Agreement,
     observe::{
         Metrics,
         metrics::{Applied, BackendMetrics, VerbMetrics},
     },
+    record::Agreement,
 };
 use extender_gateway_core::{FailureKind, Verb};
 

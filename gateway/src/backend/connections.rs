@@ -7,7 +7,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::{
     Backend,
     info::ClusterTables,
-    link::{self, SessionHandle, SessionTask},
+    session::{self, SessionHandle, SessionTask},
 };
 use crate::{cadences::Cadences, config, observe::Metrics};
 
@@ -40,7 +40,8 @@ impl Connections {
     /// A backend as it is configured now, and what it can be told.
     pub fn backend(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<Backend> {
         self.live.retain(|live| live.connection.strong_count() > 0);
-        let same = |live: &&Live| link::same(&live.settings, settings) && live.pods == known.pods.is_some();
+        let same =
+            |live: &&Live| session::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
         self.metrics.add_backend(settings.name.as_str());
@@ -49,12 +50,12 @@ impl Connections {
     }
 
     fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<SessionHandle> {
-        let (publisher, seen) = link::channel();
+        let (publisher, seen) = session::channel();
         let (pods, known) = (known.pods.is_some(), known.clone());
         let (gateway, cadences) = (Arc::clone(&self.gateway), self.cadences);
         let metrics = Arc::clone(&self.metrics);
         let task = SessionTask { settings: settings.clone(), tables: known, gateway, metrics, cadences };
-        self.tasks.spawn(link::run(task, publisher));
+        self.tasks.spawn(session::run(task, publisher));
         let seen = Arc::new(seen);
         self.live.push(Live { settings: settings.clone(), pods, connection: Arc::downgrade(&seen) });
         seen

@@ -13,7 +13,7 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, Verb};
 
 use self::reader::Reader;
-use super::{memory::CachedVerbs, question::ScoresWanted, row::RowView, sync};
+use super::{answer_cache::CachedVerbs, question::ScoresWanted, row::RowView, sync};
 use crate::{
     cluster::{
         pods::PodTable,
@@ -193,7 +193,11 @@ pub struct ClusterTables {
 impl Info {
     /// Reads a handshake of a backend with these settings. Rows are kept for the verbs that are configured, and for no
     /// others.
-    pub fn read(response: GetInfoResponse, settings: &config::BackendSettings, known: &ClusterTables) -> Self {
+    pub fn read(
+        response: GetInfoResponse,
+        settings: &config::BackendSettings,
+        known: &ClusterTables,
+    ) -> Self {
         let reader = Reader { response: &response, known };
         let scoring = settings.score.as_ref();
         let score = scoring.map_or_else(|| reader::unconfigured("score"), |scoring| reader.score(scoring));

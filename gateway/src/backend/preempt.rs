@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1::{Candidate, KeptCandidate, PreemptResponse, P
 
 use super::{
     answer::{Answered, decoded, evaluated, malformed},
-    question::{RequestHead, NodesField},
+    question::{NodesField, RequestHead},
     scan::{Field, Fields, Value, numbers},
 };
 

@@ -96,9 +96,9 @@ impl RequestHead {
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, purpose, pod, nodes, scores } = question;
         let wanted = if scores == ScoresWanted::Wanted { FLAG } else { 0 };
-        let (joined, apart) = match nodes.field.len() {
-            ..=WORTH_A_COPY => (&nodes.field, Bytes::new()),
-            _ => (&Bytes::new(), nodes.field.clone()),
+        let (joined, apart) = match nodes.bytes.len() {
+            ..=WORTH_A_COPY => (&nodes.bytes, Bytes::new()),
+            _ => (&Bytes::new(), nodes.bytes.clone()),
         };
         let written = pod.len() + wanted + joined.len();
         let mut head = self.begin((call, purpose), [written, apart.len()], most)?;
@@ -163,7 +163,7 @@ pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
 /// Nodes as a field of a request.
 #[derive(Debug, Clone)]
 pub struct NodesField {
-    field: Bytes,
+    bytes: Bytes,
     /// How many there are.
     pub count: u32,
     /// How they are named.
@@ -195,7 +195,7 @@ impl NodeForm {
 impl NodesField {
     /// The field, key and length included.
     pub(super) fn encoded(&self) -> &Bytes {
-        &self.field
+        &self.bytes
     }
 }
 
@@ -234,7 +234,7 @@ impl Rows {
         put_head(ROWS, rows, &mut head);
         let start = HEADROOM - head.len();
         self.bytes[start..HEADROOM].copy_from_slice(&head);
-        NodesField { field: Bytes::from(self.bytes).slice(start..), count: self.count, form: NodeForm::Rows }
+        NodesField { bytes: Bytes::from(self.bytes).slice(start..), count: self.count, form: NodeForm::Rows }
     }
 }
 
@@ -281,7 +281,7 @@ impl References {
         put_number(REF_AT_LEAST, at_least, &mut field);
         put_bytes(REF_IDS, &ids, &mut field);
         field.extend_from_slice(&rows);
-        NodesField { field: field.into(), count, form: NodeForm::Ids }
+        NodesField { bytes: field.into(), count, form: NodeForm::Ids }
     }
 }
 
@@ -371,7 +371,7 @@ mod tests {
             references.row(&row::name_alone("new"));
             references.id(1);
             let nodes = references.finish(table, at_least);
-            let request = ScoreRequest::decode(nodes.field).unwrap();
+            let request = ScoreRequest::decode(nodes.bytes).unwrap();
             let nodes = request.nodes.unwrap();
             let Some(Form::Table(reference)) = nodes.form else { panic!("no reference") };
             assert_eq!((nodes.count, reference.table, reference.at_least), (3, table, at_least));

@@ -106,7 +106,7 @@ impl RowView {
 
 /// The entry of a node of which the name alone is told.
 pub fn name_alone(name: &str) -> Bytes {
-    let row = Row { name, ..Row::default() };
+    let row = RowMessage { name, ..RowMessage::default() };
     let mut entry = Vec::with_capacity(row.encoded_len());
     row.encode(&mut entry);
     entry.into()
@@ -117,19 +117,19 @@ pub fn name_alone(name: &str) -> Bytes {
 pub(crate) fn encode_object(view: &RowView, node: &ObjectNode<'_>, raw: &[u8], out: &mut impl BufMut) {
     let facts = view.annotations().map(|annotations| node.facts(annotations));
     let raw = view.wants_raw().then_some(raw);
-    Row { name: node.name(), facts: facts.as_ref(), raw, usage: None }.encode(out);
+    RowMessage { name: node.name(), facts: facts.as_ref(), raw, usage: None }.encode(out);
 }
 
 /// The parts of a row that are told.
 #[derive(Default)]
-pub(crate) struct Row<'r> {
+pub(crate) struct RowMessage<'r> {
     pub(crate) name: &'r str,
     pub(crate) facts: Option<&'r NodeFacts>,
     pub(crate) raw: Option<&'r [u8]>,
     pub(crate) usage: Option<&'r NodeUsage>,
 }
 
-impl Row<'_> {
+impl RowMessage<'_> {
     /// Appends the entry.
     pub(crate) fn encode(&self, out: &mut impl BufMut) {
         encode_key(ROWS, WireType::LengthDelimited, out);

@@ -20,10 +20,10 @@ use self::difference::{Difference, SentRows};
 use super::{
     containment::contained,
     grpc::{Duplex, RpcError},
-    held::{RemoteTable, AckedTable},
+    remote_table::{AckedTable, RemoteTable},
 };
 use crate::{
-    cluster::table::{TableChanges, Column, NodeTable},
+    cluster::table::{Column, NodeTable, TableChanges},
     observe::{Metrics, RateLimitedLog},
 };
 
@@ -128,16 +128,26 @@ impl TableStream {
                 let message = sent.message(&part);
                 self.send(&mut stream, message, sent.table()).await?;
             }
-            self.held.set(Some(AckedTable { table: sent.table(), applied: sent.version(), rows, generation }));
+            self.held.set(Some(AckedTable {
+                table: sent.table(),
+                applied: sent.version(),
+                rows,
+                generation,
+            }));
             tokio::select! {
                 () = changes.next() => {}
-                ended = stream.ended() => return Err(ended),
+                ended = stream.failure() => return Err(ended),
             }
             sleep(PAUSE).await;
         }
     }
 
-    async fn send(&self, stream: &mut Duplex, message: difference::Framed, table: u64) -> Result<(), RpcError> {
+    async fn send(
+        &self,
+        stream: &mut Duplex,
+        message: difference::Framed,
+        table: u64,
+    ) -> Result<(), RpcError> {
         let late = |_| BackendFailure::new(FailureKind::Late, "the backend does not take nodes");
         let answer = timeout(PATIENCE, stream.exchange(message.bytes)).await.map_err(late)??;
         let malformed =

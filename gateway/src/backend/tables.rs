@@ -7,9 +7,9 @@ use h2::client::SendRequest;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
-    held::{RemoteTable, AckedTable, MissBreaker, TableReference},
     info::{Info, NodesView},
-    link::{Paths, SessionTask},
+    remote_table::{AckedTable, MissBreaker, RemoteTable, TableReference},
+    session::{Paths, SessionTask},
     sync::TableStream,
 };
 use crate::{
@@ -69,7 +69,7 @@ struct OpenStream {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.stream.abort();
-        // Calls may still have the link of an earlier handshake.
+        // Calls may still have the session of an earlier handshake.
         self.held.set(None);
     }
 }
@@ -87,14 +87,24 @@ impl<'k> Streams<'k> {
 
     /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
     /// there goes on.
-    pub(super) fn keep(&mut self, info: &Info, connection: &SendRequest<Bytes>, paths: &Paths) -> RemoteTables {
+    pub(super) fn keep(
+        &mut self,
+        info: &Info,
+        connection: &SendRequest<Bytes>,
+        paths: &Paths,
+    ) -> RemoteTables {
         let views: Vec<_> = info.views().filter(|_| info.keeps_tables).collect();
         self.open.retain(|open| views.contains(&&open.view));
         for view in views {
             if let Some((table, column)) = self.task.tables.table.as_ref().zip(view.column.as_ref()) {
                 self.open((TableSource::Cluster, table, column), view, connection, paths);
             }
-            self.open((TableSource::Calls, &self.task.tables.offered, &view.offered), view, connection, paths);
+            self.open(
+                (TableSource::Calls, &self.task.tables.offered, &view.offered),
+                view,
+                connection,
+                paths,
+            );
         }
         RemoteTables(
             self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.held))).collect(),

@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Console, Failure};
 use crate::config::Config;
 use crate::scheduler_config::{
-    Credentials, Extenders, ConfigForm, LegacyPolicy, Reach, Scope, UrlSource, Version, entries_of,
+    ConfigForm, Credentials, Extenders, LegacyPolicy, Reach, Scope, UrlSource, Version, entries_of,
 };
 
 /// What the command is for.

@@ -9,7 +9,7 @@ mod table;
 pub(super) use self::{
     amounts::{ago, bytes, counted, duration, moment, number, share, trimmed},
     clean::clean,
-    table::{TextColumn, Table},
+    table::{Table, TextColumn},
 };
 
 /// What stands where there is nothing to say.

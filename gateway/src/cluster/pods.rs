@@ -14,7 +14,7 @@ use extender_policy_api::v1alpha1::NodeUsage;
 use foldhash::HashMap;
 use tokio::sync::{Notify, watch};
 
-use super::{heard::SourceHealth, usage::Usage};
+use super::{source_health::SourceHealth, usage::Usage};
 use crate::object::{
     ObjectError,
     pod::{self, ObjectPod},
@@ -60,7 +60,7 @@ pub struct PodTable {
     usage_touched: Notify,
     synced: watch::Sender<bool>,
     /// What is known of the source.
-    pub heard: SourceHealth,
+    pub source_health: SourceHealth,
 }
 
 impl PodTable {

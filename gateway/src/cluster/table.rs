@@ -12,11 +12,11 @@
 mod absent;
 mod change;
 mod column;
-mod front;
 mod ids;
-mod latest;
 mod log;
-mod stock;
+mod lookups;
+mod snapshot;
+mod writer;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -29,19 +29,19 @@ use tokio::{
 
 use self::{
     absent::Absent,
-    front::TableSnapshot,
-    latest::LatestLookups,
-    stock::{NodeEntry, NodeNames, Replaced, TableWriter},
+    lookups::LatestLookups,
+    snapshot::TableSnapshot,
+    writer::{NodeEntry, NodeNames, Replaced, TableWriter},
 };
 pub use self::{
     change::{Change, TableChanges},
     column::{Column, ViewId},
-    front::{Found, NodeRow, Row, TableRead},
     ids::RowId,
-    latest::NodeRows,
-    stock::NodeRelist,
+    lookups::NodeRows,
+    snapshot::{Found, NodeRow, RowState, TableRead},
+    writer::NodeRelist,
 };
-use super::heard::SourceHealth;
+use super::source_health::SourceHealth;
 use crate::{
     backend::row::RowView,
     object::{ObjectError, node},
@@ -54,17 +54,17 @@ const FILLED_AT_ONCE: usize = 32;
 #[derive(Debug, Default)]
 pub struct NodeTable {
     /// What calls read.
-    front: RwLock<TableSnapshot>,
-    /// What writers know. Locked before `front`, never while holding it.
-    stock: Mutex<TableWriter>,
+    snapshot: RwLock<TableSnapshot>,
+    /// What writers know. Locked before `snapshot`, never while holding it.
+    writer: Mutex<TableWriter>,
     /// Names that have no node. Locked last.
     absent: Mutex<Absent>,
-    /// Counts the changes of `front`.
+    /// Counts the changes of `snapshot`.
     changes: watch::Sender<u64>,
     synced: watch::Sender<bool>,
     raw_wanted: watch::Sender<bool>,
     /// What is known of the source.
-    pub heard: SourceHealth,
+    pub source_health: SourceHealth,
     /// `None` where calls bring the nodes: their rows are too much to be kept beside those of the next call.
     latest: Option<LatestLookups>,
 }
@@ -78,17 +78,17 @@ impl NodeTable {
     /// An empty table for nodes that calls bring, which keeps what they brought: a node that comes again byte for
     /// byte is neither parsed nor encoded.
     pub fn of_calls() -> Self {
-        Self { stock: Mutex::new(TableWriter::of_calls()), ..Self::default() }
+        Self { writer: Mutex::new(TableWriter::of_calls()), ..Self::default() }
     }
 
     /// Has rows of this view kept while the column is held. It costs nothing yet: nodes that are known already get
     /// their rows in [`NodeTable::fill`], or when a call brings them. Only the first view with JSON has to wait until
     /// the source has brought the nodes once more: [`NodeTable::complete`].
     pub fn register(&self, view: RowView) -> Column {
-        let mut stock = self.lock_writer();
+        let mut writer = self.lock_writer();
         let wants_raw = view.wants_raw();
-        let column = stock.register(view);
-        drop(stock);
+        let column = writer.register(view);
+        drop(writer);
         self.raw_wanted.send_if_modified(|wanted| wants_raw && !std::mem::replace(wanted, true));
         column
     }
@@ -104,9 +104,9 @@ impl NodeTable {
     }
 
     fn fill_some(&self, names: &[Arc<str>], view: ViewId) {
-        let mut stock = self.lock_writer();
-        let filled: Vec<_> = names.iter().filter_map(|name| stock.fill(name, view)).collect();
-        self.publish(&stock, &filled);
+        let mut writer = self.lock_writer();
+        let filled: Vec<_> = names.iter().filter_map(|name| writer.fill(name, view)).collect();
+        self.publish(&writer, &filled);
     }
 
     /// How many views it keeps rows of.
@@ -118,25 +118,25 @@ impl NodeTable {
     /// of views with JSON alone.
     pub fn apply(&self, json: &[u8]) -> Result<Change, ObjectError> {
         let object = node::parse(json)?;
-        let mut stock = self.lock_writer();
-        let known = NodeEntry::new(&object, stock.wants_raw().then_some(json));
-        let (name, change) = stock.put(object.name(), known);
+        let mut writer = self.lock_writer();
+        let known = NodeEntry::new(&object, writer.wants_raw().then_some(json));
+        let (name, change) = writer.put(object.name(), known);
         if change == Change::Added {
             self.absent().appear(&name);
         }
         if change != Change::Unchanged {
-            self.publish(&stock, &[name]);
+            self.publish(&writer, &[name]);
         }
         Ok(change)
     }
 
     /// Forgets a node.
     pub fn remove(&self, name: &str) -> Change {
-        let mut stock = self.lock_writer();
-        let change = stock.remove(name);
+        let mut writer = self.lock_writer();
+        let change = writer.remove(name);
         if change != Change::Unchanged {
             self.absent().delete(name);
-            drop(self.write(&stock, |front| front.remove(name)));
+            drop(self.write(&writer, |snapshot| snapshot.remove(name)));
         }
         change
     }
@@ -153,11 +153,11 @@ impl NodeTable {
         object: impl Fn(u32) -> Option<&'n [u8]>,
         view: ViewId,
     ) -> Result<Found, (u32, ObjectError)> {
-        let mut stock = self.lock_writer();
+        let mut writer = self.lock_writer();
         let mut fresh = Vec::new();
         let mut outcome = Ok(());
         for (place, name) in (0..).zip(names.clone()) {
-            match stock.import((name, object(place)), view) {
+            match writer.import((name, object(place)), view) {
                 Ok(brought) => fresh.extend(brought),
                 Err(error) => {
                     outcome = Err((place, error));
@@ -165,28 +165,28 @@ impl NodeTable {
                 }
             }
         }
-        self.publish(&stock, &fresh);
+        self.publish(&writer, &fresh);
         outcome?;
-        // Other writers still wait for `stock`.
+        // Other writers still wait for `writer`.
         Ok(self.read().rows(names, view))
     }
 
     /// Forgets everything when it holds more than `bytes` of JSON or more than `nodes` nodes: nodes that are gone
     /// are not heard of here.
     pub fn limit(&self, bytes: usize, nodes: usize) {
-        let mut stock = self.lock_writer();
-        if stock.json_bytes() > bytes || stock.len() > nodes {
-            stock.clear();
-            self.swap(&stock);
+        let mut writer = self.lock_writer();
+        if writer.json_bytes() > bytes || writer.len() > nodes {
+            writer.clear();
+            self.swap(&writer);
         }
     }
 
     /// Takes what pods have requested on these nodes. From the first time on, nodes that were never named have no
     /// pods.
     pub fn apply_usage(&self, changed: &[(Arc<str>, NodeUsage)]) {
-        let mut stock = self.lock_writer();
-        let nodes = stock.use_up(changed);
-        self.publish(&stock, &nodes);
+        let mut writer = self.lock_writer();
+        let nodes = writer.use_up(changed);
+        self.publish(&writer, &nodes);
     }
 
     /// Begins to collect the nodes of a new list.
@@ -197,18 +197,18 @@ impl NodeTable {
     /// Takes exactly the nodes of this list: whatever is not in it goes, all in one step for the calls.
     /// From now on the table is synced.
     pub fn replace(&self, relist: NodeRelist) {
-        let mut stock = self.lock_writer();
-        let Replaced { change, gone } = stock.replace(relist);
+        let mut writer = self.lock_writer();
+        let Replaced { change, gone } = writer.replace(relist);
         if change != Change::Unchanged {
             let mut absent = self.absent();
-            absent.retain(|name| !stock.contains(name));
+            absent.retain(|name| !writer.contains(name));
             for name in &gone {
                 absent.delete(name);
             }
             drop(absent);
-            self.swap(&stock);
+            self.swap(&writer);
         }
-        drop(stock);
+        drop(writer);
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
 
@@ -268,11 +268,11 @@ impl NodeTable {
         };
         let version = self.read().version();
         if let Some(lines) = latest.find(names.clone(), (view, version)) {
-            return Found { lines, unknown: Vec::new(), deleted: Vec::new(), version };
+            return Found { rows: lines, unknown: Vec::new(), deleted: Vec::new(), version };
         }
         let found = self.read().rows(names.clone(), view);
         if found.unknown.is_empty() {
-            latest.keep(names, (view, found.version), &found.lines);
+            latest.keep(names, (view, found.version), &found.rows);
         }
         found
     }
@@ -280,7 +280,7 @@ impl NodeTable {
     /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never
     /// hold it across an await.
     pub fn read(&self) -> TableRead<'_> {
-        TableRead { front: self.front.read().unwrap_or_else(PoisonError::into_inner) }
+        TableRead { snapshot: self.snapshot.read().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// How many nodes are known.
@@ -326,48 +326,48 @@ impl NodeTable {
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, TableWriter> {
-        let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
-        if stock.drop_unheld() {
-            let wants_raw = stock.wants_raw();
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.drop_unheld() {
+            let wants_raw = writer.wants_raw();
             // Nothing is to be done about it: who waits for this waits until JSON is wanted.
             self.raw_wanted.send_if_modified(|wanted| {
                 *wanted &= wants_raw;
                 false
             });
-            self.swap(&stock);
+            self.swap(&writer);
         }
-        stock
+        writer
     }
 
     /// Lets calls see these nodes as they are now.
-    fn publish(&self, stock: &TableWriter, names: &[Arc<str>]) {
-        if self.read().generation() != stock.generation() {
-            return self.swap(stock);
+    fn publish(&self, writer: &TableWriter, names: &[Arc<str>]) {
+        if self.read().generation() != writer.generation() {
+            return self.swap(writer);
         }
         if names.is_empty() {
             return;
         }
-        let slots: Vec<_> = names.iter().filter_map(|name| Some((name, stock.slot_of(name)?))).collect();
-        let put = |front: &mut TableSnapshot| {
-            slots.into_iter().map(|(name, (at, slot))| front.put(name, at, slot)).collect::<Vec<_>>()
+        let slots: Vec<_> = names.iter().filter_map(|name| Some((name, writer.slot_of(name)?))).collect();
+        let put = |snapshot: &mut TableSnapshot| {
+            slots.into_iter().map(|(name, (at, slot))| snapshot.put(name, at, slot)).collect::<Vec<_>>()
         };
         // Returned, so that the old rows are freed after the lock.
-        drop(self.write(stock, put));
+        drop(self.write(writer, put));
     }
 
     /// Lets calls see everything anew.
-    fn swap(&self, stock: &TableWriter) {
-        let fresh = stock.front();
+    fn swap(&self, writer: &TableWriter) {
+        let fresh = writer.snapshot();
         // Returned, so that the old rows are freed after the lock.
-        drop(self.write(stock, |front| std::mem::replace(front, fresh)));
+        drop(self.write(writer, |snapshot| std::mem::replace(snapshot, fresh)));
     }
 
-    fn write<T>(&self, stock: &TableWriter, change: impl FnOnce(&mut TableSnapshot) -> T) -> T {
-        let mut front = self.front.write().unwrap_or_else(PoisonError::into_inner);
-        debug_assert!(front.version < stock.version(), "who has seen this version would not look again");
-        front.version = stock.version();
-        let told = change(&mut front);
-        drop(front);
+    fn write<T>(&self, writer: &TableWriter, change: impl FnOnce(&mut TableSnapshot) -> T) -> T {
+        let mut snapshot = self.snapshot.write().unwrap_or_else(PoisonError::into_inner);
+        debug_assert!(snapshot.version < writer.version(), "who has seen this version would not look again");
+        snapshot.version = writer.version();
+        let told = change(&mut snapshot);
+        drop(snapshot);
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
         told
     }

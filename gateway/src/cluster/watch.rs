@@ -8,7 +8,7 @@
 mod connect;
 mod raw_object;
 mod sink;
-mod standing;
+mod state;
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use kube::{
 };
 
 pub use self::connect::{ConnectError, check, connect};
-use self::{raw_object::RawObject, sink::feed, standing::WatchState};
+use self::{raw_object::RawObject, sink::feed, state::WatchState};
 use super::{pods::PodTable, table::NodeTable};
 
 /// A watch ended, which it never should: what it watches would stay as it is for ever. The process has to stop.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use extender_config::{Cursor, Section, echo};
 
 use super::{
-    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, PodSource, VerbPathParts, VerbPaths,
-    duration,
+    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, PodSource, VerbPathParts,
+    VerbPaths, duration,
 };
 
 /// Checks the fields of the whole file against each other.

@@ -12,18 +12,18 @@ use tokio::time::Instant;
 
 use super::call_context::{CallContext, EncodedNodes, Readiness, Views};
 use crate::{
-    account::{Rpcs, OpenAttempt, CacheSource},
     backend::{
         Backend,
         answer::Reply,
-        held::TableReference,
+        answer_cache::AnswerCache,
         info::{NodesView, Plan},
-        link::Session,
-        memory::AnswerCache,
         question::{NodesField, Question, ScoresWanted},
+        remote_table::TableReference,
+        session::Session,
         tables,
     },
     cluster::table::NodeRow,
+    record::{CacheSource, OpenAttempt, Rpcs},
 };
 
 /// A backend that takes part in a call, with its settings for the verb.
@@ -40,7 +40,7 @@ pub(super) struct Participant<'d, S> {
 
 /// How a backend can be asked in a call.
 pub(super) struct Ready {
-    pub(super) link: Arc<Session>,
+    pub(super) session: Arc<Session>,
     pub(super) views: Views,
 }
 
@@ -69,20 +69,20 @@ pub(super) trait NodeQuestion: Sync {
     /// The verb, as the log names it.
     const VERB: Verb;
 
-    /// Sends the question. What is sent goes on `record`.
+    /// Sends the question. What is sent goes on `rpcs`.
     fn send(
         backend: &Backend,
-        link: &Session,
+        session: &Session,
         question: Question<'_>,
         within: Duration,
-        record: &mut Rpcs,
+        rpcs: &mut Rpcs,
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
     /// What is known about these nodes; `None` where nothing can be known, so that the backend is asked about all.
     fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<Self::Cached>>;
 
     /// The answers as they are remembered, each `None` where it cannot be; `None` where the verb is not remembered.
-    fn read(memory: &AnswerCache, fresh: &Self::Fresh, count: usize) -> Option<Vec<Option<Self::Cached>>>;
+    fn read(cache: &AnswerCache, fresh: &Self::Fresh, count: usize) -> Option<Vec<Option<Self::Cached>>>;
 
     /// Remembers the answers about those nodes of which they are certain.
     fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Cached>>, fresh: &Self::Fresh);
@@ -150,7 +150,7 @@ impl<'l> Certain<'l> {
 /// A backend as it is asked in one call, and the record of it.
 pub(super) struct Ask<'a> {
     pub(super) backend: &'a Backend,
-    pub(super) link: &'a Arc<Session>,
+    pub(super) session: &'a Arc<Session>,
     /// In which view it is told about nodes.
     view: &'a NodesView,
     context: &'a CallContext<'a>,
@@ -161,7 +161,7 @@ pub(super) struct Ask<'a> {
     /// Until when it has to have answered, however often it is asked.
     until: Instant,
     /// What it is asked is recorded here.
-    record: &'a mut OpenAttempt,
+    attempt: &'a mut OpenAttempt,
 }
 
 impl<S> Participant<'_, S> {
@@ -171,9 +171,9 @@ impl<S> Participant<'_, S> {
         question: &Q,
         about: NodeContext<'_>,
     ) -> Result<Q::Answer, BackendFailure> {
-        let mut record = about.context.desk.start_attempt(self.place, about.context.trace);
-        let answer = self.find_out(question, about, &mut record).await;
-        record.finish(&answer);
+        let mut attempt = about.context.recorder.start_attempt(self.place, about.context.trace);
+        let answer = self.find_out(question, about, &mut attempt).await;
+        attempt.finish(&answer);
         answer
     }
 
@@ -181,11 +181,11 @@ impl<S> Participant<'_, S> {
         &self,
         question: &Q,
         about: NodeContext<'_>,
-        record: &mut OpenAttempt,
+        attempt: &mut OpenAttempt,
     ) -> Result<Q::Answer, BackendFailure> {
         let NodeContext { context, nodes, deadline } = about;
-        let Ready { link, views } = self.ready.as_ref().map_err(Clone::clone)?;
-        let plan = Q::Plan::of(&link.info).as_ref().map_err(Clone::clone)?;
+        let Ready { session, views } = self.ready.as_ref().map_err(Clone::clone)?;
+        let plan = Q::Plan::of(&session.info).as_ref().map_err(Clone::clone)?;
         let lines = context.nodes(*views).lines(nodes);
         if lines.is_empty() {
             return Ok(Q::Answer::default());
@@ -194,14 +194,14 @@ impl<S> Participant<'_, S> {
         let timeout = self.timeout.min(deadline.duration_since(now));
         let mut ask = Ask {
             backend: self.backend,
-            link,
+            session,
             view: plan.views().1,
             context,
             views: *views,
             scores: Q::scores(plan),
             timeout,
             until: now + timeout,
-            record,
+            attempt,
         };
         ask.recall_or_ask(question, &lines).await
     }
@@ -220,15 +220,15 @@ impl<'a> Ask<'a> {
         };
         let missing = recalled.missing();
         let known = lines.len() - missing.len();
-        self.record.source = recalled.source;
-        self.record.set_cached(known);
+        self.attempt.source = recalled.source;
+        self.attempt.set_cached(known);
         if missing.is_empty() {
             return Ok(Q::splice(self, recalled.answers, None));
         }
         let asked: Vec<&NodeRow> = missing.iter().map(|at| lines[*at as usize]).collect();
         let fresh = self.ask_nodes::<Q>(&asked).await?;
-        if known > 0 && !may_combine(recalled.source, &self.link.cache) {
-            self.record.set_cached(0);
+        if known > 0 && !may_combine(recalled.source, &self.session.cache) {
+            self.attempt.set_cached(0);
             self.again();
             let fresh = self.ask_nodes::<Q>(lines).await?;
             return Ok(Q::accept(self, lines, fresh));
@@ -240,12 +240,12 @@ impl<'a> Ask<'a> {
     /// The backend's answer about these nodes: by reference where it holds them, else, or if it does not find them,
     /// inline.
     async fn ask_nodes<Q: NodeQuestion>(&mut self, lines: &[&NodeRow]) -> Result<Q::Fresh, BackendFailure> {
-        self.record.set_requested(lines.len());
+        self.attempt.set_requested(lines.len());
         if let Some((nodes, named)) = self.by_reference(lines) {
             match self.send::<Q>(&nodes).await? {
                 Reply::Answered(fresh) => return Ok(fresh),
                 Reply::Missed => {
-                    self.record.misses += 1;
+                    self.attempt.misses += 1;
                     named.missed(self.backend.settings.name.as_str());
                 }
             }
@@ -258,7 +258,7 @@ impl<'a> Ask<'a> {
     async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
         let (call, pod) = (&self.context.id, self.context.pod(self.views));
         let question = Question { call, purpose: Purpose::Decide, pod, nodes, scores: self.scores };
-        Q::send(self.backend, self.link, question, self.timeout, &mut self.record.rpcs).await
+        Q::send(self.backend, self.session, question, self.timeout, &mut self.attempt.rpcs).await
     }
 
     /// Remembers answers, where that is allowed, unless they show that it should not be.
@@ -269,17 +269,17 @@ impl<'a> Ask<'a> {
         asked: &[&NodeRow],
         fresh: &Q::Fresh,
     ) {
-        let memory = &self.link.cache;
-        if !memory.is_trusted() {
+        let cache = &self.session.cache;
+        if !cache.is_trusted() {
             return;
         }
-        let Some(read) = Q::read(memory, fresh, asked.len()) else { return };
+        let Some(read) = Q::read(cache, fresh, asked.len()) else { return };
         let certain = Certain::of(self, asked);
         let before = missing.iter().map(|at| recalled.answers[*at as usize]);
         let differs =
             |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
         if recalled.check && certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
-            self.record.impure |= distrust(memory, self.backend.settings.name.as_str(), Q::VERB);
+            self.attempt.impure |= distrust(cache, self.backend.settings.name.as_str(), Q::VERB);
         } else {
             Q::store(self, &certain, read, fresh);
         }
@@ -303,7 +303,7 @@ impl<'a> Ask<'a> {
     /// These nodes by the ids of the table that it holds; `None` when they have to come with their rows.
     fn by_reference(&self, lines: &[&NodeRow]) -> Option<(NodesField, TableReference)> {
         let source = self.told().source;
-        let named = self.link.tables.named(source, self.view)?;
+        let named = self.session.tables.named(source, self.view)?;
         let nodes = match source {
             tables::TableSource::Cluster => named.nodes(lines, |_| false),
             tables::TableSource::Calls => {
@@ -326,16 +326,16 @@ impl<'a> Ask<'a> {
 /// Remembered answers count only while nothing speaks against remembering: no answer has named another revision than
 /// the handshake, and no check has found the verb impure. Scores that came with filter never relied on the verb being
 /// pure, so only the revision matters for them.
-fn may_combine(known: CacheSource, memory: &AnswerCache) -> bool {
+fn may_combine(known: CacheSource, cache: &AnswerCache) -> bool {
     match known {
-        CacheSource::AnswerCache => memory.is_trusted(),
-        CacheSource::Filter => !memory.has_mixed_revisions(),
+        CacheSource::AnswerCache => cache.is_trusted(),
+        CacheSource::Filter => !cache.has_mixed_revisions(),
     }
 }
 
 /// From now on the backend is asked each time. Returns whether that is new.
-fn distrust(memory: &AnswerCache, backend: &str, verb: Verb) -> bool {
-    let first = memory.mark_impure();
+fn distrust(cache: &AnswerCache, backend: &str, verb: Verb) -> bool {
+    let first = cache.mark_impure();
     if first {
         tracing::error!(
             backend,

@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep};
 pub use self::error::BindError;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    account::{CallRecord, BackendAttempt, OpenAttempt, BackendOutcome, OnFailure, Outcome},
     backend::{
         Backend,
         bind::{BindQuestion, Bound},
@@ -25,6 +24,7 @@ use crate::{
     cluster::binder::{Apiserver, Assignment, BindingState},
     config::{self, BackendName, BindFailurePolicy, BindSettings, Mode},
     object::{self, pod::ObjectPod},
+    record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, OpenAttempt, Outcome},
 };
 
 /// The pause before the second look for a Binding that a backend says it made; it doubles up to the longest.
@@ -75,14 +75,15 @@ impl Decider {
     pub async fn bind(
         &self,
         (assignment, began): (&Assignment, Instant),
-        account: &mut CallRecord,
+        record: &mut CallRecord,
     ) -> Result<(), CallError> {
         let binders = self.binders.as_ref().ok_or(BindError::NoBinder)?;
         let deadline = began + self.timeouts.bind;
         let ask_until = began + self.timeouts.asking_to_bind();
-        let (id, trace) = (account.id.clone(), account.trace);
+        let (id, trace) = (record.id.clone(), record.trace);
         let attempt = BindAttempt { decider: self, binders, assignment, id, trace, deadline, ask_until };
-        if self.some_may_bind(&assignment.namespace) && attempt.backends(account).await? == BindOutcome::Bound {
+        if self.some_may_bind(&assignment.namespace) && attempt.backends(record).await? == BindOutcome::Bound
+        {
             return Ok(());
         }
         attempt.built_in().await
@@ -97,7 +98,7 @@ impl Decider {
 
 impl<'c> BindAttempt<'c> {
     /// Asks the interested backends until one has bound the pod.
-    async fn backends(&self, account: &mut CallRecord) -> Result<BindOutcome, CallError> {
+    async fn backends(&self, record: &mut CallRecord) -> Result<BindOutcome, CallError> {
         let json = self.pod().await?;
         match BindingState::read(&json, self.assignment) {
             BindingState::Bound => return Ok(BindOutcome::Bound),
@@ -107,11 +108,11 @@ impl<'c> BindAttempt<'c> {
         let pod = object::pod::parse(&json).map_err(|error| BindError::Apiserver(error.into()))?;
         let known = BindPod { pod, json: &json };
         for (backend, settings) in self.order(&known.pod) {
-            let at = account.backends.len();
-            account.backends.push(BackendOutcome::new(backend, policy(settings.failure_policy)));
-            let inquiry = account.recorder.start_attempt(at, self.trace);
-            let part = &mut account.backends[at];
-            if self.ask((backend, settings), &known, (part, inquiry)).await? == BindOutcome::Bound {
+            let at = record.backends.len();
+            record.backends.push(BackendOutcome::new(backend, policy(settings.failure_policy)));
+            let attempt = record.recorder.start_attempt(at, self.trace);
+            let part = &mut record.backends[at];
+            if self.ask((backend, settings), &known, (part, attempt)).await? == BindOutcome::Bound {
                 return Ok(BindOutcome::Bound);
             }
         }
@@ -150,10 +151,10 @@ impl<'c> BindAttempt<'c> {
         &self,
         (backend, settings): (&Backend, &BindSettings),
         known: &BindPod<'_>,
-        (part, mut inquiry): (&mut BackendOutcome, OpenAttempt),
+        (part, mut attempt): (&mut BackendOutcome, OpenAttempt),
     ) -> Result<BindOutcome, CallError> {
-        let answer = self.answer((backend, settings), known, &mut inquiry).await;
-        inquiry.finish(&answer);
+        let answer = self.answer((backend, settings), known, &mut attempt).await;
+        attempt.finish(&answer);
         match answer {
             Ok(Bound::Yes) => {
                 part.outcome = Outcome::Bound("bound".to_owned());
@@ -177,15 +178,15 @@ impl<'c> BindAttempt<'c> {
         &self,
         (backend, settings): (&Backend, &BindSettings),
         known: &BindPod<'_>,
-        inquiry: &mut BackendAttempt,
+        attempt: &mut BackendAttempt,
     ) -> Result<Bound, BackendFailure> {
-        let link = backend.session()?;
-        link.info.bind.clone()?;
+        let session = backend.session()?;
+        session.info.bind.clone()?;
         let BindPod { pod, json } = known;
         let question = BindQuestion { call: &self.id, assignment: self.assignment, pod, json };
         let within = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
-        inquiry.set_requested(1);
-        backend.bind(&link, question, (within, &mut inquiry.rpcs)).await
+        attempt.set_requested(1);
+        backend.bind(&session, question, (within, &mut attempt.rpcs)).await
     }
 
     /// Looks for the Binding that a backend says it made.

@@ -9,7 +9,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Call, CallError, ask::Ready};
 use crate::{
-    account::{CallRecord, Recorder},
     backend::{
         Backend,
         info::{ClusterTables, NodesView, Plan, PodView},
@@ -18,6 +17,7 @@ use crate::{
         tables::TableSource,
     },
     cluster::table::{Column, Found, NodeRow, NodeRows, ViewId},
+    record::{CallRecord, Recorder},
     wire::Offer,
 };
 
@@ -33,7 +33,7 @@ pub(super) struct CallContext<'c> {
     /// The span of the decision, where traces are made.
     pub(super) trace: Option<TraceContext>,
     /// Where it is put down what backends are asked.
-    pub(super) desk: Recorder,
+    pub(super) recorder: Recorder,
     known: &'c ClusterTables,
     /// Until when the call waits for unknown nodes. Once for all backends.
     patience: Instant,
@@ -65,7 +65,7 @@ pub(super) struct EncodedNodes {
 impl EncodedNodes {
     /// What was found of nodes in the table of a source.
     fn of(found: Found, source: TableSource) -> Self {
-        let Found { lines, unknown, deleted, version } = found;
+        let Found { rows: lines, unknown, deleted, version } = found;
         let count = number(lines.len() + unknown.len());
         let known = (!unknown.is_empty())
             .then(|| (0..count).filter(|node| unknown.binary_search(node).is_err()).collect());
@@ -108,10 +108,10 @@ fn number(nodes: usize) -> u32 {
 }
 
 fn encoded<'l>(lines: impl ExactSizeIterator<Item = &'l NodeRow> + Clone) -> NodesField {
-    let bytes: usize = lines.clone().map(|line| line.row.bytes.len()).sum();
+    let bytes: usize = lines.clone().map(|line| line.state.bytes.len()).sum();
     let mut rows = Rows::with_capacity(bytes);
     for line in lines {
-        rows.push(&line.row.bytes);
+        rows.push(&line.state.bytes);
     }
     rows.finish()
 }
@@ -148,9 +148,24 @@ impl From<CallError> for Unready {
 
 impl<'c> CallContext<'c> {
     /// A call that waits for unknown nodes until `patience`.
-    pub(super) fn new(call: Call<'c>, account: &CallRecord, known: &'c ClusterTables, patience: Instant) -> Self {
-        let (id, trace, desk) = (account.id.clone(), account.trace, account.recorder.clone());
-        Self { call, id, trace, desk, known, patience, brought: None, pods: Vec::new(), nodes: Vec::new() }
+    pub(super) fn new(
+        call: Call<'c>,
+        record: &CallRecord,
+        known: &'c ClusterTables,
+        patience: Instant,
+    ) -> Self {
+        let (id, trace, recorder) = (record.id.clone(), record.trace, record.recorder.clone());
+        Self {
+            call,
+            id,
+            trace,
+            recorder,
+            known,
+            patience,
+            brought: None,
+            pods: Vec::new(),
+            nodes: Vec::new(),
+        }
     }
 
     pub(super) fn pod(&self, views: Views) -> &Bytes {
@@ -174,10 +189,10 @@ impl<'c> CallContext<'c> {
     }
 
     async fn encode<P: Plan>(&mut self, backend: &Backend) -> Result<Ready, Unready> {
-        let link = backend.session()?;
-        let (pod, nodes) = P::of(&link.info).as_ref().map_err(Clone::clone)?.views();
+        let session = backend.session()?;
+        let (pod, nodes) = P::of(&session.info).as_ref().map_err(Clone::clone)?.views();
         let views = self.encode_views(pod, nodes).await?;
-        Ok(Ready { link, views })
+        Ok(Ready { session, views })
     }
 
     /// From now on it waits for no node.
@@ -210,7 +225,7 @@ impl<'c> CallContext<'c> {
         let read = table.read();
         let unchanged = read.version() == told.version;
         let current =
-            |line: &&NodeRow| if unchanged { line.row.is_kept() } else { read.is_current(line, column) };
+            |line: &&NodeRow| if unchanged { line.state.is_kept() } else { read.is_current(line, column) };
         lines.iter().map(current).collect()
     }
 
@@ -277,14 +292,14 @@ fn with_strangers<'n>(found: Found, names: impl Iterator<Item = &'n str>) -> Fou
     if found.unknown.is_empty() {
         return found;
     }
-    let Found { lines: known, unknown, deleted, version } = found;
+    let Found { rows: known, unknown, deleted, version } = found;
     let (mut known, mut unknown) = (known.iter().cloned(), unknown.into_iter().peekable());
     let line = |(place, name)| match unknown.next_if_eq(&place) {
         Some(_) => Some(NodeRow::unkept(row::name_alone(name))),
         None => known.next(),
     };
     let lines: Vec<NodeRow> = (0..).zip(names).filter_map(line).collect();
-    Found { lines: lines.into(), unknown: Vec::new(), deleted, version }
+    Found { rows: lines.into(), unknown: Vec::new(), deleted, version }
 }
 
 fn no_facts() -> BackendFailure {
@@ -296,7 +311,12 @@ fn no_facts() -> BackendFailure {
 }
 
 /// Until when a call waits for unknown nodes, `grace` at most: the backends need time, too.
-pub(super) fn unknown_nodes_deadline(now: Instant, grace: Duration, began: Instant, budget: Duration) -> Instant {
+pub(super) fn unknown_nodes_deadline(
+    now: Instant,
+    grace: Duration,
+    began: Instant,
+    budget: Duration,
+) -> Instant {
     (now + grace).min(began + budget / 2)
 }
 
@@ -309,7 +329,12 @@ mod tests {
         let began = Instant::now();
         let read = began + Duration::from_millis(10);
         for (budget, waits) in [(1000, 110), (220, 110), (100, 50), (10, 5)] {
-            let until = unknown_nodes_deadline(read, Duration::from_millis(100), began, Duration::from_millis(budget));
+            let until = unknown_nodes_deadline(
+                read,
+                Duration::from_millis(100),
+                began,
+                Duration::from_millis(budget),
+            );
             assert_eq!(until, began + Duration::from_millis(waits), "{budget} ms");
         }
     }

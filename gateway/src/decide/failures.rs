@@ -1,10 +1,10 @@
-//! The one path of every backend failure: said in the log once a second at most, and put into the call's account, from
+//! The one path of every backend failure: said in the log once a second at most, and put into the call's record, from
 //! which it is counted.
 
 use extender_gateway_core::{BackendFailure, Verb};
 use extender_otlp::TraceContext;
 
-use crate::{account::OnFailure, backend::Backend, object::pod::ObjectPod, observe::SeldomEach};
+use crate::{backend::Backend, object::pod::ObjectPod, observe::SeldomEach, record::OnFailure};
 
 /// The lines of the log about failures of calls to backends.
 #[derive(Debug, Default)]

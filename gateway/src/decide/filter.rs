@@ -15,15 +15,15 @@ use self::question::{FilterQuestion, Verdicts};
 use super::{
     Call, CallError, Decider,
     ask::{self, Ready},
-    attempts::{AttemptScope, Pace},
     call_context::{CallContext, Readiness},
     failures::Failed,
+    pacing::{AttemptScope, Pace},
     prefetched::BackendScores,
 };
 use crate::{
-    account::{CallRecord, BackendOutcome, Outcome},
     backend::{Backend, info::FilterPlan},
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
+    record::{BackendOutcome, CallRecord, Outcome},
     wire::reply::Reason,
 };
 
@@ -64,38 +64,39 @@ struct Decided {
 }
 
 impl Decider {
-    /// Decides which nodes the pod may not run on. How, goes into the account.
+    /// Decides which nodes the pod may not run on. How, goes into the record.
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn filter(&self, call: Call<'_>, account: &mut CallRecord) -> Result<Filtered, CallError> {
+    pub async fn filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(call, account, &self.known, self.unknown_nodes_deadline(call.began));
+        let mut context =
+            CallContext::new(call, record, &self.known, self.unknown_nodes_deadline(call.began));
         let mut participants = Vec::new();
         let mut seats = Vec::new();
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
                 let (ready, seat) = self.seat(&mut context, backend, settings).await?;
-                let (place, timeout) = (account.backends.len(), settings.timeout);
+                let (place, timeout) = (record.backends.len(), settings.timeout);
                 let part = BackendOutcome::new(backend, settings.failure_policy.into());
                 let (unknown, deleted) = (seat.unknown.clone(), seat.deleted.clone());
-                account.backends.push(BackendOutcome { unknown, deleted, ..part });
+                record.backends.push(BackendOutcome { unknown, deleted, ..part });
                 participants.push(FilterParticipant { place, backend, settings, timeout, ready });
                 seats.push(seat);
             }
         }
         let deadline = call.began + self.timeouts.decision;
         let round = Round { call, context: &context, participants: &participants, deadline };
-        let Decided { verdict, scores } = self.fold(round, seats, &mut account.backends).await;
+        let Decided { verdict, scores } = self.fold(round, seats, &mut record.backends).await;
         // A single node that is left is not scored.
         let choice = verdict_leaves_a_choice(&verdict, count);
         self.prefetched.put(call.pod.uid(), if choice { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
             let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
-            self.shadow_filter(call, account, &mut context, (0..count).filter(left)).await;
+            self.shadow_filter(call, record, &mut context, (0..count).filter(left)).await;
         }
         let filtered = self.conclude(call, &participants, verdict)?;
-        account.left = Some(count - number_of_rejected(&filtered.rejected));
+        record.left = Some(count - number_of_rejected(&filtered.rejected));
         Ok(filtered)
     }
 
@@ -129,7 +130,8 @@ impl Decider {
         }
         let (verdict, heard) = fold.end();
         for (part, heard) in parts.iter_mut().zip(heard) {
-            part.outcome = heard.map_or_else(|| std::mem::replace(&mut part.outcome, Outcome::Pending), Outcome::Filtered);
+            part.outcome = heard
+                .map_or_else(|| std::mem::replace(&mut part.outcome, Outcome::Pending), Outcome::Filtered);
         }
         Decided { verdict: verdict.expect("the loop ended because there is one"), scores }
     }
@@ -253,8 +255,8 @@ impl Decider {
             deleted: Vec::new(),
         };
         let ready = context.ready::<FilterPlan>(backend).await?;
-        if let Ok(Ready { link, views }) = &ready {
-            seat.turn = link.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
+        if let Ok(Ready { session, views }) = &ready {
+            seat.turn = session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
             let told = context.nodes(*views);
             seat.deleted.clone_from(&told.deleted);
             let is_there = |node: &&u32| told.deleted.binary_search(node).is_err();

@@ -20,11 +20,11 @@ use tokio::time::Instant;
 use self::encoded::EncodedVictims;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    account::{CallRecord, BackendAttempt, BackendOutcome, Outcome},
     backend::{Backend, preempt::PreemptQuestion, question::pod_field},
     cluster::pods::PodTable,
     config::{AddedVictims, PreemptSettings},
     object::pod::ObjectPod,
+    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
     wire::PreemptRequest,
 };
 
@@ -63,7 +63,7 @@ impl Decider {
     pub async fn preempt(
         &self,
         call: PreemptCall<'_>,
-        account: &mut CallRecord,
+        record: &mut CallRecord,
     ) -> Result<Vec<Candidate>, CallError> {
         let mut chain = Chain::begin(call.request.candidates());
         let until = self.unknown_nodes_deadline(call.began);
@@ -73,24 +73,29 @@ impl Decider {
                 break;
             }
             let step = PreemptStep { call, backend, settings, until };
-            unknown += self.step(step, account, &mut chain).await?;
+            unknown += self.step(step, record, &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
             return Err(CallError::NotYetKnown { nodes: unknown });
         }
-        self.shadow_preempt(call, account, chain.left()).await;
-        account.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
+        self.shadow_preempt(call, record, chain.left()).await;
+        record.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
         Ok(chain.into_left())
     }
 
     /// Asks one backend and takes what it says. Returns how many candidates fell because their nodes are not
     /// known.
-    async fn step(&self, step: PreemptStep<'_>, account: &mut CallRecord, chain: &mut Chain) -> Result<u32, CallError> {
+    async fn step(
+        &self,
+        step: PreemptStep<'_>,
+        record: &mut CallRecord,
+        chain: &mut Chain,
+    ) -> Result<u32, CallError> {
         let PreemptStep { call, backend, settings, .. } = step;
-        let at = account.backends.len();
-        account.backends.push(BackendOutcome::new(backend, settings.failure_policy.into()));
-        let mut inquiry = account.recorder.start_attempt(at, account.trace);
-        let asked = self.ask(step, &account.id, chain.left(), &mut inquiry).await;
+        let at = record.backends.len();
+        record.backends.push(BackendOutcome::new(backend, settings.failure_policy.into()));
+        let mut attempt = record.recorder.start_attempt(at, record.trace);
+        let asked = self.ask(step, &record.id, chain.left(), &mut attempt).await;
         let asked =
             asked.unwrap_or_else(|failure| Asked { told: EncodedVictims::default(), kept: Err(failure) });
         let check = |node, uid: &str| addable(self.known.pods.as_deref(), call, (node, uid));
@@ -101,19 +106,19 @@ impl Decider {
         let terms = Terms { policy: settings.failure_policy, added };
         let Asked { told, kept } = asked;
         if told.unknown > 0 && kept.is_ok() {
-            account.backends[at].unknown = untold(chain.left(), &told.candidates);
+            record.backends[at].unknown = untold(chain.left(), &told.candidates);
         }
         let taken = chain.take(&told.candidates, kept, terms);
         let failure = match &taken {
             Taken::Skipped(failure) | Taken::Failed(failure) => Some(failure),
             Taken::Counted => None,
         };
-        inquiry.finish(&failure.map_or(Ok(()), |failure| Err(failure.clone())));
-        let part = &mut account.backends[at];
+        attempt.finish(&failure.map_or(Ok(()), |failure| Err(failure.clone())));
+        let part = &mut record.backends[at];
         part.outcome = match failure {
             None => Outcome::Candidates(victims(chain.left())),
             Some(failure) => {
-                let (policy, trace) = (part.policy, account.trace);
+                let (policy, trace) = (part.policy, record.trace);
                 let failed = Failed { verb: Verb::Preempt, policy, pod: call.pod, trace };
                 self.failures.record(backend, failure, failed);
                 Outcome::Failed(failure.clone())
@@ -141,21 +146,21 @@ impl Decider {
         step: PreemptStep<'_>,
         id: &str,
         left: &[Candidate],
-        inquiry: &mut BackendAttempt,
+        attempt: &mut BackendAttempt,
     ) -> Result<Asked, BackendFailure> {
         let PreemptStep { call, backend, settings, until } = step;
-        let link = backend.session()?;
-        let told = self.tell(call, until, &link, left).await?;
+        let session = backend.session()?;
+        let told = self.tell(call, until, &session, left).await?;
         let Some(nodes) = &told.nodes else {
             return Ok(Asked { told, kept: Ok(Vec::new()) });
         };
-        let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
-        inquiry.set_requested(told.candidates.len());
+        let pod = pod_field(call.pod, &session.info.pod, &call.request.pod());
+        attempt.set_requested(told.candidates.len());
         let purpose = Purpose::Decide;
         let question = PreemptQuestion { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
         let deadline = call.began + self.timeouts.decision;
         let within = settings.timeout.min(deadline.duration_since(Instant::now()));
-        let kept = backend.preempt(&link, question, (within, &mut inquiry.rpcs)).await;
+        let kept = backend.preempt(&session, question, (within, &mut attempt.rpcs)).await;
         Ok(Asked { told, kept })
     }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
 use tokio::time::Instant;
 
-use crate::{backend::link::Session, cluster::table::NodeRow};
+use crate::{backend::session::Session, cluster::table::NodeRow};
 
 /// How many pods may wait. With more, everything goes.
 const MOST_PODS: usize = 256;
@@ -28,8 +28,8 @@ pub(super) struct PrefetchedScores {
 /// The scores of one backend.
 #[derive(Debug)]
 pub(super) struct BackendScores {
-    /// Not held up by it: the nodes' rows that the backend is told go with its link.
-    link: Weak<Session>,
+    /// Not held up by it: the nodes' rows that the backend is told go with its session.
+    session: Weak<Session>,
     pod: Bytes,
     /// In the order of the filter call.
     given: Vec<Given>,
@@ -46,19 +46,20 @@ struct Given {
 impl Given {
     /// The score, if this is still the node's row.
     fn to(&self, line: &NodeRow) -> Option<i32> {
-        (self.version == line.row.version).then_some(self.score)
+        (self.version == line.state.version).then_some(self.score)
     }
 }
 
 impl BackendScores {
     /// The scores that a backend gave to these nodes, told this about the pod.
     pub(super) fn new<'l>(
-        link: &Arc<Session>,
+        session: &Arc<Session>,
         pod: &Bytes,
         scores: impl Iterator<Item = (&'l NodeRow, i32)>,
     ) -> Self {
-        let given = |(line, score): (&NodeRow, i32)| Given { slot: line.slot, version: line.row.version, score };
-        Self { link: Arc::downgrade(link), pod: pod.clone(), given: scores.map(given).collect() }
+        let given =
+            |(line, score): (&NodeRow, i32)| Given { slot: line.slot, version: line.state.version, score };
+        Self { session: Arc::downgrade(session), pod: pod.clone(), given: scores.map(given).collect() }
     }
 
     /// The scores for nodes that are as they were.
@@ -67,8 +68,8 @@ impl BackendScores {
     }
 
     /// Whether they are an answer of this backend, under this handshake, to what it would be told now.
-    pub(super) fn are_of(&self, link: &Arc<Session>, pod: &Bytes) -> bool {
-        std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link)) && self.pod == *pod
+    pub(super) fn are_of(&self, session: &Arc<Session>, pod: &Bytes) -> bool {
+        std::ptr::eq(self.session.as_ptr(), Arc::as_ptr(session)) && self.pod == *pod
     }
 }
 
@@ -127,10 +128,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cluster::table::Row;
+    use crate::cluster::table::RowState;
 
     fn line(slot: u32, version: u64) -> NodeRow {
-        NodeRow { slot, row: Row { bytes: Bytes::new(), version, id: None } }
+        NodeRow { slot, state: RowState { bytes: Bytes::new(), version, id: None } }
     }
 
     proptest! {

@@ -17,9 +17,9 @@ use super::{
     failures::Failed,
 };
 use crate::{
-    account::{CallRecord, BackendOutcome, OnFailure, Outcome},
     backend::info::ScorePlan,
     config::ScoreSettings,
+    record::{BackendOutcome, CallRecord, OnFailure, Outcome},
 };
 
 impl Decider {
@@ -32,10 +32,11 @@ impl Decider {
     pub async fn prioritize(
         &self,
         call: Call<'_>,
-        account: &mut CallRecord,
+        record: &mut CallRecord,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut context = CallContext::new(call, account, &self.known, self.unknown_nodes_deadline(call.began));
+        let mut context =
+            CallContext::new(call, record, &self.known, self.unknown_nodes_deadline(call.began));
         let prefetched = self.prefetched.take(call.pod.uid());
         let mut participants = Vec::new();
         let mut lists_all = false;
@@ -46,8 +47,8 @@ impl Decider {
                     continue;
                 };
                 let ready = context.ready::<ScorePlan>(backend).await?;
-                let (place, timeout) = (account.backends.len(), settings.timeout);
-                account.backends.push(BackendOutcome::new(backend, OnFailure::Ignore));
+                let (place, timeout) = (record.backends.len(), settings.timeout);
+                record.backends.push(BackendOutcome::new(backend, OnFailure::Ignore));
                 participants.push(Participant { place, backend, settings, timeout, ready });
             }
         }
@@ -56,19 +57,19 @@ impl Decider {
         let about = NodeContext { context: &context, nodes: &Asked::All, deadline };
         let asked = participants.iter().map(|participant| participant.ballot(&question, about));
         let answers = join_all(asked).await;
-        self.record_scores(call, answers, account);
-        let ballots: Vec<&Ballot> = account.backends.iter().filter_map(BackendOutcome::ballot).collect();
+        self.record_scores(call, answers, record);
+        let ballots: Vec<&Ballot> = record.backends.iter().filter_map(BackendOutcome::ballot).collect();
         let mut totals = score::totals(count as usize, &ballots);
         if lists_all {
             score::list_all(&mut totals);
         }
-        self.shadow_score(call, account, &mut context, &totals).await;
+        self.shadow_score(call, record, &mut context, &totals).await;
         Ok(totals)
     }
 
     /// Records each answer in the part of the backend that gave it. Only ballots count.
-    fn record_scores(&self, call: Call<'_>, answers: Vec<ScoreAnswer>, account: &mut CallRecord) {
-        for (part, answer) in account.backends.iter_mut().zip(answers) {
+    fn record_scores(&self, call: Call<'_>, answers: Vec<ScoreAnswer>, record: &mut CallRecord) {
+        for (part, answer) in record.backends.iter_mut().zip(answers) {
             match answer {
                 Ok(None) => {}
                 Ok(Some(mut ballot)) => {
@@ -80,7 +81,7 @@ impl Decider {
                         verb: Verb::Prioritize,
                         policy: part.policy,
                         pod: call.pod,
-                        trace: account.trace,
+                        trace: record.trace,
                     };
                     self.failures.record(&part.backend, &failure, failed);
                     part.outcome = Outcome::Failed(failure);
@@ -98,7 +99,8 @@ impl Participant<'_, ScoreSettings> {
     async fn ballot(&self, question: &ScoreQuestion<'_>, about: NodeContext<'_>) -> ScoreAnswer {
         let scores = self.ask(question, about).await?;
         let Some(ready) = self.ready.as_ref().ok().filter(|_| !scores.is_empty()) else { return Ok(None) };
-        let ScorePlan { range, normalization, .. } = ready.link.info.score.as_ref().map_err(Clone::clone)?;
+        let ScorePlan { range, normalization, .. } =
+            ready.session.info.score.as_ref().map_err(Clone::clone)?;
         let (range, normalization) = (*range, *normalization);
         let (weight, nodes) = (self.settings.weight.value(), about.context.nodes(ready.views).known());
         Ok(Some(Ballot { weight, normalization, range, nodes, scores }))

@@ -13,24 +13,24 @@ use futures_util::FutureExt;
 
 use super::{Call, Decider, ask::Ready, call_context::CallContext};
 use crate::{
-    account::{CallRecord, Rpcs, Agreement, BackendOutcome, OnFailure, Outcome},
     backend::{
         Backend,
         info::{FilterPlan, Plan, ScorePlan},
-        link::Session,
         question::{NodesField, Question, ScoresWanted},
+        session::Session,
     },
     config::Mode,
     object::pod::ObjectPod,
     observe::Observer,
+    record::{Agreement, BackendOutcome, CallRecord, OnFailure, Outcome, Rpcs},
 };
 
 /// A question to a backend in shadow, as far as it is the same for all verbs.
 pub(super) struct ShadowCall {
     pub(super) backend: Arc<Backend>,
-    pub(super) link: Arc<Session>,
+    pub(super) session: Arc<Session>,
     /// The record of the question: its own, beside that of the call.
-    pub(super) account: CallRecord,
+    pub(super) record: CallRecord,
     pub(super) pod: Bytes,
     pub(super) nodes: NodesField,
     pub(super) within: Duration,
@@ -45,7 +45,7 @@ pub(super) trait ShadowQuestion: Send + Sync + 'static {
     fn ask(
         self,
         call: &ShadowCall,
-        record: &mut Rpcs,
+        rpcs: &mut Rpcs,
     ) -> impl Future<Output = Result<(Agreement, Outcome), BackendFailure>> + Send;
 }
 
@@ -72,16 +72,16 @@ impl Decider {
     pub(super) async fn shadow_filter(
         &self,
         call: Call<'_>,
-        account: &CallRecord,
+        record: &CallRecord,
         context: &mut CallContext<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.filter else { continue };
             let prepared =
-                prepare::<FilterPlan>(context, account, backend, settings.timeout, left.clone()).await;
+                prepare::<FilterPlan>(context, record, backend, settings.timeout, left.clone()).await;
             let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, FilterShadow { asked })));
-            self.spawn(backend, account, prepared);
+            self.spawn(backend, record, prepared);
         }
     }
 
@@ -89,17 +89,17 @@ impl Decider {
     pub(super) async fn shadow_score(
         &self,
         call: Call<'_>,
-        account: &CallRecord,
+        record: &CallRecord,
         context: &mut CallContext<'_>,
         totals: &[Option<i64>],
     ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
-            let prepared = prepare::<ScorePlan>(context, account, backend, settings.timeout, all).await;
+            let prepared = prepare::<ScorePlan>(context, record, backend, settings.timeout, all).await;
             let question = |asked| ScoreShadow { asked, best: best(totals) };
             let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, question(asked))));
-            self.spawn(backend, account, prepared);
+            self.spawn(backend, record, prepared);
         }
     }
 
@@ -107,22 +107,22 @@ impl Decider {
     pub(super) fn spawn<Q: ShadowQuestion>(
         &self,
         backend: &Arc<Backend>,
-        account: &CallRecord,
+        record: &CallRecord,
         prepared: Prepared<Q>,
     ) {
         match prepared {
             Ok(None) => {}
             Ok(Some((call, question))) => self.spawn_counted(|observer| async move {
-                let mut record = call.account.start_attempt();
-                record.set_requested(call.nodes.count as usize);
-                let answer = question.ask(&call, &mut record.rpcs).await;
-                observer.settle_beside(Q::VERB, &call.account.with_shadow_outcome(answer, record));
+                let mut attempt = call.record.start_attempt();
+                attempt.set_requested(call.nodes.count as usize);
+                let answer = question.ask(&call, &mut attempt.rpcs).await;
+                observer.settle_beside(Q::VERB, &call.record.with_shadow_outcome(answer, attempt));
             }),
             Err(failure) => {
-                let account = account.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore));
+                let record = record.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore));
                 self.spawn_counted(|observer| async move {
-                    let record = account.start_attempt();
-                    observer.settle_beside(Q::VERB, &account.with_shadow_outcome(Err(failure), record));
+                    let attempt = record.start_attempt();
+                    observer.settle_beside(Q::VERB, &record.with_shadow_outcome(Err(failure), attempt));
                 });
             }
         }
@@ -151,7 +151,7 @@ impl Decider {
 /// cannot be asked. Waits for no node.
 async fn prepare<P: Plan>(
     context: &mut CallContext<'_>,
-    account: &CallRecord,
+    record: &CallRecord,
     backend: &Arc<Backend>,
     within: Duration,
     nodes: impl Iterator<Item = u32>,
@@ -159,8 +159,8 @@ async fn prepare<P: Plan>(
     context.stop_waiting();
     // A backend cannot be told about nodes that cannot be read.
     let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
-    let Ready { link, views } = ready?;
-    if P::of(&link.info).as_ref().is_ok_and(P::has_side_effects) {
+    let Ready { session, views } = ready?;
+    if P::of(&session.info).as_ref().is_ok_and(P::has_side_effects) {
         return Ok(None);
     }
     let told = context.nodes(views);
@@ -171,8 +171,8 @@ async fn prepare<P: Plan>(
     let lines = told.lines(&Asked::Some(asked.clone()));
     let call = ShadowCall {
         backend: Arc::clone(backend),
-        link,
-        account: account.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore)),
+        session,
+        record: record.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore)),
         pod: context.pod(views).clone(),
         nodes: told.part(&lines),
         within,
@@ -182,7 +182,7 @@ async fn prepare<P: Plan>(
 
 impl ShadowCall {
     fn question(&self) -> Question<'_> {
-        let (call, pod, nodes) = (&self.account.id, &self.pod, &self.nodes);
+        let (call, pod, nodes) = (&self.record.id, &self.pod, &self.nodes);
         Question { call, purpose: Purpose::Shadow, pod, nodes, scores: ScoresWanted::Unwanted }
     }
 }
@@ -190,8 +190,8 @@ impl ShadowCall {
 impl ShadowQuestion for FilterShadow {
     const VERB: Verb = Verb::Filter;
 
-    async fn ask(self, call: &ShadowCall, record: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let answer = call.backend.filter(&call.link, call.question(), (call.within, record)).await?;
+    async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
+        let answer = call.backend.filter(&call.session, call.question(), (call.within, rpcs)).await?;
         let refusals = answer.inline()?.refusals;
         let opinion = opinion_on_nodes(&refusals);
         Ok((opinion, Outcome::Filtered(Heard { nodes: Asked::Some(self.asked), refusals })))
@@ -201,10 +201,11 @@ impl ShadowQuestion for FilterShadow {
 impl ShadowQuestion for ScoreShadow {
     const VERB: Verb = Verb::Prioritize;
 
-    async fn ask(self, call: &ShadowCall, record: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let answer = call.backend.score(&call.link, call.question(), (call.within, record)).await?;
+    async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
+        let answer = call.backend.score(&call.session, call.question(), (call.within, rpcs)).await?;
         let scores = answer.inline()?;
-        let ScorePlan { range, normalization, .. } = call.link.info.score.as_ref().map_err(Clone::clone)?;
+        let ScorePlan { range, normalization, .. } =
+            call.session.info.score.as_ref().map_err(Clone::clone)?;
         let (range, normalization) = (*range, *normalization);
         let weight = call.backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
         let mut ballot = Ballot { weight, normalization, range, nodes: Some(self.asked), scores };

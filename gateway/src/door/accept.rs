@@ -53,7 +53,14 @@ pub(super) struct Accepted {
 impl Accept {
     pub(super) fn new(listener: TcpListener, address: Address, metrics: Arc<Metrics>) -> Self {
         let limit = ConnectionLimit::of(address);
-        Self { listener, address, limit, metrics, failed: RateLimitedLog::default(), full: RateLimitedLog::default() }
+        Self {
+            listener,
+            address,
+            limit,
+            metrics,
+            failed: RateLimitedLog::default(),
+            full: RateLimitedLog::default(),
+        }
     }
 
     /// Serves each connection in a task until `until` ends.

@@ -97,7 +97,12 @@ impl CallRefusal {
             Verb::Filter | Verb::Bind => reply::error(&self.text),
             Verb::Prioritize | Verb::Preempt => return self.status(),
         };
-        RefusedCall { response: reply(body.into_pieces()), outcome: self.outcome, text: self.text, log: self.log }
+        RefusedCall {
+            response: reply(body.into_pieces()),
+            outcome: self.outcome,
+            text: self.text,
+            log: self.log,
+        }
     }
 
     /// As a status without a body.
@@ -136,7 +141,8 @@ impl From<CallError> for CallRefusal {
 
 /// A 200 with these pieces of JSON, and its length: a chunked answer whose end is late costs the connection.
 pub(super) fn reply(pieces: Vec<Bytes>) -> Response<ReplyBody> {
-    let reply = ReplyBody { left: pieces.iter().map(|piece| piece.len() as u64).sum(), pieces: pieces.into() };
+    let reply =
+        ReplyBody { left: pieces.iter().map(|piece| piece.len() as u64).sum(), pieces: pieces.into() };
     let mut response = Response::new(reply);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

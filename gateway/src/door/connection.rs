@@ -27,8 +27,8 @@ use super::{
     accept::{Accepted, IDLE, LARGEST_HEAD},
     answer::ReplyBody,
     limit::ConnectionSlot,
-    patience::patient,
-    tls::{self, TlsCause, HandshakeError, Tls},
+    tls::{self, HandshakeError, Tls, TlsCause},
+    write_timeout::patient,
 };
 use crate::observe::SeldomEach;
 

@@ -18,7 +18,7 @@ use tokio::{net::TcpListener, time::timeout};
 use super::{
     accept::{Accept, Accepted, IDLE, LARGEST_HEAD},
     limit::Address,
-    patience::patient,
+    write_timeout::patient,
 };
 use crate::observe::Metrics;
 

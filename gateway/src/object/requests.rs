@@ -7,7 +7,7 @@ use super::{
     amounts::{Amounts, ResourceList},
     json::{List, Text, object},
     quantity::Quantity,
-    status::{Reports, PodStatus},
+    status::{PodStatus, Reports},
 };
 
 /// The fields of `corev1.PodSpec` that say what the pod needs; they are read as part of the spec.

@@ -26,15 +26,15 @@ pub struct AdminState {
     /// Calls.
     pub observer: Arc<Observer>,
     /// The gateway.
-    pub standing: Arc<GatewayStatus>,
+    pub gateway_status: Arc<GatewayStatus>,
     /// One long answer at a time: each may take some ten megabytes while it is made.
     turn: Arc<Mutex<()>>,
 }
 
 impl AdminState {
     /// Shows these.
-    pub fn new(observer: Arc<Observer>, standing: Arc<GatewayStatus>) -> Self {
-        Self { observer, standing, turn: Arc::default() }
+    pub fn new(observer: Arc<Observer>, gateway_status: Arc<GatewayStatus>) -> Self {
+        Self { observer, gateway_status, turn: Arc::default() }
     }
 }
 
@@ -80,7 +80,7 @@ async fn decisions(
         let list = DecisionList {
             api_version: API_VERSION.to_owned(),
             kind: "DecisionList".to_owned(),
-            gateway: shown.standing.gateway().to_owned(),
+            gateway: shown.gateway_status.gateway().to_owned(),
             log: shown.observer.decisions.state(),
             truncated,
             items,
@@ -93,7 +93,7 @@ async fn decisions(
 }
 
 async fn status(State(admin): State<Arc<AdminState>>) -> Response {
-    match admin.standing.status(&admin.observer) {
+    match admin.gateway_status.status(&admin.observer) {
         Some(status) => Json(status).into_response(),
         None => refused(
             StatusCode::SERVICE_UNAVAILABLE,

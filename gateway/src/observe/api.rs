@@ -12,8 +12,8 @@ pub use self::{
         BackendFailed, BackendPart, Decision, DecisionList, LogState, NodeForm, NodePart, NodeVerdict, PodRef,
     },
     status::{
-        BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, Problem, VerbFailure, Severity,
-        Status, TableStatus, VerbStatus,
+        BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, Problem, Severity, Status,
+        TableStatus, VerbFailure, VerbStatus,
     },
 };
 

@@ -13,7 +13,7 @@ use extender_gateway_core::{
     score::{self, Ballot},
 };
 
-use crate::account::{CallRecord, RequestedNodes, Outcome};
+use crate::record::{CallRecord, Outcome, RequestedNodes};
 
 /// The most rows of a table.
 pub const MOST: u32 = 1000;
@@ -44,11 +44,11 @@ impl Debug {
     }
 
     /// Writes the tables of a call that are wanted.
-    pub(super) fn say(&self, verb: Verb, account: &CallRecord) {
+    pub(super) fn say(&self, verb: Verb, record: &CallRecord) {
         let rows = |switch: &AtomicU32| switch.load(Ordering::Relaxed) as usize;
         let table = match verb {
-            Verb::Prioritize if rows(&self.scores) > 0 => scores(account, rows(&self.scores)),
-            Verb::Filter if rows(&self.rejections) > 0 => rejections(account, rows(&self.rejections)),
+            Verb::Prioritize if rows(&self.scores) > 0 => scores(record, rows(&self.scores)),
+            Verb::Filter if rows(&self.rejections) > 0 => rejections(record, rows(&self.rejections)),
             _ => None,
         };
         if let Some(table) = table {
@@ -57,8 +57,8 @@ impl Debug {
     }
 }
 
-fn name(account: &CallRecord, node: u32) -> &str {
-    match &account.nodes {
+fn name(record: &CallRecord, node: u32) -> &str {
+    match &record.nodes {
         RequestedNodes::Offered(request) => request.names.name(node),
         RequestedNodes::Candidates(request) => request.name(node),
         RequestedNodes::Target(node) => node,
@@ -67,14 +67,14 @@ fn name(account: &CallRecord, node: u32) -> &str {
 }
 
 /// `# | Pod | Node | Score`, and one column a policy with what it adds to the score.
-fn scores(account: &CallRecord, rows: usize) -> Option<String> {
-    let ballots: Vec<(&str, &Ballot)> = account
+fn scores(record: &CallRecord, rows: usize) -> Option<String> {
+    let ballots: Vec<(&str, &Ballot)> = record
         .backends
         .iter()
         .filter_map(|part| Some((part.backend.settings.name.as_str(), part.ballot()?)))
         .collect();
     let counted: Vec<&Ballot> = ballots.iter().map(|(_, ballot)| *ballot).collect();
-    let totals = score::totals(account.nodes.count() as usize, &counted);
+    let totals = score::totals(record.nodes.count() as usize, &counted);
     let mut order: Vec<(u32, i64)> =
         (0..).zip(totals).filter_map(|(node, total)| Some((node, total?))).collect();
     order.sort_by_key(|(_, total)| Reverse(*total));
@@ -86,7 +86,7 @@ fn scores(account: &CallRecord, rows: usize) -> Option<String> {
     let mut table = head(&["#", "Pod", "Node", "Score"], &names);
     for (rank, (node, total)) in order.iter().take(rows).enumerate() {
         let cells = shares.iter().map(|share| share(*node));
-        row(&mut table, (rank, account, *node), [total.to_string()].into_iter().chain(cells));
+        row(&mut table, (rank, record, *node), [total.to_string()].into_iter().chain(cells));
     }
     Some(table)
 }
@@ -111,13 +111,15 @@ fn amount(weighted: f64) -> String {
 }
 
 /// `# | Pod | Node`, and one column a policy with its reason.
-fn rejections(account: &CallRecord, rows: usize) -> Option<String> {
+fn rejections(record: &CallRecord, rows: usize) -> Option<String> {
     let mut by_node: Vec<(u32, usize, &str)> = Vec::new();
     let mut names = Vec::new();
-    for part in &account.backends {
-        let Outcome::Filtered(heard) = &part.outcome else { continue };
-        for refusal in &heard.refusals {
-            by_node.extend(heard.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())));
+    for part in &record.backends {
+        let Outcome::Filtered(source_health) = &part.outcome else { continue };
+        for refusal in &source_health.refusals {
+            by_node.extend(
+                source_health.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())),
+            );
         }
         names.push(part.backend.settings.name.as_str());
     }
@@ -128,7 +130,7 @@ fn rejections(account: &CallRecord, rows: usize) -> Option<String> {
         let reason =
             |column| said.iter().find(|(_, at, _)| *at == column).map_or("", |(_, _, reason)| *reason);
         let cells = (0..names.len()).map(|column| cell(reason(column)));
-        row(&mut table, (rank, account, said[0].0), cells);
+        row(&mut table, (rank, record, said[0].0), cells);
     }
     (!by_node.is_empty()).then_some(table)
 }
@@ -145,11 +147,11 @@ fn cell(text: &str) -> String {
 
 fn row(
     table: &mut String,
-    (rank, account, node): (usize, &CallRecord, u32),
+    (rank, record, node): (usize, &CallRecord, u32),
     cells: impl Iterator<Item = String>,
 ) {
-    let pod = &account.pod;
-    let (pod, node) = (cell(&format!("{}/{}", pod.namespace, pod.name)), cell(name(account, node)));
+    let pod = &record.pod;
+    let (pod, node) = (cell(&format!("{}/{}", pod.namespace, pod.name)), cell(name(record, node)));
     // Writing to a String does not fail.
     let _ = write!(table, "| {rank} | {pod} | {node} |");
     cells.for_each(|cell| {

@@ -27,7 +27,7 @@ use self::{
     retention::{Retention, SearchStep},
 };
 use super::api::{Decision, LogState};
-use crate::account::{CallRecord, PodRef};
+use crate::record::{CallRecord, PodRef};
 
 /// The most calls that are taken apart for one answer.
 const MOST_LOOKED_AT: usize = 5_000;
@@ -57,14 +57,14 @@ impl DecisionLog {
     }
 
     /// Keeps a call. Returns how many had to go for it.
-    pub(super) fn keep(&self, account: &CallRecord, ending: CallEnd<'_>) -> u64 {
+    pub(super) fn keep(&self, record: &CallRecord, ending: CallEnd<'_>) -> u64 {
         let mut kept = self.lock();
         if kept.most() == 0 {
             return 0;
         }
         let (_, _, before) = kept.counts();
-        let pod = kept.pod(&account.pod);
-        let entry = LogEntry::new(account, pod, ending, kept.dictionary());
+        let pod = kept.pod(&record.pod);
+        let entry = LogEntry::new(record, pod, ending, kept.dictionary());
         kept.put(entry);
         kept.counts().2 - before
     }

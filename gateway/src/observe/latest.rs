@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::api::{LastCall, NodeForm, VerbFailure};
 use crate::{
-    account::{RequestedNodes, HttpCall},
+    record::{HttpCall, RequestedNodes},
     wire::Offer,
 };
 
@@ -29,19 +29,21 @@ struct LatestCall {
 }
 
 impl LatestCalls {
-    pub(super) fn put(&self, visit: &HttpCall) {
-        let Some(verb) = visit.verb else { return };
-        let account = visit.record.as_ref();
-        let form = account.and_then(|account| match &account.nodes {
-            RequestedNodes::Offered(request) if matches!(request.offer, Offer::Names) => Some(NodeForm::Names),
+    pub(super) fn put(&self, http_call: &HttpCall) {
+        let Some(verb) = http_call.verb else { return };
+        let record = http_call.record.as_ref();
+        let form = record.and_then(|record| match &record.nodes {
+            RequestedNodes::Offered(request) if matches!(request.offer, Offer::Names) => {
+                Some(NodeForm::Names)
+            }
             RequestedNodes::Offered(_) => Some(NodeForm::Objects),
             RequestedNodes::Candidates(_) | RequestedNodes::Target(_) | RequestedNodes::CountOnly(_) => None,
         });
         let call = LatestCall {
-            time: account.map_or_else(SystemTime::now, |account| account.time),
+            time: record.map_or_else(SystemTime::now, |record| record.time),
             form,
-            nodes: account.map_or(0, |account| account.nodes.count()),
-            outcome: visit.outcome,
+            nodes: record.map_or(0, |record| record.nodes.count()),
+            outcome: http_call.outcome,
         };
         *self.0[verb].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }

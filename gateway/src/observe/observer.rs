@@ -15,10 +15,12 @@ use super::{
     DecisionLog, Metrics, Tracer,
     debug::Debug,
     decisions::CallEnd,
-    latest::{LatestFailures, LatestCalls},
+    latest::{LatestCalls, LatestFailures},
     metrics::{Applied, BackendMetrics},
 };
-use crate::account::{CallRecord, Rpc, BackendAttempt, BackendOutcome, OnFailure, Outcome, CacheSource, HttpCall};
+use crate::record::{
+    BackendAttempt, BackendOutcome, CacheSource, CallRecord, HttpCall, OnFailure, Outcome, Rpc,
+};
 
 /// What the ways of looking at calls share.
 #[derive(Debug)]
@@ -60,21 +62,21 @@ impl Observer {
     }
 
     /// Takes down what became of a call, behind its answer: this is no part of what its caller waits for.
-    pub fn settle_soon(self: Arc<Self>, visit: HttpCall) {
+    pub fn settle_soon(self: Arc<Self>, http_call: HttpCall) {
         match Handle::try_current() {
             Ok(runtime) => {
                 let counted = self.tasks.token();
                 drop(runtime.spawn(async move {
-                    if visit.http.1 == Version::HTTP_2 {
+                    if http_call.http.1 == Version::HTTP_2 {
                         // The answer is written by the connection's task, which is woken after this one.
                         yield_now().await;
                     }
-                    self.settle_whole(visit);
+                    self.settle_whole(http_call);
                     drop(counted);
                 }));
             }
             // The runtime is gone, and with it whoever could look.
-            Err(_) => self.settle_whole(visit),
+            Err(_) => self.settle_whole(http_call),
         }
     }
 
@@ -94,52 +96,52 @@ impl Observer {
     }
 
     /// A panic is counted, as that of a call.
-    fn settle_whole(&self, mut visit: HttpCall) {
-        visit.record.iter_mut().for_each(CallRecord::collect_attempts);
+    fn settle_whole(&self, mut http_call: HttpCall) {
+        http_call.record.iter_mut().for_each(CallRecord::collect_attempts);
         // What a panic leaves half done are records of this call.
-        if catch_unwind(AssertUnwindSafe(|| self.settle(&visit))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| self.settle(&http_call))).is_err() {
             self.metrics.panicked();
         }
     }
 
-    fn settle(&self, visit: &HttpCall) {
-        let kept = self.tracer.as_ref().is_some_and(|tracer| tracer.settle(visit));
-        let trace = visit.record.as_ref().and_then(|account| account.trace);
+    fn settle(&self, http_call: &HttpCall) {
+        let kept = self.tracer.as_ref().is_some_and(|tracer| tracer.settle(http_call));
+        let trace = http_call.record.as_ref().and_then(|record| record.trace);
         let example = trace.filter(|_| kept).map(|trace| trace.trace_id.to_bytes());
-        let verb = self.metrics.verb(visit.verb);
-        verb.answered(visit.outcome, visit.took, example);
-        verb.bytes(visit.request_bytes, visit.response_bytes);
-        self.latest.put(visit);
-        let Some(account) = &visit.record else { return };
-        let offered = account.nodes.count();
-        verb.nodes(offered as usize, account.left.map_or_else(|| scored(account), |left| left as usize));
-        let Some(verb) = visit.verb else { return };
-        account.backends.iter().for_each(|part| self.count((verb, visit.outcome), part, example));
-        self.debug.say(verb, account);
-        let message = Some(&*visit.message).filter(|message| !message.is_empty());
+        let verb = self.metrics.verb(http_call.verb);
+        verb.answered(http_call.outcome, http_call.took, example);
+        verb.bytes(http_call.request_bytes, http_call.response_bytes);
+        self.latest.put(http_call);
+        let Some(record) = &http_call.record else { return };
+        let offered = record.nodes.count();
+        verb.nodes(offered as usize, record.left.map_or_else(|| scored(record), |left| left as usize));
+        let Some(verb) = http_call.verb else { return };
+        record.backends.iter().for_each(|part| self.count((verb, http_call.outcome), part, example));
+        self.debug.say(verb, record);
+        let message = Some(&*http_call.message).filter(|message| !message.is_empty());
         let ending = CallEnd {
             verb,
-            took: visit.took,
+            took: http_call.took,
             trace: trace.map(|trace| trace.trace_id),
-            generation: visit.generation,
-            outcome: visit.outcome,
+            generation: http_call.generation,
+            outcome: http_call.outcome,
             message,
             beside: false,
         };
-        self.keep(account, ending);
+        self.keep(record, ending);
     }
 
     /// Records what a shadow backend answered.
-    pub fn settle_beside(&self, verb: Verb, account: &CallRecord) {
+    pub fn settle_beside(&self, verb: Verb, record: &CallRecord) {
         if let Some(tracer) = &self.tracer {
-            tracer.settle_beside(verb, account);
+            tracer.settle_beside(verb, record);
         }
-        account.backends.iter().for_each(|part| self.count((verb, "ok"), part, None));
+        record.backends.iter().for_each(|part| self.count((verb, "ok"), part, None));
         let took: Duration =
-            account.backends.iter().flat_map(|part| &part.attempts).map(|inquiry| inquiry.took).sum();
+            record.backends.iter().flat_map(|part| &part.attempts).map(|attempt| attempt.took).sum();
         let ending =
             CallEnd { verb, took, trace: None, generation: 0, outcome: "ok", message: None, beside: true };
-        self.keep(account, ending);
+        self.keep(record, ending);
     }
 
     fn count(&self, ending: (Verb, &'static str), part: &BackendOutcome, example: Option<[u8; 16]>) {
@@ -153,8 +155,8 @@ impl Observer {
         }
     }
 
-    fn keep(&self, account: &CallRecord, ending: CallEnd<'_>) {
-        let evicted = self.decisions.keep(account, ending);
+    fn keep(&self, record: &CallRecord, ending: CallEnd<'_>) {
+        let evicted = self.decisions.keep(record, ending);
         if evicted > 0 {
             self.metrics.evicted(evicted);
         }
@@ -162,24 +164,31 @@ impl Observer {
 }
 
 /// How many nodes somebody scored.
-fn scored(account: &CallRecord) -> usize {
-    account.backends.iter().filter_map(BackendOutcome::ballot).map(|ballot| ballot.scores.len()).max().unwrap_or(0)
+fn scored(record: &CallRecord) -> usize {
+    record
+        .backends
+        .iter()
+        .filter_map(BackendOutcome::ballot)
+        .map(|ballot| ballot.scores.len())
+        .max()
+        .unwrap_or(0)
 }
 
 /// Counts what a backend did in a call that ended so.
 fn count(meters: &BackendMetrics, (outcome, part): (&str, &BackendOutcome), example: Option<[u8; 16]>) {
     let applied = applied(outcome, part);
-    for inquiry in &part.attempts {
-        count_inquiry(meters, (applied, inquiry), example);
+    for attempt in &part.attempts {
+        count_inquiry(meters, (applied, attempt), example);
     }
     match &part.outcome {
-        Outcome::Filtered(heard) => {
+        Outcome::Filtered(source_health) => {
             let mut rejected = 0;
-            for refusal in &heard.refusals {
+            for refusal in &source_health.refusals {
                 meters.rejected(&refusal.reason, refusal.positions.len());
                 rejected += refusal.positions.len();
             }
-            let of = part.attempts.last().map_or(0, |inquiry| inquiry.requested.saturating_add(inquiry.cached));
+            let of =
+                part.attempts.last().map_or(0, |attempt| attempt.requested.saturating_add(attempt.cached));
             meters.rejected_share(rejected, of as usize);
         }
         Outcome::Scored(_, outside @ 1..) => meters.clamped(*outside),
@@ -192,33 +201,33 @@ fn count(meters: &BackendMetrics, (outcome, part): (&str, &BackendOutcome), exam
 
 fn count_inquiry(
     meters: &BackendMetrics,
-    (applied, inquiry): (Applied, &BackendAttempt),
+    (applied, attempt): (Applied, &BackendAttempt),
     example: Option<[u8; 16]>,
 ) {
-    match inquiry.source {
-        CacheSource::AnswerCache => meters.remembered(inquiry.cached as usize),
-        CacheSource::Filter => meters.came_early(inquiry.cached as usize),
+    match attempt.source {
+        CacheSource::AnswerCache => meters.remembered(attempt.cached as usize),
+        CacheSource::Filter => meters.came_early(attempt.cached as usize),
     }
-    meters.missed(inquiry.misses);
-    if inquiry.impure {
+    meters.missed(attempt.misses);
+    if attempt.impure {
         meters.disagreed();
     }
-    let exchanges = inquiry.rpcs.all();
-    let failure = inquiry.failure.map(|kind| (kind, applied));
+    let exchanges = attempt.rpcs.all();
+    let failure = attempt.failure.map(|kind| (kind, applied));
     if exchanges.is_empty() {
         if let Some(failure) = failure {
             meters.unasked(failure);
         }
         return;
     }
-    meters.asked(inquiry.requested as usize);
+    meters.asked(attempt.requested as usize);
     let sum = |bytes: fn(&Rpc) -> usize| exchanges.iter().map(bytes).sum();
     meters.bytes(sum(|exchange| exchange.sent), sum(|exchange| exchange.received));
     match failure {
         // How long it would have taken, nobody knows.
-        None if inquiry.canceled => {}
-        None => meters.answered(inquiry.took, example),
-        Some(failure) => meters.failed(failure, inquiry.took, example),
+        None if attempt.canceled => {}
+        None => meters.answered(attempt.took, example),
+        Some(failure) => meters.failed(failure, attempt.took, example),
     }
 }
 
@@ -268,7 +277,11 @@ mod tests {
         let of = |said, policy, outcome| applied(outcome, &BackendOutcome { policy, ..part("zones", said) });
         assert_eq!(of(failed(), OnFailure::Fail, "backend"), Applied::Fail);
         assert_eq!(of(failed(), OnFailure::Fail, "ok"), Applied::None, "no node was left for it");
-        assert_eq!(of(Outcome::Pending, OnFailure::Ignore, "ok"), Applied::None, "it answered the second time");
+        assert_eq!(
+            of(Outcome::Pending, OnFailure::Ignore, "ok"),
+            Applied::None,
+            "it answered the second time"
+        );
         assert_eq!(of(failed(), OnFailure::Ignore, "ok"), Applied::Ignore);
         assert_eq!(of(failed(), OnFailure::Next, "ok"), Applied::Next);
     }

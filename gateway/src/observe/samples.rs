@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 use super::Metrics;
 use crate::{
-    account::{CallRecord, RequestedNodes, BackendOutcome, OnFailure, Outcome, PodRef},
     backend::{Backend, connections::Connections, info::ClusterTables},
     cadences::Cadences,
     cluster::table::NodeTable,
     config::{Config, NodeSource},
+    record::{BackendOutcome, CallRecord, OnFailure, Outcome, PodRef, RequestedNodes},
     wire::Request,
 };
 
@@ -68,7 +68,7 @@ pub(super) fn failed(kind: FailureKind) -> Outcome {
 }
 
 /// A call about a pod of namespace `shop` and these nodes.
-pub(super) fn account(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> CallRecord {
+pub(super) fn record(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> CallRecord {
     let body = json!({"Pod": {}, "NodeNames": nodes}).to_string();
     let request = Request::read(body.into()).unwrap();
     let pod = PodRef {
@@ -77,6 +77,7 @@ pub(super) fn account(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> 
         uid: format!("uid-{pod}"),
         nominated: String::new(),
     };
-    let account = CallRecord::new("call".to_owned(), Instant::now(), pod, RequestedNodes::Offered(Arc::new(request)));
-    CallRecord { backends: parts, ..account }
+    let record =
+        CallRecord::new("call".to_owned(), Instant::now(), pod, RequestedNodes::Offered(Arc::new(request)));
+    CallRecord { backends: parts, ..record }
 }

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 
 use super::{
     Health, Metrics, Observer,
-    api::{API_VERSION, ConfigurationStatus, VerbFailure, Status, TableStatus, VerbStatus},
+    api::{API_VERSION, ConfigurationStatus, Status, TableStatus, VerbFailure, VerbStatus},
     metrics::Gauge,
 };
 use crate::{
-    cluster::{heard::SourceHealth, pods::PodTable, table::NodeTable},
+    cluster::{pods::PodTable, source_health::SourceHealth, table::NodeTable},
     config::NodeSource,
     door::Door,
 };
@@ -100,21 +100,23 @@ impl GatewayStatus {
     /// Lets the metrics ask for what is known.
     pub fn gauges(self: &Arc<Self>, metrics: &Metrics) {
         let known = |gauge, value: fn(&Self) -> Option<f64>| {
-            let standing = Arc::downgrade(self);
-            metrics.gauge(gauge, move || value(&*standing.upgrade()?));
+            let gateway_status = Arc::downgrade(self);
+            metrics.gauge(gauge, move || value(&*gateway_status.upgrade()?));
         };
         known(Gauge::KnownNodes, |it| it.table.as_ref().map(|table| float(table.len())));
         known(Gauge::NodesSynced, |it| it.table.as_ref().map(|table| f64::from(u8::from(table.is_synced()))));
-        known(Gauge::NodesSilence, |it| it.table.as_ref().and_then(|table| silence(&table.heard)));
+        known(Gauge::NodesSilence, |it| it.table.as_ref().and_then(|table| silence(&table.source_health)));
         known(Gauge::KnownPods, |it| it.pods.is_synced().then(|| float(it.pods.len())));
         known(Gauge::PodsSynced, |it| it.pods.is_synced().then_some(1.0));
-        known(Gauge::PodsSilence, |it| silence(&it.pods.heard));
+        known(Gauge::PodsSilence, |it| silence(&it.pods.source_health));
         known(Gauge::ConfigurationGeneration, |it| {
             Some(float(usize::try_from(it.door.get()?.served.load().generation).unwrap_or_default()))
         });
         known(Gauge::ConfigurationLoaded, |it| Some(it.loaded_at().as_duration().as_secs_f64()));
-        let standing = Arc::downgrade(self);
-        metrics.connected(move || standing.upgrade().map_or_else(Vec::new, |standing| standing.connected()));
+        let gateway_status = Arc::downgrade(self);
+        metrics.connected(move || {
+            gateway_status.upgrade().map_or_else(Vec::new, |gateway_status| gateway_status.connected())
+        });
     }
 
     /// Each backend that is asked, and whether there is a connection whose handshake succeeded.
@@ -164,7 +166,7 @@ impl GatewayStatus {
             NodeSource::File { .. } => "File",
             NodeSource::NamesOnly => "NamesOnly",
         };
-        let silence = self.table.as_ref().and_then(|table| silence(&table.heard));
+        let silence = self.table.as_ref().and_then(|table| silence(&table.source_health));
         TableStatus {
             source: source.to_owned(),
             count: self.table.as_ref().map_or(0, |table| table.len() as u64),
@@ -178,7 +180,7 @@ impl GatewayStatus {
             source: "Watch".to_owned(),
             count: self.pods.len() as u64,
             synced: self.pods.is_synced(),
-            silent_seconds: silence(&self.pods.heard),
+            silent_seconds: silence(&self.pods.source_health),
         }
     }
 
@@ -193,8 +195,8 @@ fn float(count: usize) -> f64 {
     count as f64
 }
 
-fn silence(heard: &SourceHealth) -> Option<f64> {
-    heard.silence().map(|silence| silence.as_secs_f64())
+fn silence(source_health: &SourceHealth) -> Option<f64> {
+    source_health.silence().map(|silence| silence.as_secs_f64())
 }
 
 fn of_verb(observer: &Observer, verb: Verb) -> VerbStatus {

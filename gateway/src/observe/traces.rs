@@ -1,7 +1,7 @@
 //! Calls as OpenTelemetry traces.
 //!
 //! What a call needs while it is decided is the id of its span, for the backends' metadata ([`Tracer::begin`]). The spans are
-//! made behind the answer, from the call's account, and only where they are kept: as the sampler says, and whatever it says
+//! made behind the answer, from the call's record, and only where they are kept: as the sampler says, and whatever it says
 //! of calls that failed, were slow, or in which a backend was late.
 
 mod call;
@@ -18,8 +18,8 @@ use extender_otlp::{Delivery, Sampler, Span, Spans, TraceContext, ids};
 
 use self::previous::Previous;
 use crate::{
-    account::{CallRecord, BackendAttempt, Outcome, PodRef, HttpCall},
     object::pod::ObjectPod,
+    record::{BackendAttempt, CallRecord, HttpCall, Outcome, PodRef},
 };
 
 /// What may change while the gateway runs.
@@ -79,35 +79,41 @@ impl Tracer {
     }
 
     /// Sends the spans of a request, if they are kept. Returns whether they are.
-    pub(super) fn settle(&self, visit: &HttpCall) -> bool {
-        let context = visit.record.as_ref().and_then(|account| account.trace);
-        let context = context.unwrap_or_else(|| self.begin(&PodRef::default(), visit.parent));
-        if !context.sampled && !self.is_notable(visit) {
+    pub(super) fn settle(&self, http_call: &HttpCall) -> bool {
+        let context = http_call.record.as_ref().and_then(|record| record.trace);
+        let context = context.unwrap_or_else(|| self.begin(&PodRef::default(), http_call.parent));
+        if !context.sampled && !self.is_notable(http_call) {
             return false;
         }
         let door = ids::span();
-        self.send(door::span(visit, TraceContext { span_id: door, ..context }));
-        if let Some(account) = &visit.record {
-            let before = self.previous.replace(&account.pod.uid, context);
-            self.send(call::span(visit, account, (context, door), before));
-            for (part, verb) in account.backends.iter().zip(visit.verb.into_iter().cycle()) {
-                self.ask(verb, account, part, context);
+        self.send(door::span(http_call, TraceContext { span_id: door, ..context }));
+        if let Some(record) = &http_call.record {
+            let before = self.previous.replace(&record.pod.uid, context);
+            self.send(call::span(http_call, record, (context, door), before));
+            for (part, verb) in record.backends.iter().zip(http_call.verb.into_iter().cycle()) {
+                self.ask(verb, record, part, context);
             }
         }
         true
     }
 
     /// Sends the spans of what was asked beside a call, if that is sampled.
-    pub(super) fn settle_beside(&self, verb: Verb, account: &CallRecord) {
-        let Some(context) = account.trace.filter(|context| context.sampled) else { return };
-        for part in &account.backends {
-            self.ask(verb, account, part, context);
+    pub(super) fn settle_beside(&self, verb: Verb, record: &CallRecord) {
+        let Some(context) = record.trace.filter(|context| context.sampled) else { return };
+        for part in &record.backends {
+            self.ask(verb, record, part, context);
         }
     }
 
-    fn ask(&self, verb: Verb, account: &CallRecord, part: &crate::account::BackendOutcome, context: TraceContext) {
-        for inquiry in &part.attempts {
-            question::spans(verb, account, (part, inquiry), context).for_each(|span| self.send(span));
+    fn ask(
+        &self,
+        verb: Verb,
+        record: &CallRecord,
+        part: &crate::record::BackendOutcome,
+        context: TraceContext,
+    ) {
+        for attempt in &part.attempts {
+            question::spans(verb, record, (part, attempt), context).for_each(|span| self.send(span));
         }
     }
 
@@ -117,15 +123,18 @@ impl Tracer {
     }
 
     /// What asks for no verb is no call: probes and scans are kept as the sampler says.
-    fn is_notable(&self, visit: &HttpCall) -> bool {
-        let slow = || visit.took > self.choice.load().slow;
-        let failed = || visit.record.as_ref().is_some_and(has_failure);
-        visit.verb.is_some() && (visit.outcome != "ok" || slow() || failed())
+    fn is_notable(&self, http_call: &HttpCall) -> bool {
+        let slow = || http_call.took > self.choice.load().slow;
+        let failed = || http_call.record.as_ref().is_some_and(has_failure);
+        http_call.verb.is_some() && (http_call.outcome != "ok" || slow() || failed())
     }
 }
 
 /// Whether some backend failed or was late, whatever that meant for the call.
-fn has_failure(account: &CallRecord) -> bool {
-    let failed = |inquiry: &BackendAttempt| inquiry.failure.is_some();
-    account.backends.iter().any(|part| matches!(part.outcome, Outcome::Failed(_)) || part.attempts.iter().any(failed))
+fn has_failure(record: &CallRecord) -> bool {
+    let failed = |attempt: &BackendAttempt| attempt.failure.is_some();
+    record
+        .backends
+        .iter()
+        .any(|part| matches!(part.outcome, Outcome::Failed(_)) || part.attempts.iter().any(failed))
 }

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::Serialize;
 
 use super::reach::TlsFiles;
-use super::{Counted, Entries, ExtenderEntry, NodesSent, Reach, CalledVerbs};
+use super::{CalledVerbs, Counted, Entries, ExtenderEntry, NodesSent, Reach};
 
 /// Displays entries as JSON. Predicates and priorities are left out: then kube-scheduler has its usual ones.
 #[derive(Clone, Copy, Debug)]

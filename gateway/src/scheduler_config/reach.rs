@@ -79,7 +79,9 @@ impl Reach {
         };
         let tls = match (url.starts_with("https:"), wanted) {
             (false, TlsFlags::Server | TlsFlags::Mutual) => return Err(ReachError::PlainUrl),
-            (false, TlsFlags::None) if credentials != Credentials::default() => return Err(ReachError::NoTls),
+            (false, TlsFlags::None) if credentials != Credentials::default() => {
+                return Err(ReachError::NoTls);
+            }
             (false, TlsFlags::None) => None,
             (true, _) => Some(TlsFiles::new(credentials, wanted)),
         };

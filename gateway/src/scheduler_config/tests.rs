@@ -56,7 +56,10 @@ fn places(config: &Config) -> [Option<Vec<String>>; 2] {
         let entry = entries.iter().find(|entry| wanted(&entry.verbs))?;
         Some(entry.managed_resources.iter().map(written).collect())
     };
-    [resources(|verbs| matches!(verbs, CalledVerbs::Bind(_))), resources(|verbs| *verbs == CalledVerbs::Nothing)]
+    [
+        resources(|verbs| matches!(verbs, CalledVerbs::Bind(_))),
+        resources(|verbs| *verbs == CalledVerbs::Nothing),
+    ]
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::reach::{TlsFiles, UrlSource, is_placeholder};
-use super::{Counted, Entries, ExtenderEntry, NodesSent, Reach, CalledVerbs};
+use super::{CalledVerbs, Counted, Entries, ExtenderEntry, NodesSent, Reach};
 use crate::config::{DurationText, scalar};
 
 /// Displays entries as YAML, the same for all versions from v1beta1 to v1.
@@ -53,7 +53,9 @@ fn write_verbs(out: &mut Formatter<'_>, verbs: &CalledVerbs) -> fmt::Result {
             writeln!(out, "  nodeCacheCapable: {}", *nodes == NodesSent::Names)
         }
         CalledVerbs::Bind(bind) => write_verb(out, "bindVerb", Some(bind)),
-        CalledVerbs::Nothing => writeln!(out, "  # Not called: it only says what kube-scheduler does not count."),
+        CalledVerbs::Nothing => {
+            writeln!(out, "  # Not called: it only says what kube-scheduler does not count.")
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     cadences::Cadences,
     cluster::{binder::Apiserver, pods::PodTable, table::NodeTable, watch::ConnectError},
     config::{Binder, Config, Mode, NodeSource, PodSource},
-    decide::{RetryPacing, Binders, Decider, DeciderSettings},
+    decide::{Binders, Decider, DeciderSettings, RetryPacing},
     door::Served,
     observe::Observer,
 };

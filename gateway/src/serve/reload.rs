@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{assembly::Assembly, telemetry::TelemetryReload};
 use crate::{
-    backend::trial::{PreflightRefusal, refusals},
+    backend::preflight::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
     observe::{Metrics, status::GatewayStatus},
@@ -47,7 +47,7 @@ pub(super) struct Reload {
     /// What was said last of settings that backends refuse, while they are tried again.
     refused: Option<String>,
     changes: TelemetryReload,
-    standing: Arc<GatewayStatus>,
+    gateway_status: Arc<GatewayStatus>,
 }
 
 /// Why the file is read.
@@ -88,7 +88,7 @@ impl Reload {
         config: Config,
         hangups: Signal,
         (assembly, door): (Assembly, Arc<Door>),
-        (changes, standing): (TelemetryReload, Arc<GatewayStatus>),
+        (changes, gateway_status): (TelemetryReload, Arc<GatewayStatus>),
     ) -> Self {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -108,7 +108,7 @@ impl Reload {
             hangups,
             refused,
             changes,
-            standing,
+            gateway_status,
         }
     }
 
@@ -160,7 +160,7 @@ impl Reload {
     /// Who sends a signal waits for an answer; a file that was touched is no news.
     fn unchanged(&mut self, cause: ReloadCause) {
         self.refused = None;
-        self.standing.unchanged();
+        self.gateway_status.unchanged();
         match cause {
             ReloadCause::Hangup => tracing::info!(file = %self.path.display(), "configuration unchanged"),
             ReloadCause::Look => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
@@ -199,7 +199,7 @@ impl Reload {
         }
         self.door.served.store(Arc::new(served));
         self.changes.apply(&config, &self.config);
-        self.standing.loaded();
+        self.gateway_status.loaded();
         self.config = config;
         self.refused = None;
         self.metrics.reloaded("ok");
@@ -209,7 +209,7 @@ impl Reload {
     fn refuse(&mut self, why: &dyn Display) {
         self.refused = None;
         self.metrics.reloaded("refused");
-        self.standing.refused(why.to_string());
+        self.gateway_status.refused(why.to_string());
         tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
     }
 

@@ -10,7 +10,9 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, Exporter, OtlpProtocol},
-    observe::{Health, Metrics, Observer, Tracer, log, metrics::Gauge, status::GatewayStatus, traces::TraceSettings},
+    observe::{
+        Health, Metrics, Observer, Tracer, log, metrics::Gauge, status::GatewayStatus, traces::TraceSettings,
+    },
 };
 
 /// How often spans and lost log lines are counted.
@@ -109,9 +111,9 @@ pub(super) async fn count_lost_lines(metrics: Arc<Metrics>) -> Infallible {
 }
 
 /// Lets the metrics ask for what is not counted.
-pub(super) fn gauges(observer: &Arc<Observer>, standing: &Arc<GatewayStatus>, health: &Arc<Health>) {
+pub(super) fn gauges(observer: &Arc<Observer>, gateway_status: &Arc<GatewayStatus>, health: &Arc<Health>) {
     let metrics = &observer.metrics;
-    standing.gauges(metrics);
+    gateway_status.gauges(metrics);
     let health = Arc::clone(health);
     metrics.gauge(Gauge::CallThreadSilence, move || Some(health.silence().as_secs_f64()));
     let of_log =

@@ -5,7 +5,7 @@ use extender_gateway_core::BackendFailure;
 use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
 use http::Uri;
 
-use super::{RpcError, PREFIX, begun, broken, malformed, ok, request, reset};
+use super::{PREFIX, RpcError, begun, broken, malformed, ok, request, reset};
 
 /// The largest answer, in bytes: a number.
 const LARGEST_ANSWER: usize = 1024;
@@ -50,7 +50,9 @@ impl Duplex {
             DuplexResponses::Awaited(response) => {
                 let body = begun(response.await.map_err(|error| broken(&error))?)?;
                 self.answers = DuplexResponses::Begun(body);
-                let DuplexResponses::Begun(body) = &mut self.answers else { unreachable!("it was set above") };
+                let DuplexResponses::Begun(body) = &mut self.answers else {
+                    unreachable!("it was set above")
+                };
                 body
             }
         };
@@ -70,7 +72,7 @@ impl Duplex {
 impl Duplex {
     /// Waits for the end of the stream, which nobody has asked for, and says what it is. Only after a first
     /// exchange. Safe to drop and to call again.
-    pub async fn ended(&mut self) -> RpcError {
+    pub async fn failure(&mut self) -> RpcError {
         let DuplexResponses::Begun(body) = &mut self.answers else { return std::future::pending().await };
         match body.data().await {
             Some(Ok(_)) => malformed("the backend sent what nobody had asked for").into(),

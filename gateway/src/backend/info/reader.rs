@@ -7,11 +7,11 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::{API_VERSION, FilterPlan, Identity, ClusterTables, NodesView, PodView, PreemptPlan, ScorePlan};
+use super::{API_VERSION, ClusterTables, FilterPlan, Identity, NodesView, PodView, PreemptPlan, ScorePlan};
 use crate::{
     backend::{
         question::ScoresWanted,
-        row::{RowView, UsageWanted, RowFields},
+        row::{RowFields, RowView, UsageWanted},
     },
     config::{NodeSource, Normalize, ScoreSettings},
     object::annotations::AnnotationPrefixes,
@@ -38,7 +38,8 @@ impl Reader<'_> {
         let same = |score: &&ScorePlan| {
             score.scope == Scope::Node && !score.side_effects && (&score.nodes, &score.pod) == (&nodes, &pod)
         };
-        let scores = if score.as_ref().is_some_and(same) { ScoresWanted::Wanted } else { ScoresWanted::Unwanted };
+        let scores =
+            if score.as_ref().is_some_and(same) { ScoresWanted::Wanted } else { ScoresWanted::Unwanted };
         let per_node = verb.scope() == Scope::Node && !verb.side_effects;
         let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
         Ok(FilterPlan { nodes, turn, side_effects: verb.side_effects, pod, scores, pure })

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1::{NodeRow, NodeRows, NodeView};
 use proptest::prelude::*;
 use prost::Message;
 
-use super::{Row, RowView, encode_object, name_alone};
+use super::{RowMessage, RowView, encode_object, name_alone};
 use crate::object::{annotations::AnnotationPrefixes, node};
 
 const JSON: &[u8] = br#"{"metadata":{"name":"n1","labels":{"zone":"a"},"annotations":{"a":"1","b":"2"}},
@@ -49,7 +49,7 @@ proptest! {
         let mut length = 0;
         for name in &names {
             body.extend_from_slice(&name_alone(name));
-            let row = Row { name, facts: Some(&facts), raw: Some(raw.as_bytes()), usage: None };
+            let row = RowMessage { name, facts: Some(&facts), raw: Some(raw.as_bytes()), usage: None };
             length += row.encoded_len();
             row.encode(&mut body);
         }
@@ -59,7 +59,7 @@ proptest! {
             prop_assert_eq!(&pair[0], &NodeRow { name: name.clone(), ..NodeRow::default() });
             let full = NodeRow { name: name.clone(), facts: Some(facts.clone()), raw_json: raw.clone().into(), usage: None };
             prop_assert_eq!(&pair[1], &full);
-            length += Row { name, ..Row::default() }.encoded_len();
+            length += RowMessage { name, ..RowMessage::default() }.encoded_len();
         }
         prop_assert_eq!(body.len(), length);
     }

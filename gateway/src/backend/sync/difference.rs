@@ -4,8 +4,8 @@ use bytes::{BufMut, Bytes};
 use extender_policy_api::v1alpha1::TableView;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed64, message, uint32};
 
-use super::super::{grpc::PREFIX, held::in_entry};
-use crate::cluster::table::{Row, RowId, TableRead, ViewId};
+use super::super::{grpc::PREFIX, remote_table::in_entry};
+use crate::cluster::table::{RowId, RowState, TableRead, ViewId};
 
 /// Fields of `SyncNodesRequest`.
 const TABLE: u32 = 1;
@@ -116,7 +116,7 @@ impl SentRows {
         self.slots.truncate(slots);
     }
 
-    fn look(&mut self, slot: u32, row: Option<&Row>, missing: &mut MissingRows) {
+    fn look(&mut self, slot: u32, row: Option<&RowState>, missing: &mut MissingRows) {
         let slot = slot as usize;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, None);
@@ -139,7 +139,8 @@ impl SentRows {
         if !first && upserts.is_empty() && removed.is_empty() {
             return Vec::new();
         }
-        let part = |removed: &[u32]| DifferencePart { removed: removed.to_vec(), ..DifferencePart::default() };
+        let part =
+            |removed: &[u32]| DifferencePart { removed: removed.to_vec(), ..DifferencePart::default() };
         let mut parts: Vec<DifferencePart> = removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
         if parts.is_empty() {
             parts.push(DifferencePart::default());

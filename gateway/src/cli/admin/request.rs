@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::{net::TcpStream, time::timeout};
 
 use super::trouble::Trouble;
-use crate::{cli::apiserver::said, cluster::causes::whole_text};
+use crate::{cli::apiserver::said, cluster::error_text::whole_text};
 
 /// How long a gateway may say nothing: until the connection, until the answer begins, and from one piece to the next.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -125,7 +125,11 @@ mod tests {
         let two = [("a", 1), ("b", 2)];
         assert_eq!(SchedulingAttempt::of_calls(calls("gateway-1", &two)).len(), 1);
         assert_eq!(SchedulingAttempt::of_calls(calls("gateway-0", &two)).len(), 2, "one clock");
-        assert_eq!(SchedulingAttempt::of_calls(calls("gateway-1", &two[..1])).len(), 2, "other nodes were left");
+        assert_eq!(
+            SchedulingAttempt::of_calls(calls("gateway-1", &two[..1])).len(),
+            2,
+            "other nodes were left"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    attempt::{SchedulingAttempt, AttemptCall},
+    attempt::{AttemptCall, SchedulingAttempt},
     cluster::ClusterView,
     pod::{PodFacts, PodState},
 };

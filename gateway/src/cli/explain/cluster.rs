@@ -41,7 +41,12 @@ impl ClusterView {
     }
 
     /// Asks about a pod and, where one is named, a node.
-    pub(super) async fn of(apiserver: &ClusterClient, namespace: &str, name: &str, node: Option<&str>) -> Self {
+    pub(super) async fn of(
+        apiserver: &ClusterClient,
+        namespace: &str,
+        name: &str,
+        node: Option<&str>,
+    ) -> Self {
         let client = &apiserver.client;
         let nodes: Api<Node> = Api::all(client.clone());
         let exists: OptionFuture<_> = node.map(|node| exists(&nodes, node)).into();

@@ -8,7 +8,7 @@ use super::{
     attempt::AttemptCall,
     case::{Evidence, ExplainedPod},
     cluster::ClusterView,
-    pod::{ShownCondition, PodFacts, PodState},
+    pod::{PodFacts, PodState, ShownCondition},
 };
 use crate::{
     cli::admin::Gathered,
@@ -209,7 +209,8 @@ pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
 
 /// The same of this standing and these answers, with a node that is asked for.
 pub(super) fn of(standing: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
-    let subject = ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
+    let subject =
+        ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
     let view = ClusterView { standing, nodes: Some(5), node_exists: asked.map(|_| true) };
     Evidence::new(subject, view, Gathered { answers, away: Vec::new() }, &[], at(600))
 }

@@ -9,7 +9,7 @@ use self::samples::{at, report, status};
 use super::{Report, render::Rendered};
 use crate::{
     cli::admin::Away,
-    observe::api::{Problem, VerbFailure, Severity},
+    observe::api::{Problem, Severity, VerbFailure},
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/explain.md");

@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {
-        let mut table = Table::new(vec![TextColumn::left("NODE"), TextColumn::right("TOTAL"), TextColumn::left("WHY")]);
+        let mut table =
+            Table::new(vec![TextColumn::left("NODE"), TextColumn::right("TOTAL"), TextColumn::left("WHY")]);
         table.row(["a", "7", ""]);
         table.row(["節点-2", "1,234,567", "so\n", "beyond"]);
         table.row(["short"]);

@@ -1,6 +1,6 @@
 //! Why the apiserver did not do, or did not say, what was asked.
 
-use crate::{cluster::causes::whole_text, object::ObjectError};
+use crate::{cluster::error_text::whole_text, object::ObjectError};
 
 /// Why a request to the apiserver brought nothing. For people; says what to set right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

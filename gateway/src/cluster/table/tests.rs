@@ -369,8 +369,8 @@ proptest! {
             let found = table.look_up(names.iter().map(String::as_str), registered[view]);
             let read = table.read();
             let there: Vec<_> = names.iter().filter_map(|name| read.row(name, registered[view])).collect();
-            let lines: Vec<_> = found.lines.iter().map(|line| (line.slot, line.row.id, line.row.version)).collect();
-            prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.row.id, line.row.version)).collect::<Vec<_>>());
+            let lines: Vec<_> = found.rows.iter().map(|line| (line.slot, line.state.id, line.state.version)).collect();
+            prop_assert_eq!(lines, there.iter().map(|line| (line.slot, line.state.id, line.state.version)).collect::<Vec<_>>());
             prop_assert_eq!(found.unknown.len() + there.len(), names.len());
         }
     }
@@ -378,7 +378,7 @@ proptest! {
 
 fn bring(table: &NodeTable, json: &[u8], view: ViewId) -> super::NodeRow {
     let found = table.import(["n1"].into_iter(), |_| Some(json), view).unwrap();
-    found.lines.at(0).clone()
+    found.rows.at(0).clone()
 }
 
 #[test]
@@ -387,17 +387,21 @@ fn an_id_means_one_row_of_a_node_that_calls_bring_and_the_latest_one_of_a_watche
     let [facts, raw] = [facts(), raw()].map(|view| table.register(view).leak());
     let first = bring(&table, &json("n1", "a", 1), facts);
     assert_eq!(
-        bring(&table, &json("n1", "a", 2), facts).row.id,
-        first.row.id,
+        bring(&table, &json("n1", "a", 2), facts).state.id,
+        first.state.id,
         "the same facts are the same row"
     );
     let changed = bring(&table, &json("n1", "b", 2), facts);
     let back = bring(&table, &json("n1", "a", 2), facts);
-    assert!(first.row.id != changed.row.id && back.row.id != first.row.id && back.row.id != changed.row.id);
-    assert_eq!(back.row.bytes, first.row.bytes);
+    assert!(
+        first.state.id != changed.state.id
+            && back.state.id != first.state.id
+            && back.state.id != changed.state.id
+    );
+    assert_eq!(back.state.bytes, first.state.bytes);
     assert_ne!(
-        bring(&table, &json("n1", "a", 3), raw).row.id,
-        bring(&table, &json("n1", "a", 4), raw).row.id
+        bring(&table, &json("n1", "a", 3), raw).state.id,
+        bring(&table, &json("n1", "a", 4), raw).state.id
     );
 
     let table = NodeTable::new();
@@ -405,10 +409,10 @@ fn an_id_means_one_row_of_a_node_that_calls_bring_and_the_latest_one_of_a_watche
     let facts = table.register(super::tests::facts()).leak();
     let id = |zone| {
         table.apply(&json("n1", zone, 1)).unwrap();
-        table.read().row("n1", facts).unwrap().row.id
+        table.read().row("n1", facts).unwrap().state.id
     };
     assert_eq!(id("a"), id("b"));
-    assert_ne!(table.read().row("n1", view).unwrap().row.id, id("b"));
+    assert_ne!(table.read().row("n1", view).unwrap().state.id, id("b"));
 }
 
 #[test]
@@ -420,7 +424,7 @@ fn what_a_call_brings_is_found_whatever_others_have_brought() {
         bring(&table, &json("n1", "b", 1), early);
         let late = table.register(RowView::Facts(AnnotationPrefixes::all().into())).leak();
         let line = bring(&table, &json("n1", "a", 1), late);
-        let row = NodeRows::decode(&*line.row.bytes).unwrap().rows.remove(0);
+        let row = NodeRows::decode(&*line.state.bytes).unwrap().rows.remove(0);
         assert_eq!(row.facts.unwrap().labels["zone"], "a");
     }
 }
@@ -430,7 +434,7 @@ fn when_ids_are_used_up_all_rows_get_ids_of_another_generation() {
     for table in [NodeTable::new(), NodeTable::of_calls()] {
         let view = table.register(facts()).leak();
         replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
-        let ids = || ["n1", "n2", "n3"].map(|name| table.read().row(name, view)?.row.id);
+        let ids = || ["n1", "n2", "n3"].map(|name| table.read().row(name, view)?.state.id);
         let before = ids();
         table.lock_writer().skip_ids_to(u32::MAX - 1);
         table.apply(&json("n3", "a", 1)).unwrap();

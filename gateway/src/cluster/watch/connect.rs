@@ -10,7 +10,7 @@ use kube::{
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
-use crate::cluster::causes::whole_text;
+use crate::cluster::error_text::whole_text;
 
 /// How long the apiserver may be silent on a connection that something is expected on: longer than a list may
 /// take it (60 s unless it is told otherwise), and longer than it holds a watch open without a word.

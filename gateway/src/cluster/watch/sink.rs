@@ -8,13 +8,13 @@ use kube::runtime::{watcher, watcher::Event};
 
 use super::{
     raw_object::RawObject,
-    standing::{Notice, WatchState},
+    state::{Notice, WatchState},
 };
 use crate::{
     cluster::{
-        causes::whole_text,
-        heard::SourceHealth,
+        error_text::whole_text,
         pods::{self, PodTable},
+        source_health::SourceHealth,
         table::{self, NodeTable},
     },
     object::ObjectError,
@@ -39,7 +39,7 @@ pub(super) trait Sink {
     /// How many objects are known.
     fn count(&self) -> usize;
     /// Where it says how its source is.
-    fn heard(&self) -> &SourceHealth;
+    fn source_health(&self) -> &SourceHealth;
 }
 
 impl Sink for NodeTable {
@@ -71,8 +71,8 @@ impl Sink for NodeTable {
         self.len()
     }
 
-    fn heard(&self) -> &SourceHealth {
-        &self.heard
+    fn source_health(&self) -> &SourceHealth {
+        &self.source_health
     }
 }
 
@@ -105,8 +105,8 @@ impl Sink for PodTable {
         self.len()
     }
 
-    fn heard(&self) -> &SourceHealth {
-        &self.heard
+    fn source_health(&self) -> &SourceHealth {
+        &self.source_health
     }
 }
 
@@ -121,13 +121,13 @@ pub(super) async fn feed<S: Sink>(
     while let Some(event) = events.next().await {
         let notice = match event {
             Ok(event) => {
-                sink.heard().received();
+                sink.source_health().received();
                 let notice = standing.heard(&event);
                 list = take(sink, list, &event);
                 notice
             }
             Err(error) => {
-                sink.heard().failed(|| whole_text(&error));
+                sink.source_health().failed(|| whole_text(&error));
                 standing.failed(&error)
             }
         };

@@ -223,12 +223,12 @@ async fn living_pods_are_listed_and_watched() {
     let table = Arc::new(PodTable::new());
     let watching = tokio::spawn(super::pods(Arc::clone(&table), client));
     table.synced().await;
-    let heard = async {
+    let source_health = async {
         while places(&table, ["web", "db", "old"]) != ["n3", "n1", "?"] {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), heard).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), source_health).await.unwrap();
     assert_eq!((table.get("u-1"), table.get("u-4").unwrap().priority, table.len()), (None, 5, 2));
     watching.abort();
 }
@@ -267,8 +267,8 @@ async fn an_apiserver_that_says_nothing_is_asked_again() {
     // An answer that took longer on a slow machine would only be asked for again.
     let watching =
         tokio::spawn(super::nodes(Arc::clone(&table), client(address, Duration::from_millis(300))));
-    let heard = until(&table, facts, &["n1 b"]);
-    tokio::time::timeout(Duration::from_mins(1), heard).await.unwrap();
+    let source_health = until(&table, facts, &["n1 b"]);
+    tokio::time::timeout(Duration::from_mins(1), source_health).await.unwrap();
     assert!(asked.lists.load(Ordering::Relaxed) >= 2 && asked.watches.load(Ordering::Relaxed) >= 3);
     watching.abort();
 }

@@ -9,16 +9,16 @@ use super::super::{
     prefetched::BackendScores,
 };
 use crate::{
-    account::{Rpcs, CacheSource},
     backend::{
         Backend,
         answer::{FilterAnswer, Reply},
+        answer_cache::AnswerCache,
         info::FilterPlan,
-        link::Session,
-        memory::AnswerCache,
         question::{self, Question},
+        session::Session,
     },
     cluster::table::NodeRow,
+    record::{CacheSource, Rpcs},
 };
 
 /// Which of these nodes may the pod not run on?
@@ -36,7 +36,7 @@ pub(super) struct Verdicts {
 impl NodeQuestion for FilterQuestion {
     type Plan = FilterPlan;
     type Fresh = FilterAnswer;
-    /// As `backend::memory::Verdicts` numbers them.
+    /// As `backend::answer_cache::VerdictCache` numbers them.
     type Cached = u32;
     type Answer = Verdicts;
 
@@ -48,40 +48,41 @@ impl NodeQuestion for FilterQuestion {
 
     async fn send(
         backend: &Backend,
-        link: &Session,
+        session: &Session,
         question: Question<'_>,
         within: Duration,
-        record: &mut Rpcs,
+        rpcs: &mut Rpcs,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        backend.filter(link, question, (within, record)).await
+        backend.filter(session, question, (within, rpcs)).await
     }
 
     fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<u32>> {
-        let memory = &ask.link.cache;
-        let verdicts = memory.verdicts.as_ref().filter(|_| memory.is_trusted())?;
+        let cache = &ask.session.cache;
+        let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
         let answers = verdicts.recall(ask.pod(), lines.iter().copied());
         let check = answers.iter().any(Option::is_some) && verdicts.is_check_due();
         Some(Recalled { source: CacheSource::AnswerCache, answers, check })
     }
 
-    fn read(memory: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
-        Some(memory.verdicts.as_ref()?.read(&fresh.refusals, count))
+    fn read(cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
+        Some(cache.verdicts.as_ref()?.read(&fresh.refusals, count))
     }
 
     fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
-        let (memory, pod) = (&ask.link.cache, ask.pod());
-        if let Some(verdicts) = &memory.verdicts {
+        let (cache, pod) = (&ask.session.cache, ask.pod());
+        if let Some(verdicts) = &cache.verdicts {
             verdicts.store(pod, certain.only(read));
         }
-        if let Some((remembered, scores)) = memory.scores.as_ref().zip(fresh.scores.as_ref()) {
+        if let Some((remembered, scores)) = cache.scores.as_ref().zip(fresh.scores.as_ref()) {
             remembered.store(pod, certain.only(scores.iter().copied()));
         }
     }
 
     fn accept(ask: &Ask<'_>, lines: &[&NodeRow], fresh: FilterAnswer) -> Verdicts {
         let FilterAnswer { refusals, scores } = fresh;
-        let scored =
-            |scores: Vec<i32>| BackendScores::new(ask.link, ask.pod(), Certain::of(ask, lines).only(scores));
+        let scored = |scores: Vec<i32>| {
+            BackendScores::new(ask.session, ask.pod(), Certain::of(ask, lines).only(scores))
+        };
         Verdicts { refusals, scores: scores.map(scored) }
     }
 
@@ -95,7 +96,7 @@ impl NodeQuestion for FilterQuestion {
             places.iter().for_each(|at| known[*at as usize] = None);
         }
         let mut refusals = ask
-            .link
+            .session
             .cache
             .verdicts
             .as_ref()

@@ -11,9 +11,9 @@ use super::PreemptCall;
 use crate::{
     backend::{
         info::{NodesView, PodView},
-        link::Session,
         question::{NodesField, Rows, pod_message},
         row::{self, RowView},
+        session::Session,
     },
     cluster::table::Found,
     object,
@@ -47,21 +47,21 @@ impl Decider {
         &self,
         call: PreemptCall<'_>,
         until: Instant,
-        link: &Session,
+        session: &Session,
         left: &[Candidate],
     ) -> Result<EncodedVictims, BackendFailure> {
-        let plan = link.info.preempt.as_ref().map_err(BackendFailure::clone)?;
+        let plan = session.info.preempt.as_ref().map_err(BackendFailure::clone)?;
         let (found, deleted) = self.rows(call, until, &plan.nodes, left).await;
         let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
         let mut told = EncodedVictims { deleted, ..EncodedVictims::default() };
-        let mut room = Room { facts: link.info.most_request_bytes, json: MOST_JSON };
+        let mut room = Room { facts: session.info.most_request_bytes, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
             let Some(row) = row else {
                 told.unknown += 1;
                 continue;
             };
             rows.push(&row);
-            told.messages.push(self.message((call, candidate), &link.info.pod, &mut room)?);
+            told.messages.push(self.message((call, candidate), &session.info.pod, &mut room)?);
             told.candidates.push(candidate.clone());
         }
         told.nodes = (!told.candidates.is_empty()).then(|| rows.finish());
@@ -78,11 +78,11 @@ impl Decider {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
         match (&self.known.table, &view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
-                let Found { lines, unknown, deleted, .. } = table.rows(names, column.id(), until).await;
+                let Found { rows: lines, unknown, deleted, .. } = table.rows(names, column.id(), until).await;
                 let (mut rows, mut unknown) = (lines.iter(), unknown.into_iter().peekable());
                 let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
                 let row = |place| if unknown.next_if_eq(&place).is_some() { None } else { rows.next() };
-                let rows = places.map(row).map(|line| Some(line?.row.bytes.clone())).collect();
+                let rows = places.map(row).map(|line| Some(line?.state.bytes.clone())).collect();
                 (rows, u32::try_from(deleted.len()).unwrap_or(u32::MAX))
             }
             // A plan without a column wants names alone.

@@ -19,9 +19,9 @@ use super::{
     victims,
 };
 use crate::{
-    account::{CallRecord, Rpcs, Agreement, BackendOutcome, OnFailure, Outcome},
     backend::{preempt::PreemptQuestion, question::pod_field},
     config::{AddedVictims, PreemptSettings},
+    record::{Agreement, BackendOutcome, CallRecord, OnFailure, Outcome, Rpcs},
 };
 
 /// What would it change of the candidates that are left?
@@ -33,12 +33,17 @@ struct PreemptShadow {
 impl Decider {
     /// Asks the shadows that preempt about the candidates that are left, as if they came last: to change
     /// something is to disagree.
-    pub(super) async fn shadow_preempt(&self, call: PreemptCall<'_>, account: &CallRecord, left: &[Candidate]) {
+    pub(super) async fn shadow_preempt(
+        &self,
+        call: PreemptCall<'_>,
+        record: &CallRecord,
+        left: &[Candidate],
+    ) {
         for backend in self.shadows(call.pod) {
             let Some(settings) = &backend.settings.preempt else { continue };
             let step = PreemptStep { call, backend, settings, until: Instant::now() };
-            let prepared = self.prepare(step, account, left).await;
-            self.spawn(backend, account, prepared);
+            let prepared = self.prepare(step, record, left).await;
+            self.spawn(backend, record, prepared);
         }
     }
 
@@ -46,20 +51,20 @@ impl Decider {
     async fn prepare(
         &self,
         step: PreemptStep<'_>,
-        account: &CallRecord,
+        record: &CallRecord,
         left: &[Candidate],
     ) -> Prepared<PreemptShadow> {
         let PreemptStep { call, backend, settings, until } = step;
-        let link = backend.session()?;
-        if link.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
+        let session = backend.session()?;
+        if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
         }
-        let mut told = self.tell(call, until, &link, left).await?;
+        let mut told = self.tell(call, until, &session, left).await?;
         let Some(nodes) = told.nodes.take() else { return Ok(None) };
-        let pod = pod_field(call.pod, &link.info.pod, &call.request.pod());
-        let account = account.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore));
+        let pod = pod_field(call.pod, &session.info.pod, &call.request.pod());
+        let record = record.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore));
         let (backend, within) = (Arc::clone(backend), settings.timeout);
-        let call = ShadowCall { backend, link, account, pod, nodes, within };
+        let call = ShadowCall { backend, session, record, pod, nodes, within };
         Ok(Some((call, PreemptShadow { told, settings: settings.clone() })))
     }
 }
@@ -67,17 +72,20 @@ impl Decider {
 impl ShadowQuestion for PreemptShadow {
     const VERB: Verb = Verb::Preempt;
 
-    async fn ask(self, call: &ShadowCall, record: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let ShadowCall { backend, link, account, pod, nodes, within } = call;
+    async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
+        let ShadowCall { backend, session, record, pod, nodes, within } = call;
         let (purpose, candidates) = (Purpose::Shadow, &self.told.messages);
-        let question = PreemptQuestion { call: &account.id, purpose, pod, nodes, candidates };
-        let answer = backend.preempt(link, question, (*within, record)).await;
+        let question = PreemptQuestion { call: &record.id, purpose, pod, nodes, candidates };
+        let answer = backend.preempt(session, question, (*within, rpcs)).await;
         self.opinion(answer)
     }
 }
 
 impl PreemptShadow {
-    fn opinion(&self, answer: Result<Vec<Kept>, BackendFailure>) -> Result<(Agreement, Outcome), BackendFailure> {
+    fn opinion(
+        &self,
+        answer: Result<Vec<Kept>, BackendFailure>,
+    ) -> Result<(Agreement, Outcome), BackendFailure> {
         let added = match self.settings.added_victims {
             AddedVictims::Refused => Added::Refused,
             // Nobody is evicted for it: to name one more is to disagree, whoever it is.

@@ -9,16 +9,16 @@ use super::super::{
     prefetched::BackendScores,
 };
 use crate::{
-    account::{Rpcs, CacheSource},
     backend::{
         Backend,
         answer::Reply,
+        answer_cache::AnswerCache,
         info::ScorePlan,
-        link::Session,
-        memory::AnswerCache,
         question::{self, Question},
+        session::Session,
     },
     cluster::table::NodeRow,
+    record::{CacheSource, Rpcs},
 };
 
 /// How good are these nodes for the pod?
@@ -42,33 +42,33 @@ impl NodeQuestion for ScoreQuestion<'_> {
 
     async fn send(
         backend: &Backend,
-        link: &Session,
+        session: &Session,
         question: Question<'_>,
         within: Duration,
-        record: &mut Rpcs,
+        rpcs: &mut Rpcs,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
-        backend.score(link, question, (within, record)).await
+        backend.score(session, question, (within, rpcs)).await
     }
 
     fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<i32>> {
-        let (link, pod) = (ask.link, ask.pod());
-        let memory = &link.cache;
-        if let Some(scores) = memory.scores.as_ref().filter(|_| memory.is_trusted()) {
+        let (session, pod) = (ask.session, ask.pod());
+        let cache = &session.cache;
+        if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
             let answers = scores.recall(pod, lines.iter().copied());
             let check = answers.iter().any(Option::is_some) && scores.is_check_due();
             return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
         }
-        let early = self.early.iter().find(|scores| scores.are_of(link, pod))?;
+        let early = self.early.iter().find(|scores| scores.are_of(session, pod))?;
         Some(Recalled { source: CacheSource::Filter, answers: early.recall(lines), check: false })
     }
 
-    fn read(memory: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
-        memory.scores.as_ref()?;
+    fn read(cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
+        cache.scores.as_ref()?;
         Some(fresh.iter().copied().map(Some).collect())
     }
 
     fn store(ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
-        if let Some(scores) = &ask.link.cache.scores {
+        if let Some(scores) = &ask.session.cache.scores {
             scores.store(ask.pod(), certain.only(fresh.iter().copied()));
         }
     }

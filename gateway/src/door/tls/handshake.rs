@@ -17,7 +17,7 @@ use super::{
     Tls,
     refusal::{TlsCause, TlsRefusal},
 };
-use crate::door::patience::{Patient, patient};
+use crate::door::write_timeout::{Patient, patient};
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -70,7 +70,10 @@ impl From<HandshakeError> for FailedHandshake {
 }
 
 /// Makes a connection with TLS of one without.
-pub(in crate::door) async fn handshake(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, FailedHandshake> {
+pub(in crate::door) async fn handshake(
+    tls: &Tls,
+    stream: TcpStream,
+) -> Result<TlsStream<Patient>, FailedHandshake> {
     timeout(PATIENCE, begin(tls, stream)).await.unwrap_or(Err(HandshakeError::Late.into()))
 }
 
@@ -79,9 +82,10 @@ async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Faile
     match stream.peek(&mut first).await {
         Ok(0) | Err(_) => Err(HandshakeError::Gone.into()),
         // Methods are written in capitals, and no record of TLS begins like that.
-        Ok(_) if first[0].is_ascii_uppercase() => {
-            Err(FailedHandshake { error: HandshakeError::WithoutTls, farewell: farewell(stream, PLAIN).boxed() })
-        }
+        Ok(_) if first[0].is_ascii_uppercase() => Err(FailedHandshake {
+            error: HandshakeError::WithoutTls,
+            farewell: farewell(stream, PLAIN).boxed(),
+        }),
         Ok(_) => tls.acceptor().accept(patient(stream)).into_fallible().await.map_err(|(error, stream)| {
             // The alert is under way already.
             let error = HandshakeError::Failed(TlsRefusal::from(&error));

@@ -146,7 +146,9 @@ fn cause_of_certificate(error: &CertificateError) -> TlsCause {
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => TlsCause::Time,
-        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => TlsCause::Purpose,
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            TlsCause::Purpose
+        }
         _ => TlsCause::Certificate,
     }
 }

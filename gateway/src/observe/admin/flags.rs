@@ -25,8 +25,9 @@ type FlagBody = Result<String, StringRejection>;
 
 /// How many of the best nodes of each call go to the log.
 pub(super) fn scores() -> Route {
-    let now =
-        async |State(admin): State<Arc<AdminState>>| said(&admin.observer.debug.scores.load(Ordering::Relaxed));
+    let now = async |State(admin): State<Arc<AdminState>>| {
+        said(&admin.observer.debug.scores.load(Ordering::Relaxed))
+    };
     let set = async |State(admin): State<Arc<AdminState>>, body: FlagBody| {
         set(&admin.observer.debug.scores, ("debugTopNScores", number), body)
     };

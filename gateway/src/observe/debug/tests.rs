@@ -5,8 +5,8 @@ use extender_gateway_core::{
 
 use super::*;
 use crate::{
-    account::Outcome,
-    observe::samples::{account, failed, part, refused, scored},
+    observe::samples::{failed, part, record, refused, scored},
+    record::Outcome,
 };
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn the_best_nodes_come_first_with_what_each_policy_adds() {
         part("racks", scored((1, spread), Some(&[0, 2]), &[-1, 5])),
         part("lost", failed(FailureKind::Late)),
     ];
-    let account = account("web", &["a", "b", "c"], parts);
+    let record = record("web", &["a", "b", "c"], parts);
     let expected = "\
 | # | Pod | Node | Score | zones | racks |
 | --- | --- | --- | --- | --- | --- |
@@ -25,15 +25,15 @@ async fn the_best_nodes_come_first_with_what_each_policy_adds() {
 | 1 | shop/web | b | 14 | 14 | - |
 | 2 | shop/web | a | 6 | 6 | 0 |
 ";
-    assert_eq!(scores(&account, 10).as_deref(), Some(expected));
+    assert_eq!(scores(&record, 10).as_deref(), Some(expected));
     let two: Vec<&str> = expected.lines().take(4).collect();
-    assert_eq!(scores(&account, 2).unwrap().lines().collect::<Vec<_>>(), two);
+    assert_eq!(scores(&record, 2).unwrap().lines().collect::<Vec<_>>(), two);
 }
 
 #[tokio::test]
 async fn of_equal_nodes_the_first_comes_first_and_fractions_have_two_decimals() {
     let share = Normalization::Max(Direction::LargestIsBest);
-    let account = account("web", &["a", "b", "c"], vec![part("p", scored((1, share), None, &[1, 1, 3]))]);
+    let record = record("web", &["a", "b", "c"], vec![part("p", scored((1, share), None, &[1, 1, 3]))]);
     let expected = "\
 | # | Pod | Node | Score | p |
 | --- | --- | --- | --- | --- |
@@ -41,7 +41,7 @@ async fn of_equal_nodes_the_first_comes_first_and_fractions_have_two_decimals() 
 | 1 | shop/web | a | 3 | 3.33 |
 | 2 | shop/web | b | 3 | 3.33 |
 ";
-    assert_eq!(scores(&account, 10).as_deref(), Some(expected));
+    assert_eq!(scores(&record, 10).as_deref(), Some(expected));
 }
 
 #[tokio::test]
@@ -51,27 +51,27 @@ async fn each_rejected_node_has_the_reasons_of_all_policies() {
         part("racks", refused(&[("no power", &[2])])),
         part("lost", failed(FailureKind::Late)),
     ];
-    let account = account("web", &["a", "b", "c"], parts);
+    let record = record("web", &["a", "b", "c"], parts);
     let expected = "\
 | # | Pod | Node | zones | racks |
 | --- | --- | --- | --- | --- |
 | 0 | shop/web | a | full |  |
 | 1 | shop/web | c | in   drain now | no power |
 ";
-    assert_eq!(rejections(&account, 10).as_deref(), Some(expected));
-    assert_eq!(rejections(&account, 1).unwrap().lines().count(), 3);
+    assert_eq!(rejections(&record, 10).as_deref(), Some(expected));
+    assert_eq!(rejections(&record, 1).unwrap().lines().count(), 3);
 }
 
 #[tokio::test]
 async fn names_that_strangers_chose_stay_in_their_cells() {
     let parts = vec![part("zones", refused(&[("\u{1b}[31m", &[0])]))];
-    let table = rejections(&account("we|b\n| 9", &["a\r\n|"], parts), 10).unwrap();
+    let table = rejections(&record("we|b\n| 9", &["a\r\n|"], parts), 10).unwrap();
     assert_eq!(table.lines().nth(2), Some("| 0 | shop/we b   9 | a    |  [31m |"), "{table}");
     assert_eq!(table.lines().count(), 3);
 }
 
 #[tokio::test]
 async fn where_there_is_nothing_to_say_there_is_no_table() {
-    let nothing = account("web", &["a"], vec![part("zones", Outcome::Pending), part("racks", refused(&[]))]);
+    let nothing = record("web", &["a"], vec![part("zones", Outcome::Pending), part("racks", refused(&[]))]);
     assert_eq!((scores(&nothing, 10), rejections(&nothing, 10)), (None, None));
 }

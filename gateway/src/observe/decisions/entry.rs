@@ -17,9 +17,9 @@ use super::{
     packed::{Numbers, Runs},
 };
 use crate::{
-    account::{CallRecord, BackendAttempt, RequestedNodes, BackendOutcome, OnFailure, Outcome, PodRef},
     config::Mode,
     observe::api::NodeForm,
+    record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, Outcome, PodRef, RequestedNodes},
     wire::Offer,
 };
 
@@ -96,7 +96,7 @@ pub(super) enum SaidEntry {
     Choice(u32),
 }
 
-/// What an account does not say of its call.
+/// What a record does not say of its call.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::observe) struct CallEnd<'e> {
     pub(in crate::observe) verb: Verb,
@@ -109,35 +109,35 @@ pub(in crate::observe) struct CallEnd<'e> {
 }
 
 impl LogEntry {
-    /// Keeps what an account says.
+    /// Keeps what an record says.
     pub(super) fn new(
-        account: &CallRecord,
+        record: &CallRecord,
         pod: Arc<PodRef>,
         ending: CallEnd<'_>,
         dictionary: &Arc<Dictionary>,
     ) -> Self {
         let CallEnd { verb, took, trace, generation, outcome, message, beside } = ending;
         let mut texts = dictionary.write();
-        let (nodes, offered) = nodes(&account.nodes, &mut texts);
-        let parts = account.backends.iter().map(|part| PartEntry::new(part, &mut texts)).collect();
+        let (nodes, offered) = nodes(&record.nodes, &mut texts);
+        let parts = record.backends.iter().map(|part| PartEntry::new(part, &mut texts)).collect();
         Self {
-            id: account.id.as_str().into(),
-            time: account.time,
+            id: record.id.as_str().into(),
+            time: record.time,
             took,
             verb,
             trace,
             generation,
             pod,
-            nominated: texts.number(&name_kept(&account.pod.nominated)),
-            form: form(&account.nodes),
-            left: account.left,
+            nominated: texts.number(&name_kept(&record.pod.nominated)),
+            form: form(&record.nodes),
+            left: record.left,
             outcome,
             message: message.map(Box::from),
             dictionary: Arc::clone(dictionary),
             nodes,
             offered,
             parts,
-            exempt: account.exempt,
+            exempt: record.exempt,
             beside,
         }
     }
@@ -198,20 +198,20 @@ fn numbered<'n>(names: impl Iterator<Item = &'n str>, texts: &mut TextIds) -> Ru
 
 impl PartEntry {
     fn new(part: &BackendOutcome, texts: &mut TextIds) -> Self {
-        let inquiries = &part.attempts;
-        let last = inquiries.last();
+        let attempts = &part.attempts;
+        let last = attempts.last();
         Self {
             name: texts.number(part.backend.settings.name.as_str()),
             mode: part.backend.settings.mode,
             policy: part.policy,
-            asked: last.map_or(0, |inquiry| inquiry.requested),
-            known: last.map_or(0, |inquiry| inquiry.cached),
-            took: inquiries.iter().map(waited).sum(),
+            asked: last.map_or(0, |attempt| attempt.requested),
+            known: last.map_or(0, |attempt| attempt.cached),
+            took: attempts.iter().map(waited).sum(),
             unknown: Runs::of(part.unknown.iter().copied()),
             deleted: Runs::of(part.deleted.iter().copied()),
             said: SaidEntry::new(&part.outcome, texts),
             given_up: last.is_some_and(|last| last.canceled),
-            opinion: part.agreement.map(crate::account::Agreement::as_str),
+            opinion: part.agreement.map(crate::record::Agreement::as_str),
         }
     }
 
@@ -221,8 +221,8 @@ impl PartEntry {
 }
 
 /// How long a backend was waited for.
-fn waited(inquiry: &BackendAttempt) -> Duration {
-    if inquiry.rpcs.all().is_empty() { Duration::ZERO } else { inquiry.took }
+fn waited(attempt: &BackendAttempt) -> Duration {
+    if attempt.rpcs.all().is_empty() { Duration::ZERO } else { attempt.took }
 }
 
 /// The longest text of a backend that is kept, in bytes: it is shown again for each node that it is said of.
@@ -239,17 +239,17 @@ impl SaidEntry {
             Outcome::Failed(failure) => {
                 Self::Failed { kind: failure.kind.as_str(), message: texts.number(cut(&failure.detail)) }
             }
-            Outcome::Filtered(heard) => Self::Refused {
-                asked: match &heard.nodes {
+            Outcome::Filtered(verdicts) => Self::Refused {
+                asked: match &verdicts.nodes {
                     extender_gateway_core::filter::Asked::All => None,
                     extender_gateway_core::filter::Asked::Some(nodes) => {
                         Some(Runs::of(nodes.iter().copied()))
                     }
                 },
-                refusals: heard
+                refusals: verdicts
                     .refusals
                     .iter()
-                    .map(|refusal| (texts.number(cut(&refusal.reason)), Runs::of(heard.in_call(refusal))))
+                    .map(|refusal| (texts.number(cut(&refusal.reason)), Runs::of(verdicts.in_call(refusal))))
                     .collect(),
             },
             Outcome::Scored(ballot, outside) => Self::scored(ballot, *outside),

@@ -11,7 +11,7 @@ use std::{
 use foldhash::{HashMap, HashMapExt};
 
 use super::{dictionary::Dictionary, entry::LogEntry};
-use crate::account::PodRef;
+use crate::record::PodRef;
 
 /// The most calls of one pod. One that is tried over and over must not push out all others.
 const MOST_OF_A_POD: usize = 64;

@@ -15,9 +15,9 @@ use super::{
     few::Few,
     page::{Durations, Trace},
     reasons::ReasonCounts,
-    recent::{RecentSummary, RecentCalls},
+    recent::{RecentCalls, RecentSummary},
 };
-use crate::account::Agreement;
+use crate::record::Agreement;
 
 /// What the failure policy did about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

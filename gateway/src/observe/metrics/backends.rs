@@ -26,7 +26,8 @@ impl Backends {
         if let Some(metrics) = verbs.iter().find(|metrics| metrics.verb() == verb) {
             return Arc::clone(metrics);
         }
-        let shared = verbs.first().map_or_else(|| Arc::new(SharedSeries::new()), |other| Arc::clone(&other.shared));
+        let shared =
+            verbs.first().map_or_else(|| Arc::new(SharedSeries::new()), |other| Arc::clone(&other.shared));
         let metrics = Arc::new(BackendMetrics::new(verb, shared));
         verbs.push(Arc::clone(&metrics));
         metrics
@@ -193,7 +194,10 @@ impl Recorded {
     }
 
     /// A series for each backend.
-    fn backends<S>(&self, series: impl Fn(&SharedSeries) -> S) -> impl Iterator<Item = ([(&str, &str); 1], S)> {
+    fn backends<S>(
+        &self,
+        series: impl Fn(&SharedSeries) -> S,
+    ) -> impl Iterator<Item = ([(&str, &str); 1], S)> {
         self.shared().map(move |(backend, shared)| ([("backend", backend)], series(shared)))
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use extender_gateway_core::{FailureKind, Verb};
 
 use super::*;
-use crate::account::Agreement;
+use crate::record::Agreement;
 
 const GAUGES: [Gauge; 13] = [
     Gauge::CallThreadSilence,

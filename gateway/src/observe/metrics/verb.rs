@@ -11,7 +11,7 @@ use prometheus_client::metrics::{
 use super::{
     few::Few,
     page::{Durations, Page, Trace},
-    recent::{RecentSummary, RecentCalls},
+    recent::{RecentCalls, RecentSummary},
 };
 
 /// The outcome of a call that was answered as it was meant.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use extender_gateway_core::{BackendFailure, Verb};
 
 use crate::{
-    backend::{info::Info, link::Session},
+    backend::{info::Info, session::Session},
     config::{self, Choice, Mode},
     door::Served,
     observe::{

@@ -24,10 +24,10 @@ const LONELY: i64 = 60;
 pub(super) fn of(
     status: &Status,
     config: &Config,
-    (standing, observer): (&GatewayStatus, &Observer),
+    (gateway_status, observer): (&GatewayStatus, &Observer),
 ) -> Vec<Problem> {
     let mut problems: Vec<Problem> =
-        [ready(status), refused(status), nodes(status, standing), pods(standing)]
+        [ready(status), refused(status), nodes(status, gateway_status), pods(gateway_status)]
             .into_iter()
             .chain([lonely(status), bound_by_nobody(status), log(status), traces(observer)])
             .flatten()
@@ -57,7 +57,7 @@ fn refused(status: &Status) -> Option<Problem> {
     Some(problem(Severity::Warning, "the configuration", what, remedy))
 }
 
-fn nodes(status: &Status, standing: &GatewayStatus) -> Option<Problem> {
+fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
     if !status.nodes.synced {
         let what =
             "they have not been listed yet, so that backends that want facts about nodes are told none";
@@ -68,7 +68,7 @@ fn nodes(status: &Status, standing: &GatewayStatus) -> Option<Problem> {
             "see the gateway's log for why they cannot be listed",
         ));
     }
-    let (since, why) = standing.table.as_ref()?.heard.failing()?;
+    let (since, why) = gateway_status.table.as_ref()?.source_health.failing()?;
     let what = format!("watching them has failed for {} s: {why}", since.as_secs());
     Some(problem(
         Severity::Warning,
@@ -78,8 +78,8 @@ fn nodes(status: &Status, standing: &GatewayStatus) -> Option<Problem> {
     ))
 }
 
-fn pods(standing: &GatewayStatus) -> Option<Problem> {
-    let (since, why) = standing.pods.heard.failing()?;
+fn pods(gateway_status: &GatewayStatus) -> Option<Problem> {
+    let (since, why) = gateway_status.pods.source_health.failing()?;
     let what = format!("watching them has failed for {} s: {why}", since.as_secs());
     Some(problem(
         Severity::Warning,

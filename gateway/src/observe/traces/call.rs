@@ -14,37 +14,37 @@ use opentelemetry_semantic_conventions::attribute::{
 
 use super::{door, names};
 use crate::{
-    account::{CallRecord, RequestedNodes, BackendOutcome, Outcome, HttpCall},
     config::Choice,
+    record::{BackendOutcome, CallRecord, HttpCall, Outcome, RequestedNodes},
     wire::Offer,
 };
 
 /// The span of a decision, `door`'s child, and the pod's call before.
 pub(super) fn span(
-    visit: &HttpCall,
-    account: &CallRecord,
+    http_call: &HttpCall,
+    record: &CallRecord,
     (context, door): (TraceContext, SpanId),
     before: Option<TraceContext>,
 ) -> Span {
-    let (start, end) = time(visit);
+    let (start, end) = time(http_call);
     let previous = before.map(|span| link(span, "previous call"));
-    let annotated = account.annotated.map(|span| link(span, "pod annotation"));
+    let annotated = record.annotated.map(|span| link(span, "pod annotation"));
     Span {
         parent: Parent::Local(door),
-        attributes: attributes(visit, account),
+        attributes: attributes(http_call, record),
         links: previous.into_iter().chain(annotated).collect(),
-        events: account.backends.iter().filter_map(|part| unasked(account, part)).collect(),
-        status: door::status(visit),
-        ..Span::new(format!("decide {}", Verb::name_or_none(visit.verb)), context, start..end)
+        events: record.backends.iter().filter_map(|part| unasked(record, part)).collect(),
+        status: door::status(http_call),
+        ..Span::new(format!("decide {}", Verb::name_or_none(http_call.verb)), context, start..end)
     }
 }
 
 /// When a request came and was answered.
-pub(super) fn time(visit: &HttpCall) -> (SystemTime, SystemTime) {
-    let came = visit.record.as_ref().map(|account| account.time);
-    let start = came.or_else(|| SystemTime::now().checked_sub(visit.started.elapsed()));
+pub(super) fn time(http_call: &HttpCall) -> (SystemTime, SystemTime) {
+    let came = http_call.record.as_ref().map(|record| record.time);
+    let start = came.or_else(|| SystemTime::now().checked_sub(http_call.started.elapsed()));
     let start = start.unwrap_or(SystemTime::UNIX_EPOCH);
-    (start, start + visit.took)
+    (start, start + http_call.took)
 }
 
 /// A count as attributes have it.
@@ -56,26 +56,25 @@ fn link(span: TraceContext, what: &'static str) -> Link {
     Link::new(span.remote(), vec![KeyValue::new(names::LINK, what)], 0)
 }
 
-fn attributes(visit: &HttpCall, account: &CallRecord) -> Vec<KeyValue> {
-    let CallRecord { pod, backends: parts, .. } = account;
-    let known: u32 = parts.iter().filter_map(|part| part.attempts.last()).map(|inquiry| inquiry.cached).sum();
+fn attributes(http_call: &HttpCall, record: &CallRecord) -> Vec<KeyValue> {
+    let CallRecord { pod, backends: parts, .. } = record;
+    let known: u32 = parts.iter().filter_map(|part| part.attempts.last()).map(|attempt| attempt.cached).sum();
     let mut attributes = vec![
         KeyValue::new(K8S_POD_UID, pod.uid.clone()),
         KeyValue::new(K8S_POD_NAME, pod.name.clone()),
         KeyValue::new(K8S_NAMESPACE_NAME, pod.namespace.clone()),
-        KeyValue::new(names::CALL_ID, account.id.clone()),
-        KeyValue::new(names::VERB, Verb::name_or_none(visit.verb)),
-        KeyValue::new(names::OUTCOME, visit.outcome),
-        KeyValue::new(names::OFFERED, i64::from(account.nodes.count())),
+        KeyValue::new(names::CALL_ID, record.id.clone()),
+        KeyValue::new(names::VERB, Verb::name_or_none(http_call.verb)),
+        KeyValue::new(names::OUTCOME, http_call.outcome),
+        KeyValue::new(names::OFFERED, i64::from(record.nodes.count())),
         KeyValue::new(names::KNOWN, i64::from(known)),
-        KeyValue::new(names::GENERATION, i64::try_from(visit.generation).unwrap_or(i64::MAX)),
+        KeyValue::new(names::GENERATION, i64::try_from(http_call.generation).unwrap_or(i64::MAX)),
     ];
-    if let Some(left) = account.left {
+    if let Some(left) = record.left {
         attributes.push(KeyValue::new(names::LEFT, i64::from(left)));
-        attributes
-            .push(KeyValue::new(names::REJECTED, i64::from(account.nodes.count().saturating_sub(left))));
+        attributes.push(KeyValue::new(names::REJECTED, i64::from(record.nodes.count().saturating_sub(left))));
     }
-    match &account.nodes {
+    match &record.nodes {
         RequestedNodes::Offered(request) => attributes.push(KeyValue::new(
             names::NODE_FORM,
             if matches!(request.offer, Offer::Names) { "names" } else { "objects" },
@@ -83,30 +82,30 @@ fn attributes(visit: &HttpCall, account: &CallRecord) -> Vec<KeyValue> {
         RequestedNodes::Candidates(_) | RequestedNodes::CountOnly(_) => {}
         RequestedNodes::Target(node) => attributes.push(KeyValue::new(K8S_NODE_NAME, node.clone())),
     }
-    if visit.outcome != "ok" {
-        attributes.push(KeyValue::new(ERROR_TYPE, visit.outcome));
+    if http_call.outcome != "ok" {
+        attributes.push(KeyValue::new(ERROR_TYPE, http_call.outcome));
     }
     attributes
 }
 
 /// What is said of a backend that had a part without being asked: all of its answers were known.
-fn unasked(account: &CallRecord, part: &BackendOutcome) -> Option<Event> {
-    let inquiry = part.attempts.last().filter(|inquiry| inquiry.rpcs.all().is_empty())?;
-    if inquiry.failure.is_some() {
+fn unasked(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
+    let attempt = part.attempts.last().filter(|attempt| attempt.rpcs.all().is_empty())?;
+    if attempt.failure.is_some() {
         return None;
     }
     let attributes = vec![
         KeyValue::new(names::BACKEND, part.backend.settings.name.to_string()),
         KeyValue::new(names::MODE, part.backend.settings.mode.word()),
-        KeyValue::new(names::KNOWN, i64::from(inquiry.cached)),
+        KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, i64::from(rejected(&part.outcome))),
     ];
-    Some(Event::new("backend", account.at(inquiry.started), attributes, 0))
+    Some(Event::new("backend", record.at(attempt.started), attributes, 0))
 }
 
 /// How many nodes a backend rejected.
 pub(super) fn rejected(said: &Outcome) -> u32 {
-    let Outcome::Filtered(heard) = said else { return 0 };
-    let rejected: usize = heard.refusals.iter().map(|refusal| refusal.positions.len()).sum();
+    let Outcome::Filtered(source_health) = said else { return 0 };
+    let rejected: usize = source_health.refusals.iter().map(|refusal| refusal.positions.len()).sum();
     u32::try_from(rejected).unwrap_or(u32::MAX)
 }

@@ -13,51 +13,51 @@ use opentelemetry_semantic_conventions::attribute::{
 };
 
 use super::{call, names};
-use crate::account::HttpCall;
+use crate::record::HttpCall;
 
 /// The span of a request.
-pub(super) fn span(visit: &HttpCall, context: TraceContext) -> Span {
-    let (start, end) = call::time(visit);
-    let parent = visit.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
-    let method = method(&visit.http.0);
+pub(super) fn span(http_call: &HttpCall, context: TraceContext) -> Span {
+    let (start, end) = call::time(http_call);
+    let parent = http_call.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
+    let method = method(&http_call.http.0);
     // The conventions have no place for strange methods in names.
     let method = if method == "_OTHER" { "HTTP" } else { method };
-    let name = visit.verb.map_or_else(|| method.to_owned(), |verb| format!("{method} /{}", verb.name()));
+    let name = http_call.verb.map_or_else(|| method.to_owned(), |verb| format!("{method} /{}", verb.name()));
     Span {
         kind: SpanKind::Server,
         parent,
-        attributes: attributes(visit),
-        status: status(visit),
+        attributes: attributes(http_call),
+        status: status(http_call),
         ..Span::new(name, context, start..end)
     }
 }
 
 /// A call that ended with an error is one, also where that is told with the status 200.
-pub(super) fn status(visit: &HttpCall) -> Status {
-    if visit.outcome == "ok" { Status::Unset } else { Status::error(visit.message.clone()) }
+pub(super) fn status(http_call: &HttpCall) -> Status {
+    if http_call.outcome == "ok" { Status::Unset } else { Status::error(http_call.message.clone()) }
 }
 
-fn attributes(visit: &HttpCall) -> Vec<KeyValue> {
-    let (method, version, uri) = &visit.http;
+fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
+    let (method, version, uri) = &http_call.http;
     let mut attributes = vec![
         KeyValue::new(HTTP_REQUEST_METHOD, self::method(method).to_owned()),
         KeyValue::new(URL_PATH, uri.path().to_owned()),
-        KeyValue::new(URL_SCHEME, if visit.secure { "https" } else { "http" }),
+        KeyValue::new(URL_SCHEME, if http_call.secure { "https" } else { "http" }),
         KeyValue::new(NETWORK_PROTOCOL_VERSION, protocol(*version)),
-        KeyValue::new(CLIENT_ADDRESS, visit.caller.ip().to_string()),
-        KeyValue::new(CLIENT_PORT, i64::from(visit.caller.port())),
-        KeyValue::new(HTTP_REQUEST_BODY_SIZE, call::number(visit.request_bytes)),
-        KeyValue::new(HTTP_RESPONSE_BODY_SIZE, call::number(visit.response_bytes)),
-        KeyValue::new(names::OUTCOME, visit.outcome),
+        KeyValue::new(CLIENT_ADDRESS, http_call.caller.ip().to_string()),
+        KeyValue::new(CLIENT_PORT, i64::from(http_call.caller.port())),
+        KeyValue::new(HTTP_REQUEST_BODY_SIZE, call::number(http_call.request_bytes)),
+        KeyValue::new(HTTP_RESPONSE_BODY_SIZE, call::number(http_call.response_bytes)),
+        KeyValue::new(names::OUTCOME, http_call.outcome),
     ];
-    if let Some(verb) = visit.verb {
+    if let Some(verb) = http_call.verb {
         attributes.push(KeyValue::new(HTTP_ROUTE, format!("/{}", verb.name())));
     }
-    if visit.status != 0 {
-        attributes.push(KeyValue::new(HTTP_RESPONSE_STATUS_CODE, i64::from(visit.status)));
+    if http_call.status != 0 {
+        attributes.push(KeyValue::new(HTTP_RESPONSE_STATUS_CODE, i64::from(http_call.status)));
     }
-    if visit.outcome != "ok" {
-        attributes.push(KeyValue::new(ERROR_TYPE, visit.outcome));
+    if http_call.outcome != "ok" {
+        attributes.push(KeyValue::new(ERROR_TYPE, http_call.outcome));
     }
     attributes
 }

@@ -12,35 +12,35 @@ use opentelemetry_semantic_conventions::attribute::{
 
 use super::{call, names};
 use crate::{
-    account::{CallRecord, Rpc, BackendAttempt, BackendOutcome, Outcome},
     config::Choice,
+    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome, Rpc},
 };
 
-/// The spans of what a backend was asked in one inquiry. One that could not be asked has a span, too, which says so.
+/// The spans of what a backend was asked in one attempt. One that could not be asked has a span, too, which says so.
 pub(super) fn spans(
     verb: Verb,
-    account: &CallRecord,
-    (part, inquiry): (&BackendOutcome, &BackendAttempt),
+    record: &CallRecord,
+    (part, attempt): (&BackendOutcome, &BackendAttempt),
     decision: TraceContext,
 ) -> impl Iterator<Item = Span> {
-    let exchanges = inquiry.rpcs.all();
+    let exchanges = attempt.rpcs.all();
     let asked = (1..).zip(exchanges).map(move |(at, exchange)| {
         // Why an answer is of no use is only known of the last one.
-        let failure = if at == exchanges.len() { inquiry.failure } else { exchange.failure };
-        let start = account.at(exchange.started);
+        let failure = if at == exchanges.len() { attempt.failure } else { exchange.failure };
+        let start = record.at(exchange.started);
         let mut span = Span::new(
             name(verb),
             exchange.span.unwrap_or_else(|| decision.child()),
             start..start + exchange.took,
         );
-        span.attributes = attributes(verb, part, inquiry);
+        span.attributes = attributes(verb, part, attempt);
         span.attributes.extend(of_exchange(exchange));
         failed(span, part, failure)
     });
-    let unasked = inquiry.failure.filter(|_| exchanges.is_empty()).map(|failure| {
-        let start = account.at(inquiry.started);
-        let mut span = Span::new(name(verb), decision.child(), start..start + inquiry.took);
-        span.attributes = attributes(verb, part, inquiry);
+    let unasked = attempt.failure.filter(|_| exchanges.is_empty()).map(|failure| {
+        let start = record.at(attempt.started);
+        let mut span = Span::new(name(verb), decision.child(), start..start + attempt.took);
+        span.attributes = attributes(verb, part, attempt);
         failed(span, part, Some(failure))
     });
     asked.chain(unasked).map(move |span| Span {
@@ -60,7 +60,7 @@ fn name(verb: Verb) -> &'static str {
     }
 }
 
-fn attributes(verb: Verb, part: &BackendOutcome, inquiry: &BackendAttempt) -> Vec<KeyValue> {
+fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Vec<KeyValue> {
     let settings = &part.backend.settings;
     let mut attributes = vec![
         KeyValue::new(RPC_SYSTEM_NAME, "grpc"),
@@ -69,8 +69,8 @@ fn attributes(verb: Verb, part: &BackendOutcome, inquiry: &BackendAttempt) -> Ve
         KeyValue::new(SERVER_PORT, i64::from(settings.url.port())),
         KeyValue::new(names::BACKEND, settings.name.to_string()),
         KeyValue::new(names::MODE, settings.mode.word()),
-        KeyValue::new(names::ASKED, i64::from(inquiry.requested)),
-        KeyValue::new(names::KNOWN, i64::from(inquiry.cached)),
+        KeyValue::new(names::ASKED, i64::from(attempt.requested)),
+        KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, i64::from(call::rejected(&part.outcome))),
     ];
     if let Some(opinion) = part.agreement {

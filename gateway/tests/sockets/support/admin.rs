@@ -8,7 +8,7 @@ use extender_gateway::{
         Health,
         admin::{self, AdminState as Shown},
         api::{Decision, DecisionList},
-        status::{StatusSources, GatewayStatus},
+        status::{GatewayStatus, StatusSources},
     },
 };
 use tokio::{net::TcpListener, task::yield_now, time::timeout};

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
-    backend::{link::Session, tables},
+    backend::{session::Session, tables},
     cadences::Cadences,
     cluster::table::NodeTable,
     config::Config,

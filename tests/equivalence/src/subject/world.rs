@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use extender_gateway::{
-    backend::row::{RowView, RowFields},
+    backend::row::{RowFields, RowView},
     cluster::table::NodeTable,
 };
 use extender_reference::model::Node;

@@ -8,7 +8,7 @@ use prost::Message;
 
 use super::*;
 use crate::{
-    backend::row::{RowView, UsageWanted, RowFields},
+    backend::row::{RowFields, RowView, UsageWanted},
     cluster::table::{self, NodeTable},
     object::annotations::AnnotationPrefixes,
 };
@@ -138,7 +138,8 @@ fn happen(table: &NodeTable, step: &Step) {
         Step::Evict => table.limit(0, 0),
         Step::Use(name, milli_cpu) => {
             let requested = Some(Resources { milli_cpu: *milli_cpu, ..Resources::default() });
-            table.apply_usage(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
+            table
+                .apply_usage(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
         }
         Step::Register(number) => {
             table.register(annotated(&format!("{number}/"), UsageWanted::Untold)).leak();
@@ -148,7 +149,7 @@ fn happen(table: &NodeTable, step: &Step) {
 }
 
 fn number(line: &table::NodeRow) -> u32 {
-    line.row.id.unwrap().number.get()
+    line.state.id.unwrap().number.get()
 }
 
 /// A backend with the stream that fills its table.
@@ -196,17 +197,17 @@ proptest! {
             let lines: Vec<_> = (0..6).filter_map(|name| read.row(&format!("n{name}"), *view)).collect();
             prop_assert_eq!(lines.len(), held.len());
             for line in lines {
-                prop_assert!(line.row.version <= rows);
+                prop_assert!(line.state.version <= rows);
                 let mut entry = Vec::new();
                 message::encode(1, &held[&number(&line)], &mut entry);
-                prop_assert_eq!(entry, line.row.bytes.to_vec());
+                prop_assert_eq!(entry, line.state.bytes.to_vec());
                 let name = &held[&number(&line)].name;
                 let earlier = ids.insert(number(&line), name.clone());
                 prop_assert!(earlier.is_none_or(|earlier| earlier == *name), "an id is never another node's");
                 if of_calls {
-                    let earlier = contents.insert(number(&line), line.row.bytes.clone());
+                    let earlier = contents.insert(number(&line), line.state.bytes.clone());
                     prop_assert!(
-                        earlier.is_none_or(|earlier| earlier == line.row.bytes),
+                        earlier.is_none_or(|earlier| earlier == line.state.bytes),
                         "an id never means what another call has brought"
                     );
                 }

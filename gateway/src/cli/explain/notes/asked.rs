@@ -6,7 +6,7 @@ use crate::cli::{
     explain::{
         attempt::ended,
         case::Evidence,
-        pod::{ShownCondition, PodFacts},
+        pod::{PodFacts, ShownCondition},
     },
     text::{ago, moment},
 };

@@ -5,7 +5,7 @@ use crate::{
     cli::{
         admin::Away,
         explain::{
-            pod::{ShownCondition, PodFacts, PodState},
+            pod::{PodFacts, PodState, ShownCondition},
             samples::{self, answer, at, bind, filter, pod, prioritize, refused},
         },
     },

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::{
     cli::{
         explain::attempt::SchedulingAttempt,
-        text::{TextColumn, NOTHING, Table, counted, duration, number},
+        text::{NOTHING, Table, TextColumn, counted, duration, number},
     },
     observe::api::{BackendFailed, BackendPart, Decision},
 };

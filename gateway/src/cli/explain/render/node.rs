@@ -7,11 +7,11 @@ use super::{Top, rest};
 use crate::{
     cli::{
         explain::{
-            attempt::{SchedulingAttempt, AttemptCall, node},
+            attempt::{AttemptCall, SchedulingAttempt, node},
             case::Evidence,
             notes::offered,
         },
-        text::{TextColumn, NOTHING, Table, clean, counted, moment, number, trimmed},
+        text::{NOTHING, Table, TextColumn, clean, counted, moment, number, trimmed},
     },
     observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };

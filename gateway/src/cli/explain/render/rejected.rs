@@ -7,7 +7,7 @@ use super::{Top, rest};
 use crate::{
     cli::{
         explain::attempt::SchedulingAttempt,
-        text::{TextColumn, NOTHING, Table, number},
+        text::{NOTHING, Table, TextColumn, number},
     },
     observe::api::{Decision, NodePart},
 };
@@ -43,7 +43,8 @@ fn of_call(call: &Decision, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Resu
 }
 
 fn each(title: &str, nodes: &[&NodePart]) -> Table {
-    let mut table = Table::new(vec![TextColumn::left(title), TextColumn::left("BY"), TextColumn::left("WHY")]);
+    let mut table =
+        Table::new(vec![TextColumn::left(title), TextColumn::left("BY"), TextColumn::left("WHY")]);
     for node in nodes {
         table.row([node.name.as_str(), by(node), why(node)]);
     }
@@ -51,7 +52,12 @@ fn each(title: &str, nodes: &[&NodePart]) -> Table {
 }
 
 fn grouped(title: &str, groups: Vec<Group<'_>>, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let columns = [TextColumn::right(title), TextColumn::left("BY"), TextColumn::left("WHY"), TextColumn::left("NODES")];
+    let columns = [
+        TextColumn::right(title),
+        TextColumn::left("BY"),
+        TextColumn::left("WHY"),
+        TextColumn::left("NODES"),
+    ];
     let mut table = Table::new(columns.to_vec());
     let hidden = groups.len().saturating_sub(top.rows());
     for group in groups.into_iter().take(top.rows()) {

@@ -6,7 +6,7 @@ use super::{Top, rest};
 use crate::{
     cli::{
         explain::attempt::SchedulingAttempt,
-        text::{TextColumn, NOTHING, Table, trimmed},
+        text::{NOTHING, Table, TextColumn, trimmed},
     },
     observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };

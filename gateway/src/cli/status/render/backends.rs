@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::replica::time;
 use crate::{
-    cli::text::{TextColumn, NOTHING, Table, ago, number, share},
+    cli::text::{NOTHING, Table, TextColumn, ago, number, share},
     observe::api::{BackendStatus, BackendVerb, Handshake},
 };
 

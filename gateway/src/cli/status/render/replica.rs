@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::backends;
 use crate::{
-    cli::text::{TextColumn, NOTHING, Table, ago, bytes, clean, counted, duration, moment, number},
+    cli::text::{NOTHING, Table, TextColumn, ago, bytes, clean, counted, duration, moment, number},
     observe::api::{ConfigurationStatus, LastCall, LogState, NodeForm, Status, TableStatus, VerbStatus},
 };
 

@@ -6,7 +6,7 @@ use crate::{
     cli::{admin::Gathered, status::report::Report},
     observe::api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
-        NodeForm, Problem, VerbFailure, Severity, Status, TableStatus, VerbStatus,
+        NodeForm, Problem, Severity, Status, TableStatus, VerbFailure, VerbStatus,
     },
 };
 

@@ -8,7 +8,7 @@ use crate::{
     config::NodeSource,
     observe::{
         Health, Metrics,
-        api::{API_VERSION, ConfigurationStatus, LastCall, LogState, VerbFailure, TableStatus, VerbStatus},
+        api::{API_VERSION, ConfigurationStatus, LastCall, LogState, TableStatus, VerbFailure, VerbStatus},
         samples,
         status::StatusSources,
     },
@@ -21,7 +21,7 @@ const BACKEND: &str = "- {name: zones, url: 'http://zones:9000', filter: {}, sco
 struct Scene {
     status: Status,
     config: Config,
-    standing: GatewayStatus,
+    gateway_status: GatewayStatus,
     observer: Observer,
 }
 
@@ -109,13 +109,13 @@ impl Scene {
         Self {
             status: good(),
             config: samples::config(BACKEND),
-            standing: GatewayStatus::new(known),
+            gateway_status: GatewayStatus::new(known),
             observer: Observer::new(Arc::new(Metrics::new()), 1 << 20),
         }
     }
 
     fn problems(&self) -> Vec<Problem> {
-        of(&self.status, &self.config, (&self.standing, &self.observer))
+        of(&self.status, &self.config, (&self.gateway_status, &self.observer))
     }
 }
 
@@ -158,13 +158,13 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         "they have not been listed yet, so that backends that want facts about nodes are told none",
     ),
     (
-        |scene| scene.standing.table.as_ref().unwrap().heard.failed(|| "forbidden".to_owned()),
+        |scene| scene.gateway_status.table.as_ref().unwrap().source_health.failed(|| "forbidden".to_owned()),
         "the nodes",
         Severity::Warning,
         "watching them has failed for # s: forbidden",
     ),
     (
-        |scene| scene.standing.pods.heard.failed(|| "forbidden".to_owned()),
+        |scene| scene.gateway_status.pods.source_health.failed(|| "forbidden".to_owned()),
         "the pods",
         Severity::Warning,
         "watching them has failed for # s: forbidden",
@@ -182,7 +182,9 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         "it is full and reaches back # s only",
     ),
     (
-        |scene| scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message: String::new() }),
+        |scene| {
+            scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message: String::new() })
+        },
         "the configuration",
         Severity::Warning,
         "the file has changed and is not in use: ",

@@ -4,11 +4,11 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use bytes::Bytes;
 
-use super::{NodeRows, NodeNames, ViewId, ids::RowId, log::ChangeLog};
+use super::{NodeNames, NodeRows, ViewId, ids::RowId, log::ChangeLog};
 
 /// A node's row in one view.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct RowState {
     /// The entry for a `NodeRows` message.
     pub bytes: Bytes,
     /// Which state of the node's row this is. Within a view a slot never has two different rows of one version,
@@ -18,7 +18,7 @@ pub struct Row {
     pub id: Option<RowId>,
 }
 
-impl Row {
+impl RowState {
     /// Whether it is in a table, so that its version means something.
     pub fn is_kept(&self) -> bool {
         self.version > 0
@@ -31,13 +31,13 @@ pub struct NodeRow {
     /// The node's slot: a small number, which another node may get when this one is gone.
     pub slot: u32,
     /// The row.
-    pub row: Row,
+    pub state: RowState,
 }
 
 impl NodeRow {
     /// Of a node that is in no table.
     pub fn unkept(bytes: Bytes) -> Self {
-        Self { slot: u32::MAX, row: Row { bytes, version: 0, id: None } }
+        Self { slot: u32::MAX, state: RowState { bytes, version: 0, id: None } }
     }
 }
 
@@ -45,7 +45,7 @@ impl NodeRow {
 #[derive(Debug)]
 pub struct Found {
     /// Of those that are there, in order.
-    pub lines: NodeRows,
+    pub rows: NodeRows,
     /// The places of the others among all, ascending.
     pub unknown: Vec<u32>,
     /// The places of those of them that were deleted, ascending; a look without waiting does not tell them apart.
@@ -56,7 +56,7 @@ pub struct Found {
 
 /// The rows of a node: one for each view, `None` where the view wants what is not known. Empty while no node has the
 /// slot.
-pub(super) type TableSlot = Vec<Option<Row>>;
+pub(super) type TableSlot = Vec<Option<RowState>>;
 
 /// All nodes as calls see them.
 #[derive(Debug, Default)]
@@ -94,27 +94,27 @@ impl TableSnapshot {
 /// The rows of the table while a call copies them.
 #[derive(Debug)]
 pub struct TableRead<'t> {
-    pub(super) front: RwLockReadGuard<'t, TableSnapshot>,
+    pub(super) snapshot: RwLockReadGuard<'t, TableSnapshot>,
 }
 
 impl TableRead<'_> {
     /// The node's entry for a `NodeRows` message in this view; `None` when the node, or what the view wants of it,
     /// is not known yet.
     pub fn entry(&self, name: &str, view: ViewId) -> Option<&[u8]> {
-        let slot = *self.front.slot_of.get(name)?;
+        let slot = *self.snapshot.slot_of.get(name)?;
         self.at(slot, view).map(|row| &*row.bytes)
     }
 
     /// The node's line in this view; `None` as for [`TableRead::entry`].
     pub fn row(&self, name: &str, view: ViewId) -> Option<NodeRow> {
-        let slot = *self.front.slot_of.get(name)?;
+        let slot = *self.snapshot.slot_of.get(name)?;
         let row = self.at(slot, view)?.clone();
-        Some(NodeRow { slot, row })
+        Some(NodeRow { slot, state: row })
     }
 
     /// Whether there is a node of this name.
     pub(super) fn knows(&self, name: &str) -> bool {
-        self.front.slot_of.contains_key(name)
+        self.snapshot.slot_of.contains_key(name)
     }
 
     /// Whether all of these nodes have their row in this view.
@@ -131,37 +131,37 @@ impl TableRead<'_> {
                 None => unknown.push(place),
             }
         }
-        Found { lines: lines.into(), unknown, deleted: Vec::new(), version: self.version() }
+        Found { rows: lines.into(), unknown, deleted: Vec::new(), version: self.version() }
     }
 
     /// Whether the line is still the node's in this view.
     pub fn is_current(&self, line: &NodeRow, view: ViewId) -> bool {
-        self.at(line.slot, view).is_some_and(|row| row.version == line.row.version)
+        self.at(line.slot, view).is_some_and(|row| row.version == line.state.version)
     }
 
     /// The slots that are not as they were when the table had this version, some perhaps several times; `None` when
     /// that is not known any more, and every slot has to be looked at.
     pub fn changed_since(&self, version: u64) -> Option<impl Iterator<Item = u32>> {
-        self.front.log.since(version)
+        self.snapshot.log.since(version)
     }
 
     /// How many slots there are; no node has one above.
     pub fn slots(&self) -> u32 {
-        u32::try_from(self.front.slots.len()).expect("a slot's number has 32 bits")
+        u32::try_from(self.snapshot.slots.len()).expect("a slot's number has 32 bits")
     }
 
     /// The row of the node that has this slot; `None` where no node has it, or what the view wants is not known.
-    pub fn at(&self, slot: u32, view: ViewId) -> Option<&Row> {
-        self.front.slots.get(slot as usize)?.get(view.0)?.as_ref()
+    pub fn at(&self, slot: u32, view: ViewId) -> Option<&RowState> {
+        self.snapshot.slots.get(slot as usize)?.get(view.0)?.as_ref()
     }
 
     /// Of the ids of all rows. With another generation, a backend needs another table.
     pub fn generation(&self) -> u32 {
-        self.front.generation
+        self.snapshot.generation
     }
 
     /// The greatest version that a row may have now.
     pub fn version(&self) -> u64 {
-        self.front.version
+        self.snapshot.version
     }
 }

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use proptest::prelude::*;
 
-use super::{VerbCache, MOST_REASONS, AnswerCache, CachedVerbs, VerdictCache};
-use crate::cluster::table::{NodeRow, Row};
+use super::{AnswerCache, CachedVerbs, MOST_REASONS, VerbCache, VerdictCache};
+use crate::cluster::table::{NodeRow, RowState};
 
 /// No call is a check.
 const NEVER: NonZeroU32 = NonZeroU32::MAX;
 
 fn line(slot: u32, version: u64) -> NodeRow {
-    NodeRow { slot, row: Row { bytes: Bytes::new(), version, id: None } }
+    NodeRow { slot, state: RowState { bytes: Bytes::new(), version, id: None } }
 }
 
 fn lines(slots: u32) -> Vec<NodeRow> {
@@ -106,15 +106,15 @@ fn one_call_in_so_many_is_a_check() {
 
 #[test]
 fn a_mix_of_revisions_and_a_refutation_are_told_apart() {
-    let memory = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
-    assert!(memory.is_trusted() && !memory.has_mixed_revisions());
-    memory.mark_mixed_revisions();
-    assert!(!memory.is_trusted() && memory.has_mixed_revisions());
-    let memory = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
-    assert!(memory.mark_impure() && !memory.mark_impure());
-    assert!(!memory.is_trusted() && memory.is_impure() && !memory.has_mixed_revisions());
-    memory.mark_mixed_revisions();
-    assert!(!memory.is_trusted() && memory.is_impure() && memory.has_mixed_revisions());
+    let cache = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
+    assert!(cache.is_trusted() && !cache.has_mixed_revisions());
+    cache.mark_mixed_revisions();
+    assert!(!cache.is_trusted() && cache.has_mixed_revisions());
+    let cache = AnswerCache::new(CachedVerbs { filter: true, score: false }, NEVER);
+    assert!(cache.mark_impure() && !cache.mark_impure());
+    assert!(!cache.is_trusted() && cache.is_impure() && !cache.has_mixed_revisions());
+    cache.mark_mixed_revisions();
+    assert!(!cache.is_trusted() && cache.is_impure() && cache.has_mixed_revisions());
 }
 
 /// Files answers for a pod about nodes from this slot on, or recalls one.

@@ -13,7 +13,7 @@ use super::{
     connect::connect,
     containment::contained,
     grpc::RpcError,
-    link::{self, Paths, shake_hands},
+    session::{self, Paths, shake_hands},
 };
 use crate::{
     config::{self, BackendName, Mode},
@@ -35,7 +35,11 @@ pub struct PreflightRefusal {
 
 /// The backends that refuse their new settings, in the order of the file. Those that stay as they are in
 /// `used`, and those that are not to be asked, are left alone.
-pub async fn refusals(metrics: &Metrics, new: &[config::BackendSettings], used: &[config::BackendSettings]) -> Vec<PreflightRefusal> {
+pub async fn refusals(
+    metrics: &Metrics,
+    new: &[config::BackendSettings],
+    used: &[config::BackendSettings],
+) -> Vec<PreflightRefusal> {
     let changed = new.iter().filter(|backend| {
         backend.mode != Mode::Disabled && !used.iter().any(|known| is_in_use(known, backend))
     });
@@ -44,7 +48,7 @@ pub async fn refusals(metrics: &Metrics, new: &[config::BackendSettings], used: 
 
 /// Whether the connection of one serves for the other.
 fn is_in_use(used: &config::BackendSettings, new: &config::BackendSettings) -> bool {
-    used.mode != Mode::Disabled && link::same(used, new)
+    used.mode != Mode::Disabled && session::same(used, new)
 }
 
 async fn refusal(metrics: &Metrics, settings: &config::BackendSettings) -> Option<PreflightRefusal> {

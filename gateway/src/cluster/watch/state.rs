@@ -5,7 +5,7 @@ use kube::{
     runtime::{watcher, watcher::Event},
 };
 
-use crate::cluster::causes::whole_text;
+use crate::cluster::error_text::whole_text;
 
 /// What the watch last knew about itself.
 #[derive(Debug, Default, PartialEq, Eq)]

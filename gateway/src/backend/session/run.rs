@@ -15,19 +15,19 @@ use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Session, Paths, SessionPublisher,
+    Paths, Session, SessionPublisher,
     announce::Announcements,
     retry::{self, retry},
 };
 use crate::{
     backend::{
         answer::decoded,
+        answer_cache::{AnswerCache, CachedVerbs},
         circuit::Circuit,
         connect::{self, closed, connect},
         containment::{contained, panicked},
-        grpc::{self, RpcError, Limits},
-        info::{API_VERSION, Info, ClusterTables, limits},
-        memory::{AnswerCache, CachedVerbs},
+        grpc::{self, Limits, RpcError},
+        info::{API_VERSION, ClusterTables, Info, limits},
         question::RequestHead,
         tables::Streams,
     },
@@ -41,7 +41,7 @@ const LARGEST_ANSWER: usize = 1 << 20;
 /// After this many handshakes in a row without a usable answer the connection counts as lost.
 const MISSED: u32 = 5;
 
-/// What a link task needs to know.
+/// What a session task needs to know.
 #[derive(Debug, Clone)]
 pub struct SessionTask {
     /// The backend.
@@ -65,7 +65,11 @@ pub async fn run(task: SessionTask, publisher: SessionPublisher) {
     }
 }
 
-async fn attempt(task: &SessionTask, publisher: &SessionPublisher, announcements: &Announcements) -> retry::SessionEnd {
+async fn attempt(
+    task: &SessionTask,
+    publisher: &SessionPublisher,
+    announcements: &Announcements,
+) -> retry::SessionEnd {
     let mut session = Connecting { task, publisher, announcements, greeted: None };
     let Err(failure) = contained(&task.metrics, session.run()).await;
     retry::SessionEnd { failure, ready_since: session.greeted }
@@ -120,7 +124,8 @@ impl Connecting<'_> {
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
         let paths = Arc::new(Paths::new(&settings.url));
-        let head = Arc::new(RequestHead::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
+        let head =
+            Arc::new(RequestHead::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
         let circuit = Arc::new(Circuit::default());
         let mut missed = 0;
         let mut latest = None;

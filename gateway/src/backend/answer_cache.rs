@@ -2,10 +2,10 @@
 //!
 //! An answer is filed under the exact bytes that were told about the pod, and for each node under the version of
 //! the row that was told. A memory belongs to one handshake: another revision, other args or another configuration
-//! of the backend is another [`Link`](super::link::Link), and begins with an empty one. Nothing is remembered of a
+//! of the backend is another [`Session`](super::session::Session), and begins with an empty one. Nothing is remembered of a
 //! backend that does not name its revision.
 
-mod sheet;
+mod cached_answers;
 
 use std::{
     cmp::Reverse,
@@ -20,7 +20,7 @@ use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use foldhash::{HashMap, HashMapExt};
 
-use self::sheet::CachedAnswers;
+use self::cached_answers::CachedAnswers;
 use crate::cluster::table::NodeRow;
 
 /// The most that answers of one verb of one backend may take, in bytes. The pods that were not asked about for

@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::{containment::contained, link::channel},
+        backend::{containment::contained, session::channel},
         config::Config,
         observe::Metrics,
     };

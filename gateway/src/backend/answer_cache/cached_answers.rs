@@ -51,12 +51,12 @@ impl<A: Copy + Default> CachedAnswers<A> {
             }
             Self::Dense(entries) => entries.get(line.slot as usize)?,
         };
-        (entry.version == line.row.version.to_ne_bytes() && line.row.is_kept()).then_some(entry.answer)
+        (entry.version == line.state.version.to_ne_bytes() && line.state.is_kept()).then_some(entry.answer)
     }
 
     /// Keeps answers in place of those for earlier states.
     pub(super) fn put<'l>(&mut self, answers: impl Iterator<Item = (&'l NodeRow, A)>) {
-        let kept = answers.filter(|(line, _)| line.row.is_kept());
+        let kept = answers.filter(|(line, _)| line.state.is_kept());
         let fresh: Vec<_> = kept.map(|(line, answer)| SlotAnswer::new(line, answer)).collect();
         match self {
             Self::Sparse(known) => {
@@ -82,7 +82,7 @@ impl<A: Copy + Default> CachedAnswers<A> {
 
 impl<A> SlotAnswer<A> {
     fn new(line: &NodeRow, answer: A) -> Self {
-        Self { slot: line.slot, entry: VersionedAnswer { version: line.row.version.to_ne_bytes(), answer } }
+        Self { slot: line.slot, entry: VersionedAnswer { version: line.state.version.to_ne_bytes(), answer } }
     }
 }
 
@@ -122,14 +122,18 @@ fn slots<A>(answers: &[SlotAnswer<A>]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{VersionedAnswer, SlotAnswer, CachedAnswers};
-    use crate::cluster::table::{NodeRow, Row};
+    use super::{CachedAnswers, SlotAnswer, VersionedAnswer};
+    use crate::cluster::table::{NodeRow, RowState};
 
     fn line(slot: u32, version: u64) -> NodeRow {
-        NodeRow { slot, row: Row { bytes: bytes::Bytes::new(), version, id: None } }
+        NodeRow { slot, state: RowState { bytes: bytes::Bytes::new(), version, id: None } }
     }
 
-    fn put(sheet: &mut CachedAnswers<u32>, slots: impl IntoIterator<Item = u32>, (version, answer): (u64, u32)) {
+    fn put(
+        sheet: &mut CachedAnswers<u32>,
+        slots: impl IntoIterator<Item = u32>,
+        (version, answer): (u64, u32),
+    ) {
         let lines: Vec<_> = slots.into_iter().map(|slot| line(slot, version)).collect();
         sheet.put(lines.iter().map(|line| (line, answer)));
     }

@@ -84,18 +84,18 @@ impl BackendAttempt {
     }
 }
 
-/// Where inquiries come together, by the place of the backend's part in the account.
+/// Where attempts come together, by the place of the backend's part in the record.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Arc<Mutex<Vec<(usize, BackendAttempt)>>>);
 
 impl Recorder {
-    /// Begins an inquiry, as a part of this span.
+    /// Begins an attempt, as a part of this span.
     pub fn start_attempt(&self, part: usize, trace: Option<TraceContext>) -> OpenAttempt {
         OpenAttempt { recorder: self.clone(), part, attempt: Some(BackendAttempt::begin(trace)) }
     }
 
-    fn put(&self, part: usize, inquiry: BackendAttempt) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((part, inquiry));
+    fn put(&self, part: usize, attempt: BackendAttempt) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((part, attempt));
     }
 
     pub(super) fn take(&self) -> Vec<(usize, BackendAttempt)> {
@@ -103,7 +103,7 @@ impl Recorder {
     }
 }
 
-/// An inquiry that is under way. It gets to its desk however it ends: one that is dropped was given up.
+/// An attempt that is under way. It gets to its recorder however it ends: one that is dropped was given up.
 #[derive(Debug)]
 pub struct OpenAttempt {
     recorder: Recorder,
@@ -115,8 +115,8 @@ pub struct OpenAttempt {
 impl OpenAttempt {
     /// Ends it, with an answer or without.
     pub fn finish<T>(mut self, answer: &Result<T, BackendFailure>) {
-        if let Some(inquiry) = self.attempt.take() {
-            self.recorder.put(self.part, inquiry.ended(answer));
+        if let Some(attempt) = self.attempt.take() {
+            self.recorder.put(self.part, attempt.ended(answer));
         }
     }
 }
@@ -137,8 +137,8 @@ impl DerefMut for OpenAttempt {
 
 impl Drop for OpenAttempt {
     fn drop(&mut self) {
-        if let Some(inquiry) = self.attempt.take() {
-            self.recorder.put(self.part, inquiry.into_canceled());
+        if let Some(attempt) = self.attempt.take() {
+            self.recorder.put(self.part, attempt.into_canceled());
         }
     }
 }
@@ -228,21 +228,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_given_up_is_put_down_too() {
-        let desk = Recorder::default();
-        let mut answered = desk.start_attempt(1, None);
+        let recorder = Recorder::default();
+        let mut answered = recorder.start_attempt(1, None);
         answered.rpcs.start((7, NodeForm::Ids), 100);
         answered.rpcs.end(RpcEnd { received: 3, failure: None, code: "OK" });
-        let mut dropped = desk.start_attempt(0, Some(TraceContext::root()));
+        let mut dropped = recorder.start_attempt(0, Some(TraceContext::root()));
         let span = dropped.rpcs.start((7, NodeForm::Rows), 50);
         tokio::time::advance(Duration::from_millis(5)).await;
         answered.finish(&Ok::<(), _>(()));
         drop(dropped);
-        let put = desk.take();
+        let put = recorder.take();
         let [(1, one), (0, other)] = put.as_slice() else { panic!("{put:?}") };
         assert_eq!((one.canceled, one.rpcs.all()[0].code), (false, "OK"));
         let asked = &other.rpcs.all()[0];
         assert_eq!((other.canceled, asked.code, asked.sent), (true, "CANCELLED", 50));
         assert_eq!((asked.took, asked.span), (Duration::from_millis(5), span));
-        assert!(desk.take().is_empty());
+        assert!(recorder.take().is_empty());
     }
 }

@@ -1,9 +1,9 @@
 //! What one call was and what became of it: put down while it is decided, read by who shows it.
 //!
-//! Nothing here decides anything. What a decision has at hand anyway is moved into its account, so that the way of a
-//! call is spared the work of showing it: logs, metrics and traces are made from the account behind the answer.
+//! Nothing here decides anything. What a decision has at hand anyway is moved into its record, so that the way of a
+//! call is spared the work of showing it: logs, metrics and traces are made from the record behind the answer.
 
-mod inquiry;
+mod attempt;
 
 use std::{
     net::SocketAddr,
@@ -15,7 +15,7 @@ use extender_gateway_core::{BackendFailure, FailurePolicy, Verb, filter::Heard, 
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
-pub use self::inquiry::{Recorder, RpcEnd, Rpc, Rpcs, BackendAttempt, OpenAttempt, CacheSource};
+pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcEnd, Rpcs};
 use crate::{
     backend::Backend,
     object::pod::ObjectPod,
@@ -115,7 +115,7 @@ pub enum RequestedNodes {
     Candidates(Arc<PreemptRequest>),
     /// That of bind.
     Target(String),
-    /// So many, which the account of the call has that this one is beside.
+    /// So many, which the record of the call has that this one is beside.
     CountOnly(u32),
 }
 
@@ -248,8 +248,8 @@ impl CallRecord {
     /// Brings what was asked to whom it was asked: also what was given up, because the call was decided without it or
     /// its caller went.
     pub fn collect_attempts(&mut self) {
-        for (part, inquiry) in self.recorder.take() {
-            self.backends[part].attempts.push(inquiry);
+        for (part, attempt) in self.recorder.take() {
+            self.backends[part].attempts.push(attempt);
         }
         for part in &mut self.backends {
             // Found out after the answer, which was no use.
@@ -264,7 +264,7 @@ impl CallRecord {
     #[must_use]
     pub fn of_shadow(&self, part: BackendOutcome) -> Self {
         let Self { id, pod, nodes, time, started: began, trace, .. } = self;
-        // What was asked about is in this account: a shadow that takes its time must not hold the request.
+        // What was asked about is in this record: a shadow that takes its time must not hold the request.
         let nodes = RequestedNodes::CountOnly(nodes.count());
         Self {
             time: *time,
@@ -276,8 +276,12 @@ impl CallRecord {
 
     /// With what the one who was asked beside the call said, and how that was found out.
     #[must_use]
-    pub fn with_shadow_outcome(mut self, said: Result<(Agreement, Outcome), BackendFailure>, inquiry: OpenAttempt) -> Self {
-        inquiry.finish(&said);
+    pub fn with_shadow_outcome(
+        mut self,
+        said: Result<(Agreement, Outcome), BackendFailure>,
+        attempt: OpenAttempt,
+    ) -> Self {
+        attempt.finish(&said);
         let (opinion, said) = said.unwrap_or_else(|failure| (Agreement::Failed, Outcome::Failed(failure)));
         if let Some(part) = self.backends.first_mut() {
             (part.agreement, part.outcome) = (Some(opinion), said);

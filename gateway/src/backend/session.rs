@@ -3,7 +3,7 @@
 
 mod announce;
 mod retry;
-mod session;
+mod run;
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use h2::client::SendRequest;
 use http::Uri;
 use tokio::sync::{Notify, watch};
 
-pub(super) use self::session::shake_hands;
-pub use self::session::{SessionTask, run};
+pub(super) use self::run::shake_hands;
+pub use self::run::{SessionTask, run};
 use super::{
+    answer_cache::AnswerCache,
     circuit::Circuit,
     connect::unreachable,
     info::{API_VERSION, Info},
-    memory::AnswerCache,
     question::RequestHead,
     sync,
     tables::RemoteTables,
@@ -106,7 +106,7 @@ impl ConnectionState {
 
     pub(super) fn session(&self) -> Result<Arc<Session>, BackendFailure> {
         match &self.0 {
-            Ok(link) => Ok(Arc::clone(link)),
+            Ok(session) => Ok(Arc::clone(session)),
             Err((failure, _)) => Err(failure.clone()),
         }
     }
@@ -135,16 +135,16 @@ impl SessionPublisher {
 
     /// Whether answers were of another revision than the handshake told, so that a handshake has to confirm it.
     fn is_mixed(&self) -> bool {
-        self.state.borrow().session().is_ok_and(|link| link.cache.has_mixed_revisions())
+        self.state.borrow().session().is_ok_and(|session| session.cache.has_mixed_revisions())
     }
 
     /// Whether the backend has turned out not to be as pure as it declares.
     fn is_refuted(&self) -> bool {
-        self.state.borrow().session().is_ok_and(|link| link.cache.is_impure())
+        self.state.borrow().session().is_ok_and(|session| session.cache.is_impure())
     }
 
-    fn up(&self, link: Session) {
-        self.state.send_replace(ConnectionState(Ok(Arc::new(link))));
+    fn up(&self, session: Session) {
+        self.state.send_replace(ConnectionState(Ok(Arc::new(session))));
     }
 }
 
@@ -152,14 +152,18 @@ impl SessionPublisher {
 pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
     let (publish, seen) = watch::channel(ConnectionState::untried());
     let look_again = Arc::new(Notify::new());
-    (SessionPublisher { state: publish, recheck: Arc::clone(&look_again) }, SessionHandle { state: seen, recheck: look_again })
+    (
+        SessionPublisher { state: publish, recheck: Arc::clone(&look_again) },
+        SessionHandle { state: seen, recheck: look_again },
+    )
 }
 
 /// Whether two configurations of a backend can share a connection: what the handshake says, and how it is
 /// read, are the same.
 pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSettings) -> bool {
-    let scale =
-        |backend: &config::BackendSettings| backend.score.as_ref().map(|score| (score.normalize, score.reversed));
+    let scale = |backend: &config::BackendSettings| {
+        backend.score.as_ref().map(|score| (score.normalize, score.reversed))
+    };
     let asked = |backend: &config::BackendSettings| {
         (backend.filter.is_some(), backend.preempt.is_some(), backend.bind.is_some())
     };

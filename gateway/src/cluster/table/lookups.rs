@@ -73,7 +73,8 @@ impl LatestLookups {
         names: impl ExactSizeIterator<Item = &'n str>,
         (view, version): (ViewId, u64),
     ) -> Option<NodeRows> {
-        let look = self.lookups().iter().find(|look| look.view == view && look.version == version).cloned()?;
+        let look =
+            self.lookups().iter().find(|look| look.view == view && look.version == version).cloned()?;
         let places = look.names.places_of(names)?;
         Some(NodeRows { all: look.lines, places: Some(places) })
     }
@@ -85,7 +86,8 @@ impl LatestLookups {
         (view, version): (ViewId, u64),
         lines: &NodeRows,
     ) {
-        let look = Lookup { view, version, names: Arc::new(NamesHash::of(names)), lines: Arc::clone(&lines.all) };
+        let look =
+            Lookup { view, version, names: Arc::new(NamesHash::of(names)), lines: Arc::clone(&lines.all) };
         let mut looks = self.lookups();
         let before = if let Some(before) = looks.iter_mut().find(|before| before.view == view) {
             Some(std::mem::replace(before, look))

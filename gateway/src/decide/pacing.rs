@@ -8,8 +8,8 @@
 //!
 //! Both are bounded, and apart: a pod's pace takes 300 bytes, its texts may take megabytes.
 
-mod pace;
-mod texts;
+mod backoff;
+mod first_reasons;
 
 use std::{
     hash::RandomState,
@@ -20,8 +20,8 @@ use extender_gateway_core::filter::Rejected;
 use std::hash::BuildHasher;
 use tokio::time::Instant;
 
-pub(super) use self::pace::{AttemptScope, Pace};
-use self::{pace::Paces, texts::FirstReasons};
+pub(super) use self::backoff::{AttemptScope, Pace};
+use self::{backoff::Paces, first_reasons::FirstReasons};
 use crate::{
     cadences::Cadences,
     wire::{Names, reply::Reason},

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::answer::ReplyBody;
 use crate::{
-    account::HttpCall,
     observe::{Observer, metrics::InFlight},
+    record::HttpCall,
 };
 
 /// A request that is under way. The observer is told of it when it is dropped.
@@ -24,7 +24,7 @@ use crate::{
 pub(super) struct CallGuard<'o> {
     observer: &'o Arc<Observer>,
     /// There until then.
-    visit: Option<HttpCall>,
+    http_call: Option<HttpCall>,
     in_flight: Option<InFlight>,
 }
 
@@ -36,7 +36,7 @@ impl<'o> CallGuard<'o> {
         generation: u64,
     ) -> Self {
         let parent = observer.tracer.as_ref().and_then(|_| TraceContext::of_caller(&head.headers));
-        let visit = HttpCall {
+        let http_call = HttpCall {
             verb: None,
             started: Instant::now(),
             took: Duration::ZERO,
@@ -53,7 +53,7 @@ impl<'o> CallGuard<'o> {
             message: String::new(),
             record: None,
         };
-        Self { observer, visit: Some(visit), in_flight: None }
+        Self { observer, http_call: Some(http_call), in_flight: None }
     }
 
     /// It requests this verb.
@@ -75,25 +75,25 @@ impl Deref for CallGuard<'_> {
     type Target = HttpCall;
 
     fn deref(&self) -> &HttpCall {
-        self.visit.as_ref().expect("it is taken when the guest is dropped")
+        self.http_call.as_ref().expect("it is taken when the guard is dropped")
     }
 }
 
 impl DerefMut for CallGuard<'_> {
     fn deref_mut(&mut self) -> &mut HttpCall {
-        self.visit.as_mut().expect("it is taken when the guest is dropped")
+        self.http_call.as_mut().expect("it is taken when the guard is dropped")
     }
 }
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        let Some(mut visit) = self.visit.take() else { return };
-        visit.took = visit.started.elapsed();
-        if visit.status == 0 {
-            visit.outcome = "gone";
-            "the caller went before there was an answer".clone_into(&mut visit.message);
+        let Some(mut http_call) = self.http_call.take() else { return };
+        http_call.took = http_call.started.elapsed();
+        if http_call.status == 0 {
+            http_call.outcome = "gone";
+            "the caller went before there was an answer".clone_into(&mut http_call.message);
         }
-        Arc::clone(self.observer).settle_soon(visit);
+        Arc::clone(self.observer).settle_soon(http_call);
     }
 }
 
@@ -119,10 +119,10 @@ mod tests {
     #[tokio::test]
     async fn who_hangs_up_is_gone_and_not_in_flight_any_more() {
         let observer = observer();
-        let mut guest = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
-        guest.enter(Verb::Filter);
+        let mut guard = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        guard.enter(Verb::Filter);
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 1"));
-        drop(guest);
+        drop(guard);
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 0"));
         assert!(!observer.metrics.text().contains("outcome=\"gone\""), "that is counted behind the call");
         tokio::task::yield_now().await;
@@ -132,9 +132,9 @@ mod tests {
     #[tokio::test]
     async fn who_is_answered_is_not_gone() {
         let observer = observer();
-        let mut guest = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
-        guest.enter(Verb::Filter);
-        assert_eq!(guest.answered(Response::new(ReplyBody::default())).status(), 200);
+        let mut guard = CallGuard::new(&observer, (&head(), ([127, 0, 0, 1], 7).into()), 1);
+        guard.enter(Verb::Filter);
+        assert_eq!(guard.answered(Response::new(ReplyBody::default())).status(), 200);
         tokio::task::yield_now().await;
         assert!(has(&observer, "calls_total{verb=\"filter\",outcome=\"ok\"} 1"));
         assert!(has(&observer, "calls_in_flight{verb=\"filter\"} 0"));

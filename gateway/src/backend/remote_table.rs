@@ -1,16 +1,16 @@
 //! Which nodes a backend holds, and how calls name them.
 
-mod misses;
+mod miss_breaker;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
-pub(super) use self::misses::MissBreaker;
-use self::misses::{MissKind, REST};
+pub(super) use self::miss_breaker::MissBreaker;
+use self::miss_breaker::{MissKind, REST};
 use super::question::{NodesField, References};
-use crate::cluster::table::{NodeRow, Row};
+use crate::cluster::table::{NodeRow, RowState};
 
 /// What a backend holds of one table in one view, as far as it has said so.
 #[derive(Debug)]
@@ -92,16 +92,16 @@ impl AckedTable {
     fn nodes(&self, lines: &[&NodeRow], is_replaced: impl Fn(usize) -> bool) -> NodesField {
         let mut references = References::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
-            match self.id_of(&line.row).filter(|_| !is_replaced(at)) {
+            match self.id_of(&line.state).filter(|_| !is_replaced(at)) {
                 Some(id) => references.id(id),
-                None => references.row(&line.row.bytes),
+                None => references.row(&line.state.bytes),
             }
         }
         references.finish(self.table, self.applied)
     }
 
     /// The id that names the row in the table; `None` where the table may not have it.
-    fn id_of(&self, row: &Row) -> Option<u32> {
+    fn id_of(&self, row: &RowState) -> Option<u32> {
         let id = row.id.filter(|id| id.generation == self.generation && row.version <= self.rows)?;
         Some(id.number.get())
     }

@@ -14,10 +14,10 @@ use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
 use prost::Message;
 
 use super::{
-    Change, Column, Row, ViewId,
-    front::{TableSnapshot, TableSlot},
-    ids::{RowIds, RowIdKind},
+    Change, Column, RowState, ViewId,
+    ids::{RowIdKind, RowIds},
     log::ChangeLog,
+    snapshot::{TableSlot, TableSnapshot},
 };
 use crate::{
     backend::row::{self, RowView},
@@ -67,7 +67,7 @@ impl NodeEntry {
             Some(annotations) => Some(self.facts(annotations)?),
             None => None,
         };
-        let row = row::Row { name, facts: facts.as_ref(), raw, usage: usage.as_ref() };
+        let row = row::RowMessage { name, facts: facts.as_ref(), raw, usage: usage.as_ref() };
         let behind = row.behind_the_json();
         let mut entry = Vec::with_capacity(row.encoded_len());
         row.encode(&mut entry);
@@ -174,14 +174,14 @@ struct Pen<'p> {
 
 impl Pen<'_> {
     /// Puts these bytes in place of a row's. A row whose bytes stay is left as it is.
-    fn write(&mut self, row: &mut Option<Row>, bytes: Option<Bytes>) {
+    fn write(&mut self, row: &mut Option<RowState>, bytes: Option<Bytes>) {
         if row.as_ref().map(|row| &row.bytes) == bytes.as_ref() {
             return;
         }
         let kept = row.as_ref().and_then(|row| row.id).filter(|_| self.meaning == RowIdKind::Node);
         *row = bytes.map(|bytes| {
             let id = kept.unwrap_or_else(|| self.ids.next());
-            Row { bytes, version: self.version, id: Some(id) }
+            RowState { bytes, version: self.version, id: Some(id) }
         });
     }
 }
@@ -247,7 +247,8 @@ impl TableWriter {
         view: ViewId,
     ) -> Result<Option<Arc<str>>, ObjectError> {
         let known = self.nodes.get(name);
-        let is_same = |placed: &&SlottedEntry| json.is_none_or(|json| placed.entry.raw.as_deref() == Some(json));
+        let is_same =
+            |placed: &&SlottedEntry| json.is_none_or(|json| placed.entry.raw.as_deref() == Some(json));
         if let Some(placed) = known.filter(is_same) {
             return Ok(if placed.lacks(view) { self.fill(name, view) } else { None });
         }
@@ -477,13 +478,17 @@ impl TableWriter {
     }
 
     /// What calls read.
-    pub(super) fn front(&self) -> TableSnapshot {
-        let mut front = TableSnapshot { version: self.version, generation: self.generation(), ..TableSnapshot::default() };
+    pub(super) fn snapshot(&self) -> TableSnapshot {
+        let mut snapshot = TableSnapshot {
+            version: self.version,
+            generation: self.generation(),
+            ..TableSnapshot::default()
+        };
         for (name, placed) in &self.nodes {
-            front.put(name, placed.position, placed.slot.clone());
+            snapshot.put(name, placed.position, placed.slot.clone());
         }
         // Slots that are not in it any more would be missing there.
-        front.log = ChangeLog::begin(self.version);
-        front
+        snapshot.log = ChangeLog::begin(self.version);
+        snapshot
     }
 }
