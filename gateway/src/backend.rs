@@ -5,9 +5,7 @@
 //! parts ([`question`]) that backends share; answers are checked against the contract ([`answer`]) before
 //! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
 
-pub mod answer;
 pub mod answer_cache;
-pub mod bind;
 mod circuit;
 mod connect;
 pub mod connections;
@@ -15,12 +13,8 @@ mod containment;
 pub mod grpc;
 pub mod info;
 mod outage;
-pub mod preempt;
 pub mod preflight;
-pub mod question;
 pub mod remote_table;
-pub mod row;
-mod scan;
 pub mod session;
 pub mod sync;
 pub mod tables;
@@ -31,15 +25,20 @@ use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
 use http::Uri;
 
-use answer::{Answered, FilterAnswer, Reply};
-use bind::{BindQuestion, Bound};
 use containment::{contained, reading};
 use grpc::{Limits, RpcError};
-use question::{NodeForm, Question};
 use session::Session;
 
 use crate::{
     config,
+    contract::{
+        answer::{self, Answered, FilterAnswer, Reply},
+        bind::{self, BindQuestion, Bound},
+        frame,
+        nodes::NodeForm,
+        preempt,
+        question::Question,
+    },
     observe::Metrics,
     record::{RpcEnd, Rpcs},
 };
@@ -103,7 +102,7 @@ impl Backend {
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let pieces = question.pieces(&session.head, session.info.most_request_bytes)?;
-        let limits = Limits { within, answer: grpc::largest_answer(count) };
+        let limits = Limits { within, answer: frame::largest_answer(count) };
         let about = (count, NodeForm::Rows);
         let answer = self.call(session, &session.paths.preempt, pieces, (limits, about, rpcs)).await?;
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
@@ -154,7 +153,7 @@ impl Backend {
         (within, rpcs): (Duration, &mut Rpcs),
     ) -> Result<Bytes, BackendFailure> {
         let pieces = session.head.pieces(question, session.info.most_request_bytes)?;
-        let limits = Limits { within, answer: grpc::largest_answer(question.nodes.count) };
+        let limits = Limits { within, answer: frame::largest_answer(question.nodes.count) };
         let about = (question.nodes.count, question.nodes.form);
         self.call(session, path, pieces, (limits, about, rpcs)).await
     }

@@ -20,8 +20,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::Config;
-use crate::observe::debug::{DebugTables, MOST};
+use crate::{
+    config::Config,
+    observe::debug::{DebugTables, MOST},
+};
 
 use self::console::{Console, on_console};
 pub use admin::Away;

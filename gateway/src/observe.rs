@@ -2,8 +2,6 @@
 //!
 //! Calls tell the [`Observer`] what became of them; everything else is made from that, behind their answers.
 
-pub mod admin;
-pub mod api;
 pub mod debug;
 mod decisions;
 pub mod health;
@@ -13,8 +11,7 @@ pub mod metrics;
 mod observer;
 mod rate_limited_log;
 #[cfg(test)]
-mod samples;
-pub mod status;
+pub(crate) mod samples;
 pub mod traces;
 
 pub use decisions::{DecisionLog, Query, Verdict};

@@ -34,18 +34,16 @@ use self::{
     telemetry::{Telemetry, TelemetryError},
 };
 use crate::{
+    admin::{
+        AdminState,
+        status::{GatewayStatus, StatusSources},
+    },
     cadences::Cadences,
     cluster::watch::ConnectError,
     config::Config,
     door::{self, Door, Entrance, Tls},
-    observe::{
-        Health,
-        admin::AdminState,
-        debug::DebugTables,
-        log,
-        status::{GatewayStatus, StatusSources},
-    },
-    pem::PemError,
+    observe::{Health, debug::DebugTables, log},
+    tls::pem::PemError,
 };
 
 /// How long shadows may still take that were asked in the last calls.

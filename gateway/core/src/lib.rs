@@ -6,6 +6,7 @@
 //! caller's business. [`score`] combines the answers of one prioritize call, [`preempt`] takes
 //! those of one preempt call in turn. [`reason`] makes texts safe for kube-scheduler. Every failure of a backend is one [`BackendFailure`].
 
+pub mod assignment;
 pub mod failure;
 pub mod filter;
 pub mod interest;
@@ -15,5 +16,6 @@ pub mod reason;
 pub mod score;
 pub mod verb;
 
+pub use assignment::Assignment;
 pub use failure::{BackendFailure, FailureKind, FailurePolicy};
 pub use verb::{PerVerb, Verb};

@@ -19,7 +19,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     config::{self, BackendTls},
-    pem::{IdentityFiles, PemError, PemFile},
+    tls::pem::{IdentityFiles, PemError, PemFile},
 };
 
 /// What an HTTP/2 peer may have under way towards the gateway; frames of this size are the fastest.

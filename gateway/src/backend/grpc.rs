@@ -18,26 +18,7 @@ use extender_otlp::{TRACEPARENT, TraceContext};
 use h2::{RecvStream, client::SendRequest};
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 
-/// Bytes before each message: whether it is compressed, and its length.
-pub const PREFIX: usize = 5;
-
-/// The largest answer about `count` nodes that is read, in bytes: a reason of its own for each node and some
-/// room.
-pub fn largest_answer(count: u32) -> usize {
-    (64 << 10) + count as usize * 1024
-}
-
-/// Writes the prefix of a message of `len` bytes.
-///
-/// # Errors
-/// The message is longer than 32 bits can say.
-pub fn put_prefix(len: usize, out: &mut Vec<u8>) -> Result<(), BackendFailure> {
-    let len = u32::try_from(len)
-        .map_err(|_| BackendFailure::new(FailureKind::Oversize, "the request is larger than 4 GiB"))?;
-    out.push(0);
-    out.extend_from_slice(&len.to_be_bytes());
-    Ok(())
-}
+use crate::contract::frame::PREFIX;
 
 /// Sends a message, in pieces that begin with its prefix and of which empty ones are left out, and returns the message that is answered.
 ///

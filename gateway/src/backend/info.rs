@@ -13,14 +13,14 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, Verb};
 
 use self::reader::Reader;
-use super::{answer_cache::CachedVerbs, question::ScoresWanted, row::RowView, sync};
+use super::{answer_cache::CachedVerbs, sync};
 use crate::{
     cluster::{
         pods::PodTable,
         table::{Column, NodeTable, ViewId},
     },
     config::{self, NodeSource},
-    object::annotations::AnnotationPrefixes,
+    contract::{pod::PodView, question::ScoresWanted, row::RowView},
 };
 
 /// The package of the contract that this gateway speaks.
@@ -52,35 +52,6 @@ pub struct Info {
     pub bind: Result<(), BackendFailure>,
     /// Whether it keeps tables of nodes.
     pub keeps_tables: bool,
-}
-
-/// What a backend wants to know about pods. Equal views share their encoding.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PodView {
-    /// Among the facts.
-    pub annotations: AnnotationPrefixes,
-    /// The object's JSON, too.
-    pub raw: bool,
-    /// What tells it from its siblings.
-    pub identity: Identity,
-}
-
-/// Whether a backend is told what tells a pod from its siblings.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Identity {
-    /// It is.
-    #[default]
-    Told,
-    /// It is not: its verb is pure.
-    Withheld,
-}
-
-impl PodView {
-    /// The same, for a pure verb.
-    #[must_use]
-    pub fn without_identity(&self) -> Self {
-        Self { identity: Identity::Withheld, ..self.clone() }
-    }
 }
 
 /// What a backend wants to know about nodes, and where the table has it.

@@ -9,8 +9,10 @@ use bytes::Bytes;
 
 pub(super) use self::miss_breaker::MissBreaker;
 use self::miss_breaker::{MissKind, REST};
-use super::question::{NodesField, References};
-use crate::cluster::table::{NodeRow, RowState};
+use crate::{
+    cluster::table::{NodeRow, RowState},
+    contract::nodes::{NodesField, References},
+};
 
 /// What a backend holds of one table in one view, as far as it has said so.
 #[derive(Debug)]

@@ -20,11 +20,10 @@ use super::{
     circuit::Circuit,
     connect::unreachable,
     info::{API_VERSION, Info},
-    question::RequestHead,
     sync,
     tables::RemoteTables,
 };
-use crate::config;
+use crate::{config, contract::question::RequestHead};
 
 /// A connection, and what the backend behind it is.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use self::{
     trouble::Trouble,
 };
 use super::{apiserver::Way, names};
-use crate::observe::api::{DecisionList, Status};
+use crate::api::{DecisionList, Status};
 
 /// The variable with the gateways that are asked where none are named.
 const USUAL: &str = "EXTENDER_GATEWAYS";

@@ -34,7 +34,7 @@ use super::{
     names,
     output::Output,
 };
-use crate::observe::api::{DecisionList, Status};
+use crate::api::{DecisionList, Status};
 
 /// What the command is for.
 pub(super) const ABOUT: &str = "Say why a pod is where it is, or nowhere.\n\n\

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Console, Failure};
-use crate::config::Config;
-use crate::scheduler_config::{
-    ConfigForm, Credentials, Extenders, LegacyPolicy, Reach, Scope, UrlSource, Version, entries_of,
+use crate::{
+    config::Config,
+    scheduler_config::{
+        ConfigForm, Credentials, Extenders, LegacyPolicy, Reach, Scope, UrlSource, Version, entries_of,
+    },
 };
 
 /// What the command is for.

@@ -17,7 +17,7 @@ use super::{
     apiserver::{ClusterOptions, Way},
     output::Output,
 };
-use crate::observe::api::Status;
+use crate::api::Status;
 
 /// What the command is for.
 pub(super) const ABOUT: &str = "Say how the gateway and its backends are, and what is to be done.\n\n\

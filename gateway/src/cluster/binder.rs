@@ -20,19 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use self::error::ApiserverError;
 use super::watch::{self, ConnectError};
-
-/// Which pod is to run on which node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assignment {
-    /// The pod's `metadata.namespace`.
-    pub namespace: String,
-    /// Its `metadata.name`.
-    pub name: String,
-    /// Its `metadata.uid`.
-    pub uid: String,
-    /// The node's name.
-    pub node: String,
-}
+use extender_gateway_core::Assignment;
 
 /// What is true of an [`Assignment`].
 #[derive(Debug, Clone, PartialEq, Eq)]

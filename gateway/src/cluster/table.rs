@@ -43,7 +43,7 @@ pub use self::{
 };
 use super::source_health::SourceHealth;
 use crate::{
-    backend::row::RowView,
+    contract::row::RowView,
     object::{ObjectError, node},
 };
 

@@ -14,15 +14,18 @@ use super::call_context::{CallContext, EncodedNodes, Readiness, Views};
 use crate::{
     backend::{
         Backend,
-        answer::Reply,
         answer_cache::AnswerCache,
         info::{NodesView, Plan},
-        question::{NodesField, Question, ScoresWanted},
         remote_table::TableReference,
         session::Session,
         tables,
     },
     cluster::table::NodeRow,
+    contract::{
+        answer::Reply,
+        nodes::NodesField,
+        question::{Question, ScoresWanted},
+    },
     record::{CacheSource, OpenAttempt, Rpcs},
 };
 

@@ -17,15 +17,14 @@ use tokio::time::{Instant, sleep};
 pub use self::error::BindError;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    backend::{
-        Backend,
-        bind::{BindQuestion, Bound},
-    },
-    cluster::binder::{Apiserver, Assignment, BindingState},
+    backend::Backend,
+    cluster::binder::{Apiserver, BindingState},
     config::{self, BackendName, BindFailurePolicy, BindSettings, Mode},
+    contract::bind::{BindQuestion, Bound},
     object::{self, pod::ObjectPod},
     record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, OpenAttempt, Outcome},
 };
+use extender_gateway_core::Assignment;
 
 /// The pause before the second look for a Binding that a backend says it made; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

@@ -11,12 +11,15 @@ use super::{Call, CallError, ask::Ready};
 use crate::{
     backend::{
         Backend,
-        info::{ClusterTables, NodesView, Plan, PodView},
-        question::{NodesField, Rows, pod_field},
-        row::{self, RowView},
+        info::{ClusterTables, NodesView, Plan},
         tables::TableSource,
     },
     cluster::table::{Column, Found, NodeRow, NodeRows, ViewId},
+    contract::{
+        nodes::{NodesField, Rows},
+        pod::{PodView, pod_field},
+        row::{self, RowView},
+    },
     record::{CallRecord, Recorder},
     wire::Offer,
 };

@@ -20,9 +20,10 @@ use tokio::time::Instant;
 use self::encoded::EncodedVictims;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    backend::{Backend, preempt::PreemptQuestion, question::pod_field},
+    backend::Backend,
     cluster::pods::PodTable,
     config::{AddedVictims, PreemptSettings},
+    contract::{pod::pod_field, preempt::PreemptQuestion},
     object::pod::ObjectPod,
     record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
     wire::PreemptRequest,

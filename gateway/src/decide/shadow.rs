@@ -16,10 +16,13 @@ use crate::{
     backend::{
         Backend,
         info::{FilterPlan, Plan, ScorePlan},
-        question::{NodesField, Question, ScoresWanted},
         session::Session,
     },
     config::Mode,
+    contract::{
+        nodes::NodesField,
+        question::{Question, ScoresWanted},
+    },
     object::pod::ObjectPod,
     observe::Observer,
     record::{Agreement, BackendOutcome, CallRecord, OnFailure, Outcome, Rpcs},

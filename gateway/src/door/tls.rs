@@ -23,7 +23,7 @@ pub(super) use self::{
 };
 use crate::{
     config::ServerTls,
-    pem::{IdentityFiles, PemError, PemFile},
+    tls::pem::{IdentityFiles, PemError, PemFile},
 };
 
 /// How often the files are read.

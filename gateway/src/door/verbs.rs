@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    cluster::binder::Assignment,
     decide::{Call, CallError, Decider, PreemptCall},
     object,
     record::{HttpCall, PodRef, RequestedNodes},
     wire::{PreemptRequest, Request, bind as wire_bind, preempt as wire_preempt, reply},
 };
+use extender_gateway_core::Assignment;
 
 /// The pieces of an answer's body.
 type VerbResult = Result<Vec<Bytes>, CallError>;

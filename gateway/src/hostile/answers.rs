@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::changed;
-use crate::backend::{
+use crate::contract::{
     answer::{self, Reply},
     bind, preempt,
     question::ScoresWanted as Wanted,

@@ -26,8 +26,10 @@ use self::{
     entry::LogEntry,
     retention::{Retention, SearchStep},
 };
-use super::api::{Decision, LogState};
-use crate::record::{CallRecord, PodRef};
+use crate::{
+    api::{Decision, LogState},
+    record::{CallRecord, PodRef},
+};
 
 /// The most calls that are taken apart for one answer.
 const MOST_LOOKED_AT: usize = 5_000;

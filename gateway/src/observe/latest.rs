@@ -10,8 +10,8 @@ use std::{
 use extender_gateway_core::{BackendFailure, PerVerb, Verb};
 use jiff::Timestamp;
 
-use super::api::{LastCall, NodeForm, VerbFailure};
 use crate::{
+    api::{LastCall, NodeForm, VerbFailure},
     record::{HttpCall, RequestedNodes},
     wire::Offer,
 };
@@ -49,7 +49,7 @@ impl LatestCalls {
     }
 
     /// The latest call of a verb.
-    pub(super) fn of(&self, verb: Verb) -> Option<LastCall> {
+    pub(crate) fn of(&self, verb: Verb) -> Option<LastCall> {
         let LatestCall { time, form, nodes, outcome } =
             (*self.0[verb].lock().unwrap_or_else(PoisonError::into_inner))?;
         let time = Timestamp::try_from(time).ok()?;
@@ -75,7 +75,7 @@ impl LatestFailures {
     }
 
     /// That of a backend in one of its verbs.
-    pub(super) fn of(&self, backend: &str, verb: Verb) -> Option<VerbFailure> {
+    pub(crate) fn of(&self, backend: &str, verb: Verb) -> Option<VerbFailure> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.get(&(backend.to_owned(), verb)).cloned()
     }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A configuration with these backends.
-pub(super) fn config(backends: &str) -> Config {
+pub(crate) fn config(backends: &str) -> Config {
     let head =
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nnodes: {source: NamesOnly}\n";
     Config::parse(&format!("{head}backends:\n{backends}"), Path::new("."))
@@ -29,7 +29,7 @@ pub(super) fn config(backends: &str) -> Config {
 }
 
 /// A backend of this name. Nobody is there; it is not asked. Needs a runtime.
-pub(super) fn backend(name: &str) -> Arc<Backend> {
+pub(crate) fn backend(name: &str) -> Arc<Backend> {
     let config = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
     let offered = Arc::new(NodeTable::of_calls());
     let known = ClusterTables { source: NodeSource::NamesOnly, table: None, offered, pods: None };
@@ -38,12 +38,12 @@ pub(super) fn backend(name: &str) -> Arc<Backend> {
 }
 
 /// A backend that said this.
-pub(super) fn part(name: &str, said: Outcome) -> BackendOutcome {
+pub(crate) fn part(name: &str, said: Outcome) -> BackendOutcome {
     BackendOutcome { outcome: said, ..BackendOutcome::new(&backend(name), OnFailure::Fail) }
 }
 
 /// It refuses these nodes of all for these reasons.
-pub(super) fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
+pub(crate) fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
     let refusal = |(reason, positions): &(&str, &[u32])| Refusal {
         reason: (*reason).to_owned(),
         preemption_may_help: false,
@@ -53,7 +53,7 @@ pub(super) fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
 }
 
 /// It gives the nodes at these places, or all, these scores.
-pub(super) fn scored(
+pub(crate) fn scored(
     (weight, normalization): (u32, Normalization),
     nodes: Option<&[u32]>,
     scores: &[i32],
@@ -63,12 +63,12 @@ pub(super) fn scored(
 }
 
 /// It failed.
-pub(super) fn failed(kind: FailureKind) -> Outcome {
+pub(crate) fn failed(kind: FailureKind) -> Outcome {
     Outcome::Failed(BackendFailure::new(kind, "no answer"))
 }
 
 /// A call about a pod of namespace `shop` and these nodes.
-pub(super) fn record(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> CallRecord {
+pub(crate) fn record(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> CallRecord {
     let body = json!({"Pod": {}, "NodeNames": nodes}).to_string();
     let request = Request::read(body.into()).unwrap();
     let pod = PodRef {

@@ -11,7 +11,7 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
-use crate::backend::question::NodeForm;
+use crate::contract::nodes::NodeForm;
 
 /// Finding out what a backend says: from what is known, and for the rest by asking it.
 #[derive(Debug)]

@@ -13,14 +13,11 @@ use tokio::{runtime::Runtime, sync::oneshot};
 
 use super::{pods::PodFeed, telemetry};
 use crate::{
+    admin::{self, AdminState},
     cluster::{file::NodeFile, table::NodeTable, watch},
     config::NodeSource,
     door::{Address, pages},
-    observe::{
-        Health, Metrics,
-        admin::{self, AdminState},
-        health,
-    },
+    observe::{Health, Metrics, health},
 };
 
 /// What lives beside the calls.

@@ -17,10 +17,11 @@ use tokio::{
 
 use super::{assembly::Assembly, telemetry::TelemetryReload};
 use crate::{
+    admin::status::GatewayStatus,
     backend::preflight::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
-    observe::{Metrics, status::GatewayStatus},
+    observe::Metrics,
     scheduler_config::{Entries, entries},
 };
 

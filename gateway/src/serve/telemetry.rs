@@ -9,10 +9,9 @@ use tokio::runtime::Handle;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
+    admin::status::GatewayStatus,
     config::{Config, Exporter, OtlpProtocol},
-    observe::{
-        Health, Metrics, Observer, Tracer, log, metrics::Gauge, status::GatewayStatus, traces::TraceSettings,
-    },
+    observe::{Health, Metrics, Observer, Tracer, log, metrics::Gauge, traces::TraceSettings},
 };
 
 /// How often spans and lost log lines are counted.

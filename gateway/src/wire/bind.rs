@@ -4,7 +4,7 @@ use super::{
     WireError,
     json::{Cursor, key_is},
 };
-use crate::cluster::binder::Assignment;
+use extender_gateway_core::Assignment;
 
 /// The keys, in the order of the fields.
 const KEYS: [&str; 4] = ["PodName", "PodNamespace", "PodUID", "Node"];

@@ -8,7 +8,7 @@ use crate::support::{
     http::Client,
     program::{Program, Starting},
 };
-use extender_gateway::observe::api::{DecisionList, Status};
+use extender_gateway::api::{DecisionList, Status};
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use tokio::{

@@ -5,7 +5,8 @@ use extender_gateway_core::BackendFailure;
 use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
 use http::Uri;
 
-use super::{PREFIX, RpcError, begun, broken, malformed, ok, request, reset};
+use super::{RpcError, begun, broken, malformed, ok, request, reset};
+use crate::contract::frame::PREFIX;
 
 /// The largest answer, in bytes: a number.
 const LARGEST_ANSWER: usize = 1024;

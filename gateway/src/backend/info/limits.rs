@@ -3,7 +3,7 @@
 
 use extender_gateway_core::BackendFailure;
 
-use crate::backend::{
+use crate::contract::{
     answer::malformed,
     scan::{Fields, Value},
 };

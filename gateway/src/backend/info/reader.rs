@@ -7,13 +7,14 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::{API_VERSION, ClusterTables, FilterPlan, Identity, NodesView, PodView, PreemptPlan, ScorePlan};
+use super::{API_VERSION, ClusterTables, FilterPlan, NodesView, PreemptPlan, ScorePlan};
 use crate::{
-    backend::{
+    config::{NodeSource, Normalize, ScoreSettings},
+    contract::{
+        pod::{Identity, PodView},
         question::ScoresWanted,
         row::{RowFields, RowView, UsageWanted},
     },
-    config::{NodeSource, Normalize, ScoreSettings},
     object::annotations::AnnotationPrefixes,
 };
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::config::{AlwaysIgnored, Config, Normalize, ScoreSettings, Weight};
+use crate::object::annotations::AnnotationPrefixes;
 
 fn known(source: NodeSource) -> ClusterTables {
     ClusterTables { source, table: None, offered: Arc::new(NodeTable::of_calls()), pods: None }

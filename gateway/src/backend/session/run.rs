@@ -21,18 +21,17 @@ use super::{
 };
 use crate::{
     backend::{
-        answer::decoded,
         answer_cache::{AnswerCache, CachedVerbs},
         circuit::Circuit,
         connect::{self, closed, connect},
         containment::{contained, panicked},
         grpc::{self, Limits, RpcError},
         info::{API_VERSION, ClusterTables, Info, limits},
-        question::RequestHead,
         tables::Streams,
     },
     cadences::Cadences,
     config::{self, PureAnswers},
+    contract::{answer::decoded, frame::put_prefix, question::RequestHead},
     observe::Metrics,
 };
 
@@ -210,7 +209,7 @@ pub(in crate::backend) async fn shake_hands(
         args: settings.args.clone().unwrap_or_default(),
     };
     let mut framed = Vec::new();
-    grpc::put_prefix(request.encoded_len(), &mut framed)?;
+    put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
     let failed = |ended: RpcError| ended.context("the handshake failed");
     let most = Limits { within, answer: LARGEST_ANSWER };

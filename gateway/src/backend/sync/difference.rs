@@ -4,8 +4,11 @@ use bytes::{BufMut, Bytes};
 use extender_policy_api::v1alpha1::TableView;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed64, message, uint32};
 
-use super::super::{grpc::PREFIX, remote_table::in_entry};
-use crate::cluster::table::{RowId, RowState, TableRead, ViewId};
+use super::super::remote_table::in_entry;
+use crate::{
+    cluster::table::{RowId, RowState, TableRead, ViewId},
+    contract::frame::PREFIX,
+};
 
 /// Fields of `SyncNodesRequest`.
 const TABLE: u32 = 1;

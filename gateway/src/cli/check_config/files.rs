@@ -4,11 +4,15 @@ use std::path::{Path, PathBuf};
 
 use tokio::runtime;
 
-use crate::cluster::file::{FileError, NodeFile};
-use crate::cluster::table::NodeTable;
-use crate::cluster::watch;
-use crate::config::{BackendTls, Config, Finding, NodeSource, ServerTls};
-use crate::pem::{IdentityFiles, PemError, PemFile};
+use crate::{
+    cluster::{
+        file::{FileError, NodeFile},
+        table::NodeTable,
+        watch,
+    },
+    config::{BackendTls, Config, Finding, NodeSource, ServerTls},
+    tls::pem::{IdentityFiles, PemError, PemFile},
+};
 
 /// What is wrong with all of them; blocks while they are read.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {

@@ -4,7 +4,7 @@ use extender_gateway_core::Verb;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::observe::api::{Decision, NodePart};
+use crate::api::{Decision, NodePart};
 
 /// How far the clocks of replicas may be apart for their calls to be put in order by what they say.
 const CLOCKS: SignedDuration = SignedDuration::from_secs(1);

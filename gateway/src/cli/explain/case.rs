@@ -9,8 +9,8 @@ use super::{
     pod::{PodFacts, PodState},
 };
 use crate::{
+    api::{API_VERSION, DecisionList, LogState, Status},
     cli::admin::{Away, Gathered},
-    observe::api::{API_VERSION, DecisionList, LogState, Status},
 };
 
 /// The pod and what was asked about it.

@@ -11,11 +11,11 @@ use super::{
     pod::{PodFacts, PodState, ShownCondition},
 };
 use crate::{
-    cli::admin::Gathered,
-    observe::api::{
+    api::{
         API_VERSION, BackendFailed, BackendPart, Decision, DecisionList, LogState, NodeForm, NodePart,
         NodeVerdict, PodRef,
     },
+    cli::admin::Gathered,
 };
 
 /// A point in time, in seconds after 2026-11-21 23:00:00 UTC.

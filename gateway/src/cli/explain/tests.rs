@@ -8,8 +8,8 @@ use super::{
     *,
 };
 use crate::{
+    api::{BackendPart, Decision, NodePart, NodeVerdict},
     cli::explain::pod::{PodFacts, PodState},
-    observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };
 
 /// What is printed of a case.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::observe::api::{BackendStatus, Status};
+use crate::api::{BackendStatus, Status};
 
 /// A trait of a replica that all should share.
 type Aspect = (&'static str, fn(&Status) -> String);

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::differences;
 use crate::{
+    api::{API_VERSION, Problem, Severity, Status},
     cli::admin::{Away, Gathered},
-    observe::api::{API_VERSION, Problem, Severity, Status},
 };
 
 /// What `-o json` and `-o yaml` write.

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use self::samples::{at, report, status};
 use super::{Report, render::Rendered};
 use crate::{
+    api::{Problem, Severity, VerbFailure},
     cli::admin::Away,
-    observe::api::{Problem, Severity, VerbFailure},
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/explain.md");

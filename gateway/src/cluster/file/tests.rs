@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use super::NodeFile;
 use crate::{
-    backend::row::RowView,
     cluster::table::{NodeTable, ViewId},
+    contract::row::RowView,
     object::annotations::AnnotationPrefixes,
 };
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Change, NodeTable, ViewId};
 use crate::{
-    backend::row::{RowView, encode_object},
+    contract::row::{RowView, encode_object},
     object::{annotations::AnnotationPrefixes, node},
 };
 

@@ -20,7 +20,7 @@ use super::{
     snapshot::{TableSlot, TableSnapshot},
 };
 use crate::{
-    backend::row::{self, RowView},
+    contract::row::{self, RowView},
     object::{
         ObjectError,
         annotations::AnnotationPrefixes,

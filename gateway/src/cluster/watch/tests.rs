@@ -19,11 +19,11 @@ use prost::Message;
 use tokio::net::TcpListener;
 
 use crate::{
-    backend::row::RowView,
     cluster::{
         pods::PodTable,
         table::{NodeTable, ViewId},
     },
+    contract::row::RowView,
     object::annotations::AnnotationPrefixes,
 };
 

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::{EXAMPLE, HEADER, parse, right};
-use crate::config::duration;
-use crate::config::quantity;
-use crate::config::{BackendUrl, Config, DurationText, Effective, FailurePolicy, SizeText};
+use crate::config::{
+    BackendUrl, Config, DurationText, Effective, FailurePolicy, SizeText, duration, quantity,
+};
 use std::time::Duration;
 
 /// What mutations put into a text: what the format and YAML give a meaning.

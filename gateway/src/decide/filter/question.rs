@@ -9,15 +9,12 @@ use super::super::{
     prefetched::BackendScores,
 };
 use crate::{
-    backend::{
-        Backend,
-        answer::{FilterAnswer, Reply},
-        answer_cache::AnswerCache,
-        info::FilterPlan,
-        question::{self, Question},
-        session::Session,
-    },
+    backend::{Backend, answer_cache::AnswerCache, info::FilterPlan, session::Session},
     cluster::table::NodeRow,
+    contract::{
+        answer::{FilterAnswer, Reply},
+        question::{self, Question},
+    },
     record::{CacheSource, Rpcs},
 };
 

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::super::Decider;
 use super::PreemptCall;
 use crate::{
-    backend::{
-        info::{NodesView, PodView},
-        question::{NodesField, Rows, pod_message},
-        row::{self, RowView},
-        session::Session,
-    },
+    backend::{info::NodesView, session::Session},
     cluster::table::Found,
+    contract::{
+        nodes::{NodesField, Rows},
+        pod::{PodView, pod_message},
+        row::{self, RowView},
+    },
     object,
 };
 

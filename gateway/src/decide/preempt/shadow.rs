@@ -19,8 +19,8 @@ use super::{
     victims,
 };
 use crate::{
-    backend::{preempt::PreemptQuestion, question::pod_field},
     config::{AddedVictims, PreemptSettings},
+    contract::{pod::pod_field, preempt::PreemptQuestion},
     record::{Agreement, BackendOutcome, CallRecord, OnFailure, Outcome, Rpcs},
 };
 

@@ -9,15 +9,12 @@ use super::super::{
     prefetched::BackendScores,
 };
 use crate::{
-    backend::{
-        Backend,
-        answer::Reply,
-        answer_cache::AnswerCache,
-        info::ScorePlan,
-        question::{self, Question},
-        session::Session,
-    },
+    backend::{Backend, answer_cache::AnswerCache, info::ScorePlan, session::Session},
     cluster::table::NodeRow,
+    contract::{
+        answer::Reply,
+        question::{self, Question},
+    },
     record::{CacheSource, Rpcs},
 };
 

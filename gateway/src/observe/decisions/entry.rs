@@ -17,8 +17,8 @@ use super::{
     packed::{Numbers, Runs},
 };
 use crate::{
+    api::NodeForm,
     config::Mode,
-    observe::api::NodeForm,
     record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, Outcome, PodRef, RequestedNodes},
     wire::Offer,
 };

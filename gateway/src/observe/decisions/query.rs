@@ -3,7 +3,7 @@
 use extender_gateway_core::Verb;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::{observe::api::Decision, record::PodRef};
+use crate::{api::Decision, record::PodRef};
 
 /// How many calls are shown when nobody says.
 const USUAL: usize = 100;

@@ -16,8 +16,8 @@ use super::{
     glossary::Glossary,
 };
 use crate::{
+    api::{BackendFailed, BackendPart, Decision, PodRef},
     config::Choice,
-    observe::api::{BackendFailed, BackendPart, Decision, PodRef},
 };
 
 /// What is said of a backend whose answer was not needed any more, or came too late for a caller who had gone.

@@ -1,6 +1,6 @@
 //! What can be asked of the log, and what cannot.
 
-use extender_gateway::observe::api::{API_VERSION, DecisionList};
+use extender_gateway::api::{API_VERSION, DecisionList};
 use extender_policy_api::v1alpha1::NodeView;
 use prost::Message;
 use serde_json::json;

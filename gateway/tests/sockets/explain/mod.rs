@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::support::Nobody;
-use extender_gateway::observe::api::{DecisionList, LogState};
+use extender_gateway::api::{DecisionList, LogState};
 use serde_json::{Value, json};
 use server::{Server, kubeconfig};
 use tempfile::NamedTempFile;

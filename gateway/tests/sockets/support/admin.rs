@@ -3,13 +3,13 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use extender_gateway::{
-    config::NodeSource,
-    observe::{
-        Health,
-        admin::{self, AdminState as Shown},
-        api::{Decision, DecisionList},
+    admin::{
+        self, AdminState as Shown,
         status::{GatewayStatus, StatusSources},
     },
+    api::{Decision, DecisionList},
+    config::NodeSource,
+    observe::Health,
 };
 use tokio::{net::TcpListener, task::yield_now, time::timeout};
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use extender_gateway::{
-    backend::row::{RowFields, RowView},
     cluster::table::NodeTable,
+    contract::row::{RowFields, RowView},
 };
 use extender_reference::model::Node;
 

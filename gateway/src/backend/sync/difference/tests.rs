@@ -8,8 +8,8 @@ use prost::Message;
 
 use super::*;
 use crate::{
-    backend::row::{RowFields, RowView, UsageWanted},
     cluster::table::{self, NodeTable},
+    contract::row::{RowFields, RowView, UsageWanted},
     object::annotations::AnnotationPrefixes,
 };
 

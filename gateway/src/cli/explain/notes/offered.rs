@@ -1,6 +1,7 @@
 //! What was offered in the latest attempt, and what was left.
 
 use crate::{
+    api::Decision,
     cli::{
         explain::{
             attempt::{SchedulingAttempt, node},
@@ -9,7 +10,6 @@ use crate::{
         },
         text::{counted, number},
     },
-    observe::api::Decision,
 };
 use extender_gateway_core::Verb;
 

@@ -1,6 +1,7 @@
 //! The scores of the latest attempt against where the pod is.
 
 use crate::{
+    api::Decision,
     cli::{
         explain::{
             attempt::{best, node},
@@ -8,7 +9,6 @@ use crate::{
         },
         text::number,
     },
-    observe::api::Decision,
 };
 
 /// More names than these are counted.

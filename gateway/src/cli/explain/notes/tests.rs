@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    api::{Decision, LogState, PodRef},
     cli::{
         admin::Away,
         explain::{
@@ -9,7 +10,6 @@ use crate::{
             samples::{self, answer, at, bind, filter, pod, prioritize, refused},
         },
     },
-    observe::api::{Decision, LogState, PodRef},
 };
 
 /// The notes of a pod in a cluster of five nodes, where one gateway decided these calls.

@@ -4,11 +4,11 @@ use extender_gateway_core::Verb;
 use std::fmt;
 
 use crate::{
+    api::{BackendFailed, BackendPart, Decision},
     cli::{
         explain::attempt::SchedulingAttempt,
         text::{NOTHING, Table, TextColumn, counted, duration, number},
     },
-    observe::api::{BackendFailed, BackendPart, Decision},
 };
 
 /// Writes the table; nothing where no backend took part.

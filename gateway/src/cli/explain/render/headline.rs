@@ -1,6 +1,7 @@
 //! The first lines: where the pod is, when it was last asked about, and how that ended.
 
 use crate::{
+    api::Decision,
     cli::{
         explain::{
             attempt::{SchedulingAttempt, best},
@@ -10,7 +11,6 @@ use crate::{
         },
         text::{ago, counted, moment, number},
     },
-    observe::api::Decision,
 };
 use extender_gateway_core::Verb;
 

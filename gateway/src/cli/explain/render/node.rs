@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{Top, rest};
 use crate::{
+    api::{BackendPart, Decision, NodePart, NodeVerdict},
     cli::{
         explain::{
             attempt::{AttemptCall, SchedulingAttempt, node},
@@ -13,7 +14,6 @@ use crate::{
         },
         text::{NOTHING, Table, TextColumn, clean, counted, moment, number, trimmed},
     },
-    observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };
 
 /// Writes a table with a line for each backend of each call.

@@ -5,11 +5,11 @@ use std::{cmp::Reverse, fmt};
 
 use super::{Top, rest};
 use crate::{
+    api::{Decision, NodePart},
     cli::{
         explain::attempt::SchedulingAttempt,
         text::{NOTHING, Table, TextColumn, number},
     },
-    observe::api::{Decision, NodePart},
 };
 
 /// How many names of a group are shown.

@@ -4,11 +4,11 @@ use std::{cmp::Reverse, fmt};
 
 use super::{Top, rest};
 use crate::{
+    api::{BackendPart, Decision, NodePart, NodeVerdict},
     cli::{
         explain::attempt::SchedulingAttempt,
         text::{NOTHING, Table, TextColumn, trimmed},
     },
-    observe::api::{BackendPart, Decision, NodePart, NodeVerdict},
 };
 
 /// Writes the table, the node where the pod is among its rows in any case; nothing where nobody scored.

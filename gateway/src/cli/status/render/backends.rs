@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::replica::time;
 use crate::{
+    api::{BackendStatus, BackendVerb, Handshake},
     cli::text::{NOTHING, Table, TextColumn, ago, number, share},
-    observe::api::{BackendStatus, BackendVerb, Handshake},
 };
 
 /// Who they are.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
+    api::{Problem, Severity},
     cli::{status::report::Report, text::clean},
-    observe::api::{Problem, Severity},
 };
 
 /// Writes all problems, the worst first, and in what replicas differ.

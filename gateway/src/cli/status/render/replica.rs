@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::backends;
 use crate::{
+    api::{ConfigurationStatus, LastCall, LogState, NodeForm, Status, TableStatus, VerbStatus},
     cli::text::{NOTHING, Table, TextColumn, ago, bytes, clean, counted, duration, moment, number},
-    observe::api::{ConfigurationStatus, LastCall, LogState, NodeForm, Status, TableStatus, VerbStatus},
 };
 
 /// Writes all that is known of it.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::observe::api::{Handshake, Status};
+use crate::api::{Handshake, Status};
 
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,8}", any::<String>(), Just("\u{1b}]0;x\u{7}\u{9b}2J\r\n\t\u{202e}%s".to_owned())]

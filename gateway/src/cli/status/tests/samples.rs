@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use crate::{
-    cli::{admin::Gathered, status::report::Report},
-    observe::api::{
+    api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
         NodeForm, Problem, Severity, Status, TableStatus, VerbFailure, VerbStatus,
     },
+    cli::{admin::Gathered, status::report::Report},
 };
 
 /// A point in time, in seconds after 2026-11-21 23:00:00 UTC.

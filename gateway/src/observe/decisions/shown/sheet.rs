@@ -12,7 +12,7 @@ use super::super::{
     glossary::Glossary,
     packed::{Numbers, Runs},
 };
-use crate::observe::api::{NodePart, NodeVerdict};
+use crate::api::{NodePart, NodeVerdict};
 
 /// What is said of a node that a backend could not be told about.
 const UNKNOWN: &str = "node is not yet known to the gateway";

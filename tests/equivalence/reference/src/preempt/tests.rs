@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::model::{Bare, Eviction, Failing, Filter, FilterRule, Interest, Mode, Order, Prefix};
-use crate::model::{PreemptRule, Preemption};
+use crate::model::{
+    Bare, Eviction, Failing, Filter, FilterRule, Interest, Mode, Order, PreemptRule, Preemption, Prefix,
+};
 
 const PLAIN: Differences = Differences { prefix: Prefix::None, exempt: BTreeSet::new() };
 

@@ -7,7 +7,7 @@
 mod decision;
 mod status;
 
-pub use self::{
+pub use crate::api::{
     decision::{
         BackendFailed, BackendPart, Decision, DecisionList, LogState, NodeForm, NodePart, NodeVerdict, PodRef,
     },

@@ -2,16 +2,12 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::*;
 use crate::{
+    admin::status::{StatusSources, problems::*},
+    api::{API_VERSION, ConfigurationStatus, LastCall, LogState, TableStatus, VerbFailure, VerbStatus},
     cluster::table::NodeTable,
     config::NodeSource,
-    observe::{
-        Health, Metrics,
-        api::{API_VERSION, ConfigurationStatus, LastCall, LogState, TableStatus, VerbFailure, VerbStatus},
-        samples,
-        status::StatusSources,
-    },
+    observe::{Health, Metrics, samples},
 };
 
 /// A backend that filters and scores with the usual 200 ms; its failures end calls.

@@ -4,8 +4,10 @@ use extender_policy_api::v1alpha1::{NodeRow, NodeRows, NodeView};
 use proptest::prelude::*;
 use prost::Message;
 
-use super::{RowMessage, RowView, encode_object, name_alone};
-use crate::object::{annotations::AnnotationPrefixes, node};
+use crate::{
+    contract::row::{RowMessage, RowView, encode_object, name_alone},
+    object::{annotations::AnnotationPrefixes, node},
+};
 
 const JSON: &[u8] = br#"{"metadata":{"name":"n1","labels":{"zone":"a"},"annotations":{"a":"1","b":"2"}},
     "status":{"capacity":{"cpu":"2"}}}"#;

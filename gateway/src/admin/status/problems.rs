@@ -2,13 +2,11 @@
 
 use extender_gateway_core::Verb;
 
-use super::GatewayStatus;
 use crate::{
+    admin::status::GatewayStatus,
+    api::{BackendStatus, BackendVerb, Problem, Severity, Status},
     config::{self, Config, Mode},
-    observe::{
-        Observer,
-        api::{BackendStatus, BackendVerb, Problem, Severity, Status},
-    },
+    observe::Observer,
 };
 
 /// A failure that is older is over, in seconds.

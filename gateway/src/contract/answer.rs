@@ -7,7 +7,7 @@ use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 use prost::Message;
 
-use super::{
+use crate::contract::{
     question::ScoresWanted as Wanted,
     scan::{Field, Fields, Value, numbers},
 };
@@ -145,7 +145,7 @@ fn counted(scores: Vec<i32>, count: u32) -> Result<Vec<i32>, BackendFailure> {
     Err(miscounted(scores.len(), count))
 }
 
-pub(super) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
+pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
     M::decode(message).map_err(|error| undecodable(&error))
 }
 
@@ -171,14 +171,13 @@ fn refusal(rejection: api::Rejection) -> Refusal {
     Refusal { reason, preemption_may_help, positions }
 }
 
-pub(super) fn malformed(detail: String) -> BackendFailure {
+pub(crate) fn malformed(detail: String) -> BackendFailure {
     BackendFailure::new(FailureKind::Malformed, detail)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::backend::grpc::largest_answer;
+    use crate::contract::{answer::*, frame::largest_answer};
     use allocation_counter::measure;
     use api::{Rejection, Scores};
     use proptest::prelude::*;

@@ -5,15 +5,17 @@ use extender_gateway_core::{BackendFailure, reason};
 use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 
-use super::{
-    answer::{decoded, malformed},
-    info::PodView,
-    question,
+use crate::{
+    contract::{
+        answer::{decoded, malformed},
+        pod::{PodView, pod_message},
+    },
+    object::pod::ObjectPod,
 };
-use crate::{cluster::binder::Assignment, object::pod::ObjectPod};
+use extender_gateway_core::Assignment;
 
 /// Bytes of the largest answer that is read: its message has at most 1024.
-pub(super) const LARGEST_ANSWER: usize = 16 << 10;
+pub(crate) const LARGEST_ANSWER: usize = 16 << 10;
 
 /// What is asked of a binder.
 #[derive(Debug, Clone, Copy)]
@@ -38,10 +40,10 @@ pub enum Bound {
 }
 
 /// The request's fields behind `call`.
-pub(super) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
+pub(crate) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
     let BindQuestion { assignment, pod, json, .. } = question;
     let Assignment { namespace, name, uid, node } = assignment.clone();
-    let pod = Some(question::pod_message(pod, view, json));
+    let pod = Some(pod_message(pod, view, json));
     BindRequest { call: None, namespace, name, uid, node, pod }.encode_to_vec().into()
 }
 
@@ -63,7 +65,7 @@ pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
 mod tests {
     use extender_gateway_core::FailureKind;
 
-    use super::*;
+    use crate::contract::bind::*;
 
     #[test]
     fn only_a_said_outcome_counts() {

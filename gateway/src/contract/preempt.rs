@@ -4,9 +4,10 @@ use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, preempt::Kept};
 use extender_policy_api::v1alpha1::{Candidate, KeptCandidate, PreemptResponse, Purpose};
 
-use super::{
+use crate::contract::{
     answer::{Answered, decoded, evaluated, malformed},
-    question::{NodesField, RequestHead},
+    nodes::NodesField,
+    question::RequestHead,
     scan::{Field, Fields, Value, numbers},
 };
 
@@ -33,7 +34,7 @@ impl PreemptQuestion<'_> {
     ///
     /// # Errors
     /// As for [`Head::begin`].
-    pub(super) fn pieces(self, head: &RequestHead, most: usize) -> Result<[Bytes; 3], BackendFailure> {
+    pub fn pieces(self, head: &RequestHead, most: usize) -> Result<[Bytes; 3], BackendFailure> {
         let mut candidates = Vec::new();
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
         let nodes = self.nodes.encoded();
@@ -103,10 +104,10 @@ mod tests {
     use extender_policy_api::v1alpha1::{self as api, PreemptRequest, Victim};
     use prost::Message;
 
-    use super::*;
-    use crate::backend::{
-        info::PodView,
-        question::{Rows, pod_field},
+    use crate::contract::{
+        nodes::Rows,
+        pod::{PodView, pod_field},
+        preempt::*,
         row,
     };
 

@@ -6,22 +6,16 @@
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, FailureKind};
-use extender_policy_api::v1alpha1::{Pod, Purpose};
-use prost::{
-    Message,
-    encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed64},
-};
+use extender_policy_api::v1alpha1::Purpose;
 
 use super::{
-    grpc,
-    info::{Identity, PodView},
+    field::{field_len, put_bytes, put_head, put_number},
+    frame::{PREFIX, put_prefix},
+    nodes::NodesField,
 };
-use crate::object::pod::ObjectPod;
 
-/// Fields of `FilterRequest` and `ScoreRequest`.
+/// A field of the requests of all verbs.
 const CALL: u32 = 1;
-const POD: u32 = 2;
-const NODES: u32 = 3;
 /// Of `FilterRequest` alone.
 const WANT_SCORES: u32 = 4;
 /// Fields of `Call`.
@@ -30,16 +24,6 @@ const PURPOSE: u32 = 2;
 const GATEWAY: u32 = 3;
 const BACKEND: u32 = 4;
 const ARGS: u32 = 5;
-/// Fields of `Nodes`.
-const COUNT: u32 = 1;
-const ROWS: u32 = 2;
-const REFERENCE: u32 = 3;
-/// Fields of `NodeRef`.
-const REF_TABLE: u32 = 1;
-const REF_AT_LEAST: u32 = 2;
-const REF_IDS: u32 = 3;
-const REF_ROWS: u32 = 4;
-
 /// What is asked of a backend, in its views.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'q> {
@@ -47,7 +31,7 @@ pub struct Question<'q> {
     pub call: &'q str,
     /// What the answer is for.
     pub purpose: Purpose,
-    /// The pod, from [`pod_field`].
+    /// The pod, from [`super::pod::pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
     pub nodes: &'q NodesField,
@@ -96,9 +80,9 @@ impl RequestHead {
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, purpose, pod, nodes, scores } = question;
         let wanted = if scores == ScoresWanted::Wanted { FLAG } else { 0 };
-        let (joined, apart) = match nodes.bytes.len() {
-            ..=WORTH_A_COPY => (&nodes.bytes, Bytes::new()),
-            _ => (&Bytes::new(), nodes.bytes.clone()),
+        let (joined, apart) = match nodes.encoded().len() {
+            ..=WORTH_A_COPY => (nodes.encoded(), Bytes::new()),
+            _ => (&Bytes::new(), nodes.encoded().clone()),
         };
         let written = pod.len() + wanted + joined.len();
         let mut head = self.begin((call, purpose), [written, apart.len()], most)?;
@@ -119,7 +103,7 @@ impl RequestHead {
     /// are `rest` bytes: those written, and those of further pieces.
     ///
     /// # Errors
-    /// As for [`Head::pieces`].
+    /// As for [`Self::pieces`].
     pub(super) fn begin(
         &self,
         (call, purpose): (&str, Purpose),
@@ -133,8 +117,8 @@ impl RequestHead {
             let detail = format!("the request has {len} bytes, the backend accepts {most}");
             return Err(BackendFailure::new(FailureKind::Oversize, detail));
         }
-        let mut head = Vec::with_capacity(grpc::PREFIX + field_len(inner) + written);
-        grpc::put_prefix(len, &mut head)?;
+        let mut head = Vec::with_capacity(PREFIX + field_len(inner) + written);
+        put_prefix(len, &mut head)?;
         put_head(CALL, inner, &mut head);
         put_bytes(ID, call.as_bytes(), &mut head);
         put_number(PURPOSE, u64::from((purpose as i32).cast_unsigned()), &mut head);
@@ -143,174 +127,21 @@ impl RequestHead {
     }
 }
 
-/// A pod as a field of a request. `json` is what `pod` was read from.
-pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
-    let pod = pod_message(pod, view, json);
-    let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
-    prost::encoding::message::encode(POD, &pod, &mut field);
-    field.into()
-}
-
-/// A pod as backends are told about it. `json` is what `pod` was read from.
-pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
-    Pod {
-        identity: (view.identity == Identity::Told).then(|| pod.identity()),
-        facts: Some(pod.facts(&view.annotations)),
-        raw_json: if view.raw { json.clone() } else { Bytes::new() },
-    }
-}
-
-/// Nodes as a field of a request.
-#[derive(Debug, Clone)]
-pub struct NodesField {
-    bytes: Bytes,
-    /// How many there are.
-    pub count: u32,
-    /// How they are named.
-    pub form: NodeForm,
-}
-
-/// How a question names what it is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeForm {
-    /// Nodes by their rows.
-    Rows,
-    /// Nodes by ids of the table that the backend holds.
-    Ids,
-    /// A node by its name.
-    Name,
-}
-
-impl NodeForm {
-    /// In one word, as traces have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Rows => "rows",
-            Self::Ids => "ids",
-            Self::Name => "name",
-        }
-    }
-}
-
-impl NodesField {
-    /// The field, key and length included.
-    pub(super) fn encoded(&self) -> &Bytes {
-        &self.bytes
-    }
-}
-
-/// Rows of nodes, one after the other, as [`super::row`] writes them. They are written behind some free
-/// bytes in which the heads of the messages around them find room, so that they need not be moved.
-#[derive(Debug)]
-pub struct Rows {
-    bytes: Vec<u8>,
-    count: u32,
-}
-
-/// Room for three heads and a count, each number of at most five bytes.
-const HEADROOM: usize = 4 * 6;
-
-impl Rows {
-    /// No rows yet, and room for so many bytes of them.
-    pub fn with_capacity(bytes: usize) -> Self {
-        let mut headed = Vec::with_capacity(HEADROOM + bytes);
-        headed.resize(HEADROOM, 0);
-        Self { bytes: headed, count: 0 }
-    }
-
-    /// Appends a row.
-    pub fn push(&mut self, row: &[u8]) {
-        self.bytes.extend_from_slice(row);
-        self.count += 1;
-    }
-
-    /// All of them, ready to be sent.
-    pub fn finish(mut self) -> NodesField {
-        let rows = self.bytes.len() - HEADROOM;
-        let mut head = Vec::with_capacity(HEADROOM);
-        let count_len = 1 + encoded_len_varint(u64::from(self.count));
-        put_head(NODES, count_len + field_len(rows), &mut head);
-        put_number(COUNT, u64::from(self.count), &mut head);
-        put_head(ROWS, rows, &mut head);
-        let start = HEADROOM - head.len();
-        self.bytes[start..HEADROOM].copy_from_slice(&head);
-        NodesField { bytes: Bytes::from(self.bytes).slice(start..), count: self.count, form: NodeForm::Rows }
-    }
-}
-
-/// Nodes named by the ids of a table that the backend holds; of some the rows, which it may not hold.
-#[derive(Debug)]
-pub struct References {
-    ids: Vec<u8>,
-    rows: Vec<u8>,
-    count: u32,
-}
-
-impl References {
-    /// No nodes yet, and room for so many.
-    pub fn with_capacity(nodes: usize) -> Self {
-        Self { ids: Vec::with_capacity(nodes * 2), rows: Vec::new(), count: 0 }
-    }
-
-    /// Appends a node that the backend holds.
-    pub fn id(&mut self, id: u32) {
-        encode_varint(u64::from(id), &mut self.ids);
-        self.count += 1;
-    }
-
-    /// Appends a node by its row, as [`super::row`] writes it.
-    pub fn row(&mut self, row: &[u8]) {
-        self.ids.push(0);
-        // The same message under another key: `NodeRef.rows` instead of `NodeRows.rows`.
-        self.rows.push(u8::try_from(REF_ROWS << 3 | 2).expect("a key below 16 is one byte"));
-        self.rows.extend_from_slice(&row[1..]);
-        self.count += 1;
-    }
-
-    /// All of them, of this table at this version or a later one.
-    pub fn finish(self, table: u64, at_least: u64) -> NodesField {
-        let Self { ids, rows, count } = self;
-        let version = 1 + encoded_len_varint(at_least);
-        let reference = 1 + size_of::<u64>() + version + field_len(ids.len()) + rows.len();
-        let count_len = 1 + encoded_len_varint(u64::from(count));
-        let mut field = Vec::with_capacity(HEADROOM + reference);
-        put_head(NODES, count_len + field_len(reference), &mut field);
-        put_number(COUNT, u64::from(count), &mut field);
-        put_head(REFERENCE, reference, &mut field);
-        fixed64::encode(REF_TABLE, &table, &mut field);
-        put_number(REF_AT_LEAST, at_least, &mut field);
-        put_bytes(REF_IDS, &ids, &mut field);
-        field.extend_from_slice(&rows);
-        NodesField { bytes: field.into(), count, form: NodeForm::Ids }
-    }
-}
-
-fn put_head(field: u32, len: usize, out: &mut Vec<u8>) {
-    encode_key(field, WireType::LengthDelimited, out);
-    encode_varint(len as u64, out);
-}
-
-fn put_bytes(field: u32, content: &[u8], out: &mut Vec<u8>) {
-    put_head(field, content.len(), out);
-    out.extend_from_slice(content);
-}
-
-fn put_number(field: u32, number: u64, out: &mut Vec<u8>) {
-    encode_key(field, WireType::Varint, out);
-    encode_varint(number, out);
-}
-
-/// Bytes of a field with a one-byte key whose content has this length.
-fn field_len(content: usize) -> usize {
-    1 + encoded_len_varint(content as u64) + content
-}
-
 #[cfg(test)]
 mod tests {
     use extender_policy_api::v1alpha1::{FilterRequest, ScoreRequest, nodes::Form};
 
+    use prost::Message;
+
     use super::*;
-    use crate::{backend::row, object};
+    use crate::{
+        contract::{
+            nodes::{References, Rows},
+            pod::{PodView, pod_field},
+            row,
+        },
+        object,
+    };
 
     fn rows(names: &[String]) -> NodesField {
         let mut rows = Rows::with_capacity(names.len() * 8);
@@ -371,7 +202,7 @@ mod tests {
             references.row(&row::name_alone("new"));
             references.id(1);
             let nodes = references.finish(table, at_least);
-            let request = ScoreRequest::decode(nodes.bytes).unwrap();
+            let request = ScoreRequest::decode(nodes.encoded().clone()).unwrap();
             let nodes = request.nodes.unwrap();
             let Some(Form::Table(reference)) = nodes.form else { panic!("no reference") };
             assert_eq!((nodes.count, reference.table, reference.at_least), (3, table, at_least));

@@ -8,15 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
-use super::{
-    Health, Metrics, Observer,
-    api::{API_VERSION, ConfigurationStatus, Status, TableStatus, VerbFailure, VerbStatus},
-    metrics::Gauge,
-};
 use crate::{
+    api::{API_VERSION, ConfigurationStatus, Status, TableStatus, VerbFailure, VerbStatus},
     cluster::{pods::PodTable, source_health::SourceHealth, table::NodeTable},
     config::NodeSource,
     door::Door,
+    observe::{Health, Metrics, Observer, metrics::Gauge},
 };
 
 /// What is known of the gateway as a whole.

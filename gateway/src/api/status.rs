@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{LogState, NodeForm};
+use crate::api::{LogState, NodeForm};
 
 /// How a gateway is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

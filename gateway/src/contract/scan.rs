@@ -4,21 +4,21 @@
 use extender_gateway_core::BackendFailure;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-use super::answer::undecodable;
+use crate::contract::answer::undecodable;
 
 /// The fields of a message, in their order.
 #[derive(Debug)]
-pub(super) struct Fields<'m>(&'m [u8]);
+pub(crate) struct Fields<'m>(&'m [u8]);
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct Field<'m> {
-    pub(super) number: u32,
-    pub(super) value: Value<'m>,
+pub(crate) struct Field<'m> {
+    pub(crate) number: u32,
+    pub(crate) value: Value<'m>,
 }
 
 #[derive(Debug)]
-pub(super) enum Value<'m> {
+pub(crate) enum Value<'m> {
     /// A number of any width.
     Number,
     /// A text, a message or packed numbers.
@@ -26,7 +26,7 @@ pub(super) enum Value<'m> {
 }
 
 impl<'m> Fields<'m> {
-    pub(super) fn of(message: &'m [u8]) -> Self {
+    pub(crate) fn of(message: &'m [u8]) -> Self {
         Self(message)
     }
 
@@ -98,7 +98,7 @@ mod tests {
     use extender_policy_api::v1alpha1::{Rejection, Scores};
     use prost::Message;
 
-    use super::*;
+    use crate::contract::scan::*;
 
     #[test]
     fn packed_and_single_numbers_are_counted() {

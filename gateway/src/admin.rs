@@ -1,6 +1,7 @@
 //! The admin address: what was decided and how the gateway is, and switches for who looks closer.
 
 mod flags;
+pub mod status;
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use axum::{
 };
 use tokio::{sync::Mutex, task::spawn_blocking};
 
-use super::{
-    Observer, Query,
+use crate::{
+    admin::status::GatewayStatus,
     api::{API_VERSION, DecisionList},
-    status::GatewayStatus,
+    observe::{Observer, Query},
 };
 
 /// What the admin address shows.

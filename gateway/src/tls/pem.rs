@@ -158,7 +158,7 @@ impl fmt::Debug for PemFile {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tls::pem::*;
 
     fn file(content: &str) -> PemFile {
         PemFile { field: "caFile", path: "ca.crt".into(), content: content.into() }

@@ -13,8 +13,10 @@ use axum::{
     routing::{MethodRouter, get},
 };
 
-use super::{AdminState, refused};
-use crate::observe::{debug::MOST, log};
+use crate::{
+    admin::{AdminState, refused},
+    observe::{debug::MOST, log},
+};
 
 /// Koordinator's name for the table of rejected nodes.
 const REJECTIONS: &str = "debugFilterFailure";

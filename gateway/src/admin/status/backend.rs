@@ -5,13 +5,11 @@ use std::{sync::Arc, time::Duration};
 use extender_gateway_core::{BackendFailure, Verb};
 
 use crate::{
+    api::{BackendStatus, BackendVerb, Handshake},
     backend::{info::Info, session::Session},
     config::{self, Choice, Mode},
     door::Served,
-    observe::{
-        Observer,
-        api::{BackendStatus, BackendVerb, Handshake},
-    },
+    observe::Observer,
 };
 
 /// All that are configured, those that are asked in the order in which their answers count.

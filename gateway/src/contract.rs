@@ -1,0 +1,15 @@
+//! The policy API as the gateway speaks it: requests put together from encoded parts, and answers read within limits.
+//!
+//! Nothing here knows a connection, a table or a decision. [`pod`] and [`row`] encode what a view asks for, [`nodes`] and
+//! [`question`] put requests together, [`answer`], [`preempt`] and [`bind`] check what came back before anybody uses it.
+
+pub mod answer;
+pub mod bind;
+mod field;
+pub mod frame;
+pub mod nodes;
+pub mod pod;
+pub mod preempt;
+pub mod question;
+pub mod row;
+pub mod scan;

@@ -1,0 +1,143 @@
+//! The nodes of a request, as a field that requests of several backends share: rows, or references to a table.
+
+use bytes::Bytes;
+use prost::encoding::{encode_varint, encoded_len_varint, fixed64};
+
+use super::field::{field_len, put_bytes, put_head, put_number};
+
+/// Of the requests of all verbs about nodes.
+const NODES: u32 = 3;
+/// Fields of `Nodes`.
+const COUNT: u32 = 1;
+const ROWS: u32 = 2;
+const REFERENCE: u32 = 3;
+/// Fields of `NodeRef`.
+const REF_TABLE: u32 = 1;
+const REF_AT_LEAST: u32 = 2;
+const REF_IDS: u32 = 3;
+const REF_ROWS: u32 = 4;
+
+/// Nodes as a field of a request.
+#[derive(Debug, Clone)]
+pub struct NodesField {
+    bytes: Bytes,
+    /// How many there are.
+    pub count: u32,
+    /// How they are named.
+    pub form: NodeForm,
+}
+
+/// How a question names what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeForm {
+    /// Nodes by their rows.
+    Rows,
+    /// Nodes by ids of the table that the backend holds.
+    Ids,
+    /// A node by its name.
+    Name,
+}
+
+impl NodeForm {
+    /// In one word, as traces have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Ids => "ids",
+            Self::Name => "name",
+        }
+    }
+}
+
+impl NodesField {
+    /// The field, key and length included.
+    pub(super) fn encoded(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+/// Rows of nodes, one after the other, as [`super::row`] writes them. They are written behind some free
+/// bytes in which the heads of the messages around them find room, so that they need not be moved.
+#[derive(Debug)]
+pub struct Rows {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+/// Room for three heads and a count, each number of at most five bytes.
+const HEADROOM: usize = 4 * 6;
+
+impl Rows {
+    /// No rows yet, and room for so many bytes of them.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut headed = Vec::with_capacity(HEADROOM + bytes);
+        headed.resize(HEADROOM, 0);
+        Self { bytes: headed, count: 0 }
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, row: &[u8]) {
+        self.bytes.extend_from_slice(row);
+        self.count += 1;
+    }
+
+    /// All of them, ready to be sent.
+    pub fn finish(mut self) -> NodesField {
+        let rows = self.bytes.len() - HEADROOM;
+        let mut head = Vec::with_capacity(HEADROOM);
+        let count_len = 1 + encoded_len_varint(u64::from(self.count));
+        put_head(NODES, count_len + field_len(rows), &mut head);
+        put_number(COUNT, u64::from(self.count), &mut head);
+        put_head(ROWS, rows, &mut head);
+        let start = HEADROOM - head.len();
+        self.bytes[start..HEADROOM].copy_from_slice(&head);
+        NodesField { bytes: Bytes::from(self.bytes).slice(start..), count: self.count, form: NodeForm::Rows }
+    }
+}
+
+/// Nodes named by the ids of a table that the backend holds; of some the rows, which it may not hold.
+#[derive(Debug)]
+pub struct References {
+    ids: Vec<u8>,
+    rows: Vec<u8>,
+    count: u32,
+}
+
+impl References {
+    /// No nodes yet, and room for so many.
+    pub fn with_capacity(nodes: usize) -> Self {
+        Self { ids: Vec::with_capacity(nodes * 2), rows: Vec::new(), count: 0 }
+    }
+
+    /// Appends a node that the backend holds.
+    pub fn id(&mut self, id: u32) {
+        encode_varint(u64::from(id), &mut self.ids);
+        self.count += 1;
+    }
+
+    /// Appends a node by its row, as [`super::row`] writes it.
+    pub fn row(&mut self, row: &[u8]) {
+        self.ids.push(0);
+        // The same message under another key: `NodeRef.rows` instead of `NodeRows.rows`.
+        self.rows.push(u8::try_from(REF_ROWS << 3 | 2).expect("a key below 16 is one byte"));
+        self.rows.extend_from_slice(&row[1..]);
+        self.count += 1;
+    }
+
+    /// All of them, of this table at this version or a later one.
+    pub fn finish(self, table: u64, at_least: u64) -> NodesField {
+        let Self { ids, rows, count } = self;
+        let version = 1 + encoded_len_varint(at_least);
+        let reference = 1 + size_of::<u64>() + version + field_len(ids.len()) + rows.len();
+        let count_len = 1 + encoded_len_varint(u64::from(count));
+        let mut field = Vec::with_capacity(HEADROOM + reference);
+        put_head(NODES, count_len + field_len(reference), &mut field);
+        put_number(COUNT, u64::from(count), &mut field);
+        put_head(REFERENCE, reference, &mut field);
+        fixed64::encode(REF_TABLE, &table, &mut field);
+        put_number(REF_AT_LEAST, at_least, &mut field);
+        put_bytes(REF_IDS, &ids, &mut field);
+        field.extend_from_slice(&rows);
+        NodesField { bytes: field.into(), count, form: NodeForm::Ids }
+    }
+}

@@ -1,0 +1,57 @@
+//! A pod in the view that a backend asked for.
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::Pod;
+use prost::Message;
+
+use super::field::field_len;
+use crate::object::{annotations::AnnotationPrefixes, pod::ObjectPod};
+
+/// Of the requests of all verbs about nodes.
+const POD: u32 = 2;
+
+/// What a backend wants to know about pods. Equal views share their encoding.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodView {
+    /// Among the facts.
+    pub annotations: AnnotationPrefixes,
+    /// The object's JSON, too.
+    pub raw: bool,
+    /// What tells it from its siblings.
+    pub identity: Identity,
+}
+
+/// Whether a backend is told what tells a pod from its siblings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Identity {
+    /// It is.
+    #[default]
+    Told,
+    /// It is not: its verb is pure.
+    Withheld,
+}
+
+impl PodView {
+    /// The same, for a pure verb.
+    #[must_use]
+    pub fn without_identity(&self) -> Self {
+        Self { identity: Identity::Withheld, ..self.clone() }
+    }
+}
+
+/// A pod as a field of a request. `json` is what `pod` was read from.
+pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
+    let pod = pod_message(pod, view, json);
+    let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
+    prost::encoding::message::encode(POD, &pod, &mut field);
+    field.into()
+}
+
+/// A pod as backends are told about it. `json` is what `pod` was read from.
+pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
+    Pod {
+        identity: (view.identity == Identity::Told).then(|| pod.identity()),
+        facts: Some(pod.facts(&view.annotations)),
+        raw_json: if view.raw { json.clone() } else { Bytes::new() },
+    }
+}

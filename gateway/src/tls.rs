@@ -1,0 +1,3 @@
+//! Certificates, keys and what TLS needs of them, on either side.
+
+pub mod pem;
