@@ -2,7 +2,6 @@
 //! a policy has none of them.
 
 mod bind;
-mod error;
 mod evictions;
 mod held;
 mod question;
@@ -15,7 +14,7 @@ use std::{
 
 use extender_policy_api::v1alpha1 as api;
 
-pub(crate) use self::{bind::bind, error::CallError};
+pub(crate) use self::bind::bind;
 use self::{
     question::{Asked, Question, Reading},
     rejections::rejections,
@@ -23,6 +22,7 @@ use self::{
 use crate::{
     Backend, Candidate, Verdict,
     backend::Prepared,
+    error::CallError,
     info::declaration::Terms,
     request::{FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,

@@ -2,6 +2,9 @@
 
 use serde::de::DeserializeOwned;
 
+/// The longest args. The gateway's configuration, of which they are a part, is at most as large.
+const MAX_ARGS_BYTES: usize = 1 << 20;
+
 /// What the operator wrote under `args:` for this backend, as one JSON object.
 #[derive(Clone, Debug)]
 pub struct Args {
@@ -14,8 +17,14 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// [`ArgsError`] for JSON of another kind.
+    /// [`ArgsError`] for JSON of another kind, and for more than 1 MiB.
     pub fn new(json: &[u8]) -> Result<Self, ArgsError> {
+        if json.len() > MAX_ARGS_BYTES {
+            let given = json.len();
+            return Err(ArgsError::new(format!(
+                "args has {given} bytes; at most {MAX_ARGS_BYTES} are allowed, put longer lists into a file of the policy"
+            )));
+        }
         match json.trim_ascii() {
             [] | [b'{', ..] => Ok(Self { json: json.trim_ascii().into() }),
             _ => Err(ArgsError::new("args is not a JSON object; write `args: {name: value}`")),
@@ -102,6 +111,14 @@ mod tests {
         {
             assert_eq!(Args::new(json.as_bytes()).unwrap().is_empty(), empty, "{json}");
         }
+    }
+
+    #[test]
+    fn args_of_more_than_a_mebibyte_are_refused() {
+        let padded = |len: usize| format!("{{{}}}", " ".repeat(len - 2)).into_bytes();
+        assert!(Args::new(&padded(1 << 20)).unwrap().is_empty());
+        let error = Args::new(&padded((1 << 20) + 1)).unwrap_err();
+        assert!(error.to_string().starts_with("args has 1048577 bytes; at most 1048576"), "{error}");
     }
 
     #[test]

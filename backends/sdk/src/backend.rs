@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwap;
 
 use self::recent::Recent;
-use crate::{Args, ArgsError, DeclarationError, Policy, answer::CallError, info::declaration::Declaration};
+use crate::{Args, ArgsError, DeclarationError, Policy, error::CallError, info::declaration::Declaration};
 
 /// What [`serve`](crate::serve) serves. A policy turns into one by itself, so `serve(MyPolicy, …)` is
 /// enough for most. Clones are the same backend.

@@ -48,6 +48,7 @@ mod args;
 mod backend;
 mod bind;
 mod candidate;
+mod error;
 mod info;
 mod node;
 mod pod;

@@ -17,12 +17,7 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-use crate::{
-    Backend, MAX_MESSAGE_BYTES,
-    answer::{self, CallError},
-    table::Tables,
-    telemetry::Tracer,
-};
+use crate::{Backend, MAX_MESSAGE_BYTES, answer, error::CallError, table::Tables, telemetry::Tracer};
 
 /// Answers calls with the policies of a backend, about nodes that stand in the call or in a table.
 #[derive(Clone, Debug)]

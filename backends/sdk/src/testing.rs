@@ -26,8 +26,8 @@ pub use extender_policy_api::v1alpha1::{NodeFacts, PodFacts};
 use prost::Message;
 
 use crate::{
-    Backend, Bind,
-    answer::{self, CallError},
+    Backend, Bind, answer,
+    error::CallError,
     request::{FilterRequest, Form, NodeRows, Nodes, PreemptRequest, ScoreRequest},
     table::Tables,
 };

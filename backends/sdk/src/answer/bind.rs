@@ -9,8 +9,8 @@ use std::{
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{CallError, guarded, policy_for};
-use crate::{Backend, Bind, BindAsk, BoxFuture, backend::Prepared};
+use super::{guarded, policy_for};
+use crate::{Backend, Bind, BindAsk, BoxFuture, backend::Prepared, error::CallError};
 
 /// The most of a message that the contract takes, in bytes.
 const LONGEST_MESSAGE: usize = 1024;

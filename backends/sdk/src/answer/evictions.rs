@@ -2,8 +2,7 @@
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::CallError;
-use crate::{Candidate, Eviction};
+use crate::{Candidate, Eviction, error::CallError};
 
 /// The candidates that stay. A policy that names a victim that is not there has lost count.
 pub(super) fn kept(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use extender_policy_api::v1alpha1 as api;
 use prost::bytes::Bytes;
 
-use super::CallError;
 use crate::{
+    error::CallError,
     info::declaration::Terms,
     node::row::Row,
     request::{Form, NodeRef, Nodes},

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use extender_policy_api::v1alpha1 as api;
 
-use super::{CallError, held::Held, policy_for};
+use super::{held::Held, policy_for};
 use crate::{
-    Backend, Nodes, Pod, backend::Prepared, info::declaration::Terms, node::row::Row, request, table::Tables,
+    Backend, Nodes, Pod, backend::Prepared, error::CallError, info::declaration::Terms, node::row::Row,
+    request, table::Tables,
 };
 
 /// What all verbs have in common, as it came.

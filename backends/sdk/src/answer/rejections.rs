@@ -7,6 +7,9 @@ use foldhash::fast::RandomState;
 
 use crate::{Preemption, Verdict, verdict::Refusal};
 
+/// The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node.
+const MAX_REASON_BYTES: usize = 1_000;
+
 /// The refused nodes, by reason and kind, in the order in which each is first met.
 pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
     let mut groups = Vec::new();
@@ -24,8 +27,9 @@ pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
 }
 
 fn group(refusal: &Refusal) -> api::Rejection {
+    let reason = refusal.reason.as_str();
     api::Rejection {
-        reason: refusal.reason.as_str().to_owned(),
+        reason: reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned(),
         preemption_may_help: refusal.preemption == Preemption::MayHelp,
         positions: Vec::new(),
     }
@@ -58,6 +62,12 @@ mod tests {
             }
         }
         verdicts
+    }
+
+    #[test]
+    fn a_long_reason_is_cut() {
+        let rejections = rejections(&[Verdict::reject("ä".repeat(70_000))]);
+        assert_eq!(rejections[0].reason, "ä".repeat(500));
     }
 
     proptest! {

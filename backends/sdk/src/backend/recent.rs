@@ -1,33 +1,65 @@
-//! The policies that were built from args lately. Bounded: args come from outside, and each of them costs
-//! memory.
+//! The policies that were built from args lately. Bounded in number and bytes: args come from outside, and each of them
+//! costs memory.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::Prepared;
 
 /// More configured policies than this in one process are built anew at times; they still work.
-const CAPACITY: usize = 32;
+const MAX_POLICIES: usize = 32;
 
-/// The most recently used first. A linear search: there are few, and mostly one.
+/// The most bytes of args that are kept. What a policy builds from them can be some tens of times as large.
+const MAX_BYTES: usize = 2 << 20;
+
+/// The policies, the most recently used first. A linear search: there are few, and mostly one.
 #[derive(Default)]
 pub(super) struct Recent {
-    entries: VecDeque<(Box<[u8]>, Arc<Prepared>)>,
+    entries: VecDeque<Entry>,
+}
+
+struct Entry {
+    args: Box<[u8]>,
+    prepared: Arc<Prepared>,
+    usage: Usage,
+}
+
+/// Args that come once, as from a client that is not the gateway, must not displace those of every call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Usage {
+    Once,
+    Repeated,
 }
 
 impl Recent {
     pub(super) fn find(&mut self, args: &[u8]) -> Option<Arc<Prepared>> {
-        let position = self.entries.iter().position(|(known, _)| **known == *args)?;
+        let position = self.entries.iter().position(|entry| *entry.args == *args)?;
         if position > 0 {
             let entry = self.entries.remove(position)?;
             self.entries.push_front(entry);
         }
-        self.entries.front().map(|(_, prepared)| Arc::clone(prepared))
+        let entry = self.entries.front_mut()?;
+        entry.usage = Usage::Repeated;
+        Some(Arc::clone(&entry.prepared))
     }
 
     /// The bytes are copied: a slice of the request would keep all of it in memory.
     pub(super) fn remember(&mut self, args: &[u8], prepared: Arc<Prepared>) {
-        self.entries.truncate(CAPACITY - 1);
-        self.entries.push_front((args.into(), prepared));
+        while self.entries.len() >= MAX_POLICIES || self.bytes() + args.len() > MAX_BYTES {
+            if self.evict().is_none() {
+                break;
+            }
+        }
+        self.entries.push_front(Entry { args: args.into(), prepared, usage: Usage::Once });
+    }
+
+    /// The least recently used one goes; one that was used once goes before all others.
+    fn evict(&mut self) -> Option<Entry> {
+        let once = self.entries.iter().rposition(|entry| entry.usage == Usage::Once);
+        self.entries.remove(once.or(self.entries.len().checked_sub(1))?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.args.len()).sum()
     }
 }
 
@@ -53,13 +85,41 @@ mod tests {
         let mut recent = Recent::default();
         let first = prepared();
         recent.remember(b"0", Arc::clone(&first));
-        for args in 1..CAPACITY {
+        for args in 1..MAX_POLICIES {
             recent.remember(args.to_string().as_bytes(), prepared());
         }
         assert!(Arc::ptr_eq(&recent.find(b"0").unwrap(), &first));
         recent.remember(b"one more", prepared());
         assert!(recent.find(b"0").is_some());
         assert!(recent.find(b"1").is_none());
-        assert_eq!(recent.entries.len(), CAPACITY);
+        assert_eq!(recent.entries.len(), MAX_POLICIES);
+    }
+
+    #[test]
+    fn large_args_do_not_add_up() {
+        let mut recent = Recent::default();
+        for number in 0..8 {
+            recent.remember(&vec![number; 1 << 20], prepared());
+        }
+        assert_eq!(recent.bytes(), 2 << 20);
+        assert!(recent.find(&vec![7; 1 << 20]).is_some());
+        assert!(recent.find(&vec![5; 1 << 20]).is_none());
+    }
+
+    #[test]
+    fn args_that_come_once_do_not_displace_those_in_use() {
+        let mut recent = Recent::default();
+        for args in [b"a", b"b"] {
+            recent.remember(args, prepared());
+            assert!(recent.find(args).is_some());
+        }
+        for number in 0..1_000_u32 {
+            recent.remember(&number.to_be_bytes(), prepared());
+        }
+        for number in 0..4 {
+            recent.remember(&vec![number; 1 << 20], prepared());
+        }
+        assert!(recent.find(b"a").is_some());
+        assert!(recent.find(b"b").is_some());
     }
 }

@@ -11,8 +11,8 @@ use tonic::{Code, Status};
 
 use super::{filling::Filling, *};
 use crate::{
-    Info, Node, Pod, Policy, Scale, Verb, Verdict,
-    answer::{self, CallError},
+    Info, Node, Pod, Policy, Scale, Verb, Verdict, answer,
+    error::CallError,
     request::{FilterRequest, SyncNodesRequest},
 };
 

@@ -7,6 +7,10 @@ use tonic::{Code, Status};
 
 use crate::{ArgsError, BindFailed, DeclarationError, NotReady, View};
 
+/// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a client
+/// that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
+const MAX_STATUS_MESSAGE_BYTES: usize = 1 << 10;
+
 /// Why a call is not answered.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum CallError {
@@ -57,7 +61,7 @@ pub(crate) enum CallError {
 
 impl CallError {
     /// From what `catch_unwind` caught.
-    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+    pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let constant = panic.downcast_ref::<&str>().copied();
         let text = constant.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Self::Panicked(text.unwrap_or("without a text").to_owned())
@@ -94,6 +98,29 @@ impl From<NotReady> for CallError {
 
 impl From<CallError> for Status {
     fn from(error: CallError) -> Self {
-        Self::new(error.code(), error.to_string())
+        let mut message = error.to_string();
+        message.truncate(message.floor_char_boundary(MAX_STATUS_MESSAGE_BYTES));
+        Self::new(error.code(), message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_message_is_cut_to_a_kibibyte() {
+        for error in [
+            CallError::Panicked("ä".repeat(70_000)),
+            CallError::NotReady("ä".repeat(70_000)),
+            CallError::Args(ArgsError::new("ä".repeat(70_000))),
+            CallError::NotBound(BindFailed("ä".repeat(70_000))),
+            CallError::WrongVictims { position: 0, victims: vec![7; 70_000], there: 1 },
+        ] {
+            let code = error.code();
+            let status = Status::from(error);
+            assert_eq!(status.code(), code);
+            assert!((1_000..=1_024).contains(&status.message().len()), "{} bytes", status.message().len());
+        }
     }
 }
