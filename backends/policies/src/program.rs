@@ -4,14 +4,24 @@ use std::{
     error::Error,
     io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
+    panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook},
     process::ExitCode,
 };
 
 use extender_policy_sdk::{Backend, Options, ServeError, serve_blocking};
 use tokio::runtime::{Builder, Runtime};
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::EnvFilter;
 
 /// The longest name of a policy, in bytes.
 const LONGEST_NAME: usize = 63;
+
+/// The log without `RUST_LOG`. The HTTP/2 library warns about each frame that a peer should not have sent, as often as
+/// the peer likes.
+const LOG_DIRECTIVES: &str = "info,h2=error";
+
+/// Log lines that wait for standard error. More are dropped.
+const MAX_WAITING_LINES: usize = 1_000;
 
 /// Who has to set right what ended a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +44,48 @@ impl Fault {
 
 /// Runs a program with a log on standard error, tells its failure there and says how the process ends.
 pub fn run<E: Error>(start: impl FnOnce() -> Result<(), E>, fault: fn(&E) -> Fault) -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).init();
-    let Err(error) = start() else { return ExitCode::SUCCESS };
-    // For people, before there is anything to log; the exit code tells programs.
-    drop(writeln!(io::stderr(), "{error}"));
-    ExitCode::from(fault(&error).exit_code())
+    let (mut stderr, waiting_lines) = log();
+    let exit_code = match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // For people, before there is anything to log; the exit code tells programs.
+            drop(writeln!(stderr, "{error}"));
+            ExitCode::from(fault(&error).exit_code())
+        }
+    };
+    // Waits for the last lines, about a second at most. If standard error is not read it prints to standard output, and
+    // panics if that is closed.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(waiting_lines))));
+    exit_code
+}
+
+/// Starts the log. Another thread writes to standard error and lines that find no room are dropped: if standard error is
+/// not read, writing to it blocks, and would block all calls and the signals.
+fn log() -> (NonBlocking, WorkerGuard) {
+    let writer =
+        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING_LINES).thread_name("log");
+    let (stderr, last_lines) = writer.finish(io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(log_filter())
+        .with_writer(stderr.clone())
+        .with_ansi(io::stderr().is_terminal())
+        .log_internal_errors(false)
+        .init();
+    set_hook(Box::new(log_panic));
+    (stderr, last_lines)
+}
+
+/// `RUST_LOG`, if it is valid.
+fn log_filter() -> EnvFilter {
+    let given = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|given| !given.is_empty());
+    given.and_then(|given| EnvFilter::try_new(given).ok()).unwrap_or_else(|| EnvFilter::new(LOG_DIRECTIVES))
+}
+
+/// The standard library's hook writes to standard error itself.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let message = panic.payload_as_str().unwrap_or("(a value that is not text)");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(place, "panic: {message}; the call fails, the next one is served");
 }
 
 /// A runtime of one thread: what a policy waits for is not the processor, and waking a second thread for each call

@@ -11,6 +11,11 @@ use super::{
 };
 
 const TOO_MANY_PODS: &str = "Too many pods";
+/// More shortages than this are only counted. A pod may request thousands of resources, and each node has a reason of its
+/// own.
+const MAX_NAMED_SHORTAGES: usize = 10;
+/// The longest reason, without the number of those that it does not name.
+const MAX_REASON_BYTES: usize = 1_000;
 const UNKNOWN_USAGE: &str = "what is requested on the node is not known";
 
 /// Resources that nobody checks. Only extended ones can be ignored.
@@ -37,7 +42,7 @@ impl Ignored {
         let needs = always.into_iter().chain(scalars).map(|(resource, shortage)| Need {
             amount: resource.amount(requests),
             resource,
-            shortage: shortage.into(),
+            shortage: shortage[..shortage.floor_char_boundary(MAX_REASON_BYTES)].into(),
         });
         Needs { needs: needs.filter(|need| need.amount > 0).collect() }
     }
@@ -82,16 +87,31 @@ impl Needs {
             (false, []) => return Verdict::Accept,
             (true, []) => TOO_MANY_PODS.into(),
             (false, [one]) => Reason::Shared(Arc::clone(&one.shortage)),
-            // As kube-scheduler's Status.Message joins them.
-            _ => {
-                let reasons = too_many.then_some(TOO_MANY_PODS).into_iter();
-                reasons.chain(short.iter().map(|need| &*need.shortage)).collect::<Vec<_>>().join(", ").into()
-            }
+            _ => joined(too_many.then_some(TOO_MANY_PODS), &short).into(),
         };
         // An empty node would not be enough either.
         let hopeless = short.iter().any(|need| need.amount > need.resource.amount(allocatable));
         let preemption = if hopeless { Preemption::WouldNotHelp } else { Preemption::MayHelp };
         Verdict::Reject(Refusal { reason, preemption })
+    }
+}
+
+/// As kube-scheduler's `Status.Message` joins them, but the first ones only.
+fn joined(too_many_pods: Option<&str>, short: &[&Need]) -> String {
+    let mut reason = too_many_pods.unwrap_or_default().to_owned();
+    let mut named = 0;
+    for need in short.iter().take(MAX_NAMED_SHORTAGES) {
+        let separator = if reason.is_empty() { "" } else { ", " };
+        if reason.len() + separator.len() + need.shortage.len() > MAX_REASON_BYTES {
+            break;
+        }
+        reason.push_str(separator);
+        reason.push_str(&need.shortage);
+        named += 1;
+    }
+    match short.len() - named {
+        0 => reason,
+        more => format!("{reason}, and {more} more"),
     }
 }
 
@@ -145,6 +165,24 @@ mod tests {
             let verdict = Ignored::default().needs_of(&asked).verdict_about(&node, used);
             assert_eq!(verdict, expected, "{asked:?}");
         }
+    }
+
+    #[test]
+    fn a_reason_names_ten_shortages_and_counts_the_others() {
+        let reason = |name_bytes: usize| {
+            let names: Vec<_> = (0..5_000).map(|n| format!("hugepages-{n:0>name_bytes$}")).collect();
+            let asked: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+            let needs = Ignored::default().needs_of(&amounts(0, 0, 1, &asked));
+            let Verdict::Reject(refusal) = needs.verdict_about(&amounts(0, 0, 0, &[]), &NOTHING) else {
+                panic!("nothing is left")
+            };
+            refusal.reason.as_str().to_owned()
+        };
+        let short = reason(4);
+        assert!(short.starts_with("Too many pods, Insufficient hugepages-0000, Insufficient"), "{short}");
+        assert!(short.ends_with("Insufficient hugepages-0009, and 4990 more"), "{short}");
+        let long = reason(300);
+        assert!(long.ends_with(", and 4997 more") && long.len() <= 1_024, "{long}");
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! A log that is flooded or not read does not affect the program.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_node-resources");
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+const ACK: u8 = 1;
+
+/// A frame of type PING.
+fn ping(flags: u8, payload: u8) -> [u8; 17] {
+    let mut frame = [payload; 17];
+    frame[..9].copy_from_slice(&[0, 0, 8, 6, flags, 0, 0, 0, 0]);
+    frame
+}
+
+/// Starts the program. Returns it with its address.
+fn start(directives: Option<&str>) -> (Child, String) {
+    let mut command = Command::new(PROGRAM);
+    match directives {
+        Some(directives) => command.env("RUST_LOG", directives),
+        None => command.env_remove("RUST_LOG"),
+    };
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim().strip_prefix("listening on ").unwrap().to_owned())
+}
+
+/// Sends 10,000 acknowledgements that nothing asked for, then a PING, and waits for its acknowledgement.
+fn flood(address: &str) {
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all(&[PREFACE, EMPTY_SETTINGS].concat()).unwrap();
+    connection.write_all(&ping(ACK, 7).repeat(10_000)).unwrap();
+    connection.write_all(&ping(0, 9)).unwrap();
+    let mut header = [0; 9];
+    loop {
+        connection.read_exact(&mut header).unwrap();
+        let len = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+        let mut payload = vec![0; usize::try_from(len).unwrap()];
+        connection.read_exact(&mut payload).unwrap();
+        if header[3..5] == [6, ACK] && payload == [9; 8] {
+            return;
+        }
+    }
+}
+
+fn terminate(child: &mut Child) {
+    let told = Command::new("sh").args(["-c", &format!("kill -TERM {}", child.id())]).status().unwrap();
+    assert!(told.success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_client_cannot_flood_the_log() {
+    let (mut child, address) = start(None);
+    let mut stderr = child.stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut log = String::new();
+        stderr.read_to_string(&mut log).unwrap();
+        log
+    });
+    flood(&address);
+    terminate(&mut child);
+    let log = reader.join().unwrap();
+    assert!(log.lines().count() <= 5, "{} lines, the first: {:?}", log.lines().count(), log.lines().next());
+}
+
+#[test]
+fn a_program_whose_log_is_not_read_serves_and_ends() {
+    let (mut child, address) = start(Some("warn"));
+    // Open, and not read.
+    let stderr = child.stderr.take().unwrap();
+    flood(&address);
+    flood(&address);
+    terminate(&mut child);
+    drop(stderr);
+}
