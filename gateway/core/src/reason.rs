@@ -10,6 +10,9 @@ pub const LONGEST: usize = 200;
 /// What stands for a reason that a backend left empty: every dropped node has a reason.
 pub const UNSAID: &str = "rejected";
 
+/// How many bytes of a text are looked at beyond its longest line: white space leaves nothing of them.
+const MOST_BLANK: usize = 4 << 10;
+
 /// `text` as one line of at most [`LONGEST`] bytes without `%`; [`UNSAID`] when nothing is left.
 pub fn clean(text: &str) -> String {
     let mut line = one_line(text, LONGEST);
@@ -24,32 +27,29 @@ pub fn prefixed(backend: &str, text: &str) -> String {
     format!("{backend}: {}", clean(text))
 }
 
-/// `text` without line breaks, control characters, repeated spaces and `%`, cut after `longest` bytes.
+/// `text` without line breaks, control characters, repeated spaces and `%`, cut after `longest` bytes. Takes time and
+/// memory by `longest`, however long the text is: texts come from callers and backends.
 pub fn one_line(text: &str, longest: usize) -> String {
-    let mut line = String::with_capacity(text.len().min(longest) + 8);
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        push_without_percent(&mut line, word);
-        if line.len() > longest {
-            return cut(line, longest);
+    let start = &text[..text.floor_char_boundary(longest.saturating_add(MOST_BLANK))];
+    // A piece of this length is above the longest line even where its last character is cut off.
+    let most = longest.saturating_add(4);
+    let mut line = String::with_capacity(start.len().min(longest) + 8);
+    for word in start.split(|c: char| c.is_whitespace() || c.is_control()) {
+        for (at, piece) in word.split('%').enumerate() {
+            if at > 0 {
+                push_spaced(&mut line, "percent");
+            }
+            push_spaced(&mut line, &piece[..piece.floor_char_boundary(most)]);
+            if line.len() > longest {
+                return cut(line, longest);
+            }
         }
     }
-    line
-}
-
-fn push_without_percent(line: &mut String, word: &str) {
-    let mut pieces = word.split('%');
-    line.push_str(pieces.next().unwrap_or_default());
-    for piece in pieces {
-        push_spaced(line, "percent");
-        push_spaced(line, piece);
-    }
+    if start.len() < text.len() { cut(line, longest) } else { line }
 }
 
 fn push_spaced(line: &mut String, word: &str) {
-    if !line.is_empty() && !line.ends_with(' ') && !word.is_empty() {
+    if !line.is_empty() && !word.is_empty() {
         line.push(' ');
     }
     line.push_str(word);
@@ -88,6 +88,22 @@ mod tests {
         let cut = clean(&"ä".repeat(500));
         assert!(cut.len() <= LONGEST && cut.ends_with("ä..."), "{cut}");
         assert_eq!(prefixed("rack-drain", "no"), "rack-drain: no");
+    }
+
+    #[test]
+    fn a_text_of_any_size_costs_no_more_than_its_line() {
+        for (piece, first) in
+            [("%", "percent"), ("a", "aaa"), ("ä", "ä"), (" ", "..."), ("a ", "a a"), ("\n%", "percent")]
+        {
+            let text = piece.repeat(5 << 20);
+            let mut line = String::new();
+            let used = allocation_counter::measure(|| line = one_line(&text, LONGEST));
+            assert!(used.bytes_total < 4 << 10, "{piece:?}: {used:?}");
+            assert!(
+                line.len() <= LONGEST && line.starts_with(first) && line.ends_with("..."),
+                "{piece:?}: {line}"
+            );
+        }
     }
 
     proptest! {
