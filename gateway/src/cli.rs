@@ -3,7 +3,6 @@
 mod admin;
 mod apiserver;
 mod check_config;
-mod console;
 mod explain;
 mod failure;
 mod names;
@@ -25,7 +24,7 @@ use crate::{
     observe::debug::{DebugTables, MOST},
 };
 
-use self::console::{Console, on_console};
+use self::output::{Console, on_console};
 pub use admin::Away;
 pub use failure::Failure;
 

@@ -14,7 +14,6 @@ mod samples;
 mod target;
 #[cfg(test)]
 mod tests;
-mod unknown;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -114,7 +113,7 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result
         return Err(Failure::Away(case.away));
     }
     if case.is_unknown() {
-        return Err(Failure::Unknown(unknown::text(&case)));
+        return Err(Failure::Unknown(render::unknown(&case)));
     }
     let notes = notes::of(&case);
     let table = Rendered { case: &case, notes: &notes, top: Top::new(options.top) };

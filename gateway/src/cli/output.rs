@@ -1,11 +1,16 @@
-//! `-o`: the form in which a command answers.
+//! What a command writes, where, and in which form (`-o`).
 
-use std::fmt::Display;
+use std::{
+    fmt::Display,
+    io::{self, ErrorKind, Write},
+    process::ExitCode,
+};
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{Console, Failure};
+use super::Failure;
+use crate::observe::log::Stderr;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,5 +45,41 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
 }
 
 fn yaml(value: &impl Serialize) -> Result<String, Failure> {
-    serde_saphyr::to_string(value).map_err(|error| Failure::Print(std::io::Error::other(error)))
+    serde_saphyr::to_string(value).map_err(|error| Failure::Print(io::Error::other(error)))
+}
+
+/// Where a command writes.
+pub(super) struct Console<'a> {
+    /// What was asked for: standard output.
+    pub(super) out: &'a mut dyn Write,
+    /// What is worth knowing beside it: standard error.
+    pub(super) notes: &'a mut dyn Write,
+}
+
+/// Runs a command on standard output and standard error.
+pub(super) fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Failure>) -> ExitCode {
+    let (mut out, mut notes) = (Pipe(io::stdout().lock()), io::stderr());
+    command(&mut Console { out: &mut out, notes: &mut notes })
+        .map_or_else(|failure| failure.report(&mut Stderr), |()| ExitCode::SUCCESS)
+}
+
+/// Standard output, whose reader may have enough before all is written, as `head` has: the rest is for nobody, and that
+/// is no failure.
+struct Pipe<W>(W);
+
+impl<W: Write> Write for Pipe<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_left(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_left(self.0.flush(), ())
+    }
+}
+
+fn unless_left<T>(written: io::Result<T>, otherwise: T) -> io::Result<T> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(otherwise),
+        written => written,
+    }
 }

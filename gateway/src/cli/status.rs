@@ -1,6 +1,5 @@
 //! `status`: how every replica of the gateway and its backends are, and what is to be done.
 
-mod differences;
 mod render;
 mod report;
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod scores;
 
 use std::fmt;
 
-use super::case::Evidence;
+use super::{case::Evidence, notes, pod::PodState};
 use crate::cli::text::{clean, counted};
 
 /// A case and its notes, displayed for people.
@@ -62,4 +62,34 @@ fn rest(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result 
     }
     let hidden = counted(hidden as u64, &format!("more {what}"));
     writeln!(out, "{hidden}; --top 0 shows all")
+}
+
+/// Why nothing is known, and where to look.
+pub(super) fn unknown(case: &Evidence) -> String {
+    let Evidence { namespace, name, .. } = case;
+    let (first, remedy) = match &case.pod {
+        PodState::Gone { near, elsewhere } => {
+            let first = format!(
+                "there is no pod {name} in namespace {namespace}, and no gateway knows a call about one"
+            );
+            (first, look(name, near, elsewhere))
+        }
+        _ => (
+            format!("no gateway knows a call about a pod {name} in namespace {namespace}"),
+            "is it the right namespace (-n)?".to_owned(),
+        ),
+    };
+    let lines = notes::of(case).into_iter().map(|note| format!("\n- {}", clean(&note)));
+    format!("{first}; {remedy}{}", lines.collect::<String>())
+}
+
+fn look(name: &str, near: &[String], elsewhere: &[String]) -> String {
+    match (elsewhere, near) {
+        ([], []) => "`kubectl get pods --all-namespaces` shows which there are".to_owned(),
+        ([], near) => format!("near names there are {}", near.join(", ")),
+        ([namespace], _) => format!("namespace {namespace} has one: say -n {namespace}"),
+        (namespaces, _) => {
+            format!("{name} is in the namespaces {}: say which with -n", namespaces.join(", "))
+        }
+    }
 }

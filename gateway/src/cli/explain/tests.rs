@@ -191,7 +191,7 @@ fn attempts_of_all_replicas_are_one_story() {
 #[test]
 fn a_pod_that_nobody_knows() {
     let unknown =
-        |standing| unknown::text(&samples::of(standing, vec![answer("gateway-0", Vec::new())], None));
+        |standing| render::unknown(&samples::of(standing, vec![answer("gateway-0", Vec::new())], None));
     let gone = |near: &[&str], elsewhere: &[&str]| {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         unknown(PodState::Gone { near: owned(near), elsewhere: owned(elsewhere) })
