@@ -23,6 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .btree_map(".")
         // Arguments and raw objects are handed on, not copied.
         .bytes(".")
+        // A pod takes a kilobyte, and most victims are a UID alone.
+        .boxed(".extender.policy.v1alpha1.Victim.pod")
         // The client is generic over its transport: the gateway brings its own.
         .build_transport(false)
         .compile_fds(files)?;

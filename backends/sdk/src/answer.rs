@@ -23,7 +23,7 @@ use crate::{
     Backend, Candidate, Verdict,
     backend::Prepared,
     error::CallError,
-    info::declaration::Terms,
+    info::declaration::{Declaration, Terms},
     request::{FilterRequest, PreemptRequest, ScoreRequest},
     table::Tables,
     trace,
@@ -36,6 +36,15 @@ pub(crate) fn info(
     request: &api::GetInfoRequest,
 ) -> Result<api::GetInfoResponse, CallError> {
     guarded(|| Ok(backend.policy_for(&request.args)?.declaration.response.clone()))
+}
+
+/// Whether the policy that these args choose declares a verb.
+pub(crate) fn served(
+    backend: &Backend,
+    args: &[u8],
+    declares: fn(&Declaration) -> bool,
+) -> Result<bool, CallError> {
+    guarded(|| Ok(declares(&backend.policy_for(args)?.declaration)))
 }
 
 /// Which of the nodes the pod may not run on; with scores if they are wanted and may be given.

@@ -47,7 +47,7 @@ impl<'a> Victim<'a> {
     /// The pod; `None` where only its UID is known: kube-scheduler sends no more with `nodeCacheCapable: true`,
     /// and the gateway watches no pods, or has not seen this one yet.
     pub fn pod(&self) -> Option<Pod<'a>> {
-        self.victim.pod.as_ref().and_then(Pod::new)
+        self.victim.pod.as_deref().and_then(Pod::new)
     }
 }
 

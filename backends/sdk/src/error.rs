@@ -5,7 +5,7 @@ use std::any::Any;
 use prost::DecodeError;
 use tonic::{Code, Status};
 
-use crate::{ArgsError, BindFailed, DeclarationError, NotReady, View};
+use crate::{ArgsError, BindFailed, DeclarationError, NotReady, View, node::row::Unreadable, size::Refused};
 
 /// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a client
 /// that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
@@ -14,6 +14,10 @@ const MAX_STATUS_MESSAGE_BYTES: usize = 1 << 10;
 /// Why a call is not answered.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum CallError {
+    #[error(transparent)]
+    Refused(Refused),
+    #[error("the message cannot be decoded: {0}")]
+    Undecodable(DecodeError),
     #[error("{0} is missing; every request has it")]
     Missing(&'static str),
     #[error("call.purpose is not given; it says what the answer is for")]
@@ -29,7 +33,7 @@ pub(crate) enum CallError {
     )]
     Row { form: &'static str, position: usize, field: &'static str },
     #[error("nodes.{form}.rows[{position}] is not a NodeRow: {source}")]
-    Broken { form: &'static str, position: usize, source: DecodeError },
+    Broken { form: &'static str, position: usize, source: Unreadable },
     #[error("nodes.table is a table of View::{holds:?}, and this policy declares View::{wanted:?}")]
     View { holds: View, wanted: View },
     #[error("nodes.count is {count} and there are {candidates} candidates; each node has one")]
@@ -69,7 +73,10 @@ impl CallError {
 
     fn code(&self) -> Code {
         match self {
-            Self::Missing(_)
+            Self::Refused(Refused::TooLarge { .. }) => Code::ResourceExhausted,
+            Self::Refused(_)
+            | Self::Undecodable(_)
+            | Self::Missing(_)
             | Self::NoPurpose
             | Self::Count { .. }
             | Self::Zeros { .. }

@@ -48,6 +48,8 @@ mod args;
 mod backend;
 mod bind;
 mod candidate;
+mod codec;
+mod deadline;
 mod error;
 mod info;
 mod node;
@@ -57,11 +59,13 @@ mod request;
 mod run;
 mod serve;
 mod service;
+mod size;
 mod table;
 mod telemetry;
 pub mod testing;
 pub mod trace;
 mod verdict;
+mod wire;
 
 pub use extender_policy_api::v1alpha1::{
     NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeUsage, NonZero,

@@ -1,12 +1,10 @@
 //! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node
-//! of it, [`shape`] the check when it comes in, [`facts`] finds things in it, [`labels`] those of a row that is kept,
-//! [`wire`] walks protobuf.
+//! of it, [`shape`] the check when it comes in, [`facts`] finds things in it, [`labels`] those of a row that is kept.
 
 mod facts;
 mod labels;
 pub(crate) mod row;
 mod shape;
-mod wire;
 
 use std::fmt;
 

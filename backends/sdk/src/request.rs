@@ -4,6 +4,22 @@
 use extender_policy_api::v1alpha1::{Call, Candidate, Pod, TableView};
 use prost::bytes::Bytes;
 
+use crate::wire::{Field, Fields, Value};
+
+/// `Call.args` of an encoded request of any verb.
+pub(crate) fn args(request: &[u8]) -> &[u8] {
+    bytes(bytes(request, 1), 5)
+}
+
+/// The last field of this number, which is the one that counts; empty if there is none.
+fn bytes(message: &[u8], number: u32) -> &[u8] {
+    let values = Fields::of(message).filter_map(|field| match field {
+        Ok(Field { tag, value: Value::Slice(slice) }) if tag == number => Some(slice),
+        _ => None,
+    });
+    values.last().unwrap_or_default()
+}
+
 /// `FilterRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct FilterRequest {

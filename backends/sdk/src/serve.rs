@@ -1,6 +1,7 @@
 //! A backend on a socket: `PolicyService`, `NodeTableService`, health and reflection, from binding to draining.
 
 mod health;
+mod incoming;
 mod joined;
 mod signals;
 
@@ -11,14 +12,13 @@ use std::{
 };
 
 use extender_policy_api::v1alpha1::FILE_DESCRIPTOR_SET;
-use futures_util::StreamExt;
 use tokio::net::TcpListener;
 use tonic::transport::{
     Server,
     server::{Router, TcpIncoming},
 };
 
-use self::{health::Health, joined::Joined, signals::Signals};
+use self::{health::Health, incoming::connections, signals::Signals};
 use crate::{
     Backend, DeclarationError, Telemetry, TelemetryError,
     service::Service,
@@ -161,7 +161,7 @@ impl Bound {
         let router =
             router(Service::new(self.backend, tables.clone(), self.tracer.clone()), &tables, &health);
         let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
-        let incoming = self.incoming.map(|accepted| accepted.map(Joined));
+        let incoming = connections(self.incoming);
         let serving = router.serve_with_incoming_shutdown(incoming, async { drop(stopped.await) });
         let limit = async {
             stop.await;

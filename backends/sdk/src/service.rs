@@ -15,9 +15,17 @@ use tonic::{
     codegen::{BoxFuture, Service as Serve, http},
     server::{Grpc, NamedService, UnaryService},
 };
-use tonic_prost::ProstCodec;
 
-use crate::{Backend, MAX_MESSAGE_BYTES, answer, error::CallError, table::Tables, telemetry::Tracer};
+use crate::{
+    Backend, MAX_MESSAGE_BYTES, answer,
+    codec::{Admission, AdmitAll, Incoming, RequestCodec},
+    deadline::{Arrival, timely},
+    error::CallError,
+    info::declaration::Declaration,
+    request,
+    table::Tables,
+    telemetry::Tracer,
+};
 
 /// Answers calls with the policies of a backend, about nodes that stand in the call or in a table.
 #[derive(Clone, Debug)]
@@ -34,33 +42,54 @@ impl Service {
 
     fn answered(&self, http: http::Request<Body>) -> Answered {
         match method(http.uri().path()) {
-            "GetInfo" => self.unary(http, answer::info),
-            "Filter" => self.unary(http, answer::filter),
-            "Score" => self.unary(http, answer::score),
-            "Preempt" => self.unary(http, answer::preempt),
-            "Bind" => Self::exchange(http, Bind { backend: self.backend.clone() }),
+            "GetInfo" => self.unary(http, AdmitAll, answer::info),
+            "Filter" => self.unary(http, self.served("Filter", |of| of.filter.is_some()), answer::filter),
+            "Score" => self.unary(http, self.served("Score", |of| of.score.is_some()), answer::score),
+            "Preempt" => self.unary(http, self.served("Preempt", |of| of.preempt.is_some()), answer::preempt),
+            "Bind" => self.bind(http),
             _ => refused(Status::unimplemented("this service has no such method")),
         }
     }
 
-    fn unary<Q, A>(&self, http: http::Request<Body>, answer: Answer<Q, A>) -> Answered
-    where
-        Q: Message + Default + 'static,
-        A: Message + 'static,
-    {
-        Self::exchange(http, Verb { backend: self.backend.clone(), tables: self.tables.clone(), answer })
+    /// Refuses calls of a verb that the policy does not declare.
+    fn served(&self, verb: &'static str, declares: fn(&Declaration) -> bool) -> Served {
+        Served { backend: self.backend.clone(), verb, declares }
     }
 
-    /// Reads one message, answers it, writes one message.
-    fn exchange<Q, V>(http: http::Request<Body>, verb: V) -> Answered
+    fn unary<Q, A>(
+        &self,
+        http: http::Request<Body>,
+        admission: impl Admission,
+        answer: Answer<Q, A>,
+    ) -> Answered
     where
-        Q: Message + Default + 'static,
-        V: UnaryService<Q, Response: Message + 'static, Future: Send> + Send + 'static,
+        Q: Incoming,
+        A: Message + 'static,
     {
-        let limit = Some(MAX_MESSAGE_BYTES);
-        let mut grpc = Grpc::new(ProstCodec::default()).apply_max_message_size_config(limit, limit);
-        Box::pin(async move { Ok(grpc.unary(verb, http).await) })
+        let verb = Verb { backend: self.backend.clone(), tables: self.tables.clone(), answer };
+        let exchanged = exchange(http, admission, verb);
+        Box::pin(async move { Ok(timely(exchanged, None).await) })
     }
+
+    fn bind(&self, http: http::Request<Body>) -> Answered {
+        let (backend, arrival) = (self.backend.clone(), Arrival::default());
+        let admission = self.served("Bind", |of| of.binds);
+        let exchanged = exchange(http, admission, Bind { backend, arrival: arrival.clone() });
+        Box::pin(async move { Ok(timely(exchanged, Some(arrival)).await) })
+    }
+}
+
+/// Reads one message, answers it, writes one message.
+async fn exchange<Q, V>(http: http::Request<Body>, admission: impl Admission, verb: V) -> http::Response<Body>
+where
+    Q: Incoming,
+    V: UnaryService<Q, Response: Message + 'static, Future: Send> + Send + 'static,
+{
+    let limit = Some(MAX_MESSAGE_BYTES);
+    Grpc::new(RequestCodec::new(admission))
+        .apply_max_message_size_config(limit, limit)
+        .unary(verb, http)
+        .await
 }
 
 /// The HTTP response to come.
@@ -97,6 +126,21 @@ pub(crate) fn refused(status: impl Into<Status>) -> Answered {
     Box::pin(ready(Ok(status.into().into_http())))
 }
 
+/// A verb, and whether a policy declares it.
+#[derive(Clone)]
+struct Served {
+    backend: Backend,
+    verb: &'static str,
+    declares: fn(&Declaration) -> bool,
+}
+
+impl Admission for Served {
+    fn admit(&self, message: &[u8]) -> Result<(), CallError> {
+        let served = answer::served(&self.backend, request::args(message), self.declares)?;
+        served.then_some(()).ok_or(CallError::NotServed(self.verb))
+    }
+}
+
 /// One verb of [`answer`].
 type Answer<Q, A> = fn(&Backend, &Tables, &Q) -> Result<A, CallError>;
 
@@ -120,6 +164,7 @@ impl<Q, A> UnaryService<Q> for Verb<Q, A> {
 /// Bind with the backend that answers it, which may take its time.
 struct Bind {
     backend: Backend,
+    arrival: Arrival,
 }
 
 impl UnaryService<api::BindRequest> for Bind {
@@ -127,6 +172,7 @@ impl UnaryService<api::BindRequest> for Bind {
     type Future = BoxFuture<Response<api::BindResponse>, Status>;
 
     fn call(&mut self, request: Request<api::BindRequest>) -> Self::Future {
+        self.arrival.complete();
         let backend = self.backend.clone();
         Box::pin(async move {
             let answered = answer::bind(&backend, request.get_ref()).await;

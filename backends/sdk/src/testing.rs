@@ -132,7 +132,7 @@ impl TestCandidate {
     }
 
     fn with(mut self, uid: impl Into<String>, pod: Option<api::Pod>) -> Self {
-        self.candidate.victims.push(api::Victim { uid: uid.into(), pod });
+        self.candidate.victims.push(api::Victim { uid: uid.into(), pod: pod.map(Box::new) });
         self
     }
 }

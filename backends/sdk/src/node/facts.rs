@@ -7,10 +7,8 @@ use std::str;
 use extender_policy_api::v1alpha1::{NodeUsage, Resources, Taint};
 use prost::Message;
 
-use super::{
-    shape,
-    wire::{Field, Fields, Value},
-};
+use super::shape;
+use crate::wire::{Field, Fields, Value};
 
 /// Why reading cannot fail.
 const CHECKED: &str = "the row was checked when the request came in";

@@ -9,8 +9,25 @@ use super::{
     facts::{self, Facts, Map, Whole},
     labels::Labels,
     shape,
+};
+use crate::{
+    size::{self, Refused},
     wire::{Field, Fields, Value},
 };
+
+/// A row of so few bytes is decoded without counting what it will take.
+const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
+
+/// Why bytes are not a `NodeRow`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    /// They are not protobuf of this message.
+    #[error(transparent)]
+    Undecodable(#[from] DecodeError),
+    /// They would take too much memory.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
 
 /// A `NodeRow` whose facts and usage stay encoded until somebody asks.
 #[derive(Default)]
@@ -31,7 +48,7 @@ pub(crate) struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Checks an encoded `NodeRow`. One that the gateway wrote is borrowed; see [`shape`] for others.
-    pub(crate) fn read(encoded: &'a [u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn read(encoded: &'a [u8]) -> Result<Self, Unreadable> {
         if shape::is_usual(encoded) { Ok(Self::borrowed(encoded)) } else { Self::rewritten(encoded) }
     }
 
@@ -50,7 +67,10 @@ impl<'a> Row<'a> {
     }
 
     /// What protobuf makes of a row that is not of the usual shape.
-    fn rewritten(unusual: &[u8]) -> Result<Self, DecodeError> {
+    fn rewritten(unusual: &[u8]) -> Result<Self, Unreadable> {
+        if unusual.len() > MAX_UNCOUNTED_BYTES {
+            size::check(unusual, size::NODE_ROW, usize::MAX)?;
+        }
         let NodeRow { name, facts, raw_json, usage } = NodeRow::decode(unusual)?;
         Ok(Self {
             name: name.into(),

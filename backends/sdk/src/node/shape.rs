@@ -9,7 +9,7 @@
 
 use std::str;
 
-use super::wire::{Field, Fields, Value};
+use crate::wire::{Field, Fields, Value};
 
 /// What a known field holds.
 enum Kind {

@@ -11,18 +11,29 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    sync::OwnedSemaphorePermit,
 };
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// A TCP connection that has no vectored writes.
 #[derive(Debug)]
-pub(super) struct Joined(pub(super) TcpStream);
+pub(super) struct Joined {
+    stream: TcpStream,
+    /// Given back when the connection ends.
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Joined {
+    pub(super) fn new(stream: TcpStream, slot: OwnedSemaphorePermit) -> Self {
+        Self { stream, _slot: slot }
+    }
+}
 
 impl Connected for Joined {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
-        self.0.connect_info()
+        self.stream.connect_info()
     }
 }
 
@@ -32,7 +43,7 @@ impl AsyncRead for Joined {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
@@ -42,14 +53,14 @@ impl AsyncWrite for Joined {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

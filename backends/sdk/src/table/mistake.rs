@@ -1,7 +1,8 @@
 //! What can be wrong with a message of a stream, and the status that each becomes.
 
-use prost::DecodeError;
 use tonic::{Code, Status};
+
+use crate::node::row::Unreadable;
 
 /// Why a stream is ended.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -24,7 +25,7 @@ pub(super) enum Mistake {
     #[error("upserts[{position}].row.{field} is missing; the table's view has it")]
     Row { position: usize, field: &'static str },
     #[error("upserts[{position}].row is not a NodeRow: {source}")]
-    Broken { position: usize, source: DecodeError },
+    Broken { position: usize, source: Unreadable },
     #[error("complete is set again; one message of a stream has it")]
     CompleteAgain,
     #[error("this backend holds {0} tables already; more are refused")]

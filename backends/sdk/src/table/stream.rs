@@ -15,11 +15,11 @@ use tonic::{
     codegen::{BoxStream, Service as Serve, http},
     server::{Grpc, NamedService, StreamingService},
 };
-use tonic_prost::ProstCodec;
 
 use super::{Tables, filling::Filling};
 use crate::{
     MAX_MESSAGE_BYTES,
+    codec::{AdmitAll, RequestCodec},
     request::SyncNodesRequest,
     service::{Answered, method, refused},
 };
@@ -37,7 +37,7 @@ impl TableService {
 
     fn sync_nodes(&self, http: http::Request<Body>) -> Answered {
         let limit = Some(MAX_MESSAGE_BYTES);
-        let mut grpc = Grpc::new(ProstCodec::default()).apply_max_message_size_config(limit, limit);
+        let mut grpc = Grpc::new(RequestCodec::new(AdmitAll)).apply_max_message_size_config(limit, limit);
         let sync_nodes = SyncNodes { tables: self.tables.clone() };
         Box::pin(async move { Ok(grpc.streaming(sync_nodes, http).await) })
     }

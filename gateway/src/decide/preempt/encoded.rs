@@ -105,7 +105,7 @@ impl Decider {
                 None => None,
             };
             room.tell(pod.as_ref())?;
-            Ok(api::Victim { uid: uid.clone(), pod })
+            Ok(api::Victim { uid: uid.clone(), pod: pod.map(Box::new) })
         };
         let victims = candidate.victims.iter().map(victim).collect::<Result<_, BackendFailure>>()?;
         let pdb_violations = u32::try_from(candidate.pdb_violations.max(0)).unwrap_or(u32::MAX);

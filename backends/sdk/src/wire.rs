@@ -4,19 +4,19 @@
 /// The end of a message is not where it should be, a key or number is none or longer than it
 /// needs to be, or a group begins.
 #[derive(Debug, PartialEq)]
-pub(super) struct Unusual;
+pub(crate) struct Unusual;
 
 /// One field, as it stands in the message.
 #[derive(Debug, PartialEq)]
-pub(super) struct Field<'a> {
+pub(crate) struct Field<'a> {
     /// The field's number, at least 1.
-    pub(super) tag: u32,
-    pub(super) value: Value<'a>,
+    pub(crate) tag: u32,
+    pub(crate) value: Value<'a>,
 }
 
 /// What a field holds, as far as that shows without knowing its type.
 #[derive(Debug, PartialEq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// An integer, a bool or an enum.
     Number(u64),
     /// A string, bytes or a message.
@@ -27,24 +27,24 @@ pub(super) enum Value<'a> {
 
 /// The fields of a message in turn; after [`Unusual`] comes nothing.
 #[derive(Clone, Debug)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Self {
+    pub(crate) fn of(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
     /// Whether nothing is left.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// The slice in the field `tag` (at most 15), if this field is the next one; else an empty one, which
     /// is what protobuf leaves out.
     #[inline]
-    pub(super) fn slice_of(&mut self, tag: u8) -> Result<&'a [u8], Unusual> {
+    pub(crate) fn slice_of(&mut self, tag: u8) -> Result<&'a [u8], Unusual> {
         match self.rest {
             [key, rest @ ..] if *key == tag << 3 | 2 => {
                 self.rest = rest;

@@ -1,0 +1,129 @@
+//! How requests are decoded: what they would take is checked before.
+
+use std::marker::PhantomData;
+
+use extender_policy_api::v1alpha1 as api;
+use prost::{
+    Message,
+    bytes::{Buf as _, Bytes},
+};
+use tonic::{
+    Status,
+    codec::{Codec, DecodeBuf, Decoder},
+};
+use tonic_prost::ProstEncoder;
+
+use crate::{
+    MAX_MESSAGE_BYTES,
+    error::CallError,
+    request::{FilterRequest, PreemptRequest, ScoreRequest, SyncNodesRequest},
+    size::{self, Shape},
+};
+
+/// The most that a request may take decoded, besides its bytes. A large preemption: 1,500 candidates with thirty victims
+/// each.
+const MAX_DECODED_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
+
+/// The same for a message of a table, of which a gateway sends as many as it needs.
+const MAX_DECODED_CHANGE_BYTES: usize = 16 << 20;
+
+/// A message that this crate reads.
+pub(crate) trait Incoming: Message + Default + 'static {
+    /// What is counted in it.
+    const SHAPE: Shape;
+    /// The most that it may take decoded, in bytes.
+    const MOST: usize = MAX_DECODED_BYTES;
+}
+
+impl Incoming for api::GetInfoRequest {
+    const SHAPE: Shape = size::GET_INFO;
+}
+
+impl Incoming for FilterRequest {
+    const SHAPE: Shape = size::QUESTION;
+}
+
+impl Incoming for ScoreRequest {
+    const SHAPE: Shape = size::QUESTION;
+}
+
+impl Incoming for PreemptRequest {
+    const SHAPE: Shape = size::PREEMPT;
+}
+
+impl Incoming for api::BindRequest {
+    const SHAPE: Shape = size::BIND;
+}
+
+impl Incoming for SyncNodesRequest {
+    const SHAPE: Shape = size::SYNC_NODES;
+    const MOST: usize = MAX_DECODED_CHANGE_BYTES;
+}
+
+/// Decodes a message, if it does not take much more memory than it has bytes.
+pub(crate) fn decode<Q: Incoming>(message: Bytes) -> Result<Q, CallError> {
+    size::check(&message, Q::SHAPE, Q::MOST).map_err(CallError::Refused)?;
+    Q::decode(message).map_err(CallError::Undecodable)
+}
+
+/// What is checked before a message is decoded.
+pub(crate) trait Admission: Clone + Send + Sync + 'static {
+    /// # Errors
+    /// The message is not to be decoded.
+    fn admit(&self, message: &[u8]) -> Result<(), CallError>;
+}
+
+/// Everything is decoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdmitAll;
+
+impl Admission for AdmitAll {
+    fn admit(&self, _: &[u8]) -> Result<(), CallError> {
+        Ok(())
+    }
+}
+
+/// Decodes requests and encodes answers.
+pub(crate) struct RequestCodec<Q, A, D> {
+    admission: D,
+    messages: PhantomData<fn(Q) -> A>,
+}
+
+impl<Q, A, D> RequestCodec<Q, A, D> {
+    pub(crate) fn new(admission: D) -> Self {
+        Self { admission, messages: PhantomData }
+    }
+}
+
+impl<Q: Incoming, A: Message + 'static, D: Admission> Codec for RequestCodec<Q, A, D> {
+    type Encode = A;
+    type Decode = Q;
+    type Encoder = ProstEncoder<A>;
+    type Decoder = RequestDecoder<Q, D>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstEncoder::default()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        RequestDecoder { admission: self.admission.clone(), message: PhantomData }
+    }
+}
+
+/// Decodes one kind of request.
+pub(crate) struct RequestDecoder<Q, D> {
+    admission: D,
+    message: PhantomData<fn() -> Q>,
+}
+
+impl<Q: Incoming, D: Admission> Decoder for RequestDecoder<Q, D> {
+    type Item = Q;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Q>, Status> {
+        // No copy: the message stands in one piece.
+        let message = buffer.copy_to_bytes(buffer.remaining());
+        self.admission.admit(&message)?;
+        Ok(Some(decode(message)?))
+    }
+}

@@ -1,0 +1,77 @@
+//! How long the message of a request may take to arrive. A client that never completes it would hold what came of it for
+//! as long as it likes.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::time::sleep;
+use tonic::{Status, body::Body, codegen::http};
+
+/// More than a gateway gives any call but a bind, whose message is small.
+pub(crate) const MESSAGE: Duration = Duration::from_secs(10);
+
+/// Whether the message of a request has arrived, for answers that then take their time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrival(Arc<AtomicBool>);
+
+impl Arrival {
+    /// From now on nothing limits the answer.
+    pub(crate) fn complete(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    fn is_complete(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// The answer to a request, if its message arrives in time. Without an [`Arrival`] the answer is given when the message has
+/// arrived.
+pub(crate) async fn timely(
+    answered: impl Future<Output = http::Response<Body>>,
+    arrival: Option<Arrival>,
+) -> http::Response<Body> {
+    tokio::select! {
+        // Most messages are there when they are first looked for: no timer is started then.
+        biased;
+        response = answered => response,
+        () = late(arrival) => {
+            Status::deadline_exceeded(format!("the message did not arrive within {MESSAGE:?}")).into_http()
+        }
+    }
+}
+
+async fn late(arrival: Option<Arrival>) {
+    sleep(MESSAGE).await;
+    if arrival.is_some_and(|arrival| arrival.is_complete()) {
+        pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_does_not_arrive_is_given_up() {
+        for arrival in [None, Some(Arrival::default())] {
+            let response = timeout(MESSAGE * 2, timely(pending(), arrival)).await.unwrap();
+            assert_eq!(response.headers()["grpc-status"], "4");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_may_take_longer_than_its_message() {
+        let arrival = Arrival::default();
+        arrival.complete();
+        timeout(MESSAGE * 10, timely(pending(), Some(arrival))).await.unwrap_err();
+    }
+}

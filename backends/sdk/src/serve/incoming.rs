@@ -1,0 +1,156 @@
+//! Connections as they come: limited in number, and accepted with a pause after an error. Without the limit a client that
+//! opens many leaves no file descriptors for the policy itself; without the pause the lack of them keeps a processor busy.
+
+use std::{fs, io, sync::Arc, time::Duration};
+
+use futures_util::{Stream, StreamExt, stream::unfold};
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep},
+};
+
+use super::joined::Joined;
+
+/// How long nothing is accepted after an error, which is most often a lack of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A line about the same problem is written at most this often.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The most connections. Gateways keep one or two each.
+const MAX_CONNECTIONS: u64 = 1_000;
+
+/// The limit of descriptors where the system does not tell it: the usual one.
+const USUAL_DESCRIPTORS: u64 = 1_024;
+
+/// The connections that are served. The stream does not end and has no errors.
+pub(super) fn connections(
+    accepted: impl Stream<Item = io::Result<TcpStream>> + Unpin,
+) -> impl Stream<Item = io::Result<Joined>> {
+    limited(accepted, most_connections(descriptors()))
+}
+
+fn limited(
+    accepted: impl Stream<Item = io::Result<TcpStream>> + Unpin,
+    most: usize,
+) -> impl Stream<Item = io::Result<Joined>> {
+    let limit = Limit { most, slots: Arc::new(Semaphore::new(most)), logged: None };
+    unfold((accepted, limit), async |(mut accepted, mut limit)| {
+        loop {
+            match accepted.next().await? {
+                Ok(stream) => {
+                    if let Some(slot) = limit.slot() {
+                        return Some((Ok(Joined::new(stream, slot)), (accepted, limit)));
+                    }
+                }
+                Err(error) => limit.failed(&error).await,
+            }
+        }
+    })
+}
+
+/// How many connections there may be, and what was said about it.
+struct Limit {
+    most: usize,
+    slots: Arc<Semaphore>,
+    logged: Option<Instant>,
+}
+
+impl Limit {
+    /// `None` if a connection has no room. It is closed at once: one that waited in the system's queue would look alive.
+    fn slot(&mut self) -> Option<OwnedSemaphorePermit> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
+        if slot.is_none() && self.may_log() {
+            tracing::warn!(
+                "a connection is refused: there are {} already; look for clients other than the gateway, or raise the \
+                 limit of open files",
+                self.most
+            );
+        }
+        slot
+    }
+
+    async fn failed(&mut self, error: &io::Error) {
+        if self.may_log() {
+            tracing::warn!(
+                "a connection cannot be accepted: {error}; if files are lacking, raise their limit"
+            );
+        }
+        sleep(PAUSE).await;
+    }
+
+    fn may_log(&mut self) -> bool {
+        let now = Instant::now();
+        let may = self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL);
+        if may {
+            self.logged = Some(now);
+        }
+        may
+    }
+}
+
+/// A quarter of the descriptors stays for what the policy opens itself.
+fn most_connections(descriptors: u64) -> usize {
+    let most = MAX_CONNECTIONS.min(descriptors / 4 * 3).max(1);
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
+/// The soft limit of this process's descriptors.
+fn descriptors() -> u64 {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
+    match soft {
+        Some("unlimited") => u64::MAX,
+        soft => soft.and_then(|soft| soft.parse().ok()).unwrap_or(USUAL_DESCRIPTORS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, pin::pin};
+
+    use futures_util::stream::repeat_with;
+    use tokio::{io::AsyncReadExt as _, net::TcpListener, time::timeout};
+    use tonic::transport::server::TcpIncoming;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lack_of_descriptors_is_no_busy_loop() {
+        const TOO_MANY_OPEN_FILES: i32 = 24;
+        let polls = Cell::new(0);
+        let failing = repeat_with(|| {
+            polls.set(polls.get() + 1);
+            assert!(polls.get() < 1_000, "it is asked again without a pause");
+            Err(io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES))
+        });
+        let mut connections = pin!(limited(failing, 2));
+        timeout(Duration::from_secs(1), connections.next()).await.unwrap_err();
+        assert!((2..=11).contains(&polls.get()), "{} polls in a second", polls.get());
+    }
+
+    #[tokio::test]
+    async fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connections = pin!(limited(TcpIncoming::from(listener), 1));
+        let _first = TcpStream::connect(address).await.unwrap();
+        let held = connections.next().await.unwrap().unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        let mut byte = [0];
+        tokio::select! {
+            _ = connections.next() => panic!("there is no room"),
+            read = second.read(&mut byte) => assert!(matches!(read, Ok(0) | Err(_)), "{read:?}"),
+        }
+        drop(held);
+        let _third = TcpStream::connect(address).await.unwrap();
+        connections.next().await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_quarter_of_the_descriptors_is_left() {
+        assert_eq!([0, 1, 1_024, u64::MAX].map(most_connections), [1, 1, 768, 1_000]);
+        assert!(descriptors() > 8);
+    }
+}

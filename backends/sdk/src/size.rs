@@ -1,0 +1,229 @@
+//! What a message takes once it is decoded, estimated before it is: an empty message of two bytes on the wire can become
+//! a struct of a kilobyte. The shapes name the parts that take more than a small multiple of their bytes. Rows stay
+//! encoded, so theirs are counted where they are read.
+
+use std::mem::size_of;
+
+use extender_policy_api::v1alpha1 as api;
+use prost::bytes::Bytes;
+
+use crate::{
+    request::TableEntry,
+    wire::{Fields, Unusual, Value},
+};
+
+/// What every message may take, whatever its length: thousands of small rows.
+const BASE: usize = 4 << 20;
+
+/// What a message may take for each of its bytes.
+const PER_BYTE: usize = 32;
+
+/// A `Vec` that grows has up to twice the capacity that it needs.
+const fn listed<T>() -> usize {
+    2 * size_of::<T>()
+}
+
+/// The smallest allocation of a `Vec` is four elements; most candidates have a victim or two.
+const fn first_victims() -> usize {
+    4 * size_of::<api::Victim>()
+}
+
+/// A key and a value in a `BTreeMap`, the nodes of which are at least half full.
+const MAP_ENTRY: usize = 4 * size_of::<String>();
+
+/// A row that is read, and the policy's answer about it.
+const READ_ROW: usize = 512;
+
+/// The parts of a message that are counted.
+pub(crate) type Shape = &'static [Part];
+
+/// A field of a message.
+pub(crate) struct Part {
+    field: u32,
+    /// What each occurrence takes, besides its own bytes.
+    bytes: usize,
+    content: Content,
+}
+
+enum Content {
+    /// Text, bytes or a number.
+    Plain,
+    /// Numbers, each of which takes this, packed or not.
+    Numbers,
+    /// A message.
+    Message(Shape),
+    /// An element that says nothing if it is empty: the name is that of its list.
+    Element(&'static str, Shape),
+}
+
+const fn plain(field: u32, bytes: usize) -> Part {
+    Part { field, bytes, content: Content::Plain }
+}
+
+const fn numbers(field: u32, bytes: usize) -> Part {
+    Part { field, bytes, content: Content::Numbers }
+}
+
+const fn message(field: u32, shape: Shape) -> Part {
+    Part { field, bytes: 0, content: Content::Message(shape) }
+}
+
+const fn messages(field: u32, bytes: usize, shape: Shape) -> Part {
+    Part { field, bytes, content: Content::Message(shape) }
+}
+
+const fn elements(field: u32, bytes: usize, name: &'static str, shape: Shape) -> Part {
+    Part { field, bytes, content: Content::Element(name, shape) }
+}
+
+/// `FilterRequest` and `ScoreRequest`.
+pub(crate) const QUESTION: Shape = &[message(2, POD), message(3, NODES)];
+
+/// `PreemptRequest`.
+pub(crate) const PREEMPT: Shape = &[
+    message(2, POD),
+    message(3, NODES),
+    elements(4, listed::<api::Candidate>() + first_victims(), "candidates", CANDIDATE),
+];
+
+/// `BindRequest`.
+pub(crate) const BIND: Shape = &[message(6, POD)];
+
+/// `GetInfoRequest`.
+pub(crate) const GET_INFO: Shape = &[plain(2, listed::<String>())];
+
+/// `SyncNodesRequest`.
+pub(crate) const SYNC_NODES: Shape = &[
+    message(3, &[plain(2, listed::<String>())]),
+    elements(4, listed::<TableEntry>() + READ_ROW, "upserts", &[]),
+    numbers(5, listed::<u32>()),
+];
+
+/// `NodeRow`, where it is decoded as a whole.
+pub(crate) const NODE_ROW: Shape = &[
+    message(
+        2,
+        &[
+            plain(1, MAP_ENTRY),
+            plain(2, MAP_ENTRY),
+            plain(3, listed::<api::Taint>()),
+            plain(5, MAP_ENTRY),
+            message(6, RESOURCES),
+            message(7, RESOURCES),
+        ],
+    ),
+    message(4, &[message(1, RESOURCES)]),
+];
+
+const RESOURCES: Shape = &[plain(5, MAP_ENTRY)];
+
+const NODES: Shape = &[
+    message(2, &[elements(1, listed::<Bytes>() + READ_ROW, "nodes.rows.rows", &[])]),
+    message(
+        3,
+        &[
+            numbers(3, listed::<u32>() + READ_ROW),
+            elements(4, listed::<Bytes>() + READ_ROW, "nodes.table.rows", &[]),
+        ],
+    ),
+];
+
+const CANDIDATE: Shape =
+    &[elements(1, listed::<api::Victim>(), "victims", &[messages(2, size_of::<api::Pod>(), POD)])];
+
+const POD: Shape = &[
+    message(1, &[plain(3, listed::<String>())]),
+    message(
+        2,
+        &[
+            plain(2, MAP_ENTRY),
+            plain(3, MAP_ENTRY),
+            message(7, RESOURCES),
+            plain(8, listed::<api::Toleration>()),
+            plain(9, MAP_ENTRY),
+            plain(10, listed::<api::Volume>()),
+            message(12, NODE_AFFINITY),
+        ],
+    ),
+];
+
+const NODE_AFFINITY: Shape = &[
+    message(1, &[messages(1, listed::<api::NodeSelectorTerm>(), SELECTOR_TERM)]),
+    messages(2, listed::<api::PreferredSchedulingTerm>(), &[message(2, SELECTOR_TERM)]),
+];
+
+const SELECTOR_TERM: Shape = &[
+    messages(1, listed::<api::NodeSelectorRequirement>(), REQUIREMENT),
+    messages(2, listed::<api::NodeSelectorRequirement>(), REQUIREMENT),
+];
+
+const REQUIREMENT: Shape = &[plain(3, listed::<String>())];
+
+/// Why a message is not decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error(
+        "the message cannot be decoded: it ends inside a field, or has a field that proto3 does not know"
+    )]
+    Broken,
+    #[error("{0} has an empty entry; each entry has content")]
+    Empty(&'static str),
+    #[error(
+        "the message has {len} bytes and would take more than {limit} decoded; send fewer and fuller entries"
+    )]
+    TooLarge { len: usize, limit: usize },
+}
+
+impl From<Unusual> for Refused {
+    fn from(_: Unusual) -> Self {
+        Self::Broken
+    }
+}
+
+/// Refuses a message that would take much more memory than its bytes, more than `most`, or has entries with nothing in
+/// them. Nothing is allocated, and each byte is looked at once for each level of messages, at most.
+pub(crate) fn check(encoded: &[u8], shape: Shape, most: usize) -> Result<(), Refused> {
+    let limit = encoded.len().saturating_mul(PER_BYTE).saturating_add(BASE).min(most);
+    let mut left = Left(limit);
+    left.take_message(encoded, shape)?.ok_or(Refused::TooLarge { len: encoded.len(), limit })
+}
+
+/// Bytes of memory.
+struct Left(usize);
+
+impl Left {
+    /// `None` when not enough is left.
+    fn take_message(&mut self, encoded: &[u8], shape: Shape) -> Result<Option<()>, Refused> {
+        for field in Fields::of(encoded) {
+            let field = field?;
+            let Some(part) = shape.iter().find(|part| part.field == field.tag) else { continue };
+            if self.take_part(part, &field.value)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    }
+
+    fn take_part(&mut self, part: &Part, value: &Value<'_>) -> Result<Option<()>, Refused> {
+        let occurrences = match (&part.content, value) {
+            // The last byte of each number has its highest bit clear.
+            (Content::Numbers, Value::Slice(packed)) => packed.iter().filter(|byte| **byte < 0x80).count(),
+            _ => 1,
+        };
+        let left = part.bytes.checked_mul(occurrences).and_then(|bytes| self.0.checked_sub(bytes));
+        let Some(left) = left else { return Ok(None) };
+        self.0 = left;
+        match (&part.content, value) {
+            (Content::Element(name, _), Value::Slice([])) => Err(Refused::Empty(name)),
+            (Content::Message(shape) | Content::Element(_, shape), Value::Slice(inner))
+                if !shape.is_empty() =>
+            {
+                self.take_message(inner, shape)
+            }
+            _ => Ok(Some(())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

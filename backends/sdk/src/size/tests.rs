@@ -1,0 +1,117 @@
+use allocation_counter::measure;
+use prost::Message;
+
+use super::*;
+use crate::{
+    Verdict,
+    codec::{Incoming, decode},
+    error::CallError,
+    node::row::Row,
+    request::{FilterRequest, PreemptRequest, SyncNodesRequest},
+};
+
+/// A message inside of another, which is short enough for lengths of one byte.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
+}
+
+/// The most that decoding these bytes, so often, has in use at one time, per byte of the message.
+fn memory_per_byte<Q: Incoming>(piece: &[u8]) -> u64 {
+    let message = Bytes::from(piece.repeat((1 << 20) / piece.len()));
+    let cost = measure(|| drop(decode::<Q>(message.clone())));
+    cost.bytes_max / u64::try_from(message.len()).unwrap()
+}
+
+#[test]
+fn a_victim_is_small() {
+    assert!(size_of::<api::Victim>() <= 64, "{} bytes", size_of::<api::Victim>());
+}
+
+#[test]
+fn a_row_is_counted_with_what_it_takes() {
+    assert!(size_of::<Row<'_>>() + size_of::<&Row<'_>>() + size_of::<Verdict>() <= READ_ROW);
+}
+
+#[test]
+fn decoding_takes_a_small_multiple_of_the_message() {
+    let pod = |facts: &[u8]| field(2, &field(2, facts));
+    let rows = |row: &[u8]| field(3, &field(2, &field(1, row)));
+    for (what, per_byte) in [
+        ("empty candidates", memory_per_byte::<PreemptRequest>(&field(4, &[]))),
+        ("empty victims", memory_per_byte::<PreemptRequest>(&field(4, &field(1, &[])))),
+        (
+            "victims with an empty pod",
+            memory_per_byte::<PreemptRequest>(&field(4, &field(1, &field(2, &[])))),
+        ),
+        ("victims with a UID", memory_per_byte::<PreemptRequest>(&field(4, &field(1, &field(1, b"u"))))),
+        ("empty tolerations", memory_per_byte::<FilterRequest>(&pod(&field(8, &[])))),
+        ("empty volumes", memory_per_byte::<FilterRequest>(&pod(&field(10, &[])))),
+        ("empty terms", memory_per_byte::<FilterRequest>(&pod(&field(12, &field(1, &field(1, &[])))))),
+        (
+            "empty requirements",
+            memory_per_byte::<FilterRequest>(&pod(&field(12, &field(1, &field(1, &field(1, &[])))))),
+        ),
+        ("empty rows", memory_per_byte::<FilterRequest>(&rows(&[]))),
+        ("rows with a name", memory_per_byte::<FilterRequest>(&rows(&field(1, b"n")))),
+        ("ids", memory_per_byte::<FilterRequest>(&field(3, &field(3, &field(3, &[1; 100]))))),
+        ("empty upserts", memory_per_byte::<SyncNodesRequest>(&field(4, &[]))),
+        ("upserts", memory_per_byte::<SyncNodesRequest>(&field(4, &[8, 1, 18, 3, 10, 1, b'n']))),
+        ("api versions", memory_per_byte::<api::GetInfoRequest>(&field(2, &[]))),
+    ] {
+        assert!(per_byte <= 2 * PER_BYTE as u64, "{what}: {per_byte} bytes per byte");
+    }
+}
+
+#[test]
+fn an_element_with_nothing_in_it_is_refused() {
+    let refused = |result: Result<(), Refused>| result.unwrap_err().to_string();
+    let candidate = field(4, &field(1, &[]));
+    assert_eq!(
+        refused(check(&candidate, PREEMPT, 1 << 20)),
+        "victims has an empty entry; each entry has content"
+    );
+    let row = field(3, &field(2, &field(1, &[])));
+    assert_eq!(
+        refused(check(&row, QUESTION, 1 << 20)),
+        "nodes.rows.rows has an empty entry; each entry has content"
+    );
+    assert_eq!(
+        check(&field(3, &field(3, &field(4, &[]))), QUESTION, 1 << 20),
+        Err(Refused::Empty("nodes.table.rows"))
+    );
+    assert_eq!(check(&field(4, &[]), SYNC_NODES, 1 << 20), Err(Refused::Empty("upserts")));
+}
+
+#[test]
+fn requests_of_a_large_cluster_are_decoded() {
+    let row = |n: u32| api::NodeRow { name: format!("node-{n}"), ..api::NodeRow::default() };
+    let rows: Vec<_> = (0..15_000).map(row).collect();
+    let victim = |n: u32| {
+        let toleration =
+            api::Toleration { key: "node.kubernetes.io/not-ready".into(), ..api::Toleration::default() };
+        let facts = api::PodFacts {
+            namespace: "shop".into(),
+            tolerations: vec![toleration; 3],
+            ..api::PodFacts::default()
+        };
+        let pod = api::Pod { facts: Some(facts), ..api::Pod::default() };
+        api::Victim { uid: format!("1f0f1f2e-0000-4000-8000-{n:012}"), pod: Some(Box::new(pod)) }
+    };
+    let candidate =
+        |n: u32| api::Candidate { victims: (0..30).map(|m| victim(30 * n + m)).collect(), pdb_violations: 0 };
+    let request = api::PreemptRequest {
+        nodes: Some(api::Nodes { count: 15_000, form: Some(api::nodes::Form::Rows(api::NodeRows { rows })) }),
+        candidates: (0..1_500).map(candidate).collect(),
+        ..api::PreemptRequest::default()
+    };
+    let decoded: PreemptRequest = decode(request.encode_to_vec().into()).unwrap();
+    assert_eq!(decoded.candidates, request.candidates);
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    for broken in [&[0x22, 5, 1][..], &[0x0b, 0x0c], &[0xff; 11]] {
+        let refused = decode::<PreemptRequest>(Bytes::copy_from_slice(broken)).unwrap_err();
+        assert_eq!(refused, CallError::Refused(Refused::Broken), "{broken:?}");
+    }
+}
