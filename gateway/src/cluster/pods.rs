@@ -105,19 +105,19 @@ impl PodTable {
     /// What the pods on a node have requested, the default when there are none; `None` before the table is
     /// synced.
     pub fn usage_of(&self, node: &str) -> Option<NodeUsage> {
-        self.is_synced().then(|| self.lock_usage().of(node))
+        self.is_synced().then(|| self.lock_usage().of(node, |_| Vec::new()))
     }
 
     /// The same as [`PodTable::changed_usage`] tells, perhaps of no node, without waiting.
-    pub fn changed_usage_so_far(&self) -> Vec<(Arc<str>, NodeUsage)> {
-        self.lock_usage().take_changed()
+    pub fn changed_usage_so_far(&self, reported: impl Fn(&str) -> Vec<String>) -> Vec<(Arc<str>, NodeUsage)> {
+        self.lock_usage().take_changed(reported)
     }
 
     /// Waits until the usage of some nodes is not what this last told of them, and tells it, as
     /// [`Usage::take_changed`] does. For one reader. Safe to drop and to call again, on any runtime.
-    pub async fn changed_usage(&self) -> Vec<(Arc<str>, NodeUsage)> {
+    pub async fn changed_usage(&self, reported: impl Fn(&str) -> Vec<String>) -> Vec<(Arc<str>, NodeUsage)> {
         loop {
-            let changed = self.changed_usage_so_far();
+            let changed = self.changed_usage_so_far(&reported);
             if !changed.is_empty() {
                 return changed;
             }
@@ -218,12 +218,23 @@ impl PodsByUid {
         if let Some(displaced) = &displaced {
             self.by_uid.remove(&displaced.uid);
         }
-        self.by_uid.insert(pod.uid.clone(), pod);
+        let renamed = self.by_uid.insert(pod.uid.clone(), Arc::clone(&pod));
+        // No apiserver renames a pod; an entry that stayed behind would stay for ever.
+        if let Some(renamed) =
+            renamed.filter(|before| (&before.namespace, &before.name) != (&pod.namespace, &pod.name))
+        {
+            self.forget_name(&renamed);
+        }
         displaced
     }
 
     fn remove(&mut self, uid: &str) {
-        let Some(pod) = self.by_uid.remove(uid) else { return };
+        if let Some(pod) = self.by_uid.remove(uid) {
+            self.forget_name(&pod);
+        }
+    }
+
+    fn forget_name(&mut self, pod: &KnownPod) {
         let Some(names) = self.by_name.get_mut(&pod.namespace) else { return };
         names.remove(&pod.name);
         if names.is_empty() {

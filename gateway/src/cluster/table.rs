@@ -189,6 +189,11 @@ impl NodeTable {
         self.publish(&writer, &nodes);
     }
 
+    /// The extended resources that a node reports; `None` where it is not known.
+    pub fn reported_resources(&self, name: &str) -> Option<Vec<String>> {
+        self.lock_writer().reported_resources(name)
+    }
+
     /// Begins to collect the nodes of a new list.
     pub fn relist(&self) -> NodeRelist {
         self.lock_writer().relist()

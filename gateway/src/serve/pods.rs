@@ -76,12 +76,14 @@ impl PodFeed {
 async fn tell_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
     pods.synced().await;
     // All that is known, since from the first time on nodes that are not named count as empty.
-    let mut changed = pods.changed_usage_so_far();
+    let reported =
+        |node: &str| nodes.iter().find_map(|table| table.reported_resources(node)).unwrap_or_default();
+    let mut changed = pods.changed_usage_so_far(reported);
     loop {
         for table in &nodes {
             table.apply_usage(&changed);
         }
         sleep(PAUSE).await;
-        changed = pods.changed_usage().await;
+        changed = pods.changed_usage(reported).await;
     }
 }

@@ -40,6 +40,17 @@ fn a_name_belongs_to_the_last_pod_that_has_it() {
 }
 
 #[test]
+fn a_uid_has_one_name() {
+    let table = PodTable::new();
+    for name in ["web", "db"] {
+        table.apply(pod(name, "u-1", "").as_bytes()).unwrap();
+    }
+    assert_eq!((uid_of(&table, "web"), uid_of(&table, "db")), (None, Some("u-1".to_owned())));
+    table.remove("u-1");
+    assert!(table.is_empty() && uid_of(&table, "db").is_none());
+}
+
+#[test]
 fn a_list_replaces_all_at_once() {
     let table = PodTable::new();
     table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
@@ -54,7 +65,7 @@ fn a_list_replaces_all_at_once() {
 
 /// Node and number of pods of what has changed, in the order of the nodes' names.
 async fn changed(table: &PodTable) -> Vec<(String, i64)> {
-    let waited = tokio::time::timeout(Duration::from_mins(1), table.changed_usage()).await;
+    let waited = tokio::time::timeout(Duration::from_mins(1), table.changed_usage(|_| Vec::new())).await;
     let changed = waited.expect("something has changed").into_iter();
     let mut changed: Vec<_> = changed
         .map(|(node, usage)| (node.to_string(), usage.requested.map_or(0, |requested| requested.pods)))

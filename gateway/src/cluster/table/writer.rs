@@ -390,10 +390,14 @@ impl TableWriter {
         } else {
             changed.iter().map(|(name, _)| name.clone()).collect()
         };
-        self.usages.by_node.extend(changed.iter().cloned());
-        // Nodes without pods are not remembered for ever.
-        let nothing = NodeUsage::default();
-        self.usages.by_node.retain(|_, usage| *usage != nothing);
+        for (name, usage) in changed {
+            // Nodes without pods are not remembered for ever.
+            if *usage == NodeUsage::default() {
+                self.usages.by_node.remove(name);
+            } else {
+                self.usages.by_node.insert(Arc::clone(name), usage.clone());
+            }
+        }
         if !self.views().any(|(_, view)| view.wants_usage()) {
             return Vec::new();
         }
@@ -413,6 +417,13 @@ impl TableWriter {
             }
         }
         true
+    }
+
+    /// The extended resources that a node reports; `None` where it is not known.
+    pub(super) fn reported_resources(&self, name: &str) -> Option<Vec<String>> {
+        let facts = self.nodes.get(name)?.entry.facts(&AnnotationPrefixes::default())?;
+        let reported = [facts.allocatable, facts.capacity].into_iter().flatten();
+        Some(reported.flat_map(|reported| reported.others.into_keys()).collect())
     }
 
     fn new_slot(&mut self) -> (u32, TableSlot) {

@@ -19,6 +19,10 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.others.iter().map(|(name, _)| &**name)
+    }
+
     pub(super) fn new(share: Share) -> Self {
         let Resources { milli_cpu, memory, ephemeral_storage, pods: _, others } = share.requested;
         Self {
@@ -27,8 +31,7 @@ impl Taken {
             ephemeral_storage,
             nonzero_milli_cpu: share.nonzero.milli_cpu,
             nonzero_memory: share.nonzero.memory,
-            // Of nothing any pod may name tens of thousands, which would stand in its node's row in every call; what it
-            // really takes, the node has.
+            // A pod that requests nothing of a resource does not take it.
             others: others
                 .into_iter()
                 .filter(|(_, amount)| *amount != 0)
@@ -42,13 +45,19 @@ impl Taken {
 /// could not come back.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
+    fixed: FixedSums,
+    others: BTreeMap<Box<str>, Other>,
+}
+
+/// The sums that every node has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct FixedSums {
     pods: u32,
     milli_cpu: i128,
     memory: i128,
     ephemeral_storage: i128,
     nonzero_milli_cpu: i128,
     nonzero_memory: i128,
-    others: BTreeMap<Box<str>, Other>,
 }
 
 /// A sum that is there as long as some pod takes something of the resource.
@@ -58,16 +67,34 @@ struct Other {
     pods: u32,
 }
 
+/// Earlier sums of a node, as far as they may have changed since: its size goes by what changed, not by what the
+/// node has.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    fixed: FixedSums,
+    others: BTreeMap<Box<str>, i128>,
+}
+
 impl Sums {
     /// Whether there are no pods.
     pub(super) fn is_empty(&self) -> bool {
-        self.pods == 0
+        self.fixed.pods == 0
+    }
+
+    /// How many resources besides the fixed ones it has sums of.
+    pub(super) fn others(&self) -> usize {
+        self.others.len()
+    }
+
+    /// Names of the resources besides the fixed ones that pods take something of.
+    pub(super) fn other_names(&self) -> impl Iterator<Item = &str> {
+        self.others.keys().map(|name| &**name)
     }
 
     /// One pod more.
     pub(super) fn add(&mut self, taken: &Taken) {
-        self.pods += 1;
-        self.change(taken, 1);
+        self.fixed.pods += 1;
+        self.fixed.change(taken, 1);
         for (name, amount) in &taken.others {
             let other = self.others.entry(name.clone()).or_default();
             other.pods += 1;
@@ -77,8 +104,8 @@ impl Sums {
 
     /// One pod less, which was added before.
     pub(super) fn subtract(&mut self, taken: &Taken) {
-        self.pods -= 1;
-        self.change(taken, -1);
+        self.fixed.pods -= 1;
+        self.fixed.change(taken, -1);
         for (name, amount) in &taken.others {
             let Some(other) = self.others.get_mut(name) else { continue };
             other.pods -= 1;
@@ -89,6 +116,31 @@ impl Sums {
         }
     }
 
+    fn amount(&self, name: &str) -> i128 {
+        self.others.get(name).map_or(0, |other| other.amount)
+    }
+
+    /// In the contract's form, held at the ends of its type. Of the other resources those that `shown` names.
+    pub(super) fn usage<'s>(&'s self, shown: impl Iterator<Item = &'s str>) -> NodeUsage {
+        let fixed = &self.fixed;
+        let others = shown.filter_map(|name| {
+            let (name, other) = self.others.get_key_value(name)?;
+            Some((name.to_string(), saturate(other.amount)))
+        });
+        let requested = Resources {
+            milli_cpu: saturate(fixed.milli_cpu),
+            memory: saturate(fixed.memory),
+            ephemeral_storage: saturate(fixed.ephemeral_storage),
+            pods: i64::from(fixed.pods),
+            others: others.collect(),
+        };
+        let nonzero =
+            NonZero { milli_cpu: saturate(fixed.nonzero_milli_cpu), memory: saturate(fixed.nonzero_memory) };
+        NodeUsage { requested: Some(requested), nonzero: Some(nonzero) }
+    }
+}
+
+impl FixedSums {
     fn change(&mut self, taken: &Taken, sign: i128) {
         self.milli_cpu += sign * i128::from(taken.milli_cpu);
         self.memory += sign * i128::from(taken.memory);
@@ -96,20 +148,26 @@ impl Sums {
         self.nonzero_milli_cpu += sign * i128::from(taken.nonzero_milli_cpu);
         self.nonzero_memory += sign * i128::from(taken.nonzero_memory);
     }
+}
 
-    /// In the contract's form, held at the ends of its type.
-    pub(super) fn usage(&self) -> NodeUsage {
-        let others = self.others.iter().map(|(name, other)| (name.to_string(), saturate(other.amount)));
-        let requested = Resources {
-            milli_cpu: saturate(self.milli_cpu),
-            memory: saturate(self.memory),
-            ephemeral_storage: saturate(self.ephemeral_storage),
-            pods: i64::from(self.pods),
-            others: others.collect(),
-        };
-        let nonzero =
-            NonZero { milli_cpu: saturate(self.nonzero_milli_cpu), memory: saturate(self.nonzero_memory) };
-        NodeUsage { requested: Some(requested), nonzero: Some(nonzero) }
+impl Earlier {
+    /// The sums as they are before they change.
+    pub(super) fn of(sums: &Sums) -> Self {
+        Self { fixed: sums.fixed, others: BTreeMap::new() }
+    }
+
+    /// Before the sums of these resources change.
+    pub(super) fn remember<'n>(&mut self, sums: &Sums, names: impl Iterator<Item = &'n str>) {
+        for name in names {
+            if !self.others.contains_key(name) {
+                self.others.insert(name.into(), sums.amount(name));
+            }
+        }
+    }
+
+    /// Whether the sums are what they were.
+    pub(super) fn is_same(&self, sums: &Sums) -> bool {
+        self.fixed == sums.fixed && self.others.iter().all(|(name, amount)| sums.amount(name) == *amount)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use extender_policy_api::v1alpha1::{NonZero, Resources};
 use proptest::prelude::*;
+use prost::Message;
 use serde_json::{Value, json};
 
 use super::*;
@@ -23,9 +24,13 @@ fn apply(usage: &mut Usage, pod: &Value) {
     usage.apply(&pod::parse(pod.to_string().as_bytes()).unwrap());
 }
 
+fn of(usage: &Usage, node: &str) -> NodeUsage {
+    usage.of(node, |_| Vec::new())
+}
+
 /// What is told now, in the order of the nodes' names.
 fn told(usage: &mut Usage) -> BTreeMap<String, NodeUsage> {
-    usage.take_changed().into_iter().map(|(node, usage)| (node.to_string(), usage)).collect()
+    usage.take_changed(|_| Vec::new()).into_iter().map(|(node, usage)| (node.to_string(), usage)).collect()
 }
 
 /// Pods and milli-CPU of the nodes that are told now.
@@ -60,8 +65,8 @@ fn what_pods_on_a_node_take_is_added_up() {
         others: others.into(),
     };
     let nonzero = NonZero { milli_cpu: 104, memory: 401 << 20 };
-    assert_eq!(usage.of("n1"), NodeUsage { requested: Some(requested), nonzero: Some(nonzero) });
-    assert_eq!(usage.of("n2"), NodeUsage::default());
+    assert_eq!(of(&usage, "n1"), NodeUsage { requested: Some(requested), nonzero: Some(nonzero) });
+    assert_eq!(of(&usage, "n2"), NodeUsage::default());
 }
 
 #[test]
@@ -72,12 +77,16 @@ fn only_pods_that_hold_room_count() {
     for nothing in [ended.clone(), on("", "a", &cpu), on("n1", "", &cpu)] {
         let mut usage = Usage::new();
         apply(&mut usage, &nothing);
-        assert_eq!((usage.of("n1"), usage.of("")), (NodeUsage::default(), NodeUsage::default()), "{nothing}");
+        assert_eq!(
+            (of(&usage, "n1"), of(&usage, "")),
+            (NodeUsage::default(), NodeUsage::default()),
+            "{nothing}"
+        );
     }
     let mut usage = Usage::new();
     apply(&mut usage, &on("n1", "a", &cpu));
     apply(&mut usage, &ended);
-    assert_eq!(usage.of("n1"), NodeUsage::default(), "it has ended since");
+    assert_eq!(of(&usage, "n1"), NodeUsage::default(), "it has ended since");
 }
 
 #[test]
@@ -137,12 +146,59 @@ fn a_sum_past_the_end_comes_back() {
     for uid in ["a", "b", "c"] {
         apply(&mut usage, &on("n1", uid, &most));
     }
-    assert_eq!(usage.of("n1").requested.unwrap().memory, i64::MAX);
+    assert_eq!(of(&usage, "n1").requested.unwrap().memory, i64::MAX);
     usage.remove("a");
     usage.remove("b");
     apply(&mut usage, &on("n1", "c", &json!({"memory": "5"})));
-    let requested = usage.of("n1").requested.unwrap();
+    let requested = of(&usage, "n1").requested.unwrap();
     assert_eq!((requested.memory, requested.others.len()), (5, 0));
+}
+
+/// Pods as anybody may create them on a node: each requests thousands of resources that no node has.
+fn crowd(pods: usize) -> Usage {
+    let mut usage = Usage::new();
+    for pod in 0..pods {
+        let names =
+            (0..2_000).map(|name| (format!("{}.example.com/{name:05}-{pod}", "a".repeat(60)), "1".into()));
+        let requests: serde_json::Map<_, _> = names.collect();
+        apply(&mut usage, &on("n1", &format!("crowd-{pod}"), &requests.into()));
+    }
+    usage
+}
+
+#[test]
+fn a_row_stays_small_whatever_pods_request() {
+    let mut usage = crowd(20);
+    apply(&mut usage, &on("n1", "honest", &json!({"nvidia.com/gpu": "3", "example.com/nic": "1"})));
+    let reported = |node: &str| {
+        assert_eq!(node, "n1");
+        vec!["nvidia.com/gpu".to_owned(), "example.com/unused".to_owned()]
+    };
+    let changed = usage.take_changed(reported);
+    let [(node, told)] = &changed[..] else { panic!("one node") };
+    let others = &told.requested.as_ref().unwrap().others;
+    assert_eq!((&**node, others["nvidia.com/gpu"], others.len()), ("n1", 3, MOST_OTHERS + 1));
+    assert!(told.encoded_len() < 32 << 10, "{} bytes", told.encoded_len());
+    assert_eq!(told.requested.as_ref().unwrap().pods, 21);
+    for pod in 0..20 {
+        usage.remove(&format!("crowd-{pod}"));
+    }
+    let after = &usage.take_changed(|_| Vec::new())[0].1;
+    assert_eq!(after.requested.as_ref().unwrap().others.len(), 2, "nothing is left out of what is left");
+}
+
+#[test]
+fn an_event_costs_by_its_own_pod() {
+    let mut usage = crowd(20);
+    drop(usage.take_changed(|_| Vec::new()));
+    let small = pod::parse(br#"{"metadata":{"name":"s","uid":"s"},"spec":{"nodeName":"n1"}}"#).unwrap();
+    let allocated = allocation_counter::measure(|| {
+        for _ in 0..100 {
+            usage.apply(&small);
+            usage.remove("s");
+        }
+    });
+    assert!(allocated.count_total < 2_000, "{} allocations", allocated.count_total);
 }
 
 #[test]
@@ -232,7 +288,7 @@ proptest! {
         }
         reader.extend(told(&mut usage));
         for node in NODES {
-            prop_assert_eq!(reader.remove(node).unwrap_or_default(), usage.of(node));
+            prop_assert_eq!(reader.remove(node).unwrap_or_default(), of(&usage, node));
         }
     }
 }
