@@ -50,7 +50,7 @@ pub(crate) async fn timely(
 async fn late(arrival: Option<Arrival>) {
     sleep(MESSAGE).await;
     if arrival.is_some_and(|arrival| arrival.is_complete()) {
-        pending().await
+        pending::<()>().await;
     }
 }
 

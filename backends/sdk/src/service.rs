@@ -180,3 +180,38 @@ impl UnaryService<api::BindRequest> for Bind {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Info, Policy, Verb};
+
+    struct Filters;
+
+    impl Policy for Filters {
+        fn info(&self) -> Info {
+            Info::new("filters", "1").filters(Verb::per_node())
+        }
+    }
+
+    #[test]
+    fn a_verb_that_is_not_declared_is_refused_before_its_message_is_decoded() {
+        let configured = Backend::configured(|args| {
+            if args.is_empty() { Ok(Filters) } else { Err(crate::ArgsError::new("args are not expected")) }
+        });
+        let admitted = |backend: &Backend, args: &'static [u8]| {
+            let call = api::Call { args: args.into(), ..api::Call::default() };
+            let request = api::PreemptRequest { call: Some(call), ..api::PreemptRequest::default() };
+            // What follows the call is no message.
+            let message = [&*request.encode_to_vec(), &[0x22, 5, 1]].concat();
+            let served =
+                Served { backend: backend.clone(), verb: "Preempt", declares: |of| of.preempt.is_some() };
+            served.admit(&message)
+        };
+        for backend in [Filters.into(), configured.clone()] {
+            assert_eq!(admitted(&backend, b"{}"), Err(CallError::NotServed("Preempt")));
+        }
+        let refused = admitted(&configured, b"{\"a\":1}").unwrap_err();
+        assert_eq!(refused.to_string(), "args are not expected");
+    }
+}
