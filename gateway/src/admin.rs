@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
+    body::Body,
     extract::{Query as Parameters, Request, State, rejection::QueryRejection},
     http::{Method, StatusCode, Uri, header::ORIGIN},
     middleware::{self, Next},
@@ -18,6 +19,7 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 use crate::{
     admin::status::GatewayStatus,
     api::{API_VERSION, DecisionList},
+    door::HeldBody,
     observe::{Observer, Query},
 };
 
@@ -28,7 +30,7 @@ pub struct AdminState {
     pub observer: Arc<Observer>,
     /// The gateway.
     pub gateway_status: Arc<GatewayStatus>,
-    /// One long answer at a time: each may take some ten megabytes while it is made.
+    /// One long answer at a time: each may take some ten megabytes until it has gone out.
     turn: Arc<Mutex<()>>,
 }
 
@@ -75,8 +77,6 @@ async fn decisions(
     let turn = Arc::clone(&admin.turn).lock_owned().await;
     let shown = Arc::clone(&admin);
     let found = spawn_blocking(move || {
-        // Held until it is done, whether the caller still waits or not.
-        let _turn = turn;
         let (items, truncated) = shown.observer.decisions.find(&query);
         let list = DecisionList {
             api_version: API_VERSION.to_owned(),
@@ -86,7 +86,8 @@ async fn decisions(
             truncated,
             items,
         };
-        Json(list).into_response()
+        // Held until it is done, whether the caller still waits or not, and until the caller has taken it.
+        Json(list).into_response().map(|body| Body::new(HeldBody::new(body, turn)))
     });
     found
         .await

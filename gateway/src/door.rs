@@ -10,6 +10,7 @@ mod answer;
 mod body;
 mod call_guard;
 mod connection;
+mod held;
 mod limit;
 mod pages;
 mod server;
@@ -31,8 +32,9 @@ use self::{
     answer::{CallRefusal, LoggedAt, RefusedCall, ReplyBody},
     body::BodyError,
     call_guard::CallGuard,
+    limit::UnderWay,
 };
-pub(crate) use self::{limit::Address, pages::pages};
+pub(crate) use self::{held::HeldBody, limit::Address, pages::pages};
 pub use self::{
     server::{Entrance, serve},
     tls::Tls,
@@ -96,8 +98,10 @@ impl Door {
         &self,
         request: Request<Incoming>,
         (caller, secure): (SocketAddr, bool),
-    ) -> Response<ReplyBody> {
+        under_way: UnderWay,
+    ) -> Response<CallBody> {
         let (head, body) = request.into_parts();
+        let awaited = under_way.awaits_body();
         let served = self.served.load_full();
         let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
         guard.secure = secure;
@@ -106,14 +110,20 @@ impl Door {
             Err((verb, refusal)) => {
                 guard.verb = verb;
                 body::drain(body);
-                return self.refuse(guard, refusal.status());
+                return held(self.refuse(guard, refusal.status()), under_way);
             }
         };
         guard.enter(verb);
-        match survive(&self.observer.metrics, served.answer(verb, (&head, body), &mut guard)).await {
+        let decided = async {
+            let body = body::read(&head, body, served.most).await.map_err(BodyError::refusal)?;
+            drop(awaited);
+            served.answer(verb, body, &mut guard).await
+        };
+        let response = match survive(&self.observer.metrics, decided).await {
             Ok(reply) => guard.answered(answer::reply(reply)),
             Err(refusal) => self.refuse(guard, refusal.of(verb)),
-        }
+        };
+        held(response, under_way)
     }
 
     fn refuse(&self, mut guard: CallGuard<'_>, refused: RefusedCall) -> Response<ReplyBody> {
@@ -136,10 +146,9 @@ impl Served {
     async fn answer(
         &self,
         verb: Verb,
-        (head, body): (&Parts, Incoming),
+        body: Bytes,
         http_call: &mut HttpCall,
     ) -> Result<Vec<Bytes>, CallRefusal> {
-        let body = body::read(head, body, self.most).await.map_err(BodyError::refusal)?;
         http_call.request_bytes = body.len();
         let decided = match verb {
             Verb::Filter => verbs::filter(&self.decider, body, http_call).await,
@@ -149,6 +158,13 @@ impl Served {
         };
         decided.map_err(CallRefusal::from)
     }
+}
+
+/// The body of an answer. The request is under way until it is dropped.
+type CallBody = HeldBody<ReplyBody, UnderWay>;
+
+fn held(response: Response<ReplyBody>, under_way: UnderWay) -> Response<CallBody> {
+    response.map(|body| HeldBody::new(body, under_way))
 }
 
 /// What a call answers, a panic included: one pod that triggers a bug must not stop a cluster.

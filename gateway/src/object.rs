@@ -20,6 +20,7 @@ mod status;
 
 use serde::Deserialize;
 
+use self::limits::{EntryLimits, Origin};
 pub use self::requests::Share;
 
 /// Why an object could not be read. Says which field of which kind, what is wrong and what would be right.
@@ -49,20 +50,23 @@ impl ObjectError {
 
 /// Reads the whole of `json` as one object. The path of a mistake is found by reading a second time, so that
 /// objects without one do not pay for it.
-fn read<'a, T>(kind: &'static str, json: &'a [u8]) -> Result<T, ObjectError>
+fn read<'a, T>(kind: &'static str, json: &'a [u8], origin: Origin) -> Result<T, ObjectError>
 where
     T: Deserialize<'a> + Default,
 {
+    let limits = EntryLimits::of(origin);
     let mut text = serde_json::Deserializer::from_slice(json);
     let object = json::object(&mut text);
     object.and_then(|object| text.end().map(|()| object)).map_err(|error| {
-        let path = path_of_mistake::<T>(json).unwrap_or_else(|| "?".to_owned());
+        drop(limits);
+        let path = path_of_mistake::<T>(json, origin).unwrap_or_else(|| "?".to_owned());
         ObjectError::new(kind, &path, error.to_string())
     })
 }
 
 /// Where reading stops; `None` when it goes through, as with text behind the object.
-fn path_of_mistake<'a, T: Deserialize<'a> + Default>(json: &'a [u8]) -> Option<String> {
+fn path_of_mistake<'a, T: Deserialize<'a> + Default>(json: &'a [u8], origin: Origin) -> Option<String> {
+    let _limits = EntryLimits::of(origin);
     let mut track = serde_path_to_error::Track::new();
     let mut text = serde_json::Deserializer::from_slice(json);
     let read: Result<T, _> = json::object(serde_path_to_error::Deserializer::new(&mut text, &mut track));

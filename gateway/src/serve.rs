@@ -98,10 +98,10 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     observer.debug.write(tables);
     let health = Arc::new(Health::default());
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    // From here on: unheard, the signal would end the process.
-    let hangups = {
+    // From here on: unheard, a signal would end the process, or be lost where that is process 1 of a container.
+    let signals = {
         let _inside = runtime.enter();
-        signal(SignalKind::hangup())?
+        Signals { hangups: signal(SignalKind::hangup())?, stops: Stops::new()? }
     };
     say(&format!("metrics listening on {}", scraped.local_addr()?));
     say(&format!("admin listening on {}", administered.local_addr()?));
@@ -129,7 +129,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let failed = background.start(second)?;
     let (file, beating) = (file.to_owned(), Arc::clone(&health));
     let parts =
-        CallServer { file, extender, tls, assembly, telemetry, gateway_status, health, failed, hangups };
+        CallServer { file, extender, tls, assembly, telemetry, gateway_status, health, failed, signals };
     let served = runtime.block_on(async {
         tokio::select! {
             served = calls(config, parts) => served,
@@ -150,7 +150,39 @@ struct CallServer {
     gateway_status: Arc<GatewayStatus>,
     health: Arc<Health>,
     failed: oneshot::Receiver<String>,
+    signals: Signals,
+}
+
+struct Signals {
     hangups: Signal,
+    stops: Stops,
+}
+
+/// SIGTERM and SIGINT.
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stops {
+    fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
+    }
+
+    /// Ends at the first signal. The second one ends the process.
+    async fn stopped(mut self, health: Arc<Health>) {
+        self.next().await;
+        tracing::info!("stopping: calls that are under way are finished; a second signal ends at once");
+        health.stopping();
+        tokio::spawn(async move {
+            self.next().await;
+            std::process::exit(1);
+        });
+    }
 }
 
 async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
@@ -163,11 +195,15 @@ async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
         gateway_status,
         health,
         mut failed,
-        hangups,
+        signals: Signals { hangups, mut stops },
     } = parts;
     let served = tokio::select! {
         served = ready(&mut assembly, &config) => served?,
         failure = &mut failed => return Err(ended(failure)),
+        () = stops.next() => {
+            tracing::info!("stopped while starting");
+            return Ok(());
+        }
     };
     let listener = TcpListener::from_std(extender)?;
     let door = Arc::new(Door::new(served, Arc::clone(&telemetry.observer)));
@@ -176,9 +212,8 @@ async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
     health.ready();
     let observed = (telemetry.changes(), gateway_status);
     let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)), observed);
-    let stop = stopped(&health)?;
     tokio::select! {
-        () = door::serve(Entrance { listener, tls }, door, stop) => {
+        () = door::serve(Entrance { listener, tls }, door, stops.stopped(health)) => {
             telemetry.observer.settled(LAST_CALLS).await;
             telemetry.exporters.shutdown(LAST_SPANS).await;
             Ok(())
@@ -221,25 +256,6 @@ async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served,
     };
     let (served, (), ()) = tokio::join!(assembly.serve(config), listed("nodes", nodes), listed("pods", pods));
     served
-}
-
-/// Ends at the first SIGTERM or SIGINT. The second one ends the process.
-fn stopped(health: &Arc<Health>) -> Result<impl Future<Output = ()> + use<>, ServeError> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let health = Arc::clone(health);
-    Ok(async move {
-        let mut wait = async || {
-            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        };
-        wait().await;
-        tracing::info!("stopping: calls that are under way are finished; a second signal ends at once");
-        health.stopping();
-        tokio::spawn(async move {
-            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-            std::process::exit(1);
-        });
-    })
 }
 
 fn ended(failure: Result<String, oneshot::error::RecvError>) -> ServeError {

@@ -44,7 +44,7 @@ pub use self::{
 use super::source_health::SourceHealth;
 use crate::{
     contract::row::RowView,
-    object::{ObjectError, node},
+    object::{ObjectError, limits::EntryLimits, node},
 };
 
 /// Of how many nodes rows are written while writers wait: less than a millisecond.
@@ -146,13 +146,14 @@ impl NodeTable {
     /// the name is all that the call says. A node that is known byte for byte costs a comparison.
     ///
     /// # Errors
-    /// The place of a node that cannot be read. Those before it are taken.
+    /// The place of a node that cannot be read, or with which the new ones have more entries than one call may bring. Those before it are taken.
     pub fn import<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
         object: impl Fn(u32) -> Option<&'n [u8]>,
         view: ViewId,
     ) -> Result<Found, (u32, ObjectError)> {
+        let _limits = EntryLimits::of_all_nodes();
         let mut writer = self.lock_writer();
         let mut fresh = Vec::new();
         let mut outcome = Ok(());

@@ -23,9 +23,8 @@ use hyper_util::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Door,
+    CallBody, Door,
     accept::{Accepted, IDLE, LARGEST_HEAD},
-    answer::ReplyBody,
     limit::ConnectionSlot,
     tls::{self, HandshakeError, Tls, TlsCause},
     write_timeout::patient,
@@ -113,10 +112,10 @@ impl Connection {
         ended(watcher.watch(served).await);
     }
 
-    async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<ReplyBody>, Infallible> {
-        let _under_way = self.slot.request();
-        let (version, host) = (request.version(), &self.host);
-        let mut response = host.door.call(request, (self.caller, host.tls.is_some())).await;
+    async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<CallBody>, Infallible> {
+        let (under_way, host) = (self.slot.request(), &self.host);
+        let version = request.version();
+        let mut response = host.door.call(request, (self.caller, host.tls.is_some()), under_way).await;
         // HTTP/2 has a frame for it, which the end of the connection sends.
         if version < Version::HTTP_2 && host.leaving.load(Ordering::Relaxed) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -1,9 +1,10 @@
 //! How many connections an address may have, and which one makes room when there are too many.
 //!
 //! All addresses share the file descriptors of the process with the connections to backends and the apiserver, so
-//! each has a share and some are left. At its limit an address closes a connection without a request under way for each new
-//! one: connections that never brought a request come first, the oldest first, then those idle for longest. So
-//! connections that do nothing keep nobody out.
+//! each has a share and some are left. At its limit an address closes a connection for each new one, unless all have requests
+//! under way that have arrived whole. Connections that never brought a whole request come first, the oldest first; then those
+//! that wait for the body of one, the longest wait first; then those idle for longest. So connections that do nothing, and
+//! requests without their bodies, keep nobody out.
 
 use std::{
     collections::HashMap,
@@ -70,8 +71,8 @@ fn descriptors() -> u64 {
 pub(super) struct ConnectionLimit {
     most: usize,
     open: Mutex<OpenConnections>,
-    /// Counts requests that ended, to order connections by their latest.
-    ended: AtomicU64,
+    /// Counts requests that begin or end, to order connections by them.
+    events: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -84,21 +85,43 @@ struct OpenConnections {
 struct OpenConnection {
     since: Instant,
     /// Requests under way.
-    busy: AtomicU32,
+    requests: AtomicU32,
+    /// Those whose bodies are awaited.
+    arriving: AtomicU32,
+    /// When the latest of these began.
+    waits_since: AtomicU64,
     /// The number of the latest request that ended; 0 before the first.
     latest: AtomicU64,
     /// Ends it. There once it is served.
     task: OnceLock<AbortHandle>,
 }
 
+/// Which connections are closed first for new ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Usefulness {
+    /// It never brought a whole request.
+    Silent,
+    /// It waits for the body of a request that began then.
+    Waiting(u64),
+    /// Its latest request ended then.
+    Idle(u64),
+}
+
 impl OpenConnection {
-    fn is_idle(&self) -> bool {
-        self.busy.load(Relaxed) == 0
+    /// `None` while it has a request under way that has arrived whole.
+    fn usefulness(&self) -> Option<Usefulness> {
+        let (requests, arriving) = (self.requests.load(Relaxed), self.arriving.load(Relaxed));
+        match (arriving, self.latest.load(Relaxed)) {
+            _ if requests > arriving => None,
+            (1.., _) => Some(Usefulness::Waiting(self.waits_since.load(Relaxed))),
+            (0, 0) => Some(Usefulness::Silent),
+            (0, latest) => Some(Usefulness::Idle(latest)),
+        }
     }
 
-    /// Whether it never brought a request.
+    /// Whether it never brought a whole request, and brings none.
     fn is_silent(&self) -> bool {
-        self.is_idle() && self.latest.load(Relaxed) == 0
+        self.usefulness() == Some(Usefulness::Silent)
     }
 
     fn close(&self) {
@@ -126,7 +149,7 @@ impl ConnectionLimit {
     }
 
     fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, open: Mutex::default(), ended: AtomicU64::new(0) })
+        Arc::new(Self { most, open: Mutex::default(), events: AtomicU64::new(0) })
     }
 
     /// Takes a connection in.
@@ -139,7 +162,9 @@ impl ConnectionLimit {
         }
         let connection = Arc::new(OpenConnection {
             since: Instant::now(),
-            busy: AtomicU32::new(0),
+            requests: AtomicU32::new(0),
+            arriving: AtomicU32::new(0),
+            waits_since: AtomicU64::new(0),
             latest: AtomicU64::new(0),
             task: OnceLock::new(),
         });
@@ -157,6 +182,10 @@ impl ConnectionLimit {
         silent.map(|connection| connection.close()).count() as u64
     }
 
+    fn next_event(&self) -> u64 {
+        self.events.fetch_add(1, Relaxed) + 1
+    }
+
     /// The most connections.
     pub(super) fn most(&self) -> usize {
         self.most
@@ -170,8 +199,9 @@ impl ConnectionLimit {
 impl OpenConnections {
     /// The number of the connection whose end costs least.
     fn least_useful(&self) -> Option<u64> {
-        let idle = self.connections.iter().filter(|(_, connection)| connection.is_idle());
-        idle.map(|(number, connection)| (connection.latest.load(Relaxed), *number))
+        let closable = self.connections.iter();
+        closable
+            .filter_map(|(number, connection)| Some((connection.usefulness()?, *number)))
             .min()
             .map(|(_, number)| number)
     }
@@ -191,10 +221,10 @@ impl ConnectionSlot {
         ConnectionCloser(Arc::clone(&self.connection))
     }
 
-    /// A request is under way until the answer is dropped.
-    pub(super) fn request(&self) -> UnderWay<'_> {
-        self.connection.busy.fetch_add(1, Relaxed);
-        UnderWay(self)
+    /// A request is under way until its answer is dropped.
+    pub(super) fn request(&self) -> UnderWay {
+        self.connection.requests.fetch_add(1, Relaxed);
+        UnderWay { limit: Arc::clone(&self.limit), connection: Arc::clone(&self.connection) }
     }
 }
 
@@ -215,15 +245,36 @@ impl ConnectionCloser {
     }
 }
 
-/// A request.
+/// A request, until it is dropped: with its answer.
 #[derive(Debug)]
-pub(super) struct UnderWay<'s>(&'s ConnectionSlot);
+pub(super) struct UnderWay {
+    limit: Arc<ConnectionLimit>,
+    connection: Arc<OpenConnection>,
+}
 
-impl Drop for UnderWay<'_> {
+impl UnderWay {
+    /// Its body is awaited, until that is dropped.
+    pub(super) fn awaits_body(&self) -> AwaitedBody {
+        self.connection.waits_since.store(self.limit.next_event(), Relaxed);
+        self.connection.arriving.fetch_add(1, Relaxed);
+        AwaitedBody(Arc::clone(&self.connection))
+    }
+}
+
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        let number = self.0.limit.ended.fetch_add(1, Relaxed) + 1;
-        self.0.connection.latest.store(number, Relaxed);
-        self.0.connection.busy.fetch_sub(1, Relaxed);
+        self.connection.latest.store(self.limit.next_event(), Relaxed);
+        self.connection.requests.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The body of a request, as long as it is awaited.
+#[derive(Debug)]
+pub(super) struct AwaitedBody(Arc<OpenConnection>);
+
+impl Drop for AwaitedBody {
+    fn drop(&mut self) {
+        self.0.arriving.fetch_sub(1, Relaxed);
     }
 }
 
@@ -254,6 +305,13 @@ mod tests {
         Connected { slot, task }
     }
 
+    /// For ever.
+    fn awaits_a_body(connected: &Connected) {
+        let request = connected.slot.request();
+        std::mem::forget(request.awaits_body());
+        std::mem::forget(request);
+    }
+
     #[tokio::test]
     async fn room_is_made_by_the_silent_then_by_the_idle_and_never_by_the_busy() {
         let limit = ConnectionLimit::new(4);
@@ -274,6 +332,39 @@ mod tests {
         drop(request);
         assert!(matches!(limit.admit(), Admission::InPlaceOf(_)));
         assert!(busy.was_closed().await);
+    }
+
+    #[tokio::test]
+    async fn requests_without_their_bodies_make_room_before_a_used_connection() {
+        let limit = ConnectionLimit::new(4);
+        let used = connect(&limit);
+        drop(used.slot.request());
+        for _ in 0..8 {
+            let next = connect(&limit);
+            awaits_a_body(&next);
+            std::mem::forget(next);
+        }
+        assert_eq!(limit.open().connections.len(), 4);
+        assert!(!used.was_closed().await);
+    }
+
+    #[tokio::test]
+    async fn of_bodies_the_one_that_is_awaited_longest_makes_room() {
+        let limit = ConnectionLimit::new(2);
+        let (first, second) = (connect(&limit), connect(&limit));
+        awaits_a_body(&second);
+        awaits_a_body(&first);
+        let _third = connect(&limit);
+        assert!(second.was_closed().await && !first.was_closed().await);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_has_arrived_makes_no_room_beside_one_that_has_not() {
+        let limit = ConnectionLimit::new(1);
+        let connected = connect(&limit);
+        awaits_a_body(&connected);
+        let _decided = connected.slot.request();
+        assert!(matches!(limit.admit(), Admission::Full));
     }
 
     #[tokio::test(start_paused = true)]

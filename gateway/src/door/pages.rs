@@ -13,10 +13,14 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, time::timeout};
+use tokio::{
+    net::TcpListener,
+    time::{error::Elapsed, timeout},
+};
 
 use super::{
     accept::{Accept, Accepted, IDLE, LARGEST_HEAD},
+    held::HeldBody,
     limit::Address,
     write_timeout::patient,
 };
@@ -42,12 +46,14 @@ pub(crate) async fn pages(
 
 async fn connection(accepted: Accepted, routes: Router) {
     let Accepted { stream, caller, slot } = accepted;
-    let (slot, routes) = (Arc::new(slot), TowerToHyperService::new(routes));
+    let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (slot, answer) = (Arc::clone(&slot), routes.call(request));
+        let under_way = slot.request();
+        let awaited = under_way.awaits_body();
+        let answer = routes.call(request.map(|body| HeldBody::new(body, awaited)));
         async move {
-            let _under_way = slot.request();
-            timeout(REQUEST, answer).await.map(|answer| answer.unwrap_or_else(|never| match never {}))
+            let answer = timeout(REQUEST, answer).await?.unwrap_or_else(|never| match never {});
+            Ok::<_, Elapsed>(answer.map(|body| HeldBody::new(body, under_way)))
         }
     });
     let served = http1::Builder::new()

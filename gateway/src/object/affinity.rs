@@ -3,7 +3,7 @@
 use extender_policy_api::v1alpha1 as api;
 use serde::Deserialize;
 
-use super::json::{List, Text, nullable};
+use super::json::{List, Text, nullable, texts};
 
 /// Mirrors `corev1.Affinity`, the field that is read.
 #[derive(Debug, Default, Deserialize)]
@@ -60,7 +60,7 @@ struct Requirement<'a> {
     key: Text<'a>,
     #[serde(borrow)]
     operator: Text<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "texts")]
     values: Vec<Text<'a>>,
 }
 

@@ -9,6 +9,8 @@ use serde::{
     de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
+use super::limits::count_entry;
+
 /// A string; a slice of the input unless it holds an escape. `null` is the empty string.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(Cow<'a, str>);
@@ -94,6 +96,7 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut list = Vec::new();
         while let Some(entry) = entries.next_element_seed(ObjectVisitor(PhantomData))? {
+            count_entry(list.len())?;
             list.push(entry);
         }
         Ok(List(list))
@@ -145,6 +148,7 @@ impl<'de: 'a, 'a, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<'a,
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut pairs = Vec::new();
         while let Some((key, value)) = entries.next_entry::<Text<'a>, Option<T>>()? {
+            count_entry(pairs.len())?;
             pairs.push((key, value.unwrap_or_default()));
         }
         Ok(Map(pairs))
@@ -152,6 +156,34 @@ impl<'de: 'a, 'a, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<'a,
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(Map::default())
+    }
+}
+
+/// For a list of strings: `null` is the empty list, and an entry that is `null` the empty string.
+pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Text<'de>>, D::Error> {
+    deserializer.deserialize_any(TextsVisitor)
+}
+
+struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Vec<Text<'de>>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = entries.next_element()? {
+            count_entry(texts.len())?;
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Vec::new())
     }
 }
 

@@ -1,12 +1,18 @@
 //! How large an object in a call may be.
 //!
 //! Each limit is above what kube-apiserver accepts (3 MiB a request) or etcd stores (1.5 MiB an object by default), so that
-//! no object of a cluster meets one, and low enough that one object cannot occupy the thread that answers calls. Objects
-//! from the watch are not limited here: etcd has done that, and the watch has a thread of its own.
+//! no object of a cluster meets one, and low enough that one object cannot occupy the thread that answers calls. Lists and
+//! maps are counted while they are read: an empty entry takes 3 bytes of JSON and a hundred of memory. Objects from the watch
+//! are not limited here: etcd has done that, and the watch has a thread of its own.
 
-use serde::Deserialize;
+use std::{cell::Cell, marker::PhantomData};
 
-use super::{ObjectError, json::object, meta::Meta};
+use serde::{Deserialize, de};
+
+use super::{
+    ObjectError,
+    json::{Text, object},
+};
 
 /// The most JSON of one object, in bytes. What etcd stores is protobuf, of which JSON is a multiple: a `<` is written as
 /// six bytes.
@@ -15,20 +21,113 @@ pub const MOST_BYTES: usize = 16 << 20;
 pub const MOST_ENTRIES: usize = 20_000;
 /// The longest name, namespace or UID, in bytes: Kubernetes has names of up to 253.
 pub const LONGEST_NAME: usize = 1024;
+/// The most entries of all lists and maps of an object together: above what an object can have whose lists are within their
+/// limits, but for lists in lists.
+const MOST_IN_ALL: usize = 20 * MOST_ENTRIES;
+/// The most entries of all lists and maps of the nodes that one call brings and that are not known yet: about a second of
+/// work. 20,000 nodes have so many.
+const MOST_OF_NODES: usize = 2_000_000;
+
+/// Where an object comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The watch, or a file.
+    Cluster,
+    /// A call.
+    Call,
+}
+
+/// How many entries the object that is being read may have.
+#[derive(Debug, Clone, Copy)]
+struct EntriesLeft {
+    /// In one list or map.
+    each: usize,
+    /// In the lists and maps that follow, together.
+    all: usize,
+}
+
+impl EntriesLeft {
+    const UNLIMITED: Self = Self { each: usize::MAX, all: usize::MAX };
+}
+
+thread_local! {
+    // Derived implementations of `Deserialize` have no other way to hand something down to the lists in an object.
+    static LEFT: Cell<EntriesLeft> = const { Cell::new(EntriesLeft::UNLIMITED) };
+}
+
+/// Limits the lists and maps that are read on this thread, until it is dropped.
+pub struct EntryLimits {
+    before: EntriesLeft,
+    given: usize,
+    /// It is dropped where it was made.
+    thread: PhantomData<*const ()>,
+}
+
+impl EntryLimits {
+    /// For all objects of a call that are read until it is dropped.
+    pub fn of_all_nodes() -> Self {
+        Self::new(EntriesLeft { each: MOST_ENTRIES, all: MOST_OF_NODES })
+    }
+
+    /// For an object of this origin.
+    pub(super) fn of(origin: Origin) -> Self {
+        match origin {
+            Origin::Cluster => Self::new(EntriesLeft::UNLIMITED),
+            Origin::Call => {
+                Self::new(EntriesLeft { each: MOST_ENTRIES, all: LEFT.get().all.min(MOST_IN_ALL) })
+            }
+        }
+    }
+
+    fn new(left: EntriesLeft) -> Self {
+        Self { before: LEFT.replace(left), given: left.all, thread: PhantomData }
+    }
+}
+
+impl Drop for EntryLimits {
+    fn drop(&mut self) {
+        let used = self.given - LEFT.get().all;
+        LEFT.set(EntriesLeft { all: self.before.all.saturating_sub(used), ..self.before });
+    }
+}
+
+/// Counts the entry of a list or map behind so many others.
+///
+/// # Errors
+/// There are more than an object of its origin may have.
+pub(super) fn count_entry<E: de::Error>(before: usize) -> Result<(), E> {
+    let EntriesLeft { each, all } = LEFT.get();
+    if each == usize::MAX {
+        return Ok(());
+    }
+    if before >= each {
+        return Err(E::custom(format!(
+            "more than {MOST_ENTRIES} entries, which is the most that the gateway accepts"
+        )));
+    }
+    let Some(all) = all.checked_sub(1) else {
+        return Err(E::custom(format!(
+            "more entries than the gateway accepts: {MOST_IN_ALL} in all lists of an object, {MOST_OF_NODES} in those \
+             of all new nodes of a call"
+        )));
+    };
+    LEFT.set(EntriesLeft { each, all });
+    Ok(())
+}
 
 /// What is measured of an object that has been read.
-pub(super) struct Measures<'o, const LISTS: usize> {
+pub(super) struct Measures<'o, const SUMS: usize> {
     /// `Pod` or `Node`.
     pub(super) kind: &'static str,
     /// The object, for whoever has to find it.
     pub(super) name: &'o str,
     /// Names by their paths.
     pub(super) names: [(&'static str, usize); 3],
-    /// Lists and maps by their paths.
-    pub(super) lists: [(&'static str, usize); LISTS],
+    /// Entries of several lists together, by their paths.
+    pub(super) sums: [(&'static str, usize); SUMS],
 }
 
-impl<const LISTS: usize> Measures<'_, LISTS> {
+impl<const SUMS: usize> Measures<'_, SUMS> {
     /// # Errors
     /// Something is above its limit.
     pub(super) fn check(&self) -> Result<(), ObjectError> {
@@ -37,7 +136,7 @@ impl<const LISTS: usize> Measures<'_, LISTS> {
             let problem = format!("{bytes} bytes, and the gateway accepts at most {LONGEST_NAME}");
             return Err(ObjectError::new(self.kind, path, problem));
         }
-        match self.lists.iter().find(|(_, entries)| *entries > MOST_ENTRIES) {
+        match self.sums.iter().find(|(_, entries)| *entries > MOST_ENTRIES) {
             Some((path, entries)) => {
                 let name = self.name;
                 let problem =
@@ -67,7 +166,13 @@ fn name_of(json: &[u8]) -> Option<String> {
     #[serde(default)]
     struct NamedObject<'a> {
         #[serde(borrow, deserialize_with = "object")]
-        metadata: Meta<'a>,
+        metadata: NamedMeta<'a>,
+    }
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct NamedMeta<'a> {
+        #[serde(borrow)]
+        name: Text<'a>,
     }
     let NamedObject { metadata } = serde_json::from_slice(json).ok()?;
     (metadata.name.len() <= LONGEST_NAME).then(|| metadata.name.to_string())

@@ -66,15 +66,6 @@ impl<'a> Meta<'a> {
         ]
     }
 
-    /// How many entries the lists and maps have, by their paths.
-    pub(super) fn lists(&self) -> [(&'static str, usize); 3] {
-        [
-            ("metadata.labels", self.labels.len()),
-            ("metadata.annotations", self.annotations.len()),
-            ("metadata.ownerReferences", self.owner_references.len()),
-        ]
-    }
-
     /// The owner that controls the object. Mirrors `metav1.GetControllerOf`.
     pub(super) fn controller(&self) -> Option<&Owner<'a>> {
         self.owner_references.iter().find(|owner| owner.controller)

@@ -8,7 +8,7 @@ use super::{
     amounts::{Amounts, ResourceList},
     annotations::AnnotationPrefixes,
     json::{List, Text, nullable, object},
-    limits::{self, Measures},
+    limits::{self, Measures, Origin},
     meta::{Meta, owned},
     read,
 };
@@ -74,7 +74,11 @@ struct NodeCondition<'a> {
 
 /// Reads a node. It must have a name; whatever else is there must be of its type.
 pub fn parse(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
-    let node: ObjectNode<'_> = read("Node", json)?;
+    read_from(Origin::Cluster, json)
+}
+
+fn read_from(origin: Origin, json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
+    let node: ObjectNode<'_> = read("Node", json, origin)?;
     if node.name().is_empty() {
         return Err(ObjectError::new("Node", "metadata.name", "a node needs a name"));
     }
@@ -87,27 +91,12 @@ pub fn parse(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
 /// Also when the node is larger than any that a cluster has ([`limits`]).
 pub fn offered(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
     limits::check_bytes("Node", json)?;
-    let node = parse(json)?;
-    node.check_limits()?;
-    Ok(node)
+    let node = read_from(Origin::Call, json)?;
+    let names = node.metadata.names();
+    Measures { kind: "Node", name: node.name(), names, sums: [] }.check().map(|()| node)
 }
 
 impl ObjectNode<'_> {
-    fn check_limits(&self) -> Result<(), ObjectError> {
-        let Self { metadata, spec, status } = self;
-        let [labels, annotations, owners] = metadata.lists();
-        let lists = [
-            labels,
-            annotations,
-            owners,
-            ("spec.taints", spec.taints.len()),
-            ("status.conditions", status.conditions.len()),
-            ("status.capacity", status.capacity.len()),
-            ("status.allocatable", status.allocatable.len()),
-        ];
-        Measures { kind: "Node", name: self.name(), names: metadata.names(), lists }.check()
-    }
-
     /// `metadata.name`, never empty.
     pub fn name(&self) -> &str {
         &self.metadata.name

@@ -13,7 +13,7 @@ use super::{
     annotations::AnnotationPrefixes,
     claims::{self, Volume},
     json::{List, Map, Text, nullable, object},
-    limits::{self, Measures},
+    limits::{self, Measures, Origin},
     meta::{Meta, Owner, owned},
     read,
     requests::{Container, Demand, Requirements, Share},
@@ -87,7 +87,7 @@ struct Tolerated<'a> {
 
 /// Reads a pod. It may lack everything, its name too; a field that is there must be of its type.
 pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
-    read("Pod", json)
+    read("Pod", json, Origin::Cluster)
 }
 
 /// Reads the pod of a call, as [`parse`] does.
@@ -96,7 +96,7 @@ pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
 /// Also when the pod is larger than any that a cluster has ([`limits`]).
 pub fn offered(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
     limits::check_bytes("Pod", json)?;
-    let pod = parse(json)?;
+    let pod: ObjectPod<'_> = read("Pod", json, Origin::Call)?;
     pod.check_limits()?;
     Ok(pod)
 }
@@ -104,20 +104,11 @@ pub fn offered(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
 impl ObjectPod<'_> {
     fn check_limits(&self) -> Result<(), ObjectError> {
         let Self { metadata, spec, .. } = self;
-        let [labels, annotations, owners] = metadata.lists();
-        let lists = [
-            labels,
-            annotations,
-            owners,
-            ("spec.containers", spec.containers.len()),
-            ("spec.initContainers", spec.init_containers.len()),
+        let sums = [
             ("spec.containers[*].resources", spec.demand().entries()),
-            ("spec.tolerations", spec.tolerations.len()),
-            ("spec.nodeSelector", spec.node_selector.len()),
             ("spec.affinity.nodeAffinity", spec.affinity.entries()),
-            ("spec.volumes", spec.volumes.len()),
         ];
-        Measures { kind: "Pod", name: self.name(), names: metadata.names(), lists }.check()
+        Measures { kind: "Pod", name: self.name(), names: metadata.names(), sums }.check()
     }
 
     /// `metadata.name`; empty when the pod has none.

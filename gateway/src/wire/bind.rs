@@ -31,7 +31,7 @@ fn fields(body: &[u8]) -> Result<[String; 4], WireError> {
         Some(_) if cursor.take_null() => Ok(()),
         Some(at) => {
             let key = KEYS[at];
-            let string = cursor.string(&format!("the {key} in quotes"))?;
+            let string = cursor.name(&format!("the {key}"))?;
             fields[at] = cursor.text(string, &format!("a {key}"))?.into_owned();
             Ok(())
         }
@@ -76,6 +76,24 @@ mod tests {
                          "podUid":"u/1","new":{"Node":"b"},"node":"a"} "#;
         let read = read(body).unwrap();
         assert_eq!((&*read.name, &*read.namespace, &*read.uid, &*read.node), ("p", "ns", "u/1", "a"));
+    }
+
+    #[test]
+    fn a_field_longer_than_any_name_is_refused() {
+        let fields = r#"{"PodName":"PodName","PodNamespace":"PodNamespace","PodUID":"PodUID","Node":"Node"}"#;
+        for key in KEYS {
+            let of = |length: usize| {
+                read(
+                    fields
+                        .replace(&format!(":\"{key}\""), &format!(":\"{}\"", "x".repeat(length)))
+                        .as_bytes(),
+                )
+            };
+            assert!(of(1024).is_ok());
+            let error = of(1025).unwrap_err().to_string();
+            let expected = format!("the {key} has 1025 bytes, and the gateway accepts at most 1024 at byte ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 
     #[test]

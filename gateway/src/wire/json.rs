@@ -9,6 +9,7 @@ use std::{borrow::Cow, ops::Range, str};
 use memchr::memchr2;
 
 use super::WireError;
+use crate::object::limits::LONGEST_NAME;
 
 /// The deepest nesting of arrays and objects. Kubernetes objects stay below 30.
 pub const DEEPEST: u32 = 128;
@@ -115,6 +116,16 @@ impl<'a> Cursor<'a> {
         let start = self.place_in_32_bits()?;
         let escaped = self.pass_string()?;
         Ok(RawString { start, end: self.place_in_32_bits()? - 1, escaped })
+    }
+
+    /// Goes past a string that is a name or a UID. `what` it is, the errors say.
+    pub fn name(&mut self, what: &str) -> Result<RawString, WireError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.error(&format!("{what} in quotes")));
+        }
+        let start = self.at;
+        let name = self.string("a string")?;
+        name_fits((what, start), name.inner().len()).map(|()| name)
     }
 
     /// Goes past a value of any kind; returns where it stands.
@@ -243,6 +254,18 @@ impl<'a> Cursor<'a> {
         let word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
         self.at += rest.iter().position(|byte| !word(byte)).unwrap_or(rest.len());
     }
+}
+
+/// The error when a name or UID, which stands at this place, is longer than any in Kubernetes: names are copied into
+/// records, requests to backends and errors.
+pub fn name_fits((what, at): (&str, usize), bytes: usize) -> Result<(), WireError> {
+    if bytes <= LONGEST_NAME {
+        return Ok(());
+    }
+    Err(WireError::at(
+        at,
+        format!("{what} has {bytes} bytes, and the gateway accepts at most {LONGEST_NAME}"),
+    ))
 }
 
 /// Whether an object's key is `name`, as `encoding/json` of Go sees it: letter case does not matter.

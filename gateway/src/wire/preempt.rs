@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use super::{
     WireError,
-    json::{self, Cursor, key_is},
+    json::{self, Cursor, key_is, name_fits},
     reply::Body,
     request::{MOST_NODES, bounded, not_one, optional, pod},
 };
@@ -184,6 +184,7 @@ fn nodes(cursor: &mut Cursor<'_>, victim: ReadVictim) -> Result<Vec<Offered>, Wi
     let mut places: HashMap<String, usize> = HashMap::new();
     let (mut seen, mut victims) = (0, 0);
     cursor.object(|cursor, key| {
+        name_fits(("a node's name", cursor.place()), key.len())?;
         let name = str::from_utf8(key)
             .map_err(|_| WireError::at(cursor.place(), "a node name that is not UTF-8"))?
             .to_owned();
@@ -270,7 +271,7 @@ fn field<T>(
 }
 
 fn text(cursor: &mut Cursor<'_>) -> Result<String, WireError> {
-    let string = cursor.string("a UID in quotes")?;
+    let string = cursor.name("a UID")?;
     cursor.text(string, "a UID").map(Into::into)
 }
 

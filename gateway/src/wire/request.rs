@@ -147,7 +147,7 @@ pub(super) fn pod(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireError> {
 fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
     let mut names = Vec::new();
     cursor.array(|cursor| {
-        names.push(cursor.string("a node's name in quotes")?);
+        names.push(cursor.name("a node's name")?);
         bounded((names.len(), MOST_NODES), "nodes", cursor)
     })?;
     Ok(names)
@@ -211,7 +211,7 @@ fn metadata_name(cursor: &mut Cursor<'_>) -> Result<Option<RawString>, WireError
     let mut name = None;
     cursor.object(|cursor, key| {
         if key_is(key, "name") {
-            name = Some(cursor.string("a node's name in quotes")?);
+            name = Some(cursor.name("a node's name")?);
             return Ok(());
         }
         cursor.value().map(drop)

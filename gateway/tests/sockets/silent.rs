@@ -1,12 +1,14 @@
 //! The program under a low limit of descriptors, with connections that do nothing.
 
-use std::{fs, net::SocketAddr, time::Duration};
+use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
+use extender_policy_api::v1alpha1::NodeView;
+use prost::Message;
 use tempfile::NamedTempFile;
-use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+use tokio::{io::AsyncWriteExt, net::TcpStream, sync::Semaphore, time::timeout};
 
 use crate::support::{
-    backend::Scripted,
+    backend::{Act, Scripted, filtered, info},
     by_name,
     http::Client,
     program::{Program, Starting},
@@ -18,7 +20,10 @@ const DESCRIPTORS: u32 = 128;
 const SILENT: usize = 200;
 
 async fn program() -> Program {
-    let backend = Scripted::refusing(&["a"], "no", 0).await;
+    program_with(&Scripted::refusing(&["a"], "no", 0).await).await
+}
+
+async fn program_with(backend: &Scripted) -> Program {
     let file = NamedTempFile::new().unwrap();
     let text = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
@@ -74,19 +79,58 @@ async fn connections_that_do_nothing_keep_nobody_out_at_any_address() {
     timeout(PATIENCE, test).await.unwrap();
 }
 
+/// Connections that bring the head of a request, and none of its body.
+async fn without_bodies((address, head): (SocketAddr, &str)) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for _ in 0..SILENT {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let _ = stream
+            .write_all(format!("{head} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").as_bytes())
+            .await;
+        held.push(stream);
+    }
+    held
+}
+
 #[tokio::test]
-async fn requests_under_way_are_not_ended_for_new_connections() {
+async fn requests_without_their_bodies_keep_nobody_out() {
     let test = async {
         let program = program().await;
         let body = by_name(&["a", "b"]);
+        let mut kept = Client::connect(program.extender).await;
+        kept.post("/filter", body.as_bytes()).await;
+        let _calls = without_bodies((program.extender, "POST /filter")).await;
+        let _flags = without_bodies((program.admin, "PUT /debug/flags/v")).await;
+        is_served(&program).await;
+        let answer = kept.post("/filter", body.as_bytes()).await.json();
+        assert_eq!(answer["NodeNames"], serde_json::json!(["b"]), "{answer}");
+    };
+    timeout(PATIENCE, test).await.unwrap();
+}
+
+#[tokio::test]
+async fn requests_under_way_are_not_ended_for_new_connections() {
+    let test = async {
+        let answers = Arc::new(Semaphore::new(0));
+        let held = Arc::clone(&answers);
+        let backend = Scripted::start(info(NodeView::Name), move |_, message| {
+            Act::After(Arc::clone(&held), filtered(&message, &["a"], "no").encode_to_vec())
+        })
+        .await;
+        let program = program_with(&backend).await;
+        let body = by_name(&["a", "b"]);
         let head =
             format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n", body.len());
-        let mut slow = Client::connect(program.extender).await;
-        slow.write(head.as_bytes()).await;
-        program.counted("extender_gateway_calls_in_flight{verb=\"filter\"} 1").await;
+        let mut decided = Client::connect(program.extender).await;
+        decided.write(head.as_bytes()).await;
+        decided.write(body.as_bytes()).await;
+        while backend.messages("Filter").is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         let _held = silent(program.extender).await;
-        slow.write(body.as_bytes()).await;
-        let answer = slow.answer().await.json();
+        let _without_bodies = without_bodies((program.extender, "POST /filter")).await;
+        answers.add_permits(1);
+        let answer = decided.answer().await.json();
         assert_eq!(answer["NodeNames"], serde_json::json!(["b"]), "{answer}");
     };
     timeout(PATIENCE, test).await.unwrap();

@@ -1,10 +1,18 @@
 //! The end of the gateway, as callers see it.
 
-use crate::support::{Gateway, backend::Scripted, by_name, http::Client};
+use crate::support::{
+    Gateway,
+    backend::Scripted,
+    by_name,
+    http::Client,
+    program::{Starting, signal},
+};
 use serde_json::json;
+use std::fs;
+use tempfile::NamedTempFile;
 use tokio::{
     io::AsyncReadExt,
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     sync::oneshot,
     time::{Duration, timeout},
 };
@@ -55,4 +63,21 @@ async fn a_request_that_has_begun_is_finished() {
     client.write(body.as_bytes()).await;
     assert_eq!(client.answer().await.json()["NodeNames"], json!(["b"]));
     timeout(Duration::from_secs(30), gateway.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_during_the_start_is_heard() {
+    let (mute, file) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), NamedTempFile::new().unwrap());
+    let text = format!(
+        "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+         extender: {{address: 127.0.0.1:0}}\nmetrics: {{address: 127.0.0.1:0}}\nadmin: {{address: 127.0.0.1:0}}\n\
+         nodes: {{source: Request}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
+        mute.local_addr().unwrap()
+    );
+    fs::write(file.path(), text).unwrap();
+    let mut starting = Starting::new(file.path()).await;
+    let _connection = mute.accept().await.unwrap();
+    signal(&starting.child, "TERM").await;
+    let ended = timeout(Duration::from_mins(1), starting.child.wait()).await.unwrap().unwrap();
+    assert_eq!(ended.code(), Some(0), "{ended}");
 }

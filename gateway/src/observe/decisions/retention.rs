@@ -136,7 +136,8 @@ impl Retention {
     /// Keeps a call, in place of others where there is no room.
     pub(super) fn put(&mut self, entry: LogEntry) {
         let bytes = entry.bytes();
-        if bytes + POD_BYTES > self.most {
+        // One call, however long its texts are, does not push out all others.
+        if bytes + POD_BYTES + texts(&entry.pod) > self.most / 8 {
             self.evict(&entry);
             return;
         }

@@ -124,6 +124,25 @@ fn more_than_any_cluster_has_is_refused() {
     }
 }
 
+#[test]
+fn names_and_uids_longer_than_any_are_refused() {
+    let (fits, long) = ("x".repeat(1024), "x".repeat(1025));
+    let by_uid = |node: &str, uid: &str| {
+        format!(r#"{{"Pod":{{}},"NodeNameToMetaVictims":{{"{node}":{{"Pods":[{{"UID":"{uid}"}}]}}}}}}"#)
+    };
+    let in_full = format!(
+        r#"{{"Pod":{{}},"NodeNameToVictims":{{"n":{{"Pods":[{{"metadata":{{"uid":"{long}"}}}}]}}}}}}"#
+    );
+    assert!(read(&by_uid(&fits, &fits)).is_ok());
+    for (body, what) in
+        [(by_uid(&long, "u"), "a node's name"), (by_uid("n", &long), "a UID"), (in_full, "a UID")]
+    {
+        let error = read(&body).unwrap_err();
+        let expected = format!("{what} has 1025 bytes, and the gateway accepts at most 1024");
+        assert_eq!(error.split(" at byte").next(), Some(&*expected));
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {

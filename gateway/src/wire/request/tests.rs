@@ -92,3 +92,19 @@ fn each_name_is_utf_8_by_itself() {
         assert_eq!(error.to_string(), format!("a node name that is not UTF-8 at byte {place}"), "{names:?}");
     }
 }
+
+#[test]
+fn a_node_name_longer_than_any_name_is_refused() {
+    let long = "a node's name has 1025 bytes, and the gateway accepts at most 1024";
+    for (length, expected) in [(1024, Ok(())), (1025, Err(long.to_owned()))] {
+        let name = "n".repeat(length);
+        for body in [
+            format!(r#"{{"Pod":{{}},"NodeNames":["{name}"]}}"#),
+            format!(r#"{{"Pod":{{}},"Nodes":{{"items":[{{"metadata":{{"name":"{name}"}}}}]}}}}"#),
+        ] {
+            let read =
+                read(&body).map(drop).map_err(|error| error.split(" at byte").next().unwrap().to_owned());
+            assert_eq!(read, expected);
+        }
+    }
+}

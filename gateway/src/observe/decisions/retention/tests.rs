@@ -181,3 +181,14 @@ fn the_texts_of_one_call_do_not_push_out_all_others() {
     assert_eq!((calls, evicted), (301, 0));
     assert!(log.bytes() <= 8 << 20);
 }
+
+#[test]
+fn a_pod_with_texts_larger_than_its_share_does_not_push_out_the_others() {
+    let mut log = Retention::new(1 << 20);
+    (0..20).for_each(|pod| put(&mut log, pod, 1));
+    let large = PodRef { uid: "u".repeat(2 << 20), ..subject(20) };
+    let pod = log.pod(&large);
+    let entry = LogEntry { pod, ..entry(&mut log, 20, 1) };
+    log.put(entry);
+    assert_eq!(log.counts(), (20, 20, 1));
+}
