@@ -81,15 +81,15 @@ async fn connections_that_do_nothing_keep_nobody_out_at_any_address() {
 
 /// Connections that bring the head of a request, and none of its body.
 async fn without_bodies((address, head): (SocketAddr, &str)) -> Vec<TcpStream> {
-    let mut held = Vec::new();
+    let mut streams = Vec::new();
     for _ in 0..SILENT {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let _ = stream
             .write_all(format!("{head} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n").as_bytes())
             .await;
-        held.push(stream);
+        streams.push(stream);
     }
-    held
+    streams
 }
 
 #[tokio::test]
@@ -112,9 +112,9 @@ async fn requests_without_their_bodies_keep_nobody_out() {
 async fn requests_under_way_are_not_ended_for_new_connections() {
     let test = async {
         let answers = Arc::new(Semaphore::new(0));
-        let held = Arc::clone(&answers);
+        let permits = Arc::clone(&answers);
         let backend = Scripted::start(info(NodeView::Name), move |_, message| {
-            Act::After(Arc::clone(&held), filtered(&message, &["a"], "no").encode_to_vec())
+            Act::After(Arc::clone(&permits), filtered(&message, &["a"], "no").encode_to_vec())
         })
         .await;
         let program = program_with(&backend).await;

@@ -111,13 +111,16 @@ fn json_longer_than_any_object_is_refused_unread() {
 fn full_of((path, entry): (&str, &str)) -> String {
     let (open, close) = if entry.starts_with("\"k\"") { ('{', '}') } else { ('[', ']') };
     let keys: Vec<&str> = path.split('.').collect();
-    let before: String = keys.iter().map(|key| format!("{{\"{key}\":")).collect();
+    let before = format!("{{\"{}\":", keys.join("\":{\""));
     let count = (MOST_BYTES - 200) / (entry.len() + 1);
     format!("{before}{open}{}{entry}{close}{}", format!("{entry},").repeat(count - 1), "}".repeat(keys.len()))
 }
 
 const ENTRY: &str = "{}";
 const PAIR: &str = r#""k":"1""#;
+
+/// Reads an object that a call brings.
+type Read = fn(&str) -> Option<ObjectError>;
 
 fn of_a_pod(json: &str) -> Option<ObjectError> {
     pod::offered(json.as_bytes()).err()
@@ -129,7 +132,7 @@ fn of_a_node(json: &str) -> Option<ObjectError> {
 
 #[test]
 fn a_list_above_its_limit_takes_no_more_than_its_text() {
-    let refused: [(fn(&str) -> Option<ObjectError>, &str, &str); 18] = [
+    let refused: [(Read, &str, &str); 18] = [
         (of_a_pod, "metadata.labels", PAIR),
         (of_a_pod, "metadata.annotations", PAIR),
         (of_a_pod, "metadata.ownerReferences", ENTRY),
@@ -173,7 +176,7 @@ fn lists_in_lists_are_counted_together() {
         ("spec.containers", container),
     ] {
         let keys: Vec<&str> = path.split('.').collect();
-        let before: String = keys.iter().map(|key| format!("{{\"{key}\":")).collect();
+        let before = format!("{{\"{}\":", keys.join("\":{\""));
         let count = most / (entry.len() + 1);
         let list = vec![entry; count].join(",");
         let text = format!("{before}[{list}]{}", "}".repeat(keys.len()));

@@ -179,7 +179,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
     (
         |scene| {
-            scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message: String::new() })
+            scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message: String::new() });
         },
         "the configuration",
         Severity::Warning,
