@@ -1,8 +1,8 @@
 //! A policy backend as the gateway sees it: connection, handshake, encode, decode.
 //!
-//! [`Backend`] is the handle that calls use. Behind it one task ([`session::run::run`]) connects, shakes hands,
+//! [`Backend`] is the handle that calls use. Behind it one task ([`session`]) connects, shakes hands,
 //! notices when the backend changes or goes, and connects again. Requests are put together from encoded
-//! parts ([`question`]) that backends share; answers are checked against the contract ([`answer`]) before
+//! parts ([`crate::contract`]) that backends share; answers are checked against the contract before
 //! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
 
 pub mod answer_cache;

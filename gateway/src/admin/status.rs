@@ -37,7 +37,7 @@ struct Loaded {
     refused: Option<VerbFailure>,
 }
 
-/// What a [`Standing`] needs to know.
+/// What a [`GatewayStatus`] needs to know.
 #[derive(Debug)]
 pub struct StatusSources {
     /// The name of this replica.

@@ -245,7 +245,7 @@ impl VerdictCache {
         Self { answers: VerbCache::new(check_every), reasons: Mutex::default() }
     }
 
-    /// As [`Answers::is_check_due`].
+    /// As [`VerbCache::is_check_due`].
     pub fn is_check_due(&self) -> bool {
         self.answers.is_check_due()
     }

@@ -1,7 +1,7 @@
 //! `explain`: why a pod is where it is, or nowhere.
 //!
 //! The apiserver says where the pod is, every replica of the gateway says what it decided about it. Both are put together
-//! into a [`case::Case`], which is turned into [`notes`] and [`render`]ed without asking anybody any more.
+//! into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without asking anybody any more.
 
 mod attempt;
 mod case;

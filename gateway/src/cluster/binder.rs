@@ -133,7 +133,7 @@ impl Apiserver {
     /// Creates the Binding, within the time until `by`. Mirrors `DefaultBinder.Bind` of kube-scheduler.
     ///
     /// # Errors
-    /// The apiserver refuses or does not answer. Then the pod may be bound all the same: see [`Self::truth`].
+    /// The apiserver refuses or does not answer. Then the pod may be bound all the same: see [`Self::binding_state`].
     pub async fn bind(&self, assignment: &Assignment, by: Instant) -> Result<(), ApiserverError> {
         let binding =
             serde_json::to_vec(&binding(assignment)).expect("four strings can be written to memory");

@@ -2,7 +2,7 @@
 //! of their nodes.
 //!
 //! A call takes a read lock for the time of a look-up and gets a pod that is shared, never copied. A source
-//! keeps the table as it keeps the node table: what it lists goes into a [`Relist`] and from there, all at once,
+//! keeps the table as it keeps the node table: what it lists goes into a [`PodRelist`] and from there, all at once,
 //! into [`PodTable::replace`]; what changes after that into [`PodTable::apply`] and [`PodTable::remove`].
 
 mod slim;

@@ -6,7 +6,7 @@
 //! by a lock that calls see only where they bring nodes. A row's version says which state of it is meant: what backends hold and what
 //! was remembered of their answers goes by it.
 //!
-//! A source keeps the table like this: what it lists goes into a [`Relist`] and from there, all at once, into
+//! A source keeps the table like this: what it lists goes into a [`NodeRelist`] and from there, all at once, into
 //! [`NodeTable::replace`]; what changes after that into [`NodeTable::apply`] and [`NodeTable::remove`].
 
 mod absent;

@@ -21,7 +21,7 @@ pub struct PreemptQuestion<'q> {
     pub call: &'q str,
     /// What the answer is for.
     pub purpose: Purpose,
-    /// The pod that needs room, from [`super::question::pod_field`].
+    /// The pod that needs room, from [`super::pod::pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
     pub nodes: &'q NodesField,
@@ -33,7 +33,7 @@ impl PreemptQuestion<'_> {
     /// The pieces of the request, the first of them beginning with the gRPC prefix.
     ///
     /// # Errors
-    /// As for [`Head::begin`].
+    /// As for [`RequestHead::begin`].
     pub fn pieces(self, head: &RequestHead, most: usize) -> Result<[Bytes; 3], BackendFailure> {
         let mut candidates = Vec::new();
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);

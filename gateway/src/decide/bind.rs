@@ -2,7 +2,7 @@
 //!
 //! The interested backends are asked one after the other, and the gateway itself binds when none of them
 //! does: behind an extender that binds, kube-scheduler has no binder of its own. Whatever a backend says or
-//! fails to say, the apiserver has the last word ([`Truth`]). Calls share nothing, so that binds that are
+//! fails to say, the apiserver has the last word ([`BindingState`]). Calls share nothing, so that binds that are
 //! under way at the same time do not wait for one another.
 
 mod error;

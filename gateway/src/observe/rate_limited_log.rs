@@ -46,7 +46,7 @@ impl<K> Default for SeldomEach<K> {
 }
 
 impl<K: Eq + Hash> SeldomEach<K> {
-    /// As [`Seldom::turn`], for lines of this kind.
+    /// As [`RateLimitedLog::turn`], for lines of this kind.
     pub fn turn(&self, kind: K) -> Option<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default().turn()
     }

@@ -41,7 +41,7 @@ impl RowIds {
     /// The next id.
     ///
     /// # Panics
-    /// The generation is used up: [`Ids::have`] has to be asked first.
+    /// The generation is used up: [`RowIds::have`] has to be asked first.
     pub(super) fn next(&mut self) -> RowId {
         self.number = self.number.checked_add(1).expect("writers ask for room before they take ids");
         let number = NonZeroU32::new(self.number).expect("it is at least 1 after an addition");

@@ -25,7 +25,7 @@ impl NodeRows {
         self.len() == 0
     }
 
-    /// The line at a place, which is below [`Lines::len`].
+    /// The line at a place, which is below [`NodeRows::len`].
     pub fn at(&self, place: usize) -> &NodeRow {
         &self.all[self.places.as_ref().map_or(place, |places| places[place] as usize)]
     }
