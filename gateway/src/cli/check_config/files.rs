@@ -8,7 +8,6 @@ use crate::{
     cluster::{
         file::{FileError, NodeFile},
         table::NodeTable,
-        watch,
     },
     config::{BackendTls, Config, Finding, NodeSource, ServerTls},
     tls::pem::{IdentityFiles, PemError, PemFile},
@@ -50,7 +49,7 @@ fn of_kubeconfig(path: &Path) -> Option<Finding> {
     // Neither the network nor a second thread is needed for reading.
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let checked = match runtime {
-        Ok(runtime) => runtime.block_on(watch::check(path)).map_err(|error| error.cause()),
+        Ok(runtime) => runtime.block_on(extender_apiserver::check(path)).map_err(|error| error.cause()),
         Err(error) => Err(error.to_string()),
     };
     let right = "a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works";
