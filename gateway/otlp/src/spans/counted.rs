@@ -1,13 +1,18 @@
 //! An exporter that counts, and tells the log when it stops and when it starts again to get through.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
 };
 
+use futures_util::FutureExt;
 use opentelemetry_sdk::{
     Resource,
-    error::OTelSdkResult,
+    error::{OTelSdkError, OTelSdkResult},
     trace::{SpanData, SpanExporter},
 };
 
@@ -64,7 +69,10 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         self.counts.waiting.fetch_sub(spans, Relaxed);
-        let result = self.exporter.export(batch).await;
+        // tonic panics when a collector sends trailers that it does not expect. The thread of the processor would end
+        // with it, and no span would be sent any more. The exporter shares nothing that a panic leaves half done.
+        let export = AssertUnwindSafe(self.exporter.export(batch)).catch_unwind().await;
+        let result = export.unwrap_or_else(|panic| Err(panicked(&*panic)));
         self.counts.note(spans as u64, &result);
         result
     }
@@ -76,4 +84,10 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
     fn set_resource(&mut self, resource: &Resource) {
         self.exporter.set_resource(resource);
     }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> OTelSdkError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    OTelSdkError::InternalFailure(format!("the answer of the collector cannot be read: {text}"))
 }
