@@ -111,11 +111,12 @@ impl FilterFold {
     }
 
     fn survivors_for(&self, seat: usize) -> Asked {
-        let Seat { unknown, deleted, .. } = &self.seats[seat];
-        if self.alive == self.count && unknown.is_empty() && deleted.is_empty() {
+        let Seat { unknown, deleted, oversize, .. } = &self.seats[seat];
+        let untold = [unknown, deleted, oversize];
+        if self.alive == self.count && untold.iter().all(|nodes| nodes.is_empty()) {
             return Asked::All;
         }
-        let is_told = |at: &u32| unknown.binary_search(at).is_err() && deleted.binary_search(at).is_err();
+        let is_told = |at: &u32| untold.iter().all(|nodes| nodes.binary_search(at).is_err());
         let known = |at: &u32| self.is_alive(*at) && is_told(at);
         Asked::Some((0..self.count).filter(known).collect())
     }
@@ -196,16 +197,16 @@ impl FilterFold {
     }
 
     fn reject_unknown(&mut self, seat: usize) {
-        let deleted = mem::take(&mut self.seats[seat].deleted);
-        if !deleted.is_empty() {
-            let group = || Group { by: By::Deleted(seat), reason: String::new(), preemption_may_help: false };
-            self.reject_group(group, deleted.into_iter());
-        }
-        let unknown = mem::take(&mut self.seats[seat].unknown);
-        if !unknown.is_empty() {
-            let group = || Group { by: By::Unknown(seat), reason: String::new(), preemption_may_help: false };
-            self.unknown += self.reject_group(group, unknown.into_iter());
-        }
+        let Seat { unknown, deleted, oversize, .. } = &mut self.seats[seat];
+        let [unknown, deleted, oversize] = [unknown, deleted, oversize].map(mem::take);
+        let mut reject = |by: By, nodes: Vec<u32>| {
+            let group = || Group { by, reason: String::new(), preemption_may_help: false };
+            if nodes.is_empty() { 0 } else { self.reject_group(group, nodes.into_iter()) }
+        };
+        reject(By::Deleted(seat), deleted);
+        reject(By::Oversize(seat), oversize);
+        let unknown = reject(By::Unknown(seat), unknown);
+        self.unknown += unknown;
     }
 
     /// Takes an answer: rejects what it refuses, and what the backend would have had to know more about.

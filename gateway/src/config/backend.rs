@@ -110,6 +110,11 @@ impl BackendSettings {
         }
     }
 
+    /// How long a call of any of its verbs may take.
+    pub fn longest_timeout(&self) -> Duration {
+        self.timeouts().iter().filter_map(|(_, timeout)| *timeout).max().unwrap_or_default()
+    }
+
     /// The verbs that it serves.
     pub fn verbs(&self) -> impl Iterator<Item = Verb> {
         let timeouts = self.timeouts();

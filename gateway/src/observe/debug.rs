@@ -71,7 +71,7 @@ fn scores(record: &CallRecord, rows: usize) -> Option<String> {
     let ballots: Vec<(&str, &Ballot)> = record
         .backends
         .iter()
-        .filter_map(|part| Some((part.backend.settings.name.as_str(), part.ballot()?)))
+        .filter_map(|part| Some((part.backend.name.as_str(), part.ballot()?)))
         .collect();
     let counted: Vec<&Ballot> = ballots.iter().map(|(_, ballot)| *ballot).collect();
     let totals = score::totals(record.nodes.count() as usize, &counted);
@@ -121,7 +121,7 @@ fn rejections(record: &CallRecord, rows: usize) -> Option<String> {
                 source_health.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())),
             );
         }
-        names.push(part.backend.settings.name.as_str());
+        names.push(part.backend.name.as_str());
     }
     by_node.sort_unstable();
     let mut table = head(&["#", "Pod", "Node"], &names);

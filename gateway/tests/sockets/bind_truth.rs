@@ -238,3 +238,13 @@ async fn a_binding_that_shows_a_moment_later_is_waited_for() {
     bound(&with(&apiserver, &binding, "{}").await.post("/bind", TO_A).await);
     assert_eq!(apiserver.log(), ["GET web-0"; 4]);
 }
+
+#[tokio::test]
+async fn a_binding_that_does_not_show_is_looked_for_in_vain_for_a_second() {
+    let apiserver = Apiserver::start().await.within("20s");
+    let lying = binder(says(BindOutcome::Bound)).await;
+    let error = with(&apiserver, &lying, "{}").await.post("/bind", TO_A).await.error();
+    assert!(error.ends_with("it says that it has bound the pod; the pod is not bound"), "{error}");
+    let reads = apiserver.log().len();
+    assert!((3..=10).contains(&reads), "{reads} reads");
+}

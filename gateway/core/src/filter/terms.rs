@@ -16,6 +16,8 @@ pub struct Seat {
     pub unknown: Vec<u32>,
     /// As `unknown`, of nodes that were deleted: they are rejected like it, and trying again would not help.
     pub deleted: Vec<u32>,
+    /// The same of nodes that are too large for a question to this backend.
+    pub oversize: Vec<u32>,
 }
 
 /// When a backend is asked.
@@ -84,6 +86,8 @@ pub enum By {
     Unknown(usize),
     /// The gateway, for the backend at this seat, about nodes that were deleted.
     Deleted(usize),
+    /// The gateway, for the backend at this seat, about nodes that are too large for a question to it.
+    Oversize(usize),
 }
 
 /// One way of being rejected. Nodes refer to it by its index in [`Rejected::groups`].

@@ -4,7 +4,8 @@ use super::*;
 use crate::FailureKind;
 
 fn seat(policy: FailurePolicy, turn: Turn) -> Seat {
-    Seat { policy, turn, preemption: Preemption::Honored, unknown: Vec::new(), deleted: Vec::new() }
+    let (unknown, deleted, oversize) = (Vec::new(), Vec::new(), Vec::new());
+    Seat { policy, turn, preemption: Preemption::Honored, unknown, deleted, oversize }
 }
 
 fn refuse(reason: &str, positions: &[u32]) -> Vec<Refusal> {
@@ -287,4 +288,17 @@ fn a_deleted_node_is_rejected_and_the_call_is_decided_all_the_same() {
     let (mut fold, _) = FilterFold::begin(3, vec![seat(&[2])]);
     fold.answer(0, Ok(vec![refusal()]), Again::InTime);
     assert_eq!(fold.verdict(), Some(&Verdict::NotYetKnown { nodes: 1 }), "the deleted one does not count");
+}
+
+#[test]
+fn a_node_that_is_too_large_is_rejected_and_the_others_are_decided() {
+    let seat = Seat { oversize: vec![1], ..seat(FailurePolicy::Fail, Turn::Parallel) };
+    let (mut fold, asks) = FilterFold::begin(3, vec![seat]);
+    assert_eq!(asks, [Ask { seat: 0, nodes: Asked::Some(vec![0, 2]) }]);
+    let refusal = Refusal { reason: "full".into(), preemption_may_help: false, positions: vec![0, 1] };
+    fold.answer(0, Ok(vec![refusal]), Again::InTime);
+    let Some(Verdict::Decided(rejected)) = fold.verdict() else { panic!("{fold:?}") };
+    let by: Vec<_> =
+        rejected.nodes.iter().flatten().map(|group| rejected.groups[*group as usize].by).collect();
+    assert_eq!(by, [By::Seat(0), By::Oversize(0), By::Seat(0)]);
 }

@@ -95,8 +95,8 @@ fn unasked(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
         return None;
     }
     let attributes = vec![
-        KeyValue::new(names::BACKEND, part.backend.settings.name.to_string()),
-        KeyValue::new(names::MODE, part.backend.settings.mode.word()),
+        KeyValue::new(names::BACKEND, part.backend.name.to_string()),
+        KeyValue::new(names::MODE, part.backend.mode.word()),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, i64::from(rejected(&part.outcome))),
     ];

@@ -61,7 +61,7 @@ fn name(verb: Verb) -> &'static str {
 }
 
 fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Vec<KeyValue> {
-    let settings = &part.backend.settings;
+    let settings = &part.backend;
     let mut attributes = vec![
         KeyValue::new(RPC_SYSTEM_NAME, "grpc"),
         KeyValue::new(RPC_METHOD, name(verb)),
