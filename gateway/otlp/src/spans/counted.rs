@@ -1,4 +1,4 @@
-//! An exporter that counts, and tells the log when it stops and when it starts again to get through.
+//! An exporter that counts spans, and logs when exports begin to fail and when they work again.
 
 use std::{
     any::Any,
@@ -38,7 +38,7 @@ impl Counts {
         }
     }
 
-    /// An outage is two lines in the log, however long it is.
+    /// Logs two lines per outage, regardless of its length.
     fn note(&self, spans: u64, result: &OTelSdkResult) {
         let count = if result.is_ok() { &self.delivered } else { &self.failed };
         count.fetch_add(spans, Relaxed);
@@ -46,8 +46,10 @@ impl Counts {
         let before =
             std::mem::replace(&mut *self.fault.lock().unwrap_or_else(PoisonError::into_inner), fault.clone());
         match (before, fault) {
-            (None, Some(error)) => tracing::warn!(%error, "spans do not reach the collector and are lost"),
-            (Some(_), None) => tracing::info!("spans reach the collector again"),
+            (None, Some(error)) => {
+                tracing::warn!(%error, "cannot export spans to the collector; they are lost")
+            }
+            (Some(_), None) => tracing::info!("exporting spans to the collector works again"),
             _ => {}
         }
     }
