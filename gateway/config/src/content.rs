@@ -1,11 +1,11 @@
 //! The text of a configuration file.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use crate::mistake::{ConfigErrors, Mistake};
+use crate::regular_file::read_regular_file;
 
 /// The largest file in bytes: the limit of a `ConfigMap`.
 const LARGEST: u64 = 1 << 20;
@@ -60,11 +60,10 @@ fn mistake(wrong: String, expected: &str) -> Mistake {
 
 /// The bytes of a file, at most one more than the limit.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
-    if is_standard_input(path) { at_most(io::stdin().lock()) } else { at_most(File::open(path)?) }
-}
-
-fn at_most(source: impl Read) -> io::Result<Vec<u8>> {
+    if !is_standard_input(path) {
+        return read_regular_file(path, LARGEST + 1);
+    }
     let mut bytes = Vec::new();
-    source.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

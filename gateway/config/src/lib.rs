@@ -9,6 +9,7 @@ mod findings;
 mod follower;
 mod mistake;
 pub mod names;
+mod regular_file;
 mod yaml;
 
 pub use content::{Content, is_standard_input, spoken};
@@ -16,4 +17,5 @@ pub use cursor::{Cursor, Entry, Fields, Mistakes, Section};
 pub use findings::Finding;
 pub use follower::Follower;
 pub use mistake::{ConfigErrors, Mistake, Place, Remedy, echo};
+pub use regular_file::read_regular_file;
 pub use yaml::{Node, Value, parse};
