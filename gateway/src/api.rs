@@ -1,8 +1,6 @@
-//! What the admin address says, as JSON: the types of `GET /debug/decisions` and `GET /debug/status`, for who writes
-//! it and for who reads it.
+//! The JSON types of the admin address: `GET /debug/decisions` and `GET /debug/status`, for server and clients.
 //!
-//! Names of fields are camelCase, what is unknown is left out, times are RFC 3339, durations are seconds. Fields are
-//! only ever added.
+//! Names of fields are camelCase, unknown values are omitted, times are RFC 3339, durations are seconds. Fields are never removed or renamed.
 
 mod decision;
 mod status;

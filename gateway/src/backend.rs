@@ -10,6 +10,7 @@ mod circuit;
 mod connect;
 pub mod connections;
 mod containment;
+mod frame_budget;
 pub mod grpc;
 pub mod info;
 mod outage;
@@ -24,6 +25,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
 use http::Uri;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use containment::{contained, reading};
 use grpc::{Limits, RpcError};
@@ -43,17 +45,51 @@ use crate::{
     record::{RpcEnd, Rpcs},
 };
 
+/// One time that a backend is asked.
+#[derive(Debug)]
+pub struct Attempt<'r> {
+    /// How long the backend may take for the answer.
+    pub timeout: Duration,
+    /// Where the question is recorded.
+    pub rpcs: &'r mut Rpcs,
+}
+
+/// A question as it is sent.
+struct Request<'s, const N: usize> {
+    path: &'s Uri,
+    pieces: [Bytes; N],
+    /// About how many nodes, and how they are named.
+    nodes: u32,
+    form: NodeForm,
+    /// Bytes of the largest answer that is read.
+    largest_answer: usize,
+}
+
 /// One configured backend, connected or not.
 #[derive(Debug)]
 pub struct Backend {
     /// As the operator configured it.
-    pub settings: config::BackendSettings,
+    pub settings: Arc<config::BackendSettings>,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
     session: Arc<session::SessionHandle>,
+    /// A permit for each question that may be under way beside decisions.
+    shadow_calls: Arc<Semaphore>,
 }
 
+/// So many questions may be under way to a backend beside decisions: each is held until it is answered or late.
+const MOST_SHADOW_CALLS: usize = 16;
+
 impl Backend {
+    fn new(
+        settings: &config::BackendSettings,
+        metrics: &Arc<Metrics>,
+        session: Arc<session::SessionHandle>,
+    ) -> Self {
+        let shadow_calls = Arc::new(Semaphore::new(MOST_SHADOW_CALLS));
+        Self { settings: Arc::new(settings.clone()), metrics: Arc::clone(metrics), session, shadow_calls }
+    }
+
     /// The connection, with what the backend said of itself.
     ///
     /// # Errors
@@ -62,66 +98,85 @@ impl Backend {
         self.session.state.borrow().session()
     }
 
+    /// The place of a question beside decisions, until it is dropped.
+    ///
+    /// # Errors
+    /// All places are taken.
+    pub fn shadow_call(&self) -> Result<OwnedSemaphorePermit, BackendFailure> {
+        Arc::clone(&self.shadow_calls).try_acquire_owned().map_err(|_| {
+            let detail = format!(
+                "it was not asked: {MOST_SHADOW_CALLS} questions in shadow are unanswered; a shorter timeout or a faster \
+                 backend would help"
+            );
+            BackendFailure::new(FailureKind::CircuitOpen, detail)
+        })
+    }
+
     /// Waits until a first attempt to connect has ended, well or not.
     pub async fn first_attempt(&self) {
         // An error means that the task behind the handle is gone, which ends the process.
         let _ = self.session.state.clone().wait_for(|state| !state.is_untried()).await;
     }
 
-    /// Asks which of these nodes the pod may not run on. What is asked goes on `rpcs`.
+    /// Asks which of these nodes the pod may not run on. The attempt records what is sent.
     pub async fn filter(
         &self,
         session: &Session,
         question: Question<'_>,
-        (within, rpcs): (Duration, &mut Rpcs),
+        attempt: Attempt<'_>,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        let answer = self.ask_nodes(session, &session.paths.filter, question, (within, rpcs)).await?;
+        let answer = self.ask_nodes(session, &session.paths.filter, question, attempt).await?;
         let read = || answer::filter(answer, question.nodes.count, question.scores);
         Ok(self.replied(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks how good these nodes are: raw scores, one a node. What is asked goes on `rpcs`.
+    /// Asks how good these nodes are: raw scores, one a node. The attempt records what is sent.
     pub async fn score(
         &self,
         session: &Session,
         question: Question<'_>,
-        (within, rpcs): (Duration, &mut Rpcs),
+        attempt: Attempt<'_>,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
-        let answer = self.ask_nodes(session, &session.paths.score, question, (within, rpcs)).await?;
+        let answer = self.ask_nodes(session, &session.paths.score, question, attempt).await?;
         let read = || answer::score(answer, question.nodes.count);
         Ok(self.replied(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks which of these candidates and victims stay. Positions are not checked yet. What is asked goes on
-    /// `rpcs`.
+    /// Asks which of these candidates and victims stay. Positions are not checked yet. The attempt
+    /// records what is sent.
     pub async fn preempt(
         &self,
         session: &Session,
         question: preempt::PreemptQuestion<'_>,
-        (within, rpcs): (Duration, &mut Rpcs),
+        attempt: Attempt<'_>,
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
-        let pieces = question.pieces(&session.head, session.info.most_request_bytes)?;
-        let limits = Limits { within, answer: frame::largest_answer(count) };
-        let about = (count, NodeForm::Rows);
-        let answer = self.call(session, &session.paths.preempt, pieces, (limits, about, rpcs)).await?;
+        let request = Request {
+            path: &session.paths.preempt,
+            pieces: question.pieces(&session.head, session.info.most_request_bytes)?,
+            nodes: count,
+            form: NodeForm::Rows,
+            largest_answer: frame::largest_answer(count),
+        };
+        let answer = self.call(session, request, attempt).await?;
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
         let read = || preempt::answer(answer, count, offered);
         Ok(self.current(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks to bind the pod. What is asked goes on `rpcs`.
+    /// Asks to bind the pod. The attempt records what is sent.
     pub async fn bind(
         &self,
         session: &Session,
         question: BindQuestion<'_>,
-        (within, rpcs): (Duration, &mut Rpcs),
+        attempt: Attempt<'_>,
     ) -> Result<Bound, BackendFailure> {
         let fields = bind::fields(question, &session.info.pod);
         let pieces = session.head.around(question.call, fields, session.info.most_request_bytes)?;
-        let limits = Limits { within, answer: bind::LARGEST_ANSWER };
-        let about = (1, NodeForm::Name);
-        let answer = self.call(session, &session.paths.bind, pieces, (limits, about, rpcs)).await?;
+        let path = &session.paths.bind;
+        let (nodes, form, largest_answer) = (1, NodeForm::Name, bind::LARGEST_ANSWER);
+        let request = Request { path, pieces, nodes, form, largest_answer };
+        let answer = self.call(session, request, attempt).await?;
         reading(&self.metrics, || bind::answer(answer))
     }
 
@@ -150,21 +205,28 @@ impl Backend {
         session: &Session,
         path: &Uri,
         question: Question<'_>,
-        (within, rpcs): (Duration, &mut Rpcs),
+        attempt: Attempt<'_>,
     ) -> Result<Bytes, BackendFailure> {
-        let pieces = session.head.pieces(question, session.info.most_request_bytes)?;
-        let limits = Limits { within, answer: frame::largest_answer(question.nodes.count) };
-        let about = (question.nodes.count, question.nodes.form);
-        self.call(session, path, pieces, (limits, about, rpcs)).await
+        let count = question.nodes.count;
+        let request = Request {
+            path,
+            pieces: session.head.pieces(question, session.info.most_request_bytes)?,
+            nodes: count,
+            form: question.nodes.form,
+            largest_answer: frame::largest_answer(count),
+        };
+        self.call(session, request, attempt).await
     }
 
     async fn call<const N: usize>(
         &self,
         session: &Session,
-        path: &Uri,
-        pieces: [Bytes; N],
-        (limits, (nodes, form), rpcs): (Limits, (u32, NodeForm), &mut Rpcs),
+        request: Request<'_, N>,
+        attempt: Attempt<'_>,
     ) -> Result<Bytes, BackendFailure> {
+        let Request { path, pieces, nodes, form, largest_answer } = request;
+        let Attempt { timeout, rpcs } = attempt;
+        let limits = Limits { within: timeout, answer: largest_answer };
         if let Some(late) = grpc::too_late(limits) {
             return Err(late);
         }

@@ -1,34 +1,33 @@
-//! How often the gateway does what it does unasked, and how long it waits where no setting says so.
-//!
-//! The values of production are the default. Tests pass their own, so that no result depends on how fast a machine is:
-//! what a test waits for happens often, and what would end a wait that is none of the test's subject never happens.
+//! Intervals and timeouts that are not configurable.
+//! The defaults are the values in production. Tests pass their own, so that no result depends on the speed of the machine:
+//! events that a test waits for are frequent, unrelated timeouts never expire.
 
 use std::{num::NonZeroU32, time::Duration};
 
-/// Intervals, waits and counts that are not configured.
+/// Intervals, timeouts and counts that are not configurable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadences {
-    /// How long first attempts to connect to backends may hold up a start or a reload.
+    /// How long the first attempts to connect to backends may delay a start or a reload.
     pub start: Duration,
     /// How long connecting to a backend may take.
     pub connect: Duration,
-    /// How long a handshake may take, and the rows that a backend is told.
+    /// How long a handshake may take, and how long sending the node table.
     pub handshake: Duration,
     /// The time between two handshakes.
     pub refresh: Duration,
-    /// The same at least, when answers come from another revision.
+    /// The minimum of that, when answers come from another revision.
     pub shortest_refresh: Duration,
-    /// One call in so many that would be answered from memory asks the backend all the same.
+    /// One of so many calls that the cache could answer is sent to the backend anyway.
     pub check_every: NonZeroU32,
-    /// How long a call waits for nodes that kube-scheduler knows and the watch does not yet: it is usually
+    /// How long a call waits for nodes that kube-scheduler knows but the watch has not delivered yet: it is usually
     /// milliseconds behind.
     pub unknown_nodes: Duration,
-    /// How long scores that came with a filter answer wait for the pod's prioritize call: kube-scheduler prioritizes
-    /// at once, if at all.
+    /// How long scores prefetched with a filter answer are kept for the pod's prioritize call: kube-scheduler prioritizes
+    /// immediately, if at all.
     pub early_scores: Duration,
-    /// A pod that was refused on all nodes too often in this time has to back off.
+    /// A pod that was rejected on all nodes too often in this time must back off.
     pub refusals: Duration,
-    /// For how long a node's first text is kept.
+    /// How long a node's first text is kept.
     pub first_texts: Duration,
 }
 

@@ -6,7 +6,6 @@
 //! binds pods, and says whether they are bound.
 
 pub mod binder;
-pub(crate) mod error_text;
 pub mod file;
 pub mod pods;
 pub mod source_health;

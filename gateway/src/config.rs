@@ -1,7 +1,6 @@
 //! The configuration file: from YAML to a validated [`Config`], all mistakes reported at once.
-//!
-//! `extender-config` reads the text and collects mistakes; the files here say which fields there are. A field is described
-//! once, where its struct is defined (see [`setting`]): a [`Config`] that exists is valid.
+//! `extender-config` reads the text and collects mistakes; the files here define the fields. A field is described once, where
+//! its struct is defined (see [`setting`]). A [`Config`] is always valid.
 
 pub mod backend;
 mod checks;
@@ -55,18 +54,18 @@ use values::{BodySize, Namespaces};
 #[cfg(test)]
 mod tests;
 
-/// What `apiVersion` must say.
+/// The required `apiVersion`.
 pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";
-/// What `kind` must say.
+/// The required `kind`.
 pub const KIND: &str = "GatewayConfiguration";
 
 settings! {
-    /// Everything that the operator decided. Other crates get one from [`Config::parse`] alone, which keeps its rules: at
+    /// The gateway's configuration. Other crates get one only from [`Config::parse`], which enforces its rules: at
     /// least one backend, no name twice, no backend's timeout above the gateway's.
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub struct Config: "a mapping with apiVersion, kind and backends",
-        unsupported &[("events", "leave it out: the FailedScheduling events of kube-scheduler give the reasons")],
+        unsupported &[("events", "remove it: kube-scheduler's FailedScheduling events contain the reasons")],
         check check_config => ConfigParts;
     /// Always [`API_VERSION`].
     api_version "apiVersion": ApiVersion, required(API_VERSION);
@@ -80,9 +79,9 @@ settings! {
     admin "admin": AdminSettings, section;
     /// How an OpenTelemetry collector is reached.
     otlp "otlp": Otlp, section;
-    /// Which calls become traces.
+    /// Which calls are traced.
     traces "traces": Traces, section;
-    /// How much of what was decided is kept.
+    /// The size of the decision log.
     decisions "decisions": Decisions, section;
     /// The log.
     log "log": LogSettings, section;
@@ -92,11 +91,11 @@ settings! {
     cluster "cluster": Cluster, section;
     /// Where facts about nodes come from.
     nodes "nodes": NodeSource, section;
-    /// Where facts about pods come from that are not in a call.
+    /// The source of facts about pods other than a call's own.
     pods "pods": PodSettings, section;
-    /// The namespaces whose pods no backend decides about.
+    /// The namespaces whose pods are not sent to backends.
     exempt "exempt": Exempt, section;
-    /// What kube-scheduler sees of reasons.
+    /// How reasons are reported to kube-scheduler.
     reasons "reasons": ReasonSettings, section;
     /// Which binder binds pods.
     binder "binder": Binder, default(Binder::None);
@@ -112,7 +111,7 @@ settings! {
     address "address": SocketAddr, default(any_address(8888));
     /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
     max_request_bytes "maxRequestBytes" as BodySize: usize, default(128 << 20);
-    /// How it uses TLS. `None`: it does not.
+    /// TLS on this address. `None`: plain HTTP.
     tls "tls": Option<ServerTls>, absent("none");
     /// How paths end.
     verbs "verbs": VerbPaths, section;
@@ -151,7 +150,7 @@ settings! {
 }
 
 settings! {
-    /// Where facts about pods come from that are not in a call.
+    /// The source of facts about pods other than a call's own.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PodSettings: "a mapping such as {source: Watch}";
     /// The source, if the file names one: see [`Config::pod_source`].
@@ -159,7 +158,7 @@ settings! {
 }
 
 settings! {
-    /// The namespaces whose pods no backend decides about.
+    /// The namespaces whose pods are not sent to backends.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Exempt: "a mapping such as {namespaces: [kube-system]}";
     /// `None`: kube-system and the gateway's own.
@@ -167,31 +166,31 @@ settings! {
 }
 
 settings! {
-    /// What kube-scheduler sees of reasons.
+    /// How reasons are reported to kube-scheduler.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReasonSettings: "a mapping such as {prefix: Backend}";
-    /// What a reason begins with.
+    /// The prefix of reasons.
     prefix "prefix": ReasonPrefix, default(ReasonPrefix::Backend);
     /// What happens to a reason that differs from the last attempt's.
     changing "changing": ChangingReasons, default(ChangingReasons::Held);
-    /// What happens to a pod that is refused again and again.
+    /// What happens to a pod that is rejected repeatedly.
     repeated "repeated": RepeatedRefusals, default(RepeatedRefusals::BackOff);
 }
 
 choices! {
-    /// Where facts about pods come from that are not in a call.
+    /// The source of facts about pods other than a call's own.
     pub enum PodSource {
         /// A watch of the apiserver.
         Watch = "Watch",
-        /// Nothing is known of them.
+        /// No source.
         None = "None",
     }
 
-    /// What a reason that kube-scheduler sees begins with.
+    /// The prefix of reasons in responses to kube-scheduler.
     pub enum ReasonPrefix {
-        /// The backend's name, so that a pod's events name the backend that refused.
+        /// The backend's name, so that a pod's events name the backend that rejected it.
         Backend = "Backend",
-        /// Nothing: the text as a separate extender would have given it.
+        /// No prefix: the text as a separate extender would send it.
         None = "None",
     }
 
@@ -199,15 +198,15 @@ choices! {
     pub enum ChangingReasons {
         /// The first text is kept for a while.
         Held = "Held",
-        /// Each text goes out as it is given.
+        /// Each text is sent as it is.
         AsGiven = "AsGiven",
     }
 
-    /// What happens when all nodes are refused for a pod more than 5 times in 2 s.
+    /// What happens when all nodes are rejected for a pod more than 5 times in 2 s.
     pub enum RepeatedRefusals {
-        /// For 30 s such refusals become errors, for which kube-scheduler backs off.
+        /// For 30 s such rejections become errors, after which kube-scheduler backs off.
         BackOff = "BackOff",
-        /// They go out as they are.
+        /// They are sent as they are.
         AsGiven = "AsGiven",
     }
 }
@@ -228,7 +227,7 @@ impl Default for VerbPaths {
     }
 }
 
-/// The most of a bind's budget that is kept for finding out whether it succeeded.
+/// The most of a bind's budget that is reserved for checking whether it succeeded.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 impl Timeouts {
@@ -240,8 +239,8 @@ impl Timeouts {
 }
 
 impl PodSource {
-    /// The source where the file names none: a watch if nodes are watched and a backend has preempt. A binder needs none,
-    /// since a bind reads its pod.
+    /// The default source: a watch if nodes are watched and a backend has preempt. A binder needs none, since a bind reads
+    /// its pod.
     fn usual(nodes: &NodeSource, backends: &[BackendSettings]) -> Self {
         let preempts = backends.iter().any(|backend| backend.preempt.is_some());
         if *nodes == NodeSource::Watch && preempts { Self::Watch } else { Self::None }
@@ -259,7 +258,7 @@ pub enum Binder {
     Backend(BackendName),
 }
 
-/// Describes a correct binder.
+/// Describes a valid binder.
 const BINDER: &str = "None, BuiltIn or the name of a backend";
 
 impl Setting for Binder {
@@ -310,7 +309,7 @@ impl Setting for Kind {
     }
 }
 
-/// Whether a field has the only text that it may have.
+/// Whether a field has its only valid value.
 fn constant(field: &Cursor<'_>, only: &str) -> bool {
     let check = |text: &str| if text == only { Ok(()) } else { Err(format!("is {}", echo(text))) };
     field.parsed(only, check).is_some()
@@ -333,8 +332,8 @@ const fn any_address(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
-/// Displays a configuration as YAML with every setting, the backends in their effective order. The text is a configuration
-/// that means the same. A setting that is absent because something else decides is a comment that names what.
+/// Displays a configuration as YAML with every setting, the backends in their effective order. The output is an equivalent
+/// configuration. A setting whose value comes from elsewhere is a comment that names its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Effective<'a>(pub &'a Config);
 
@@ -356,10 +355,10 @@ fn effective_order(backends: &[BackendSettings]) -> Vec<usize> {
 }
 
 impl Config {
-    /// The same for the same settings, in one version of the program: replicas are compared by it.
+    /// Equal for equal settings, within one version of the program; used to compare replicas.
     pub fn digest(&self) -> String {
         let mut hasher = DefaultHasher::new();
-        // All of it is in there, and neither it nor what it is made of leaves the process.
+        // The debug output contains every setting; only the hash leaves the process.
         format!("{self:?}").hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
@@ -368,7 +367,7 @@ impl Config {
     /// folder, or to the working directory.
     ///
     /// # Errors
-    /// The file cannot be read, is no YAML, or has mistakes: all of them, sorted by place.
+    /// The file cannot be read, is not valid YAML, or has mistakes: all of them, sorted by place.
     pub fn read(path: &Path) -> Result<Self, ConfigErrors> {
         Content::read(path).and_then(|content| Self::of_file(path, &content))
     }
@@ -376,7 +375,7 @@ impl Config {
     /// Checks what was read from a file. Relative paths in it are relative to its folder.
     ///
     /// # Errors
-    /// It is no YAML or has mistakes: all of them, sorted by place.
+    /// It is not valid YAML or has mistakes: all of them, sorted by place.
     pub fn of_file(path: &Path, content: &Content) -> Result<Self, ConfigErrors> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let parsed = content.text().map_err(ConfigErrors::one).and_then(|yaml| Self::parse(yaml, folder));
@@ -386,7 +385,7 @@ impl Config {
     /// Checks the text of a configuration. Relative paths in it are relative to `folder`.
     ///
     /// # Errors
-    /// The text is no YAML or has mistakes: all of them, sorted by place.
+    /// The text is not valid YAML or has mistakes: all of them, sorted by place.
     pub fn parse(yaml: &str, folder: &Path) -> Result<Self, ConfigErrors> {
         let document = extender_config::parse(yaml).map_err(ConfigErrors::one)?;
         let mistakes = Mistakes::in_folder(folder);
@@ -401,15 +400,15 @@ impl Config {
         mistakes.settle(Setting::read(&root))
     }
 
-    /// Where facts about pods come from that are not in a call.
+    /// The source of facts about pods other than a call's own.
     pub fn pod_source(&self) -> PodSource {
         self.pods.source.unwrap_or_else(|| PodSource::usual(&self.nodes, &self.backends))
     }
 
-    /// The fields that differ from those at the start and that only a start can change: sockets, the sources of the tables,
-    /// and what kube-scheduler was configured with.
+    /// The fields that differ from those at the start and cannot change while the gateway runs: sockets, the sources of the
+    /// tables, and what kube-scheduler's configuration depends on.
     pub fn fixed_since_the_start(&self, start: &Self) -> Vec<&'static str> {
-        // Every field is named, so that a new one is decided about here.
+        // Exhaustive, so that a new field must be considered here.
         let Self {
             api_version: _,
             kind: _,

@@ -7,6 +7,7 @@ pub mod answer;
 pub mod bind;
 mod field;
 pub mod frame;
+pub(crate) mod malformed;
 pub mod nodes;
 pub mod pod;
 pub mod preempt;

@@ -192,7 +192,7 @@ impl Decider {
     pub fn sessions(
         &self,
     ) -> impl Iterator<Item = (&config::BackendSettings, Result<Arc<Session>, BackendFailure>)> {
-        self.backends.iter().map(|backend| (&backend.settings, backend.session()))
+        self.backends.iter().map(|backend| (&*backend.settings, backend.session()))
     }
 
     /// Waits until a first attempt to connect to every backend has ended, well or not.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcEnd, Rpcs};
 use crate::{
-    backend::Backend,
+    config,
     object::pod::ObjectPod,
     wire::{PreemptRequest, Request},
 };
@@ -134,14 +134,16 @@ impl RequestedNodes {
 /// One backend's part in a call.
 #[derive(Debug)]
 pub struct BackendOutcome {
-    /// Who.
-    pub backend: Arc<Backend>,
+    /// The backend.
+    pub backend: Arc<config::BackendSettings>,
     /// What its failure means.
     pub policy: OnFailure,
     /// Positions of nodes that it could not be told about, ascending.
     pub unknown: Vec<u32>,
     /// Those that it needed to know more about and that were deleted.
     pub deleted: Vec<u32>,
+    /// Those that are too large for a question to it.
+    pub oversize: Vec<u32>,
     /// Each time that it was asked.
     pub attempts: Vec<BackendAttempt>,
     /// What it said.
@@ -230,13 +232,14 @@ impl BackendOutcome {
     }
 
     /// Before it is asked.
-    pub fn new(backend: &Arc<Backend>, policy: OnFailure) -> Self {
+    pub fn new(backend: &Arc<config::BackendSettings>, policy: OnFailure) -> Self {
         let backend = Arc::clone(backend);
         Self {
             backend,
             policy,
             unknown: Vec::new(),
             deleted: Vec::new(),
+            oversize: Vec::new(),
             attempts: Vec::new(),
             outcome: Outcome::Pending,
             agreement: None,

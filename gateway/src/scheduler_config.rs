@@ -1,9 +1,8 @@
-//! What kube-scheduler has to be told so that it calls the gateway: the `extenders` of its configuration.
-//!
-//! One entry has filter, prioritize and preempt, whatever the backends of today are asked for, and no managed
-//! resources: who adds a backend later need not restart kube-scheduler. Who binds has an entry of its own,
-//! because a bind takes longer than a decision and kube-scheduler has one timeout an entry. kube-scheduler
-//! refuses a resource that stands in two entries, so each has its place: with the binder, or alone.
+//! The `extenders` entries that kube-scheduler's configuration needs to call the gateway.
+//! One entry has filter, prioritize and preempt, regardless of the verbs in use, and no managed resources: adding a backend
+//! later needs no restart of kube-scheduler. The binder has a separate entry, because a bind takes longer than a decision and
+//! kube-scheduler has one timeout per entry. kube-scheduler rejects a resource in two entries, so each is listed once: with
+//! the binder, or alone.
 
 mod legacy;
 mod reach;
@@ -25,34 +24,33 @@ pub use yaml::Extenders;
 #[cfg(test)]
 mod tests;
 
-/// How much longer than the gateway kube-scheduler waits: the first packet of a connection may be lost, which
-/// costs a second until it is sent again, and both processes may wait for a processor. More would only hold
-/// pods up when the gateway's machine is gone; a gateway that is merely down refuses the connection at once.
+/// How much longer than the gateway kube-scheduler waits: a lost first packet of a connection costs a second, and both
+/// processes may wait for a CPU. A longer margin would only delay pods when the gateway's machine is unreachable; a gateway
+/// that is merely down refuses the connection immediately.
 const MARGIN: Duration = Duration::from_secs(2);
-/// The same where every call brings all nodes: tens of megabytes that are sent within kube-scheduler's timeout
-/// and before the gateway's budget begins.
+/// The margin if every call contains all nodes: tens of megabytes, which are sent within kube-scheduler's timeout but before
+/// the gateway's budget begins.
 const MARGIN_FOR_OBJECTS: Duration = Duration::from_secs(5);
 
-/// The entries that a configuration needs. Two configurations with equal entries, reached in the same way, are
-/// the same to kube-scheduler.
+/// The entries for a configuration. Configurations with equal entries and equal [`Reach`] are the same to kube-scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entries(Vec<ExtenderEntry>);
 
 /// One item of `extenders`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtenderEntry {
-    /// What kube-scheduler calls the gateway for.
+    /// The verbs that kube-scheduler calls.
     pub verbs: CalledVerbs,
-    /// How long kube-scheduler waits. `None`: it never calls.
+    /// `httpTimeout`. `None`: kube-scheduler never calls this entry.
     pub http_timeout: Option<Duration>,
-    /// The entry is about pods that name one of these, about every pod if there are none. Whether
-    /// kube-scheduler leaves the counting of a resource to others, by name.
+    /// The entry applies to pods that request one of these, or to every pod if empty. By name, whether kube-scheduler counts the
+    /// resource.
     pub managed_resources: BTreeMap<String, Counted>,
-    /// Whether kube-scheduler talks to the gateway itself in TLS, and what it has to show.
+    /// Whether kube-scheduler uses TLS, and with which certificates.
     pub tls: TlsFlags,
 }
 
-/// What kube-scheduler calls the gateway for, each with the end of its path.
+/// The verbs that kube-scheduler calls, each with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CalledVerbs {
     /// Decisions about nodes, at least one of the three.
@@ -68,11 +66,11 @@ pub enum CalledVerbs {
     },
     /// `bindVerb`.
     Bind(String),
-    /// Nothing: the entry only says that its resources are not counted.
+    /// None: the entry only lists resources that kube-scheduler ignores.
     Nothing,
 }
 
-/// How kube-scheduler tells about nodes.
+/// How kube-scheduler sends nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodesSent {
     /// `nodeCacheCapable: true`.
@@ -81,7 +79,7 @@ pub enum NodesSent {
     Objects,
 }
 
-/// Who counts a resource.
+/// What counts a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// kube-scheduler.
@@ -93,29 +91,29 @@ pub enum Counted {
 /// What kube-scheduler needs for TLS with the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFlags {
-    /// The gateway speaks none.
+    /// No TLS.
     None,
-    /// The authorities of the gateway's certificate. Where one of its own is optional, it may have that.
+    /// The CA of the gateway's certificate. A client certificate may be optional.
     Server,
-    /// Those, and a certificate of its own.
+    /// The CA, and a client certificate.
     Mutual,
 }
 
-/// Which of the decision's verbs kube-scheduler is told.
+/// Which of the decision's verbs the entries contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All, so that later backends need no change in kube-scheduler's configuration.
     Lasting,
-    /// Those for which backends are asked today.
+    /// Those for which a backend is configured.
     Minimal,
 }
 
-/// What kube-scheduler has to be told so that later backends need no change there.
+/// The entries with all verbs, so that later backends need no change in kube-scheduler's configuration.
 pub fn entries(config: &Config) -> Entries {
     entries_of(config, Scope::Lasting)
 }
 
-/// What kube-scheduler has to be told in this scope: the decision, the bind, resources that are not counted.
+/// The entries of this scope: decisions, bind, resources that kube-scheduler ignores.
 pub fn entries_of(config: &Config, scope: Scope) -> Entries {
     let bind = bind(config);
     let bound = bind.as_ref().map(|entry| &entry.managed_resources);
@@ -131,28 +129,28 @@ impl Entries {
         self.0.iter()
     }
 
-    /// Whether a kube-scheduler that was told `told` need not be told these: they are the same, but that
-    /// kube-scheduler may wait longer than it has to.
-    pub fn are_covered_by(&self, told: &Self) -> bool {
-        let covered = |(entry, told): (&ExtenderEntry, &ExtenderEntry)| {
-            let others = ExtenderEntry { http_timeout: told.http_timeout, ..entry.clone() };
-            others == *told && entry.http_timeout <= told.http_timeout
+    /// Whether a kube-scheduler configured with `configured` needs no change: the entries are equal, except that its timeouts may
+    /// be longer.
+    pub fn are_covered_by(&self, configured: &Self) -> bool {
+        let covered = |(entry, configured): (&ExtenderEntry, &ExtenderEntry)| {
+            let others = ExtenderEntry { http_timeout: configured.http_timeout, ..entry.clone() };
+            others == *configured && entry.http_timeout <= configured.http_timeout
         };
-        self.0.len() == told.0.len() && self.iter().zip(told.iter()).all(covered)
+        self.0.len() == configured.0.len() && self.iter().zip(configured.iter()).all(covered)
     }
 }
 
 fn decide(config: &Config, scope: Scope) -> Option<ExtenderEntry> {
-    let asked = |asks: fn(&BackendSettings) -> bool| match scope {
+    let used = |has: fn(&BackendSettings) -> bool| match scope {
         Scope::Lasting => true,
         Scope::Minimal => {
-            config.backends.iter().any(|backend| backend.mode != Mode::Disabled && asks(backend))
+            config.backends.iter().any(|backend| backend.mode != Mode::Disabled && has(backend))
         }
     };
     let VerbPaths { filter, prioritize, preempt, .. } = &config.extender.verbs;
-    let filter = asked(|backend| backend.filter.is_some()).then(|| filter.clone());
-    let prioritize = asked(|backend| backend.score.is_some()).then(|| prioritize.clone());
-    let preempt = asked(|backend| backend.preempt.is_some()).then(|| preempt.clone());
+    let filter = used(|backend| backend.filter.is_some()).then(|| filter.clone());
+    let prioritize = used(|backend| backend.score.is_some()).then(|| prioritize.clone());
+    let preempt = used(|backend| backend.preempt.is_some()).then(|| preempt.clone());
     if filter.is_none() && prioritize.is_none() && preempt.is_none() {
         return None;
     }
@@ -168,9 +166,8 @@ fn decide(config: &Config, scope: Scope) -> Option<ExtenderEntry> {
     })
 }
 
-/// The entry of the binder. It is limited to managed resources only where every backend that binds is, and the
-/// file does not say that the gateway itself is to bind: for other pods kube-scheduler's own binder then does
-/// what the gateway's would.
+/// The entry of the binder. It is limited to managed resources only if every backend with `bind` is, and the binder is not
+/// `BuiltIn`: for other pods kube-scheduler's own binder then does the same.
 fn bind(config: &Config) -> Option<ExtenderEntry> {
     let limited = match config.binder {
         Binder::None => return None,
@@ -195,8 +192,8 @@ fn resources_of_binders(config: &Config) -> Option<BTreeSet<String>> {
         .then(|| binders().flat_map(|backend| backend.matches.interest.resources.iter().cloned()).collect())
 }
 
-/// The resources that kube-scheduler does not count. A disabled backend's too: while it is away, pods that name
-/// them must not become unschedulable for the lack of them.
+/// The resources that kube-scheduler ignores. Those of a disabled backend too: pods that request them must not become
+/// unschedulable while it is disabled.
 fn ignored(config: &Config) -> BTreeSet<String> {
     config.backends.iter().flat_map(|backend| backend.matches.ignored_by_scheduler.iter().cloned()).collect()
 }

@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+use extender_apiserver::ConnectError;
 use tokio::{
     net::TcpListener,
     runtime,
@@ -39,7 +40,6 @@ use crate::{
         status::{GatewayStatus, StatusSources},
     },
     cadences::Cadences,
-    cluster::watch::ConnectError,
     config::Config,
     door::{self, Door, Entrance, Tls},
     observe::{Health, debug::DebugTables, log},

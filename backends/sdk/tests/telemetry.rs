@@ -355,15 +355,15 @@ async fn wrong_variables_end_the_start() {
     for (variables, expected) in [
         (
             &[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")][..],
-            "the telemetry settings are wrong: OTEL_EXPORTER_OTLP_ENDPOINT=\"collector:4317\" cannot be used: \
-             http://HOST:PORT or https://HOST:PORT would be right",
+            "invalid telemetry settings: OTEL_EXPORTER_OTLP_ENDPOINT=\"collector:4317\" is invalid: \
+             expected http://HOST:PORT or https://HOST:PORT",
         ),
         (
             &[
                 ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4318"),
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.crt"),
             ],
-            "the certificates in /nowhere/ca.crt for the OTLP endpoint cannot be used: ",
+            "invalid certificates in /nowhere/ca.crt for the OTLP endpoint: ",
         ),
     ] {
         let telemetry = Telemetry::variables(variables.iter().copied());

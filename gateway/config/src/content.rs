@@ -1,26 +1,26 @@
-//! A configuration file's text.
+//! The text of a configuration file.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use crate::mistake::{ConfigErrors, Mistake};
+use crate::regular_file::read_regular_file;
 
-/// The largest file in bytes: what a `ConfigMap` can hold.
+/// The largest file in bytes: the limit of a `ConfigMap`.
 const LARGEST: u64 = 1 << 20;
 
-/// Whether this path stands for standard input, which can be read once. A file of that name is `./-`.
+/// Whether this path means standard input, which can be read only once. A file of that name is `./-`.
 pub fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// What people call this path.
+/// The path for messages.
 pub fn spoken(path: &Path) -> Cow<'_, str> {
     if is_standard_input(path) { "standard input".into() } else { path.to_string_lossy() }
 }
 
-/// What a configuration file holds. Of one that is too large only the beginning, which is refused.
+/// The bytes of a configuration file. A file that is too large is cut and later rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content(Vec<u8>);
 
@@ -39,10 +39,9 @@ impl Content {
     /// It is too large or not UTF-8.
     pub fn text(&self) -> Result<&str, Mistake> {
         if self.0.len() as u64 > LARGEST {
-            return Err(mistake("is too large".to_owned(), "at most 1 MiB, as much as a ConfigMap holds"));
+            return Err(mistake("is too large".to_owned(), "at most 1 MiB, the limit of a ConfigMap"));
         }
-        str::from_utf8(&self.0)
-            .map_err(|_| mistake("is not text in UTF-8".to_owned(), "a YAML file in UTF-8"))
+        str::from_utf8(&self.0).map_err(|_| mistake("is not valid UTF-8".to_owned(), "a YAML file in UTF-8"))
     }
 }
 
@@ -55,17 +54,16 @@ fn unreadable(error: &io::Error) -> Mistake {
     }
 }
 
-fn mistake(wrong: String, right: &str) -> Mistake {
-    Mistake::of_file(None, wrong, right)
+fn mistake(wrong: String, expected: &str) -> Mistake {
+    Mistake::of_file(None, wrong, expected)
 }
 
-/// The bytes of a file, at most one more than it may have.
+/// The bytes of a file, at most one more than the limit.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
-    if is_standard_input(path) { at_most(io::stdin().lock()) } else { at_most(File::open(path)?) }
-}
-
-fn at_most(source: impl Read) -> io::Result<Vec<u8>> {
+    if !is_standard_input(path) {
+        return read_regular_file(path, LARGEST + 1);
+    }
     let mut bytes = Vec::new();
-    source.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! Moves over the tree of a file and collects mistakes instead of stopping at the first: a [`Cursor`] is a value with its
+//! Reads the tree of a file and collects all mistakes instead of stopping at the first: a [`Cursor`] is a value with its
 //! path, a [`Section`] a mapping whose field names have been checked.
 //!
 //! A reader returns `None` exactly when it has recorded a mistake, or an earlier reader has.
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::mistake::{ConfigErrors, Mistake, Place, echo};
+use crate::mistake::{ConfigErrors, Mistake, Place, Remedy, echo};
 use crate::names;
 use crate::yaml::{Node, Value};
 
@@ -19,7 +19,7 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
-    /// None yet, of a file in this folder.
+    /// No mistakes yet, for a file in this folder.
     pub fn in_folder(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), found: RefCell::default() }
     }
@@ -47,11 +47,11 @@ impl Mistakes {
 /// The fields that a mapping may have.
 #[derive(Debug)]
 pub struct Fields {
-    /// A description of a correct mapping, with an example.
+    /// Describes a valid mapping, with an example.
     pub right: &'static str,
     /// The names.
     pub known: &'static [&'static str],
-    /// Names that people try, each with what to do instead.
+    /// Names that are not supported, each with what to do instead.
     pub unsupported: &'static [(&'static str, &'static str)],
 }
 
@@ -79,26 +79,26 @@ impl<'a> Cursor<'a> {
         &self.path
     }
 
-    /// Where it stands in the text.
+    /// Its place in the text.
     pub(crate) fn place(&self) -> Place {
         self.node.place
     }
 
-    /// Leaves a mistake: `wrong` continues the path as a sentence would, `right` says what would do.
-    pub fn mistake(&self, wrong: impl Into<String>, right: &str) {
-        self.mistake_at(self.node.place, &self.path, wrong.into(), right);
+    /// Records a mistake. `wrong` is the predicate of a sentence about the path.
+    pub fn mistake<'r>(&self, wrong: impl Into<String>, remedy: impl Into<Remedy<'r>>) {
+        self.mistake_at(self.node.place, &self.path, wrong.into(), remedy.into());
     }
 
-    fn mistake_at(&self, place: Place, path: &str, wrong: String, right: &str) {
-        self.mistakes.add(Mistake::at(place, path, wrong, right));
+    fn mistake_at(&self, place: Place, path: &str, wrong: String, remedy: Remedy<'_>) {
+        self.mistakes.add(Mistake::at(place, path, wrong, remedy));
     }
 
-    /// Leaves a mistake about the kind of value that is here.
+    /// Records a mistake about the type of this value.
     pub fn wrong_kind(&self, right: &str) {
         self.mistake(found(self.value()), right);
     }
 
-    /// The mapping that is here, its field names checked.
+    /// This mapping, its field names checked.
     pub fn section(self, fields: &Fields) -> Option<Section<'a>> {
         let entries = self.entries(fields.right)?;
         for entry in &entries {
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
         Some(Section { cursor: self, entries })
     }
 
-    /// The entries of the mapping that is here, each key once.
+    /// The entries of this mapping, each key once.
     pub fn entries(&self, right: &str) -> Option<Vec<Entry<'a>>> {
         let Value::Mapping(pairs) = self.value() else {
             self.wrong_kind(right);
@@ -126,15 +126,15 @@ impl<'a> Cursor<'a> {
 
     fn entry(&self, key: &'a Node, node: &'a Node) -> Option<Entry<'a>> {
         let Value::Text(name) = &key.value else {
-            let wrong = "has a key that is not text".to_owned();
-            self.mistake_at(key.place, &self.path, wrong, "keys that are text, in quotes if need be");
+            let wrong = "has a key that is not a string".to_owned();
+            self.mistake_at(key.place, &self.path, wrong, "strings as keys, in quotes if necessary".into());
             return None;
         };
         let cursor = Cursor { node, path: self.path_to(name), mistakes: self.mistakes };
         Some(Entry { name, place: key.place, cursor })
     }
 
-    /// The path of a field of the mapping that is here.
+    /// The path of a field of this mapping.
     fn path_to(&self, name: &str) -> String {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || !name.bytes().all(plain) {
@@ -144,13 +144,13 @@ impl<'a> Cursor<'a> {
         format!("{}{separator}{name}", self.path)
     }
 
-    /// The keys and values of the mapping that is here, whatever the keys.
+    /// The keys and values of this mapping, which may have any keys.
     pub fn pairs(&self, right: &str) -> Option<Vec<(&'a str, Cursor<'a>)>> {
         let entries = self.entries(right)?;
         Some(entries.into_iter().map(|entry| (entry.name, entry.cursor)).collect())
     }
 
-    /// The items of the list that is here.
+    /// The items of this list.
     pub fn items(&self, right: &str) -> Option<Vec<Cursor<'a>>> {
         let Value::List(nodes) = self.value() else {
             self.wrong_kind(right);
@@ -170,12 +170,12 @@ impl<'a> Cursor<'a> {
         values.into_iter().collect()
     }
 
-    /// The items of the list that is here; `None` where there is none. Records no mistake.
+    /// The items of this list; `None` if it is not a list. Records no mistake.
     pub fn items_if_list(&self) -> Option<Vec<Self>> {
         matches!(self.value(), Value::List(_)).then(|| self.items(""))?
     }
 
-    /// The text that is here; `None` where there is none. Records no mistake.
+    /// This string; `None` if it is not a string. Records no mistake.
     pub fn text_if_any(&self) -> Option<&'a str> {
         let Value::Text(text) = self.value() else { return None };
         Some(text)
@@ -204,7 +204,7 @@ impl<'a> Cursor<'a> {
         self.parsed("the path of a file", names::not_empty).map(|text| self.mistakes.folder.join(text))
     }
 
-    /// The text that is here.
+    /// This string.
     pub fn text(&self, right: &str) -> Option<&'a str> {
         match self.value() {
             Value::Text(text) => return Some(text),
@@ -216,7 +216,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// What a text that is here means. `parse` says what is wrong, as the predicate of a sentence.
+    /// The parsed value of this string. `parse` returns what is wrong as the predicate of a sentence.
     pub fn parsed<T>(&self, right: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         self.accepted(parse(self.text(right)?), right)
     }
@@ -247,19 +247,19 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    fn mistake(&self, wrong: String, right: &str) {
-        self.cursor.mistake_at(self.place, &self.cursor.path, wrong, right);
+    fn mistake(&self, wrong: String, remedy: &str) {
+        self.cursor.mistake_at(self.place, &self.cursor.path, wrong, Remedy::Do(remedy));
     }
 
     fn repeats(&self, earlier: Place) {
-        self.mistake(format!("is given again, before on line {}", earlier.line), "give it once");
+        self.mistake(format!("is defined twice, first on line {}", earlier.line), "remove one of them");
     }
 
     fn check_name(&self, fields: &Fields) {
         if let Some((_, remedy)) = fields.unsupported.iter().find(|(name, _)| *name == self.name) {
             self.mistake("is not supported by this version".to_owned(), remedy);
         } else if !fields.known.contains(&self.name) {
-            self.mistake("is not a known field".to_owned(), &known_fields(self.name, fields.known));
+            self.mistake("unknown field".to_owned(), &known_fields(self.name, fields.known));
         }
     }
 }
@@ -272,12 +272,12 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// A field that may be left out.
+    /// An optional field.
     pub fn optional(&self, name: &str) -> Option<Cursor<'a>> {
         self.entries.iter().find(|entry| entry.name == name).map(|entry| entry.cursor.clone())
     }
 
-    /// The field's value, or `absent` where the field is left out.
+    /// The field's value, or `absent` if the field is not set.
     pub fn or<T>(&self, name: &str, absent: T, read: impl FnOnce(&Cursor<'a>) -> Option<T>) -> Option<T> {
         match self.optional(name) {
             None => Some(absent),
@@ -285,12 +285,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Whether the field is there.
+    /// Whether the field is set.
     pub fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.name == name)
     }
 
-    /// A field that may not be left out.
+    /// A required field.
     pub fn required(&self, name: &str, right: &str) -> Option<Cursor<'a>> {
         let field = self.optional(name);
         if field.is_none() {
@@ -299,24 +299,24 @@ impl<'a> Section<'a> {
         field
     }
 
-    /// Leaves a mistake of a field, whether it is there or not.
-    pub fn mistake_of(&self, name: &str, wrong: impl Into<String>, right: &str) {
+    /// Records a mistake of a field, whether it is set or not.
+    pub fn mistake_of<'r>(&self, name: &str, wrong: impl Into<String>, remedy: impl Into<Remedy<'r>>) {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         let place = entry.map_or(self.cursor.node.place, |entry| entry.place);
-        self.cursor.mistake_at(place, &self.cursor.path_to(name), wrong.into(), right);
+        self.cursor.mistake_at(place, &self.cursor.path_to(name), wrong.into(), remedy.into());
     }
 
-    /// Leaves a mistake of a field some mappings down, whether it is there or not.
-    pub fn mistake_below(&self, steps: &[&str], wrong: impl Into<String>, right: &str) {
+    /// Records a mistake of a nested field, whether it is set or not.
+    pub fn mistake_below<'r>(&self, steps: &[&str], wrong: impl Into<String>, remedy: impl Into<Remedy<'r>>) {
         let deepest = (0..=steps.len()).rev().find_map(|depth| self.cursor.descend(&steps[..depth]));
         let place = deepest.map_or(self.cursor.node.place, |cursor| cursor.node.place);
         let path = steps
             .iter()
             .fold(self.cursor.clone(), |cursor, step| Cursor { path: cursor.path_to(step), ..cursor });
-        self.cursor.mistake_at(place, &path.path, wrong.into(), right);
+        self.cursor.mistake_at(place, &path.path, wrong.into(), remedy.into());
     }
 
-    /// A mapping that may be left out: then it is as if it were `{}`.
+    /// An optional mapping; without it as if it were `{}`.
     pub fn subsection(&self, name: &str, fields: &Fields) -> Option<Section<'a>> {
         match self.optional(name) {
             Some(cursor) => cursor.section(fields),
@@ -324,30 +324,30 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A section without fields, at the place of the one that it is missing from.
+    /// A section without fields, at the place of the mapping that lacks it.
     fn absent(&self, name: &str) -> Section<'a> {
         let Cursor { node, mistakes, .. } = self.cursor;
         Section { cursor: Cursor { node, path: self.cursor.path_to(name), mistakes }, entries: Vec::new() }
     }
 
-    /// Leaves a mistake of the section as a whole.
-    pub fn mistake(&self, wrong: &str, right: &str) {
-        self.cursor.mistake(wrong, right);
+    /// Records a mistake of the section as a whole.
+    pub fn mistake<'r>(&self, wrong: &str, remedy: impl Into<Remedy<'r>>) {
+        self.cursor.mistake(wrong, remedy);
     }
 }
 
 fn known_fields(unknown: &str, known: &[&str]) -> String {
     let known_names = known.join(", ");
     match nearest(unknown, known) {
-        Some(name) => format!("did you mean {name}? Known are {known_names}"),
-        None => format!("known are {known_names}"),
+        Some(name) => format!("did you mean {name}? Known fields: {known_names}"),
+        None => format!("known fields: {known_names}"),
     }
 }
 
-/// More edits than these make another word.
+/// With more edits it is another word.
 const MOST_EDITS: usize = 2;
 
-/// The known name that an unknown one was probably meant to be.
+/// The known name that was probably meant.
 fn nearest<'n>(unknown: &str, known: &[&'n str]) -> Option<&'n str> {
     let unknown = unknown.to_lowercase();
     let distances = known.iter().map(|name| (strsim::levenshtein(&unknown, &name.to_lowercase()), *name));
@@ -356,14 +356,14 @@ fn nearest<'n>(unknown: &str, known: &[&'n str]) -> Option<&'n str> {
     near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// What a value of the wrong kind is, as the predicate of a sentence.
+/// The type of a value, as the predicate of a sentence.
 fn found(value: &Value) -> String {
     match value {
         Value::Null => "is empty".to_owned(),
         Value::Boolean(value) => format!("{value} is a boolean"),
         Value::Integer(number) => format!("{number} is a number"),
         Value::Fraction(number) => format!("{number:?} is a number"),
-        Value::Text(text) => format!("{} is text", echo(text)),
+        Value::Text(text) => format!("{} is a string", echo(text)),
         Value::List(_) => "is a list".to_owned(),
         Value::Mapping(_) => "is a mapping".to_owned(),
     }

@@ -1,8 +1,8 @@
-//! Follows what a file holds. A change is reported when two reads in a row agree on it, so that a file that is being written
-//! is not used half finished: the beginning of a correct file may be correct, too.
+//! Follows the content of a file. A change is reported when two consecutive reads return it, so that a file that is still
+//! being written is not used: the beginning of a valid file can be valid, too.
 //!
 //! The content is read again each period instead of being watched: a `ConfigMap` is replaced by swapping a symbolic link two
-//! folders up, and nothing but the content shows for certain that it changed.
+//! folders up, and only the content shows reliably that it changed.
 
 use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ impl<T: Clone + PartialEq + Send + 'static> Follower<T> {
         }
     }
 
-    /// Reads at once. A caller that uses the value without waiting for [`Follower::changed`] says so with
+    /// Reads immediately. A caller that uses the value without waiting for [`Follower::changed`] must call
     /// [`Follower::use_now`].
     pub async fn read_now(&self) -> T {
         let read = Arc::clone(&self.read);

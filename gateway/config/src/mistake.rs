@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and how it is told: `FILE line N: PATH: what is wrong; what would be right`.
+//! A mistake in a configuration and its message: `FILE line N: PATH: what is wrong; how to correct it`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub struct Place {
     pub column: u64,
 }
 
-/// One mistake. Displayed as `line N: PATH: what is wrong; what would be right`.
+/// One mistake. Displayed as `line N: PATH: what is wrong; how to correct it`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// `None`: the file as a whole.
@@ -25,34 +25,65 @@ pub struct Mistake {
     /// Such as `backends[1].score.weight`; empty for the file as a whole.
     path: String,
     wrong: String,
-    right: String,
+    remedy: String,
+}
+
+/// How to correct a mistake. A plain text is what is expected.
+#[derive(Clone, Copy, Debug)]
+pub enum Remedy<'a> {
+    /// A value, such as `a list of namespaces`.
+    Expected(&'a str),
+    /// What to do, such as `remove it`.
+    Do(&'a str),
+}
+
+impl<'a> From<&'a str> for Remedy<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Expected(value)
+    }
+}
+
+impl<'a> From<&'a String> for Remedy<'a> {
+    fn from(value: &'a String) -> Self {
+        Self::Expected(value)
+    }
+}
+
+impl fmt::Display for Remedy<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expected(value) => write!(out, "expected {value}"),
+            Self::Do(action) => out.write_str(action),
+        }
+    }
 }
 
 impl Mistake {
-    /// A mistake of one value. `wrong` continues the path as a sentence would, `right` says what would do.
-    pub(crate) fn at(place: Place, path: &str, wrong: String, right: &str) -> Self {
-        Self { place: Some(place), path: path.to_owned(), wrong, right: right.to_owned() }
+    /// A mistake of one value. `wrong` is the predicate of a sentence about the path.
+    pub(crate) fn at(place: Place, path: &str, wrong: String, remedy: Remedy<'_>) -> Self {
+        Self { place: Some(place), path: path.to_owned(), wrong, remedy: remedy.to_string() }
     }
 
-    /// A mistake of one value, whose place is not known unless it is given.
-    pub(crate) fn of_value(place: Option<Place>, path: String, wrong: String, right: String) -> Self {
-        Self { place, path, wrong, right }
+    /// A mistake of one value; `None` if its place is unknown.
+    pub(crate) fn of_value(place: Option<Place>, path: String, wrong: String, remedy: String) -> Self {
+        Self { place, path, wrong, remedy }
     }
 
     /// A mistake of the file as a whole.
-    pub(crate) fn of_file(place: Option<Place>, wrong: String, right: &str) -> Self {
-        Self { place, path: String::new(), wrong, right: right.to_owned() }
+    pub(crate) fn of_file(place: Option<Place>, wrong: String, expected: &str) -> Self {
+        let remedy = Remedy::Expected(expected).to_string();
+        Self { place, path: String::new(), wrong, remedy }
     }
 
-    /// The line that it is on, counted from 1. `None`: the file as a whole.
+    /// Its line, counted from 1. `None`: the file as a whole.
     pub fn line(&self) -> Option<u64> {
         self.place.map(|place| place.line)
     }
 
-    /// `PATH: what is wrong; what would be right`, without the line.
+    /// `PATH: what is wrong; how to correct it`, without the line.
     pub fn sentence(&self) -> String {
         let separator = if self.path.is_empty() { "" } else { ": " };
-        format!("{}{separator}{}; {}", self.path, self.wrong, self.right)
+        format!("{}{separator}{}; {}", self.path, self.wrong, self.remedy)
     }
 }
 
@@ -65,8 +96,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Every mistake of a configuration, at least one, sorted by place. Displayed one a line, each with the
-/// file's name if there is one.
+/// Every mistake of a configuration, at least one, sorted by place. Displayed one per line, each with the
+/// file's name if it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
     file: Option<PathBuf>,

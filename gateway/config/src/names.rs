@@ -1,8 +1,7 @@
 //! Names that Kubernetes has rules for: DNS-1123 labels and subdomains, namespaces, label keys and values, extended
-//! resources. A configuration with a name that the apiserver would never accept is a mistake, not a condition that never
+//! resources. A name that the apiserver would never accept is a mistake, not a condition that never
 //! holds.
-//!
-//! Functions that return a `Result` describe what is wrong with a text as the predicate of a sentence.
+//! Errors are predicates of a sentence about the text.
 
 use crate::mistake::echo;
 
@@ -11,14 +10,14 @@ const LONGEST_NAME: usize = 63;
 /// The longest part before the slash, in bytes.
 const LONGEST_DOMAIN: usize = 253;
 
-/// What a right namespace looks like.
+/// Describes a valid namespace.
 pub const NAMESPACE: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
-/// What a right label key looks like.
-pub const LABEL_KEY: &str = "a label's key such as tier or example.com/tier";
-/// What a right label value looks like.
+/// Describes a valid label key.
+pub const LABEL_KEY: &str = "a label key such as tier or example.com/tier";
+/// Describes a valid label value.
 pub const LABEL_VALUE: &str =
     "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends, or \"\"";
-/// What a right extended resource looks like.
+/// Describes a valid extended resource.
 pub const EXTENDED_RESOURCE: &str = "an extended resource such as example.com/gpu";
 
 /// A namespace. Mirrors `IsDNS1123Label` of `k8s.io/apimachinery/pkg/util/validation`.
@@ -31,7 +30,7 @@ pub fn label_key(text: &str) -> Result<String, String> {
     if is_qualified_name(text) {
         Ok(text.to_owned())
     } else {
-        Err(format!("{} is not a label's key", echo(text)))
+        Err(format!("{} is not a label key", echo(text)))
     }
 }
 
@@ -40,7 +39,7 @@ pub fn label_value(text: &str) -> Result<String, String> {
     if is_label_value(text) {
         Ok(text.to_owned())
     } else {
-        Err(format!("{} is not a label's value", echo(text)))
+        Err(format!("{} is not a label value", echo(text)))
     }
 }
 
@@ -62,9 +61,9 @@ pub fn not_empty(text: &str) -> Result<String, String> {
 pub fn extended_resource(text: &str) -> Result<String, String> {
     // As in `IsPrefixedNativeResource`: anywhere in the name, not only at its front.
     if !text.is_empty() && (!text.contains('/') || text.contains("kubernetes.io/")) {
-        return Err(format!("{} is a resource of Kubernetes itself", echo(text)));
+        return Err(format!("{} is a native resource of Kubernetes", echo(text)));
     }
-    // A quota counts it as `requests.NAME`, which has to be a name as well.
+    // A quota counts it as `requests.NAME`, which must be valid as well.
     if text.starts_with("requests.")
         || !is_qualified_name(text)
         || !is_qualified_name(&format!("requests.{text}"))
@@ -106,17 +105,17 @@ fn is_dns_label_of_any_length(text: &str) -> bool {
     text.bytes().all(|byte| end(byte) || byte == b'-') && has_ends(text, end)
 }
 
-/// Whether the first and last byte are as they should be; a text without bytes has none.
-fn has_ends(text: &str, right: impl Fn(u8) -> bool) -> bool {
+/// Whether the first and last byte are valid; false for an empty text.
+fn has_ends(text: &str, valid: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
-    bytes.first().is_some_and(|first| right(*first)) && bytes.last().is_some_and(|last| right(*last))
+    bytes.first().is_some_and(|first| valid(*first)) && bytes.last().is_some_and(|last| valid(*last))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Checks texts that are right, and texts about which `wrong` is said.
+    /// Checks valid texts, and invalid ones with their error.
     fn check(rule: fn(&str) -> Result<String, String>, right: &[&str], wrong: &[&str], said: &str) {
         for text in right {
             assert_eq!(rule(text), Ok((*text).to_owned()));
@@ -153,14 +152,14 @@ mod tests {
             too_long.as_str(),
             too_wide.as_str(),
         ];
-        check(label_key, &right, &wrong, "label's key");
+        check(label_key, &right, &wrong, "label key");
     }
 
     #[test]
     fn label_values() {
         let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
         let wrong = ["-", "a-", ".a", "a/b", "a b", "ü", too_long.as_str()];
-        check(label_value, &["", "a", "A-1_b.c", longest.as_str()], &wrong, "label's value");
+        check(label_value, &["", "a", "A-1_b.c", longest.as_str()], &wrong, "label value");
     }
 
     #[test]
@@ -171,7 +170,7 @@ mod tests {
         check(extended_resource, &right, &wrong, "resource");
         for text in ["cpu", "hugepages-2Mi", "kubernetes.io/x", "batch.kubernetes.io/x", "mykubernetes.io/x"]
         {
-            assert_eq!(extended_resource(text), Err(format!("{text:?} is a resource of Kubernetes itself")));
+            assert_eq!(extended_resource(text), Err(format!("{text:?} is a native resource of Kubernetes")));
         }
     }
 }

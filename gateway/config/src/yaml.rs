@@ -1,4 +1,4 @@
-//! YAML text → a tree of values that know their places. No other file knows the YAML crate.
+//! Parses YAML into a tree of values with their places. Only this file uses the YAML crate.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What YAML's core schema knows, mappings in the file's order and with repeated keys.
+/// The types of YAML's core schema; mappings keep the file's order and repeated keys.
 #[derive(Debug)]
 pub enum Value {
     /// `null`, `~` or nothing.
@@ -45,7 +45,7 @@ pub enum Value {
 /// Reads one document.
 ///
 /// # Errors
-/// The text is not YAML, or is too large or nested too deeply.
+/// The text is not valid YAML, or is too large or nested too deeply.
 pub fn parse(text: &str) -> Result<Node, Mistake> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| syntax_mistake(&error))
 }
@@ -59,7 +59,7 @@ fn options() -> Options {
         // With this policy an untyped mapping arrives with every entry, so that repeated keys can be
         // reported together with all other mistakes.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
-        // `<<` is then an unknown field, and refused as such.
+        // `<<` is then reported as an unknown field.
         merge_keys: MergeKeyPolicy::AsOrdinary,
         // YAML 1.2: `no` is a word, not false.
         strict_booleans: true,
@@ -79,8 +79,8 @@ fn syntax_mistake(error: &Error) -> Mistake {
         ),
         _ => Mistake::of_file(
             place,
-            format!("is not YAML: {}", message(error)),
-            "one document in correct YAML",
+            format!("invalid YAML: {}", message(error)),
+            "a single valid YAML document",
         ),
     }
 }
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Takes whatever comes.
+/// Accepts any value.
 struct AnyValue;
 
 impl<'de> Visitor<'de> for AnyValue {

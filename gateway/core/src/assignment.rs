@@ -1,6 +1,6 @@
-//! What a bind call asks for.
+//! The assignment of a bind call.
 
-/// Which pod is to run on which node. Mirrors `ExtenderBindingArgs` (`k8s.io/kube-scheduler/extender/v1`).
+/// A pod and the node to bind it to. Mirrors `ExtenderBindingArgs` (`k8s.io/kube-scheduler/extender/v1`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The pod's `metadata.namespace`.

@@ -1,41 +1,40 @@
-//! What goes wrong with a call to a backend, as one type.
+//! The failure of a call to a backend.
 
 use std::fmt;
 
 use crate::reason;
 
-/// What the operator wants when a backend fails a verb that can end the call.
+/// The operator's choice for a backend's failure in a verb that can end the call.
 ///
 /// Mirrors `ignorable` of kube-scheduler's `Extender` configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// The call fails: the pod is tried again with backoff (`ignorable: false`).
+    /// The call fails: kube-scheduler retries the pod with backoff (`ignorable: false`).
     Fail,
-    /// The backend is left out of this decision (`ignorable: true`).
+    /// The backend is ignored in this decision (`ignorable: true`).
     Ignore,
 }
 
-/// In which way a call to a backend failed. The kind is for counting and for people; the decision is the
-/// same for all of them.
+/// The kind of a failure, for metrics and people; the decision is the same for all kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// No connection: refused, unresolved name, unreachable, not yet tried.
+    /// No connection: refused, unresolved name, unreachable, not yet attempted.
     Unreachable,
-    /// No complete answer in the time that the call had.
+    /// No complete response within the call's timeout.
     Late,
-    /// The connection or the stream ended before the answer was complete.
+    /// The connection or the stream ended before the response was complete.
     Reset,
-    /// The request is larger than the backend accepts, or the answer larger than the gateway does.
+    /// The request is larger than the backend accepts, or the response larger than the gateway accepts.
     Oversize,
     /// A gRPC status other than OK.
     Status,
-    /// An answer that breaks the contract: not protobuf, wrong count, a position out of range.
+    /// A response that violates the API: not protobuf, wrong count, a position out of range.
     Malformed,
-    /// The backend does not serve what the configuration asks of it, as its handshake says.
+    /// According to its handshake, the backend does not serve what the configuration requires.
     Unsuitable,
-    /// The backend was not asked: it had left too many calls in a row unanswered.
+    /// Not called: too many consecutive calls had timed out.
     CircuitOpen,
-    /// A bug of the gateway, met while it read what the backend had sent.
+    /// A bug of the gateway, hit while it read the backend's response.
     Internal,
 }
 
@@ -56,17 +55,17 @@ impl FailureKind {
     }
 }
 
-/// A call to a backend that brought no usable answer.
+/// A call to a backend without a usable response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendFailure {
-    /// In which way.
+    /// The kind.
     pub kind: FailureKind,
-    /// What happened, for people, in a few words and without the backend's name.
+    /// A short description for people, without the backend's name.
     pub detail: String,
 }
 
 impl BackendFailure {
-    /// A failure of this kind. The text may hold what a backend said: it is made one short line.
+    /// A failure of this kind. The text may come from a backend: it is reduced to one short line.
     pub fn new(kind: FailureKind, detail: impl AsRef<str>) -> Self {
         const LONGEST: usize = 300;
         Self { kind, detail: reason::one_line(detail.as_ref(), LONGEST) }

@@ -1,11 +1,9 @@
 //! The ordered fold of one filter call.
-//!
-//! Backends are asked in parallel, and the verdict is the one that asking them in turn would have given:
-//! an answer, or a failure, counts only if a node survives all earlier backends. The reference is
+//! Backends are called in parallel, and the verdict equals that of calling them in turn: an answer, or a failure, counts only
+//! if a node survives all earlier backends. The reference is
 //! `findNodesThatPassExtenders` of kube-scheduler with one extender for each backend.
-//!
-//! [`FilterFold::begin`] says whom to ask at once; each answer goes to [`FilterFold::answer`], which may
-//! ask for more; when [`FilterFold::verdict`] is there, whatever is still under way is no longer needed.
+//! [`FilterFold::begin`] returns the first calls; each answer is passed to [`FilterFold::answer`], which may return more calls;
+//! once [`FilterFold::verdict`] returns a verdict, calls in progress are no longer needed.
 
 mod terms;
 
@@ -18,9 +16,9 @@ use crate::{BackendFailure, FailurePolicy};
 
 #[derive(Debug)]
 enum Progress {
-    /// Not asked yet.
+    /// Not called yet.
     Waiting,
-    /// Asked; no answer yet.
+    /// Called; no answer yet.
     Asked { nodes: Asked },
     /// Answered, and not yet counted.
     Answered(Heard),
@@ -45,7 +43,7 @@ pub struct FilterFold {
 }
 
 impl FilterFold {
-    /// Begins a call about `count` nodes, all of them different. Returns the questions to ask at once.
+    /// Begins a call with `count` distinct nodes. Returns the first calls to make.
     pub fn begin(count: u32, seats: Vec<Seat>) -> (Self, Vec<Ask>) {
         let progress = seats.iter().map(|_| Progress::Waiting).collect();
         let rejected = Rejected::default();
@@ -56,8 +54,7 @@ impl FilterFold {
         (fold, asks)
     }
 
-    /// Takes the answer to a question that was asked of `seat`, or says why there is none; returns what
-    /// to ask next. An answer nobody waits for is ignored.
+    /// Takes the answer or the failure of the backend at `seat`; returns the next calls to make. An unexpected answer is ignored.
     pub fn answer(
         &mut self,
         seat: usize,
@@ -80,7 +77,7 @@ impl FilterFold {
         self.verdict.as_ref()
     }
 
-    /// The verdict, `None` while it is not certain, and what was heard from each seat, `None` where nothing was.
+    /// The verdict, `None` while it is not certain, and the answer of each seat, `None` without one.
     pub fn end(self) -> (Option<Verdict>, Vec<Option<Heard>>) {
         let heard = |progress| match progress {
             Progress::Answered(heard) | Progress::Counted(heard) => Some(heard),
@@ -89,7 +86,7 @@ impl FilterFold {
         (self.verdict, self.progress.into_iter().map(heard).collect())
     }
 
-    /// The seats whose answer is still waited for, in order.
+    /// The seats whose answers are outstanding, in order.
     pub fn outstanding(&self) -> impl Iterator<Item = usize> {
         (self.next..self.seats.len()).filter(|&seat| matches!(self.progress[seat], Progress::Asked { .. }))
     }
@@ -99,7 +96,7 @@ impl FilterFold {
         parallel.collect::<Vec<_>>().into_iter().filter_map(|seat| self.ask(seat)).collect()
     }
 
-    /// Asks a seat about the nodes that are left, without those that the gateway rejects for it.
+    /// Calls a seat for the remaining nodes, without those that the gateway rejects for it.
     fn ask(&mut self, seat: usize) -> Option<Ask> {
         let nodes = self.survivors_for(seat);
         if self.len(&nodes) == 0 {
@@ -111,11 +108,12 @@ impl FilterFold {
     }
 
     fn survivors_for(&self, seat: usize) -> Asked {
-        let Seat { unknown, deleted, .. } = &self.seats[seat];
-        if self.alive == self.count && unknown.is_empty() && deleted.is_empty() {
+        let Seat { unknown, deleted, oversize, .. } = &self.seats[seat];
+        let untold = [unknown, deleted, oversize];
+        if self.alive == self.count && untold.iter().all(|nodes| nodes.is_empty()) {
             return Asked::All;
         }
-        let is_told = |at: &u32| unknown.binary_search(at).is_err() && deleted.binary_search(at).is_err();
+        let is_told = |at: &u32| untold.iter().all(|nodes| nodes.binary_search(at).is_err());
         let known = |at: &u32| self.is_alive(*at) && is_told(at);
         Asked::Some((0..self.count).filter(known).collect())
     }
@@ -131,7 +129,7 @@ impl FilterFold {
         }
     }
 
-    /// Counts answers in order, as far as they are there.
+    /// Counts the available answers in order.
     fn advance(&mut self, asks: &mut Vec<Ask>) {
         while self.verdict.is_none() {
             if self.next == self.seats.len() || self.alive == 0 {
@@ -152,7 +150,7 @@ impl FilterFold {
         Verdict::Decided(mem::take(&mut self.rejected))
     }
 
-    /// Counts the answer of one seat. False when it is not there yet.
+    /// Counts the answer of one seat. False if it is outstanding.
     fn count_seat(&mut self, seat: usize, asks: &mut Vec<Ask>) -> bool {
         match mem::replace(&mut self.progress[seat], Progress::Waiting) {
             Progress::Answered(heard) => {
@@ -161,9 +159,9 @@ impl FilterFold {
             }
             Progress::Failed { nodes, again, failure } => {
                 let left = self.survivors_for(seat);
-                // Once at most: a repetition is about exactly those that are left.
+                // At most once: a repeated call contains exactly the remaining nodes.
                 let fewer = self.len(&nodes) > self.len(&left);
-                // Asked in turn about no node, it would not have been asked, and could not have failed.
+                // Called in turn, without nodes, it would not have been called and could not have failed.
                 if self.len(&left) == 0 || (fewer && again == Again::InTime) {
                     return self.ask_in_turn(seat, asks);
                 }
@@ -178,7 +176,7 @@ impl FilterFold {
         true
     }
 
-    /// Asks a seat about what the earlier ones left. True when that is nothing, which is an answer.
+    /// Calls a seat for the nodes that the earlier ones left. True if there are none, which counts as an answer.
     fn ask_in_turn(&mut self, seat: usize, asks: &mut Vec<Ask>) -> bool {
         match self.ask(seat) {
             Some(ask) => {
@@ -196,19 +194,19 @@ impl FilterFold {
     }
 
     fn reject_unknown(&mut self, seat: usize) {
-        let deleted = mem::take(&mut self.seats[seat].deleted);
-        if !deleted.is_empty() {
-            let group = || Group { by: By::Deleted(seat), reason: String::new(), preemption_may_help: false };
-            self.reject_group(group, deleted.into_iter());
-        }
-        let unknown = mem::take(&mut self.seats[seat].unknown);
-        if !unknown.is_empty() {
-            let group = || Group { by: By::Unknown(seat), reason: String::new(), preemption_may_help: false };
-            self.unknown += self.reject_group(group, unknown.into_iter());
-        }
+        let Seat { unknown, deleted, oversize, .. } = &mut self.seats[seat];
+        let [unknown, deleted, oversize] = [unknown, deleted, oversize].map(mem::take);
+        let mut reject = |by: By, nodes: Vec<u32>| {
+            let group = || Group { by, reason: String::new(), preemption_may_help: false };
+            if nodes.is_empty() { 0 } else { self.reject_group(group, nodes.into_iter()) }
+        };
+        reject(By::Deleted(seat), deleted);
+        reject(By::Oversize(seat), oversize);
+        let unknown = reject(By::Unknown(seat), unknown);
+        self.unknown += unknown;
     }
 
-    /// Takes an answer: rejects what it refuses, and what the backend would have had to know more about.
+    /// Applies an answer: rejects the nodes that it rejects, and those without the facts that the backend needs.
     fn reject(&mut self, seat: usize, heard: &Heard) {
         self.reject_unknown(seat);
         let honored = self.seats[seat].preemption == Preemption::Honored;
@@ -227,7 +225,7 @@ impl FilterFold {
         let before = self.alive;
         let index = u32::try_from(self.rejected.groups.len()).unwrap_or(u32::MAX);
         for at in positions {
-            // At the first rejection of all: without any the list stays empty.
+            // Allocated at the first rejection; without one the list stays empty.
             self.rejected.nodes.resize(self.count as usize, None);
             let node = &mut self.rejected.nodes[at as usize];
             if node.is_none() {

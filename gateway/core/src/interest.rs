@@ -1,29 +1,28 @@
-//! Which pods a backend is asked about.
+//! The pods for which a backend is called.
 //!
-//! All conditions of a [`Interest`] must hold; one without conditions is interested in every pod.
+//! All conditions of a [`Interest`] must hold; one without conditions matches every pod.
 
 use std::collections::BTreeSet;
 
-/// What interest looks at.
+/// The properties of a pod that conditions refer to.
 pub trait Subject {
     /// `metadata.namespace`.
     fn namespace(&self) -> &str;
     /// The value of a label; `None` when the pod does not have it.
     fn label(&self, key: &str) -> Option<&str>;
-    /// Whether a container or init container names the resource among its requests or limits, with whatever
-    /// amount.
+    /// Whether a container or init container has the resource in its requests or limits, with any amount.
     fn names_resource(&self, name: &str) -> bool;
 }
 
 /// The conditions of one backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// Resources of which the pod must name at least one; empty for no such condition. Mirrors
+    /// Resources of which the pod must request at least one; empty for no such condition. Mirrors
     /// `HTTPExtender.IsInterested` of kube-scheduler.
     pub resources: Vec<String>,
-    /// Where the pod must be.
+    /// The namespace condition.
     pub namespaces: Namespaces,
-    /// What its labels must be: all of these.
+    /// The label conditions; all must hold.
     pub selector: Vec<Requirement>,
 }
 
@@ -45,25 +44,25 @@ pub enum Namespaces {
 pub struct Requirement {
     /// The label.
     pub key: String,
-    /// What it must be.
+    /// The condition.
     pub operator: Operator,
 }
 
-/// What a label must be.
+/// A condition on the value of a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operator {
-    /// It is there and has one of these values.
+    /// It exists and has one of these values.
     In(BTreeSet<String>),
-    /// It is not there, or has none of these values.
+    /// It does not exist, or has none of these values.
     NotIn(BTreeSet<String>),
-    /// It is there.
+    /// It exists.
     Exists,
-    /// It is not there.
+    /// It does not exist.
     DoesNotExist,
 }
 
 impl Interest {
-    /// Whether the backend is asked about this pod.
+    /// Whether the backend is called for this pod.
     pub fn covers(&self, pod: &impl Subject) -> bool {
         self.namespaces.contain(pod.namespace())
             && self.selector.iter().all(|requirement| requirement.holds(pod))

@@ -1,7 +1,6 @@
-//! The chain of one preempt call: each backend is asked about what the earlier ones left.
-//!
-//! A backend keeps candidates and victims, by position, or leaves them out; nothing that it says can bring in
-//! a node, and a pod only where the operator lets it. The reference is `callExtenders` of kube-scheduler
+//! The chain of one preempt call: each backend gets the candidates that the earlier ones left.
+//! A backend keeps or drops candidates and victims, by position; it cannot add nodes, and can add pods only if the operator
+//! allows it. The reference is `callExtenders` of kube-scheduler
 //! (pkg/scheduler/framework/preemption/preemption.go) with one extender for each backend.
 
 use std::{collections::HashSet, fmt};
@@ -22,21 +21,20 @@ pub struct Candidate {
 /// One candidate that a backend keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Position among the candidates that it was asked about.
+    /// Position among the candidates of its call.
     pub position: u32,
     /// Positions of the victims that it keeps, in any order.
     pub victims: Vec<u32>,
-    /// UIDs of victims of its own. They go behind the others.
+    /// UIDs of added victims, appended to the others.
     pub added: Vec<String>,
 }
 
-/// Who may be evicted though kube-scheduler did not say so.
+/// Which victims a backend may add.
 #[derive(Clone, Copy)]
 pub enum Added<'a> {
-    /// Nobody: an answer that names such a pod is malformed.
+    /// None: an answer that adds a pod is malformed.
     Refused,
-    /// A pod that passes this check, which is given the node's position in the call and the pod's UID and
-    /// says what is wrong with the pod.
+    /// A pod that passes this check, which takes the node's position in the call and the pod's UID and returns what is wrong.
     Checked(&'a dyn Fn(u32, &str) -> Result<(), String>),
 }
 
@@ -49,23 +47,23 @@ impl fmt::Debug for Added<'_> {
     }
 }
 
-/// What an operator lets a backend do.
+/// The operator's settings for a backend.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// What its failure means.
+    /// The failure policy.
     pub policy: FailurePolicy,
-    /// Whether it may name victims of its own.
+    /// Whether it may add victims.
     pub added: Added<'a>,
 }
 
-/// What became of a backend's answer.
+/// The effect of a backend's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// It counts.
+    /// It was applied.
     Counted,
-    /// There is none that counts, and the backend is left out.
+    /// It failed, and the backend is ignored.
     Skipped(BackendFailure),
-    /// There is none that counts, and that ends the call.
+    /// It failed, and the call ends with an error.
     Failed(BackendFailure),
 }
 
@@ -76,23 +74,23 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Begins with what kube-scheduler offers.
+    /// Starts with kube-scheduler's candidates.
     pub fn begin(candidates: Vec<Candidate>) -> Self {
         Self { left: candidates }
     }
 
-    /// The candidates that are left, in the call's order. When there is none, nobody else is asked.
+    /// The remaining candidates, in the call's order. Without any, no other backend is called.
     pub fn left(&self) -> &[Candidate] {
         &self.left
     }
 
-    /// The candidates that are left.
+    /// The remaining candidates.
     pub fn into_left(self) -> Vec<Candidate> {
         self.left
     }
 
-    /// Takes the answer of a backend that was asked about `asked`, which are some of those left, in order. If
-    /// the answer counts, whatever it does not keep is gone, and so is what it was not asked about.
+    /// Takes the answer of a backend that was called with `asked`, some of the remaining candidates in order. If it is applied,
+    /// only the candidates that it keeps remain.
     pub fn take(
         &mut self,
         asked: &[Candidate],
@@ -110,7 +108,7 @@ impl Chain {
     }
 }
 
-/// What an answer leaves of the candidates.
+/// The candidates that an answer leaves.
 fn applied(asked: &[Candidate], kept: Vec<Kept>, terms: Terms<'_>) -> Result<Vec<Candidate>, BackendFailure> {
     let mut left: Vec<Option<Candidate>> = vec![None; asked.len()];
     for kept in kept {
@@ -118,7 +116,7 @@ fn applied(asked: &[Candidate], kept: Vec<Kept>, terms: Terms<'_>) -> Result<Vec
         let (Some(candidate), Some(place)) = (asked.get(at as usize), left.get_mut(at as usize)) else {
             let count = asked.len();
             return Err(malformed(format!(
-                "position {at} is out of range: {count} candidates were asked about"
+                "position {at} is out of range: the request has {count} candidates"
             )));
         };
         if place.is_some() {
@@ -146,7 +144,7 @@ fn candidate_left(candidate: &Candidate, kept: Kept, added: Added<'_>) -> Result
     if kept.added.is_empty() {
         return Ok(Candidate { victims, ..*candidate });
     }
-    // A set: as many may be added as an answer has room for, to as many as a node has pods.
+    // A set, since both the added and the existing victims may be many.
     let mut named: HashSet<String> = candidate.victims.iter().cloned().collect();
     for uid in kept.added {
         let Added::Checked(check) = added else {
@@ -155,10 +153,10 @@ fn candidate_left(candidate: &Candidate, kept: Kept, added: Added<'_>) -> Result
             )));
         };
         if !named.insert(uid.clone()) {
-            return Err(malformed(format!("victim {uid} is added, and is a victim without that")));
+            return Err(malformed(format!("added victim {uid} is already a victim")));
         }
         check(candidate.node, &uid)
-            .map_err(|wrong| malformed(format!("victim {uid} cannot be added: {wrong}")))?;
+            .map_err(|wrong| malformed(format!("cannot add victim {uid}: {wrong}")))?;
         victims.push(uid);
     }
     Ok(Candidate { victims, ..*candidate })

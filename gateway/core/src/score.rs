@@ -1,7 +1,7 @@
 //! Combines the scores of one prioritize call.
 //!
-//! Each backend's raw scores are clamped to the range that it declares, normalised over the nodes that it
-//! scored, weighed and added up. The sum is exact and rounded once, half away from zero: adding a backend
+//! Each backend's raw scores are clamped to the range that it declares, normalized over the nodes that it
+//! scored, weighted and added up. The sum is exact and rounded once, half away from zero: adding a backend
 //! never changes another one's share. The reference is `prioritizeNodes` of kube-scheduler with one
 //! extender for each backend: there, as here with [`Normalization::None`], a score counts `score × weight`.
 
@@ -13,7 +13,7 @@ use exact::Exact;
 /// How raw scores become 0 to 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalization {
-    /// They are taken as they are.
+    /// Unchanged.
     None,
     /// 10·(s − lo)/(hi − lo), with lo < hi the declared range.
     Range(Direction),
@@ -28,7 +28,7 @@ pub enum Normalization {
 pub enum Direction {
     /// The largest.
     LargestIsBest,
-    /// The least: 10 minus the normalised score counts.
+    /// The least: 10 minus the normalized score counts.
     LeastIsBest,
 }
 
@@ -66,10 +66,10 @@ impl Range {
     }
 }
 
-/// One backend's scores, and how they count.
+/// One backend's scores and their weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ballot {
-    /// Multiplies each normalised score; from 1 to 1,000,000.
+    /// Multiplies each normalized score; from 1 to 1,000,000.
     pub weight: u32,
     /// How raw scores become 0 to 10.
     pub normalization: Normalization,
@@ -85,7 +85,7 @@ pub struct Ballot {
 /// MaxExtenderPriority`) without overflow.
 pub const LARGEST_TOTAL: i64 = i64::MAX / 10;
 
-/// The total of each of `count` nodes; `None` for a node that nobody scored.
+/// The total of each of `count` nodes; `None` for a node that no backend scored.
 pub fn totals(count: usize, ballots: &[&Ballot]) -> Vec<Option<i64>> {
     let shares: Vec<_> = ballots.iter().map(|ballot| Share::of(ballot, ballot.weight)).collect();
     let exact = Exact::over(shares.iter().map(|share| (share.most, share.denominator)));
@@ -114,14 +114,14 @@ pub fn list_all(totals: &mut [Option<i64>]) {
     }
 }
 
-/// What a ballot makes of a raw score before it is weighed, for people: the decision itself adds exact fractions.
+/// The normalized score before weighting, for people: the decision itself adds exact fractions.
 pub fn normalized(ballot: &Ballot) -> impl Fn(i32) -> f64 {
     let share = Share::of(ballot, 1);
     #[allow(clippy::cast_precision_loss, reason = "a number to be looked at")]
     move |score| share.numerator(score) as f64 / share.denominator as f64
 }
 
-/// A weighed, normalised score as a fraction: (offset + slope · s) / denominator.
+/// A weighted, normalized score as a fraction: (offset + slope · s) / denominator.
 struct Share {
     offset: i128,
     slope: i128,

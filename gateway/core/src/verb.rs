@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// What kube-scheduler asks of an extender. The policy API has a verb for each; prioritize is called score there.
+/// The verbs of kube-scheduler's extender API. The policy API has a verb for each; prioritize is called score there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
     /// Which nodes a pod may run on.
@@ -56,13 +56,13 @@ impl Verb {
 /// A value for each verb.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PerVerb<T> {
-    /// That of filter.
+    /// For filter.
     pub filter: T,
-    /// That of prioritize.
+    /// For prioritize.
     pub prioritize: T,
-    /// That of preempt.
+    /// For preempt.
     pub preempt: T,
-    /// That of bind.
+    /// For bind.
     pub bind: T,
 }
 

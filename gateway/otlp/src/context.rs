@@ -1,5 +1,4 @@
-//! Where a span stands, as HTTP headers and gRPC metadata carry it: the `traceparent` of the W3C recommendation
-//! "Trace Context".
+//! The context of a span in HTTP headers and gRPC metadata: the `traceparent` of the W3C recommendation "Trace Context".
 
 use std::fmt;
 
@@ -11,7 +10,7 @@ use crate::ids;
 /// The header and metadata key of a [`TraceContext`].
 pub const TRACEPARENT: &str = "traceparent";
 
-/// The header and metadata key of what vendors add to it.
+/// The header and metadata key of vendor data.
 pub const TRACESTATE: &str = "tracestate";
 
 /// `00-` 32 digits `-` 16 digits `-` 2 digits.
@@ -31,7 +30,7 @@ pub struct TraceContext {
     pub sampled: bool,
 }
 
-/// A text that is no `traceparent`.
+/// A text that is not a `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a W3C traceparent, such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
 pub struct Malformed;
@@ -49,7 +48,7 @@ impl TraceContext {
         Self { span_id: ids::span(), ..*self }
     }
 
-    /// The span of whoever sent these headers. Two of them are none: nobody can say which is right.
+    /// The span of the sender of these headers. `None` for several `traceparent` headers, since it is unclear which is valid.
     #[must_use]
     pub fn of_caller(headers: &HeaderMap) -> Option<Self> {
         let mut given = headers.get_all(TRACEPARENT).iter();
@@ -58,12 +57,12 @@ impl TraceContext {
     }
 
     /// Reads the value of a `traceparent` header, as strictly as the recommendation demands: lower-case digits, no
-    /// version ff, no id of zeros, nothing behind the flags of version 00. Of a later version the fields of version
-    /// 00 are read; what follows them must be set apart by a dash.
+    /// version ff, no id of zeros, nothing after the flags of version 00. Of a later version the fields of version
+    /// 00 are read; the rest must be separated by a dash.
     ///
     /// # Errors
     ///
-    /// [`Malformed`]; a callee then goes on as if there were no header.
+    /// [`Malformed`]; a callee then continues as without the header.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, Malformed> {
         let (fields, rest) = text.as_ref().split_at_checked(LENGTH).ok_or(Malformed)?;
         let mut fields = fields.split(|byte| *byte == b'-');
@@ -97,7 +96,7 @@ impl TraceContext {
         HeaderValue::from_bytes(&self.traceparent()).expect("digits and dashes are visible ASCII")
     }
 
-    /// The span as the OpenTelemetry crates name it, such as in a link. It is said to come from elsewhere.
+    /// The span as a type of the OpenTelemetry crates, such as for a link; marked as remote.
     #[must_use]
     pub fn remote(&self) -> SpanContext {
         SpanContext::new(self.trace_id, self.span_id, self.trace_flags(), true, TraceState::NONE)

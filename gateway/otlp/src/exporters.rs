@@ -1,5 +1,5 @@
-//! Sends spans: an exporter with a thread that collects them and waits. The thread has no reactor; connections live on
-//! the runtime that is given.
+//! Sends spans: an exporter with a thread that batches them and blocks. The thread has no reactor; connections live on the
+//! given runtime.
 
 mod grpc;
 mod http;
@@ -13,62 +13,59 @@ use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 use crate::{Export, Protocol, Settings, Spans};
 
-/// How requests name their sender.
+/// The user agent of requests.
 const USER_AGENT: &str = concat!("extender-otlp/", env!("CARGO_PKG_VERSION"));
 
-/// Sends spans as the [`Settings`] say. Connecting begins with the first batch, and a collector that
-/// is away costs nothing but what is lost: `extender_otlp` tells the log when spans stop and when they start again to
-/// get through. The OpenTelemetry crates log nothing by themselves, since their feature for it is off.
-///
-/// Dropped without [`shutdown`](Self::shutdown), what still waits is lost.
+/// Sends spans according to the [`Settings`]. Connects with the first batch; an unavailable collector costs only the lost
+/// spans: `extender_otlp` logs when exports begin to fail and when they work again. The logging feature of the OpenTelemetry
+/// crates is off.
+/// If dropped without [`shutdown`](Self::shutdown), queued spans are lost.
 #[derive(Debug)]
 pub struct Exporters {
     spans: Option<Spans>,
 }
 
-/// Why nothing is sent.
+/// Why the exporter cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The file with the collector's certificates.
-    #[error("the certificates in {} for the OTLP endpoint cannot be used: {source}", path.display())]
+    #[error("invalid certificates in {} for the OTLP endpoint: {source}", path.display())]
     Certificate {
-        /// As it was given.
+        /// The configured path.
         path: PathBuf,
         /// What is wrong with it.
         source: rustls::pki_types::pem::Error,
     },
-    /// An https endpoint, and nothing to check it against.
+    /// An https endpoint without CA certificates.
     #[error(
         "no certificates of the system for the OTLP endpoint: {0}; OTEL_EXPORTER_OTLP_CERTIFICATE names a file"
     )]
     NoRoots(io::Error),
-    /// A certificate that is none, or a TLS library that lacks what is needed.
+    /// An invalid certificate, or a TLS library without a required feature.
     #[error("TLS to the OTLP endpoint: {0}")]
     Tls(#[from] rustls::Error),
-    /// An exporter refuses its settings.
+    /// An exporter rejects its settings.
     #[error("the OTLP exporter cannot be built: {0}")]
     Exporter(#[from] ExporterBuildError),
 }
 
 impl Exporters {
-    /// Starts what is wanted. Connections are made and kept by tasks of the runtime, which must have time and I/O.
+    /// Starts the exporter. Connections are tasks of the runtime, which must have time and I/O enabled.
     ///
     /// # Errors
-    ///
-    /// [`StartError`]; not that the collector is away.
+    /// [`StartError`]; not if the collector is unavailable.
     pub fn start(settings: &Settings, runtime: &Handle) -> Result<Self, StartError> {
         let spans = settings.traces.as_ref().map(|export| spans(export, settings, runtime));
         Ok(Self { spans: spans.transpose()? })
     }
 
-    /// Where finished spans go; `None` when they are not sent.
+    /// The queue for finished spans; `None` if they are not sent.
     #[must_use]
     pub fn spans(&self) -> Option<&Spans> {
         self.spans.as_ref()
     }
 
-    /// Sends what waits, and ends. Returns when all is sent, and at the latest after this time; the runtime must go on
-    /// meanwhile.
+    /// Sends the queued spans and stops. Returns when all are sent, or after this time; the runtime must keep running.
     pub async fn shutdown(&self, within: Duration) {
         let Some(spans) = self.spans.clone() else { return };
         drop(timeout(within, aside(move || spans.shutdown(within))).await);
@@ -81,13 +78,13 @@ fn spans(export: &Export, settings: &Settings, runtime: &Handle) -> Result<Spans
     Ok(Spans::new(exporter, settings.scope.clone(), &resource(settings), settings.batch))
 }
 
-/// Without what the crate would read from the environment: the settings have it.
+/// Without the environment variables that the crate would read: the settings contain them.
 fn resource(settings: &Settings) -> Resource {
     let resource = Resource::builder_empty().with_detector(Box::new(TelemetryResourceDetector));
     resource.with_attributes(settings.resource.clone()).build()
 }
 
-/// Does what waits on a thread of its own, since it waits for tasks of the runtime. Without a thread it is not done.
+/// Runs a blocking function on a separate thread, since it waits for tasks of the runtime. Skipped if no thread can start.
 fn aside(work: impl FnOnce() + Send + 'static) -> oneshot::Receiver<()> {
     let (done, ended) = oneshot::channel();
     let run = move || {

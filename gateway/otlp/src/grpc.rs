@@ -1,4 +1,4 @@
-//! The words of gRPC.
+//! Names of gRPC status codes.
 
 use tonic::Code;
 

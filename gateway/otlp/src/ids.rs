@@ -1,5 +1,4 @@
-//! New ids: random, from a generator of the thread that is seeded by the system once, so that none takes a lock or
-//! a system call.
+//! New ids: random, from a thread-local generator that the system seeds once, so that an id takes no lock and no system call.
 
 use opentelemetry::trace::{SpanId, TraceId};
 use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};

@@ -1,5 +1,5 @@
-//! Which traces are kept. A decision depends on a key or a trace id alone, so that all replicas, and all processes
-//! that a trace goes through, decide the same.
+//! Decides which traces are kept, by a key or a trace id only, so that all replicas, and all processes of a trace, decide the
+//! same.
 
 use opentelemetry::trace::TraceId;
 
@@ -9,9 +9,9 @@ use crate::TraceContext;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio(f64);
 
-/// A number that is no share.
+/// A number outside 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{0} is not a ratio; 0 to 1 are right")]
+#[error("{0} is not a ratio; expected 0 to 1")]
 pub struct OutOfRange(pub f64);
 
 impl Ratio {
@@ -23,8 +23,7 @@ impl Ratio {
     /// A share between 0 and 1, both included.
     ///
     /// # Errors
-    ///
-    /// The number is outside, or none.
+    /// The number is outside this range, or NaN.
     pub fn new(share: f64) -> Result<Self, OutOfRange> {
         if (0.0..=1.0).contains(&share) { Ok(Self(share)) } else { Err(OutOfRange(share)) }
     }
@@ -35,7 +34,7 @@ impl Ratio {
         self.0
     }
 
-    /// Whether what has this key is kept. What a smaller ratio keeps, a larger one keeps, too.
+    /// Whether this key is kept. A larger ratio keeps everything that a smaller one keeps.
     #[must_use]
     pub fn keeps(self, key: &[u8]) -> bool {
         self.takes(mixed(key) >> 1)
@@ -64,8 +63,7 @@ impl Ratio {
     }
 }
 
-/// A hash that is the same everywhere and for all time: FNV-1a, and the finish of `SplitMix64`, since FNV alone leaves
-/// the first bits of similar keys similar.
+/// A stable hash: FNV-1a with the finalizer of `SplitMix64`, since FNV alone leaves the first bits of similar keys similar.
 fn mixed(key: &[u8]) -> u64 {
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
@@ -74,12 +72,12 @@ fn mixed(key: &[u8]) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// What `OTEL_TRACES_SAMPLER` chooses.
+/// The sampler of `OTEL_TRACES_SAMPLER`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampler {
-    /// As the caller has decided; where there is no caller, this share. `parentbased_…`.
+    /// The caller's decision; without a caller, this share. `parentbased_…`.
     Parent(Ratio),
-    /// This share, whatever the caller has decided. `always_on`, `always_off`, `traceidratio`.
+    /// This share, regardless of the caller's decision. `always_on`, `always_off`, `traceidratio`.
     Own(Ratio),
 }
 
@@ -92,7 +90,7 @@ impl Sampler {
         }
     }
 
-    /// Whether the caller's trace goes on here.
+    /// Whether the caller's trace is continued here.
     #[must_use]
     pub fn continues(self, caller: &TraceContext) -> bool {
         match self {
@@ -101,7 +99,7 @@ impl Sampler {
         }
     }
 
-    /// Whether a trace about what has this key begins here.
+    /// Whether a trace with this key begins here.
     #[must_use]
     pub fn begins(self, key: &[u8]) -> bool {
         self.ratio().keeps(key)
@@ -126,7 +124,7 @@ mod tests {
     fn only_shares_are_ratios() {
         for share in [-0.1, 1.000_001, f64::NAN, f64::INFINITY] {
             let refused = Ratio::new(share).unwrap_err();
-            assert!(refused.to_string().ends_with("is not a ratio; 0 to 1 are right"), "{refused}");
+            assert!(refused.to_string().ends_with("is not a ratio; expected 0 to 1"), "{refused}");
         }
         assert!((Ratio::new(0.25).unwrap().share() - 0.25).abs() < f64::EPSILON);
     }

@@ -1,5 +1,5 @@
-//! What is sent, where to and how much of it: the standard `OTEL_*` variables, with what a configuration says laid
-//! over them. All mistakes are told at once.
+//! Settings of the exporter: the standard `OTEL_*` variables, overridden by the configuration. All mistakes are reported at
+//! once.
 
 mod export;
 mod variables;
@@ -13,10 +13,10 @@ pub use self::export::{Export, Exporter, Protocol};
 use self::variables::{Variables, milliseconds, pairs};
 use crate::{Ratio, Sampler, ids};
 
-/// Who sends.
+/// The program that sends spans.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// service.name, where neither variables nor configuration say another.
+    /// service.name, unless variables or configuration set another.
     pub service: String,
     /// service.version.
     pub version: String,
@@ -24,25 +24,25 @@ pub struct Program {
     pub scope: InstrumentationScope,
 }
 
-/// What a configuration says. It wins over the variables; what is `None` is left to them.
+/// Settings of a configuration. They override the variables; `None` leaves the setting to them.
 #[derive(Clone, Debug, Default)]
 pub struct Explicit {
     /// Where the collector listens, such as `http://127.0.0.1:4317`; for HTTP without `/v1/traces`.
     pub endpoint: Option<String>,
-    /// How it is spoken to.
+    /// The protocol.
     pub protocol: Option<Protocol>,
     /// How long an export may take.
     pub timeout: Option<Duration>,
     /// Whether spans are sent.
     pub traces: Option<Exporter>,
-    /// The share of traces that begin here. Callers that have decided are followed.
+    /// The share of traces that begin here. Decisions of callers take precedence.
     pub ratio: Option<Ratio>,
 }
 
-/// All that [`Exporters`](crate::Exporters) need to know.
+/// The settings of [`Exporters`](crate::Exporters).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the spans are about: service.name, service.version, service.instance.id and the attributes of
+    /// The resource of the spans: service.name, service.version, service.instance.id and the attributes of
     /// `OTEL_RESOURCE_ATTRIBUTES`.
     pub resource: Vec<KeyValue>,
     /// What makes the spans.
@@ -51,26 +51,26 @@ pub struct Settings {
     pub traces: Option<Export>,
     /// Which traces are kept.
     pub sampler: Sampler,
-    /// How spans wait for being sent.
+    /// How spans are batched.
     pub batch: Batch,
 }
 
-/// How spans wait for being sent: `OTEL_BSP_*`.
+/// How spans are batched: `OTEL_BSP_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The most that wait; more are dropped. 1 to 1,000,000.
+    /// The size of the queue; spans beyond it are dropped. 1 to 1,000,000.
     pub queue: NonZero<usize>,
-    /// The most in one request; not more than may wait.
+    /// The maximum per request; at most the size of the queue.
     pub size: NonZero<usize>,
-    /// How long a span waits at most, when fewer than `size` are there.
+    /// The maximum delay of a span while fewer than `size` are queued.
     pub delay: Duration,
-    /// How long sending a batch may take, besides the timeout of the exporter.
+    /// How long sending a batch may take, in addition to the timeout of the exporter.
     pub timeout: Duration,
 }
 
 const MOST_WAITING: usize = 1_000_000;
 
-/// As the specification of the OpenTelemetry SDKs has them.
+/// The defaults of the OpenTelemetry SDK specification.
 const QUEUE: NonZero<usize> = NonZero::new(2048).unwrap();
 const SIZE: NonZero<usize> = NonZero::new(512).unwrap();
 const DELAY: Duration = Duration::from_secs(5);
@@ -82,13 +82,13 @@ impl Default for Batch {
     }
 }
 
-/// What is wrong with variables or configuration: all of it, one sentence each.
+/// All mistakes of variables and configuration, one sentence each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the telemetry settings are wrong: {}", .0.join("; "))]
+#[error("invalid telemetry settings: {}", .0.join("; "))]
 pub struct SettingsError(Vec<String>);
 
 impl SettingsError {
-    /// One sentence for each mistake. Values of headers are not in them.
+    /// One sentence for each mistake, without values of headers.
     #[must_use]
     pub fn mistakes(&self) -> &[String] {
         &self.0
@@ -96,15 +96,13 @@ impl SettingsError {
 }
 
 impl Settings {
-    /// From variables, which `lookup` knows by name, and what a configuration says.
-    ///
-    /// Spans are sent when the configuration or `OTEL_TRACES_EXPORTER` says so, or, where neither says anything, when
-    /// an endpoint is given. `OTEL_SDK_DISABLED=true` is `none` for what the configuration leaves
-    /// open. An empty variable is like none. Variables about what is not sent are not looked at.
+    /// From variables, which `lookup` returns by name, and a configuration.
+    /// Spans are sent if the configuration or `OTEL_TRACES_EXPORTER` enables it or, if neither is set, if an endpoint is set.
+    /// `OTEL_SDK_DISABLED=true` disables them unless the configuration enables them. An empty variable counts as unset. Without
+    /// an exporter, other variables are ignored.
     ///
     /// # Errors
-    ///
-    /// All values that cannot be used, each with the variable, the value and what would be right.
+    /// All invalid values, each with the variable, the value and what is expected.
     pub fn resolve(
         program: Program,
         explicit: &Explicit,
@@ -154,21 +152,23 @@ fn sampler(explicit: &Explicit, variables: &mut Variables<'_>) -> Sampler {
         "parentbased_always_on" => Ok(Sampler::Parent(Ratio::ALL)),
         "parentbased_always_off" => Ok(Sampler::Parent(Ratio::NONE)),
         "parentbased_traceidratio" => Ok(Sampler::Parent(ratio)),
-        _ => Err("always_on, always_off, traceidratio, or one of these behind parentbased_ would be right"),
+        _ => {
+            Err("expected always_on, always_off, traceidratio, or one of these with the prefix parentbased_")
+        }
     };
     variables.read("OTEL_TRACES_SAMPLER", named).unwrap_or_default()
 }
 
 fn ratio(text: &str) -> Result<Ratio, &'static str> {
     let share = text.parse().ok().and_then(|share| Ratio::new(share).ok());
-    share.ok_or("a number from 0 to 1, such as 0.01, would be right")
+    share.ok_or("expected a number from 0 to 1 such as 0.01")
 }
 
 fn batch(variables: &mut Variables<'_>) -> Batch {
     let queue = variables.read("OTEL_BSP_MAX_QUEUE_SIZE", spans).unwrap_or(QUEUE);
     let size = |text: &str| {
         let size = spans(text).map_err(str::to_owned)?;
-        if size <= queue { Ok(size) } else { Err(format!("at most {queue}, which may wait, would be right")) }
+        if size <= queue { Ok(size) } else { Err(format!("expected at most {queue}, the size of the queue")) }
     };
     Batch {
         queue,
@@ -180,11 +180,11 @@ fn batch(variables: &mut Variables<'_>) -> Batch {
 
 fn spans(text: &str) -> Result<NonZero<usize>, &'static str> {
     let count = text.parse().ok().filter(|count: &NonZero<usize>| count.get() <= MOST_WAITING);
-    count.ok_or("a number of spans from 1 to 1000000 would be right")
+    count.ok_or("expected a number of spans from 1 to 1000000")
 }
 
 impl fmt::Display for Settings {
-    /// One line for a log: what goes where. No headers.
+    /// One line for the log, without headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.traces {
             None => f.write_str("no traces"),

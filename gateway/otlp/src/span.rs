@@ -1,4 +1,4 @@
-//! A span that has ended, as it is written down.
+//! The record of a finished span.
 
 use std::{borrow::Cow, time::SystemTime};
 
@@ -10,7 +10,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use crate::TraceContext;
 
-/// A span: what was done, when, for whom and how it ended. It is made after the fact, in one piece:
+/// A finished span, built at once after its end:
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -19,7 +19,7 @@ use crate::TraceContext;
 /// use opentelemetry::{KeyValue, trace::SpanKind};
 ///
 /// let (call, begin) = (TraceContext::root(), SystemTime::now());
-/// // Work; the callee is told `asked.header()`.
+/// // Work; the callee gets `asked.header()`.
 /// let asked = call.child();
 /// let span = Span {
 ///     kind: SpanKind::Client,
@@ -31,13 +31,13 @@ use crate::TraceContext;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// What kind of work: few names, no numbers in them.
+    /// The name: of low cardinality, without numbers.
     pub name: Cow<'static, str>,
-    /// Who works for whom. [`Span::new`] says `Internal`.
+    /// The kind. [`Span::new`] sets `Internal`.
     pub kind: SpanKind,
     /// The span's own ids.
     pub context: TraceContext,
-    /// What vendors added to the context that the caller sent.
+    /// Vendor data of the caller's context.
     pub state: TraceState,
     /// The span that this one is a part of.
     pub parent: Parent,
@@ -45,13 +45,13 @@ pub struct Span {
     pub start: SystemTime,
     /// When it ended.
     pub end: SystemTime,
-    /// What is known about it.
+    /// Attributes.
     pub attributes: Vec<KeyValue>,
-    /// Spans that it has to do with and is no part of.
+    /// Links to related spans.
     pub links: Vec<Link>,
-    /// What happened on the way.
+    /// Events.
     pub events: Vec<Event>,
-    /// How it ended; unset means well enough.
+    /// The status; unset means success.
     pub status: Status,
 }
 
@@ -89,7 +89,7 @@ impl Span {
         }
     }
 
-    /// As the OpenTelemetry SDK sends it.
+    /// As a type of the OpenTelemetry SDK.
     #[must_use]
     pub fn into_data(self, scope: InstrumentationScope) -> SpanData {
         let TraceContext { trace_id, span_id, .. } = self.context;

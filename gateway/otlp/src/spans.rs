@@ -1,5 +1,4 @@
-//! The way of finished spans from those who write them to the exporter: a bounded queue, and a count of what became
-//! of them.
+//! A bounded queue of finished spans for the exporter, and counts of their delivery.
 
 mod counted;
 
@@ -31,18 +30,18 @@ struct Queue {
     counts: Arc<Counts>,
 }
 
-/// What became of the spans since the start. Those that are neither delivered, failed nor dropped wait.
+/// Delivery of spans since the start. Those that are neither delivered, failed nor dropped are queued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Waiting, without those in the request under way.
+    /// Queued, without those of the request in progress.
     pub waiting: u64,
-    /// Taken by the collector.
+    /// Accepted by the collector.
     pub delivered: u64,
-    /// Lost because the collector did not take them in time.
+    /// Lost because the export failed or timed out.
     pub failed: u64,
-    /// Lost because too many were waiting.
+    /// Lost because the queue was full.
     pub dropped: u64,
-    /// Why the last request failed; `None` once one succeeds.
+    /// Why the last request failed; `None` after a success.
     pub fault: Option<String>,
 }
 
@@ -65,11 +64,11 @@ impl Spans {
         Self { queue: Arc::new(Queue { processor, scope, most: batch.queue.get(), counts }) }
     }
 
-    /// Takes a finished span. Never waits: with a full queue the span is dropped and counted. Whether its context is
-    /// sampled is not asked; who does not want a span does not send it.
+    /// Queues a finished span. Never blocks: if the queue is full the span is dropped and counted. Does not check whether the
+    /// context is sampled.
     pub fn send(&self, span: Span) {
         let Queue { processor, scope, most, counts } = &*self.queue;
-        // Counted here and not by the processor, which tells nobody how many it dropped. Its queue is never shorter.
+        // Counted here, because the processor does not report how many it dropped. Its queue is never shorter.
         if counts.waiting.fetch_add(1, Relaxed) >= *most {
             counts.waiting.fetch_sub(1, Relaxed);
             counts.dropped.fetch_add(1, Relaxed);
@@ -78,15 +77,15 @@ impl Spans {
         }
     }
 
-    /// What became of the spans so far.
+    /// Delivery of the spans so far.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         self.queue.counts.delivery()
     }
 
-    /// Sends what waits, and takes as long as that takes; not for the thread of a runtime.
+    /// Sends the queued spans and blocks until done; not for a thread of a runtime.
     pub(crate) fn shutdown(&self, within: Duration) {
-        // What did not get out in time is counted, and there is nobody left to tell.
+        // Spans that were not sent in time are counted; no further report is possible.
         drop(self.queue.processor.shutdown_with_timeout(within));
     }
 }

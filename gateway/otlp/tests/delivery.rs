@@ -9,8 +9,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use bytes::Bytes;
 use extender_collector::{Collector, ReceivedSpan};
-use extender_otlp::{Explicit, Exporters, Parent, Program, Settings, Span, Spans, StartError, TraceContext};
+use extender_otlp::{
+    Delivery, Explicit, Exporters, Parent, Program, Settings, Span, Spans, StartError, TraceContext,
+};
+use http::{HeaderMap, HeaderValue, Response};
 use opentelemetry::{
     InstrumentationScope, KeyValue,
     trace::{Event, Link, SpanKind, Status},
@@ -189,6 +193,55 @@ async fn a_certificate_file_that_is_none_ends_the_start() {
         assert!(matches!(error, StartError::Certificate { .. }), "{error}");
         assert!(error.to_string().contains(path), "{error}");
     }
+}
+
+/// A collector that answers the first request with a broken header in the trailers, and the others as it should.
+async fn broken_at_first(listener: TcpListener) {
+    let mut broken = true;
+    while let Ok((tcp, _)) = listener.accept().await {
+        let mut connection = h2::server::handshake(tcp).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let mut body = request.into_body();
+            let mut trailers = HeaderMap::new();
+            if std::mem::take(&mut broken) {
+                trailers.insert("grpc-status", HeaderValue::from_static("3"));
+                trailers.insert("grpc-status-details-bin", HeaderValue::from_static("!not base64!"));
+            } else {
+                trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            }
+            tokio::spawn(async move {
+                while let Some(Ok(bytes)) = body.data().await {
+                    body.flow_control().release_capacity(bytes.len()).unwrap();
+                }
+                let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+                let mut answer = respond.send_response(head, false).unwrap();
+                answer.send_data(Bytes::from_static(&[0; 5]), false).unwrap();
+                answer.send_trailers(trailers).unwrap();
+            });
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_broken_answer_does_not_end_the_delivery() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(broken_at_first(listener));
+    let exporters = started(&endpoint, &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
+    let spans = exporters.spans().unwrap();
+    spans.send(span("lost"));
+    let settled = async |done: fn(&Delivery) -> bool| {
+        while !done(&spans.delivery()) {
+            tokio::task::yield_now().await;
+        }
+        spans.delivery()
+    };
+    let broken = timeout(PATIENCE, settled(|delivery| delivery.failed == 1)).await.unwrap();
+    assert!(broken.fault.is_some_and(|fault| fault.contains("the answer of the collector cannot be read")));
+    spans.send(span("delivered"));
+    let mended = timeout(PATIENCE, settled(|delivery| delivery.delivered == 1)).await.unwrap();
+    assert_eq!((mended.fault, mended.failed), (None, 1));
+    exporters.shutdown(PATIENCE).await;
 }
 
 /// How many spans named "later" were sent before one of them arrived.

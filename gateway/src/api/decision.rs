@@ -1,4 +1,4 @@
-//! `GET /debug/decisions`: calls that were decided, with what each backend said about each node.
+//! `GET /debug/decisions`: past calls, with the answer of each backend for each node.
 
 use extender_gateway_core::Verb;
 use std::collections::BTreeMap;
@@ -14,37 +14,37 @@ pub struct DecisionList {
     pub api_version: String,
     /// `DecisionList`.
     pub kind: String,
-    /// The replica that answers.
+    /// The replica that responds.
     pub gateway: String,
-    /// The log that they are from.
+    /// The state of the decision log.
     pub log: LogState,
-    /// There are more that match than were asked for.
+    /// More calls match than were requested.
     #[serde(default)]
     pub truncated: bool,
     /// The calls, the newest first.
     pub items: Vec<Decision>,
 }
 
-/// What the decision log holds.
+/// The state of the decision log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogState {
-    /// What it may hold, in bytes; 0 when it is switched off.
+    /// Its maximum size in bytes; 0 if it is disabled.
     pub max_bytes: u64,
-    /// What it holds, in bytes.
+    /// Its size in bytes.
     pub bytes: u64,
     /// How many calls.
     pub calls: u64,
-    /// About how many pods.
+    /// How many pods.
     pub pods: u64,
-    /// How many calls had to go so far, to make room for others.
+    /// Calls evicted so far.
     pub evicted: u64,
-    /// When the gateway began to write it.
+    /// When it began.
     pub since: Timestamp,
-    /// Since when all calls are there but those of pods with very many; absent where none had to go so far.
+    /// Since when it is complete, except for pods with very many calls; absent if no call was evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_since: Option<Timestamp>,
-    /// When the oldest call came that is still there.
+    /// When its oldest call was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Timestamp>,
 }
@@ -53,18 +53,18 @@ pub struct LogState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// The call's id, which the backends were told, too.
+    /// The call's id, which backends get as well.
     pub id: String,
-    /// When it came.
+    /// When it was received.
     pub time: Timestamp,
     /// How long it took, in seconds.
     pub seconds: f64,
     /// `filter`, `prioritize`, `preempt` or `bind`.
     pub verb: String,
-    /// Its trace, where traces are made.
+    /// Its trace, if tracing is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-    /// Under which configuration it was decided, counted from 1 at the start.
+    /// The generation of the configuration that decided it, starting at 1.
     pub generation: u64,
     /// The pod.
     pub pod: PodRef,
@@ -73,20 +73,20 @@ pub struct Decision {
     pub node_form: Option<NodeForm>,
     /// How many nodes kube-scheduler offered.
     pub offered: u32,
-    /// How many nodes are left after filter and preempt; `None` where the call ended with an error.
+    /// How many nodes are left after filter and preempt; `None` if the call ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u32>,
-    /// `ok`, or in one word why the call ended with an error: the label `outcome` of `extender_gateway_calls_total`.
+    /// `ok`, or the kind of the call's error: the label `outcome` of `extender_gateway_calls_total`.
     pub outcome: String,
-    /// What kube-scheduler was told, where the call ended with an error.
+    /// The error sent to kube-scheduler, if the call ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The pod's namespace is exempt, so that nobody was asked.
+    /// The pod's namespace is exempt, so no backend was called.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exempt: bool,
-    /// Who was asked, in the order in which answers count, and those in shadow behind them.
+    /// The backends in effective order, those in shadow mode last.
     pub backends: Vec<BackendPart>,
-    /// What was said about each node, in kube-scheduler's order.
+    /// The answers for each node, in kube-scheduler's order.
     pub nodes: Vec<NodePart>,
 }
 
@@ -127,37 +127,36 @@ pub enum NodeForm {
 pub struct BackendPart {
     /// Its configured name.
     pub name: String,
-    /// `Enforce`, or `Shadow`: asked beside the decision.
+    /// `Enforce`, or `Shadow`: called in the background.
     pub mode: String,
-    /// What its normalised scores are multiplied with; of prioritize alone.
+    /// The weight of its normalized scores; only for prioritize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// How its raw scores become 0 to 10: `None`, `Range`, `Max` or `MinMax`, with ` reversed` behind it where the least is the
-    /// best; of prioritize alone.
+    /// How its raw scores become 0 to 10: `None`, `Range`, `Max` or `MinMax`, followed by ` reversed` if the least is
+    /// the best; only for prioritize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalization: Option<String>,
-    /// About how many nodes it was asked in this call.
+    /// How many nodes it was called with.
     pub asked: u32,
-    /// For how many nodes its answer was known: remembered from other pods, or come with the answer to filter.
+    /// For how many nodes its answer was cached, or prefetched with the answer to filter.
     pub known: u32,
     /// How many nodes it rejected, whether that counted or not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rejected: u32,
-    /// How many of its scores were outside the range that it declares.
+    /// How many of its scores were outside the declared range.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub clamped: u32,
-    /// How long it was waited for, in seconds; 0 where it was not asked.
+    /// How long the call waited for it, in seconds; 0 if it was not called.
     pub seconds: f64,
-    /// What it said where that is no verdict about nodes: a binder's `bound` or `declined: …`, a shadow's `agrees` or
-    /// `disagrees`.
+    /// Its answer if it is not about nodes: a binder's `bound` or `declined: …`, `agrees` or `disagrees` in shadow mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Why there is no answer.
+    /// Its failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<BackendFailed>,
 }
 
-/// Why a backend gave no usable answer, and what that meant.
+/// Why a backend gave no usable answer, and the effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendFailed {
@@ -165,12 +164,12 @@ pub struct BackendFailed {
     pub kind: String,
     /// What happened.
     pub message: String,
-    /// `fail`: the call ended with an error if nodes were left for this backend. `ignore`: it was left out. `next`: the
-    /// next one was asked to bind.
+    /// `fail`: the call ended with an error if nodes were left for this backend. `ignore`: it was ignored. `next`: the next
+    /// binder was called.
     pub policy: String,
 }
 
-/// What was said about one node.
+/// The answers for one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePart {
@@ -179,35 +178,35 @@ pub struct NodePart {
     /// The backend whose rejection counted: the first in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_by: Option<String>,
-    /// Why, as kube-scheduler was told, without the backend's name before it. Where a backend changes its words, the
-    /// gateway may have told the earlier ones once more.
+    /// The reason sent to kube-scheduler, without the backend's name. If a backend's reason changes, the gateway may repeat the
+    /// earlier text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The weighted sum; `None` where nobody scored it, and in calls that do not score.
+    /// The weighted sum; `None` if no backend scored it, and for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
-    /// What each backend said, by its name. One that is missing was not asked about this node, or failed.
+    /// The answer of each backend, by its name. A missing one was not called for this node, or failed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub backends: BTreeMap<String, NodeVerdict>,
 }
 
-/// What one backend said about one node: one of filter's two, the three of prioritize together, or preempt's.
+/// The answer of one backend for one node: one of filter's two fields, the three of prioritize, or preempt's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeVerdict {
     /// Filter: `true`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accepted: bool,
-    /// Filter and preempt: why not.
+    /// Filter and preempt: the reason of the rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
-    /// Prioritize: the score as the backend gave it, brought into the range that it declares.
+    /// Prioritize: the score as the backend gave it, clamped to the declared range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<i32>,
-    /// Prioritize: as a number from 0 to 10, or as it is without normalisation.
+    /// Prioritize: normalized to 0 to 10, or unchanged without normalization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalized: Option<f64>,
-    /// Prioritize: times the weight.
+    /// Prioritize: multiplied by the weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weighted: Option<f64>,
     /// Preempt: how many pods would be evicted there.
@@ -215,7 +214,7 @@ pub struct NodeVerdict {
     pub victims: Option<u32>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde calls takes a reference")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }

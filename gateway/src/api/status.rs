@@ -1,11 +1,11 @@
-//! `GET /debug/status`: how the gateway and its backends are, and what is to be done.
+//! `GET /debug/status`: the health of the gateway and its backends, and remedies for problems.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{LogState, NodeForm};
 
-/// How a gateway is.
+/// The state of a gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -13,31 +13,31 @@ pub struct Status {
     pub api_version: String,
     /// `Status`.
     pub kind: String,
-    /// The replica that answers.
+    /// The replica that responds.
     pub gateway: String,
     /// The program's version.
     pub version: String,
     /// When it was started.
     pub started: Timestamp,
-    /// Whether it wants calls, as `/readyz` says.
+    /// Whether it is ready, as in `/readyz`.
     pub ready: bool,
     /// The configuration in use.
     pub configuration: ConfigurationStatus,
     /// The four verbs.
     pub verbs: Vec<VerbStatus>,
-    /// The configured backends, in the order in which their answers count; disabled ones last.
+    /// The configured backends, in effective order; disabled ones last.
     pub backends: Vec<BackendStatus>,
-    /// The nodes that the gateway knows.
+    /// The node table.
     pub nodes: TableStatus,
-    /// The pods that it knows; `None` where pods are not watched.
+    /// The pod table; `None` if pods are not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<TableStatus>,
     /// The decision log.
     pub log: LogState,
-    /// What became of the spans, in words; `None` where none are made.
+    /// Delivery of spans as a text; `None` if tracing is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<String>,
-    /// What is wrong, the worst first.
+    /// The problems, the most severe first.
     pub problems: Vec<Problem>,
 }
 
@@ -47,29 +47,29 @@ pub struct Status {
 pub struct ConfigurationStatus {
     /// The file.
     pub file: String,
-    /// Counted from 1 at the start.
+    /// Starting at 1.
     pub generation: u64,
-    /// Replicas that have the same here have the same settings; nothing else follows from it.
+    /// Equal for replicas with equal settings; has no other meaning.
     #[serde(default)]
     pub digest: String,
-    /// Since when it is in use.
+    /// When it was loaded.
     pub loaded: Timestamp,
-    /// The latest change that was refused, where none was accepted since.
+    /// The latest rejected change, unless a later one was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<VerbFailure>,
 }
 
-/// A change of the configuration that is not in use.
+/// A rejected change of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VerbFailure {
-    /// When it was refused.
+    /// When it was rejected.
     pub time: Timestamp,
     /// Why.
     pub message: String,
 }
 
-/// How calls of a verb are.
+/// The calls of a verb.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VerbStatus {
@@ -79,10 +79,10 @@ pub struct VerbStatus {
     pub calls: u64,
     /// How many of them ended with an error.
     pub failed: u64,
-    /// The time that the median of the latest calls took, in seconds.
+    /// The median duration of the latest calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_seconds: Option<f64>,
-    /// The time that 99 of 100 of the latest calls kept, in seconds.
+    /// The 99th percentile of the duration of the latest calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_seconds: Option<f64>,
     /// The latest call.
@@ -94,9 +94,9 @@ pub struct VerbStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastCall {
-    /// When it came.
+    /// When it was received.
     pub time: Timestamp,
-    /// In which form nodes came.
+    /// The form of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_form: Option<NodeForm>,
     /// How many there were.
@@ -105,13 +105,13 @@ pub struct LastCall {
     pub outcome: String,
 }
 
-/// How a backend is.
+/// The state of a backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendStatus {
     /// Its configured name.
     pub name: String,
-    /// Where it is.
+    /// Its URL.
     pub url: String,
     /// `Enforce`, `Shadow` or `Disabled`.
     pub mode: String,
@@ -120,59 +120,59 @@ pub struct BackendStatus {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// What it said of itself.
+    /// What it reported in the handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<Handshake>,
-    /// The verbs that it is asked for.
+    /// Its configured verbs.
     pub verbs: Vec<BackendVerb>,
 }
 
-/// What a backend says of itself.
+/// What a backend reports in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handshake {
-    /// What it calls itself.
+    /// Its reported name.
     pub name: String,
     /// Its version; empty when unknown.
     pub version: String,
     /// Its revision; empty when unknown.
     pub revision: String,
-    /// Whether it keeps the nodes, so that calls name them by number.
+    /// Whether it holds the node table, so that calls name nodes by id.
     pub holds_nodes: bool,
 }
 
-/// How a backend is asked for one verb.
+/// The calls to a backend for one verb.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendVerb {
     /// `filter`, `score`, `preempt` or `bind`.
     pub verb: String,
-    /// Why it cannot be asked for this verb, as its handshake says.
+    /// Why it cannot serve this verb, according to its handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsuitable: Option<String>,
-    /// How often it was asked since the start.
+    /// Calls since the start.
     pub calls: u64,
-    /// How often it failed.
+    /// Failed calls since the start.
     pub failures: u64,
     /// How many of the latest calls, at most 256, failed.
     pub failed_lately: u32,
-    /// How many those are.
+    /// The number of latest calls.
     pub lately: u32,
-    /// The time that the median of the latest calls took, in seconds.
+    /// The median duration of the latest calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_seconds: Option<f64>,
-    /// The time that 99 of 100 of the latest calls kept, in seconds.
+    /// The 99th percentile of the duration of the latest calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_seconds: Option<f64>,
-    /// Which share of the nodes of the latest filter calls it rejected, from 0 to 1.
+    /// The share of rejected nodes in the latest filter calls, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_share: Option<f64>,
-    /// The latest failure, as it was said.
+    /// The text of the latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<VerbFailure>,
 }
 
-/// What the gateway knows of nodes or pods.
+/// The state of the node or pod table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableStatus {
@@ -180,28 +180,28 @@ pub struct TableStatus {
     pub source: String,
     /// How many there are.
     pub count: u64,
-    /// Whether they have been listed once.
+    /// Whether the first list is complete.
     pub synced: bool,
-    /// When the source was last heard of, in seconds before now; `None` where it cannot say.
+    /// Seconds since the last event of the source; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_seconds: Option<f64>,
 }
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What it is about, such as `backend zones`.
+    /// Its subject, such as `backend zones`.
     pub about: String,
-    /// What is so.
+    /// What is wrong.
     pub what: String,
-    /// What is to be done.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {
     /// Pods may not be scheduled.

@@ -17,6 +17,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
+use super::frame_budget::Budgeted;
 use crate::{
     config::{self, BackendTls},
     tls::pem::{IdentityFiles, PemError, PemFile},
@@ -75,7 +76,7 @@ async fn http2(
         .max_header_list_size(16 << 10)
         .max_concurrent_reset_streams(REMEMBERED_RESETS)
         .reset_stream_duration(REMEMBERED_FOR)
-        .handshake(stream)
+        .handshake(Budgeted::new(stream))
         .await
         .map_err(|error| closed(Some(&error)))?;
     Ok((requests, Box::pin(connection)))
@@ -114,6 +115,9 @@ fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
 
 /// What became of a connection that ended.
 pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
+    if let Some(excess) = error.and_then(excess) {
+        return BackendFailure::new(FailureKind::Oversize, format!("the connection was closed: {excess}"));
+    }
     let detail = match error.and_then(h2::Error::reason) {
         Some(reason) if reason != h2::Reason::NO_ERROR => format!("the connection was closed: {reason}"),
         _ => "the connection was closed".to_owned(),
@@ -124,9 +128,17 @@ pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
 /// What the backend says of TLS on a connection that had no use yet; `None` when it ended otherwise.
 pub(super) fn refused(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
     backend.tls.as_ref()?;
+    if excess(error).is_some() {
+        return None;
+    }
     // What the system says has a number and no text.
     let said = error.get_io()?.get_ref()?;
     Some(cannot(&backend.url, &format!("TLS: {said}")))
+}
+
+/// That the backend sent more frames than it may.
+fn excess(error: &h2::Error) -> Option<&io::Error> {
+    error.get_io().filter(|error| error.kind() == io::ErrorKind::QuotaExceeded)
 }
 
 fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {

@@ -45,8 +45,7 @@ impl Connections {
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
         self.metrics.add_backend(settings.name.as_str());
-        let metrics = Arc::clone(&self.metrics);
-        Arc::new(Backend { settings: settings.clone(), metrics, session: connection })
+        Arc::new(Backend::new(settings, &self.metrics, connection))
     }
 
     fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<SessionHandle> {

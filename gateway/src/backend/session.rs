@@ -4,6 +4,7 @@
 mod announce;
 mod retry;
 mod run;
+mod view_changes;
 
 use std::sync::Arc;
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
+use http::Uri;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
-    info::{Info, NodesView},
+    info::{ClusterTables, Info, NodesView},
     remote_table::{AckedTable, MissBreaker, RemoteTable, TableReference},
-    session::{Paths, SessionTask},
     sync::TableStream,
 };
 use crate::{
     cluster::table::{Column, NodeTable},
-    observe::RateLimitedLog,
+    observe::{Metrics, RateLimitedLog},
 };
 
 /// Where the gateway has nodes from.
@@ -47,10 +47,24 @@ impl RemoteTables {
     }
 }
 
+/// What the streams of a connection have in common.
+#[derive(Debug)]
+pub(super) struct StreamContext {
+    /// The backend's name, for the log.
+    pub(super) backend: String,
+    /// What can be told about nodes.
+    pub(super) tables: ClusterTables,
+    /// Where panics are counted.
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) connection: SendRequest<Bytes>,
+    /// The URI of `SyncNodes`.
+    pub(super) path: Uri,
+}
+
 /// The streams of a connection, which end with it.
 #[derive(Debug)]
-pub(super) struct Streams<'k> {
-    task: &'k SessionTask,
+pub(super) struct Streams {
+    context: StreamContext,
     open: Vec<OpenStream>,
     misses: Arc<MissBreaker>,
     log_limit: Arc<RateLimitedLog>,
@@ -66,6 +80,12 @@ struct OpenStream {
     stream: AbortHandle,
 }
 
+/// Where the gateway has the nodes of a source in a view.
+struct ViewOfTable<'v> {
+    table: Arc<NodeTable>,
+    column: &'v Column,
+}
+
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.stream.abort();
@@ -74,10 +94,10 @@ impl Drop for OpenStream {
     }
 }
 
-impl<'k> Streams<'k> {
-    pub(super) fn new(task: &'k SessionTask) -> Self {
+impl Streams {
+    pub(super) fn new(context: StreamContext) -> Self {
         Self {
-            task,
+            context,
             open: Vec::new(),
             misses: Arc::default(),
             log_limit: Arc::default(),
@@ -87,51 +107,37 @@ impl<'k> Streams<'k> {
 
     /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
     /// there goes on.
-    pub(super) fn keep(
-        &mut self,
-        info: &Info,
-        connection: &SendRequest<Bytes>,
-        paths: &Paths,
-    ) -> RemoteTables {
+    pub(super) fn keep(&mut self, info: &Info) -> RemoteTables {
         let views: Vec<_> = info.views().filter(|_| info.keeps_tables).collect();
         self.open.retain(|open| views.contains(&&open.view));
         for view in views {
-            if let Some((table, column)) = self.task.tables.table.as_ref().zip(view.column.as_ref()) {
-                self.open((TableSource::Cluster, table, column), view, connection, paths);
+            let ClusterTables { table, offered, .. } = self.context.tables.clone();
+            if let Some((table, column)) = table.zip(view.column.as_ref()) {
+                self.open(TableSource::Cluster, view, ViewOfTable { table, column });
             }
-            self.open(
-                (TableSource::Calls, &self.task.tables.offered, &view.offered),
-                view,
-                connection,
-                paths,
-            );
+            self.open(TableSource::Calls, view, ViewOfTable { table: offered, column: &view.offered });
         }
         RemoteTables(
             self.open.iter().map(|open| (open.source, open.view.clone(), Arc::clone(&open.held))).collect(),
         )
     }
 
-    fn open(
-        &mut self,
-        (source, table, column): (TableSource, &Arc<NodeTable>, &Column),
-        view: &NodesView,
-        connection: &SendRequest<Bytes>,
-        paths: &Paths,
-    ) {
+    fn open(&mut self, source: TableSource, view: &NodesView, rows: ViewOfTable<'_>) {
         if self.open.iter().any(|open| open.source == source && open.view == *view) {
             return;
         }
         let held = Arc::new(RemoteTable::new(Arc::clone(&self.misses)));
+        let StreamContext { backend, metrics, connection, path, .. } = &self.context;
         let sync = TableStream {
-            backend: self.task.settings.name.to_string(),
-            table: Arc::clone(table),
-            view: column.clone(),
+            backend: backend.clone(),
+            table: rows.table,
+            view: rows.column.clone(),
             described: view.rows.described(),
             held: Arc::clone(&held),
-            metrics: Arc::clone(&self.task.metrics),
+            metrics: Arc::clone(metrics),
             log_limit: Arc::clone(&self.log_limit),
         };
-        let stream = self.running.spawn(sync.keep(connection.clone(), paths.sync.clone()));
+        let stream = self.running.spawn(sync.keep(connection.clone(), path.clone()));
         self.open.push(OpenStream { source, view: view.clone(), held, stream });
     }
 }

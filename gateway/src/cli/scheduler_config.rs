@@ -101,7 +101,7 @@ fn note(reach: &Reach, form: ConfigForm, console: &mut Console<'_>) -> Result<()
             "urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way"
         )?;
     }
-    if reach.is_to_be_filled_in() {
+    if reach.has_placeholders() {
         writeln!(
             console.notes,
             "fill in the files of tlsConfig, or say --ca-file, --cert-file and --key-file"

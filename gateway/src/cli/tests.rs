@@ -181,7 +181,7 @@ reasons:
   changing: Held
   repeated: BackOff
 binder: None
-backends:  # in the order in which their answers count
+backends:  # in effective order
 - name: racks
   url: http://racks:9000
   mode: Enforce
@@ -208,7 +208,7 @@ backends:  # in the order in which their answers count
 #[test]
 fn check_config_prints_what_the_file_means() {
     let (outcome, [out, notes], served) = run_with(&["check-config", "--no-files"], RIGHT);
-    let warning = "warning: backends[1].filter.timeout: is as long as timeouts.decision, 1s; ";
+    let warning = "warning: backends[1].filter.timeout: equals timeouts.decision, 1s; ";
     assert!(notes.starts_with(warning) && notes.lines().count() == 1, "{notes}");
     assert_eq!(out, MEANING);
     assert!(outcome.is_ok() && served.is_none());
@@ -244,7 +244,7 @@ fn check_config_reads_the_files_that_are_named() {
 fn a_directory_is_no_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let error = Config::read(folder.path()).unwrap_err().to_string();
-    let expected = ": is a directory; the path of a file in it such as gateway.yaml";
+    let expected = ": is a directory; expected the path of a file in it such as gateway.yaml";
     assert_eq!(error, format!("{}{expected}", folder.path().display()));
 }
 

@@ -9,18 +9,21 @@ mod error;
 use std::{fmt, path::Path};
 
 use bytes::Bytes;
-use http::Request;
+use extender_apiserver::{ConnectError, RequestError};
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use kube::{
     Client, Resource,
-    api::{GetParams, ObjectMeta, PostParams},
+    api::{GetParams, ObjectMeta},
+    core::Request,
 };
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 pub use self::error::ApiserverError;
-use super::watch::{self, ConnectError};
 use extender_gateway_core::Assignment;
+
+/// The most bytes of a pod that are read: more than etcd stores, and than is read of a pod in a call.
+const LARGEST_POD: usize = 16 << 20;
 
 /// What is true of an [`Assignment`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,13 +106,13 @@ impl fmt::Debug for Apiserver {
 }
 
 impl Apiserver {
-    /// The apiserver that [`watch::connect`] finds. Does not connect yet; what runs later runs on the runtime
+    /// The apiserver that [`extender_apiserver::connect`] finds. Does not connect yet; what runs later runs on the runtime
     /// of this call.
     ///
     /// # Errors
     /// There is no usable way to it.
     pub async fn connect(kubeconfig: Option<&Path>) -> Result<Self, ConnectError> {
-        watch::connect(kubeconfig).await.map(|client| Self { client })
+        extender_apiserver::connect(kubeconfig).await.map(|client| Self { client })
     }
 
     /// The pod's JSON; `None` when there is no pod of that name. Asks until `by`.
@@ -122,9 +125,10 @@ impl Apiserver {
         name: &str,
         by: Instant,
     ) -> Result<Option<Bytes>, ApiserverError> {
-        let request = pods(namespace).get(name, &GetParams::default());
-        match self.send(request, by).await {
-            Ok(json) => Ok(Some(json.into())),
+        let pods = Request::new(Pod::url_path(&(), Some(namespace)));
+        let request = pods.get(name, &GetParams::default());
+        match until(by, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
+            Ok(json) => Ok(Some(json)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -133,13 +137,9 @@ impl Apiserver {
     /// Creates the Binding, within the time until `by`. Mirrors `DefaultBinder.Bind` of kube-scheduler.
     ///
     /// # Errors
-    /// The apiserver refuses or does not answer. Then the pod may be bound all the same: see [`Self::binding_state`].
+    /// The apiserver does not confirm it. The pod may be bound all the same: see [`Self::binding_state`].
     pub async fn bind(&self, assignment: &Assignment, by: Instant) -> Result<(), ApiserverError> {
-        let binding =
-            serde_json::to_vec(&binding(assignment)).expect("four strings can be written to memory");
-        let pods = pods(&assignment.namespace);
-        let request = pods.create_subresource("binding", &assignment.name, &PostParams::default(), binding);
-        self.send(request, by).await.map(drop)
+        until(by, extender_apiserver::bind(&self.client, &binding(assignment))).await
     }
 
     /// What is true now. Asks until `by`.
@@ -150,20 +150,13 @@ impl Apiserver {
             Err(error) => BindingState::Unknown(error),
         }
     }
-
-    async fn send(
-        &self,
-        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
-        by: Instant,
-    ) -> Result<String, ApiserverError> {
-        let request = request.map_err(kube::Error::BuildRequest).map_err(ApiserverError::from)?;
-        let answered = timeout_at(by, self.client.request_text(request)).await;
-        answered.map_err(|_| ApiserverError::Late)?.map_err(ApiserverError::from)
-    }
 }
 
-fn pods(namespace: &str) -> kube::core::Request {
-    kube::core::Request::new(Pod::url_path(&(), Some(namespace)))
+async fn until<T>(
+    by: Instant,
+    answer: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, ApiserverError> {
+    timeout_at(by, answer).await.map_err(|_| ApiserverError::Late)?.map_err(ApiserverError::from)
 }
 
 fn binding(assignment: &Assignment) -> Binding {

@@ -9,23 +9,28 @@ mod content;
 
 use std::{
     convert::Infallible,
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use tokio::{
-    sync::watch,
-    time::{MissedTickBehavior, interval},
-};
+use extender_config::Follower;
+use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 pub use self::content::ContentError;
 use super::table::NodeTable;
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// A read that takes longer is logged: a file system may hang.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// The most bytes that are read: more than 100,000 nodes take.
+const LARGEST: u64 = 2 << 30;
 
 /// Why a node file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -77,30 +82,31 @@ impl NodeFile {
         Ok(Self { path, loaded, raw_wanted })
     }
 
-    /// Keeps the table as the file says, for ever.
+    /// Keeps the table up to date with the file.
     pub async fn follow(mut self, table: Arc<NodeTable>) -> Infallible {
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last = self.loaded;
+        let path = self.path.clone();
+        let mut versions = Follower::new(self.loaded, LOOK, move || FileVersion::at(&path));
         loop {
             tokio::select! {
-                _ = looks.tick() => {
-                    let now = FileVersion::at(&self.path);
-                    let rested = std::mem::replace(&mut last, now) == now;
-                    if rested && now != self.loaded {
-                        self.reload(now, &table).await;
-                    }
-                }
-                Ok(()) = self.raw_wanted.changed() => self.reload(FileVersion::at(&self.path), &table).await,
+                _ = versions.changed() => {}
+                Ok(()) = self.raw_wanted.changed() => {}
             }
+            self.reload(&table).await;
         }
     }
 
-    /// Reads the file on a thread that may block. The same state is not tried twice.
-    async fn reload(&mut self, now: Option<FileVersion>, table: &Arc<NodeTable>) {
-        self.loaded = now;
+    /// Reads the file on a thread that may block.
+    async fn reload(&self, table: &Arc<NodeTable>) {
         let (path, target) = (self.path.clone(), Arc::clone(table));
-        match tokio::task::spawn_blocking(move || load(&path, &target)).await {
+        let mut read = spawn_blocking(move || load(&path, &target));
+        let read = match timeout(SLOW, &mut read).await {
+            Ok(read) => read,
+            Err(_) => {
+                tracing::warn!(path = %self.path.display(), "reading the node file takes more than {SLOW:?}; check its file system");
+                read.await
+            }
+        };
+        match read {
             Ok(Ok(())) => tracing::info!(nodes = table.len(), "read the node file again"),
             Ok(Err(error)) => tracing::warn!(%error, "the nodes stay as they are"),
             Err(error) => tracing::error!(%error, "reading the node file failed; the nodes stay as they are"),
@@ -121,12 +127,24 @@ impl FileVersion {
 }
 
 fn load(path: &Path, table: &NodeTable) -> Result<(), FileError> {
-    let text =
-        fs::read_to_string(path).map_err(|source| FileError::Unreadable { path: path.to_owned(), source })?;
+    let text = text(path).map_err(|source| FileError::Unreadable { path: path.to_owned(), source })?;
     let relist = content::read(&text, table.relist())
         .map_err(|problem| FileError::Content { path: path.to_owned(), problem })?;
     table.replace(relist);
     Ok(())
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    // Opening a pipe would wait for a writer.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Err(io::Error::other("it has more than 2 GiB"));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -18,8 +18,13 @@ struct HealthState {
 }
 
 impl SourceHealth {
-    /// Something came.
+    /// Something came; attempts may still fail.
     pub fn received(&self) {
+        self.lock().last = Some(Instant::now());
+    }
+
+    /// It works.
+    pub fn recovered(&self) {
         *self.lock() = HealthState { last: Some(Instant::now()), failing: None };
     }
 

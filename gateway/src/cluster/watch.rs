@@ -1,65 +1,43 @@
-//! Keeps the node table and the pod table fed from kube-apiserver.
+//! Keeps the node table and the pod table up to date from kube-apiserver.
 //!
-//! Each object goes as its own JSON through [`crate::object`], like one from a call or a file: the typed
-//! clients' objects are never built. They are listed in pages and then watched; kube's watcher resumes where it
-//! was, lists again when it must, and waits longer after each failure. While the apiserver is away the tables
-//! keep what they know.
+//! Each object goes as its own JSON through [`crate::object`], like one from a call or a file: typed objects are never
+//! built. They are listed in pages and then watched. While the apiserver is unavailable the tables keep what they know.
 
-mod connect;
-mod raw_object;
+mod backoff;
+mod lines;
 mod sink;
 mod state;
+mod watcher;
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{
-    Api, Client,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::Client;
 
-pub use self::connect::{ConnectError, check, connect};
-use self::{raw_object::RawObject, sink::feed, state::WatchState};
+use self::{backoff::Backoff, watcher::Watcher};
 use super::{pods::PodTable, table::NodeTable};
 
-/// A watch ended, which it never should: what it watches would stay as it is for ever. The process has to stop.
-#[derive(Debug, thiserror::Error)]
-#[error("the watch of {0} ended by itself; the gateway stops rather than decide on {0} that grow old")]
-pub struct WatchEnded(&'static str);
+/// Keeps the node table up to date. Failures are logged when they begin, change or end.
+pub async fn nodes(table: Arc<NodeTable>, client: Client) -> Infallible {
+    watch_nodes(&table, client, Backoff::default()).await
+}
 
-/// Feeds the node table for ever. Failures are logged when they begin, change or end, and are never the end;
-/// what comes back is a reason to stop the process.
-pub async fn nodes(table: Arc<NodeTable>, client: Client) -> WatchEnded {
-    let mut standing = WatchState::default();
+/// Keeps the pod table up to date, like [`nodes`].
+pub async fn pods(table: Arc<PodTable>, client: Client) -> Infallible {
+    Watcher::new(&*table, client, Backoff::default()).run().await
+}
+
+async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Infallible {
+    // Before the first list begins, so that no wish is missed.
+    let mut raw_wanted = table.raw_wanted();
+    let mut watcher = Watcher::new(table, client, backoff);
     loop {
-        // Before the list begins, so that no wish is missed in between.
-        let mut raw_wanted = table.raw_wanted();
-        let nodes = watcher(Api::<RawObject<Node>>::all(client.clone()), config());
         tokio::select! {
-            () = feed(&*table, nodes.default_backoff(), &mut standing) => return WatchEnded("nodes"),
+            never = watcher.run() => return never,
             Ok(()) = raw_wanted.changed() => tracing::debug!("listing nodes again: a backend wants their JSON"),
         }
+        watcher.list_again();
     }
 }
-
-/// Feeds the pod table for ever, like [`nodes`].
-pub async fn pods(table: Arc<PodTable>, client: Client) -> WatchEnded {
-    let living = config().fields(LIVING);
-    let pods = watcher(Api::<RawObject<Pod>>::all(client), living);
-    feed(&*table, pods.default_backoff(), &mut WatchState::default()).await;
-    WatchEnded("pods")
-}
-
-/// How long the apiserver holds a watch open, in seconds. It ends one with a bookmark, from which the next goes on;
-/// where even that end does not come, the connection is dead.
-const WATCH: u32 = 60;
-
-fn config() -> watcher::Config {
-    watcher::Config::default().timeout(WATCH)
-}
-
-/// Pods that have ended hold no room and are not evicted. Mirrors `newPodInformer` of kube-scheduler.
-const LIVING: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{collections::HashMap, fmt};
 
 use bytes::Bytes;
-use extender_config::{Cursor, Section, Value, echo, names};
+use extender_config::{Cursor, Remedy, Section, Value, echo, names};
 pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
 use extender_gateway_core::{PerVerb, Verb};
 
@@ -21,10 +21,10 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_BIND_TIMEOUT: Duration = Duration::from_secs(5);
 
 settings! {
-    /// A policy backend. It serves the verbs whose settings are present, at least one.
+    /// A policy backend. It is called for the verbs whose settings are present, at least one.
     #[derive(Clone, Debug, PartialEq)]
     pub struct BackendSettings: "a mapping with name, url and filter, score, preempt or bind", check check_backend => BackendParts;
-    /// Unlike the name of every other backend.
+    /// Unique among the backends.
     name "name": BackendName, required(NAME);
     /// Its address.
     url "url": BackendUrl, required(URL);
@@ -32,41 +32,41 @@ settings! {
     tls "tls": Option<BackendTls>, hidden;
     /// Whether its answers count. Default Enforce.
     mode "mode": Mode, default(Mode::Enforce);
-    /// Whether answers of verbs that it declares pure are remembered. Default Remembered.
+    /// Whether answers of verbs that it declares pure are cached. Default Remembered.
     pure_answers "pureAnswers": PureAnswers, default(PureAnswers::Remembered);
-    /// One compact JSON object with sorted keys, as it goes out in the handshake and with each call.
+    /// One compact JSON object with sorted keys, sent in the handshake and with each call.
     args "args" as JsonObject: Option<Bytes>, hidden;
-    /// The pods that it decides about. Default: all.
+    /// The pods for which it is called. Default: all.
     matches "match": Match, default(Match::default());
-    /// How it is asked which nodes the pod may run on. `None`: it is not.
+    /// Filter calls. `None`: no such calls.
     filter "filter": Option<FilterSettings>, hidden;
-    /// How it is asked how good nodes are. `None`: it is not.
+    /// Score calls. `None`: no such calls.
     score "score": Option<ScoreSettings>, hidden;
-    /// How it is asked which pods may be evicted. `None`: it is not.
+    /// Preempt calls. `None`: no such calls.
     preempt "preempt": Option<PreemptSettings>, hidden;
-    /// How it is asked to bind. `None`: it is not.
+    /// Bind calls. `None`: no such calls.
     bind "bind": Option<BindSettings>, hidden;
 }
 
 settings! {
-    /// How a backend is asked to filter.
+    /// Settings of a backend's filter calls.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct FilterSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// What a failure means. Default Fail.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
-    /// Whether the backend's statement that preemption may help counts. Default Ignored.
+    /// Whether the backend may declare that preemption could help. Default Ignored.
     preemption_may_help "preemptionMayHelp": Preemption, default(Preemption::Ignored);
 }
 
 settings! {
-    /// How a backend is asked to score, and how much its scores count. A failure is always ignored.
+    /// Settings of a backend's score calls, and the weight of its scores. A failure is always ignored.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ScoreSettings: "a mapping such as {weight: 2}, {} for the defaults", check check_score => ScoreParts;
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// The factor of its normalised scores. Default 1.
+    /// The factor of its normalized scores. Default 1.
     weight "weight": Weight, default(Weight::ONE);
     /// How raw scores become 0 to 10. `None`: as the backend declares.
     normalize "normalize": Option<Normalize>, absent("as the backend declares");
@@ -77,19 +77,19 @@ settings! {
 }
 
 settings! {
-    /// How a backend is asked which pods may be evicted.
+    /// Settings of a backend's preempt calls.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PreemptSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// What a failure means. Default Fail.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
-    /// Whether it may name victims of its own. Default Refused.
+    /// Whether it may add victims. Default Refused.
     added_victims "addedVictims": AddedVictims, default(AddedVictims::Refused);
 }
 
 settings! {
-    /// How a backend is asked to bind.
+    /// Settings of a backend's bind calls.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BindSettings: "a mapping such as {timeout: 5s}, {} for the defaults";
     /// At most the timeout of a bind. Default 5 s, or the timeout of a bind if that is shorter.
@@ -99,7 +99,7 @@ settings! {
 }
 
 impl BackendSettings {
-    /// The verbs that it serves, each with the timeout of a call.
+    /// Its verbs, each with the timeout of a call.
     pub fn timeouts(&self) -> PerVerb<Option<Duration>> {
         let Self { filter, score, preempt, bind, .. } = self;
         PerVerb {
@@ -110,7 +110,12 @@ impl BackendSettings {
         }
     }
 
-    /// The verbs that it serves.
+    /// How long a call of any of its verbs may take.
+    pub fn longest_timeout(&self) -> Duration {
+        self.timeouts().iter().filter_map(|(_, timeout)| *timeout).max().unwrap_or_default()
+    }
+
+    /// Its verbs.
     pub fn verbs(&self) -> impl Iterator<Item = Verb> {
         let timeouts = self.timeouts();
         Verb::ALL.into_iter().filter(move |verb| timeouts[*verb].is_some())
@@ -141,13 +146,13 @@ choices! {
 
     /// Whether answers of a pure verb are cached.
     pub enum PureAnswers {
-        /// They are used again for the next pod with the same facts, on nodes that have not changed.
+        /// They are reused for pods with the same facts, on nodes that have not changed.
         Remembered = "Remembered",
         /// The backend is called for each pod, as if the verb were not pure.
         AskedEachTime = "AskedEachTime",
     }
 
-    /// Whether a backend may name pods to evict that kube-scheduler did not.
+    /// Whether a backend may add victims to those of kube-scheduler.
     pub enum AddedVictims {
         /// No: it is a failure.
         Refused = "Refused",
@@ -155,11 +160,11 @@ choices! {
         Allowed = "Allowed",
     }
 
-    /// What a definite failure to bind means. After an unclear one the apiserver decides.
+    /// What a definite failure to bind means. After an ambiguous one the apiserver is read.
     pub enum BindFailurePolicy {
         /// The bind fails: the pod is tried again with backoff.
         Fail = "Fail",
-        /// The next binder is asked.
+        /// The next binder is called.
         Next = "Next",
     }
 
@@ -190,9 +195,9 @@ pub struct AlwaysIgnored;
 
 impl Setting for AlwaysIgnored {
     fn read(field: &Cursor<'_>) -> Option<Self> {
-        field.parsed("Ignore, or leave it out: a failed score never fails the call", |text| match text {
+        field.parsed("Ignore, the only policy: a failed score never fails the call", |text| match text {
             "Ignore" => Ok(Self),
-            _ => Err(format!("{} is not known", echo(text))),
+            _ => Err(format!("unknown value {}", echo(text))),
         })
     }
 
@@ -212,13 +217,13 @@ impl BackendName {
     /// Takes a label. Mirrors `IsDNS1123Label` of `k8s.io/apimachinery`.
     ///
     /// # Errors
-    /// What is wrong with the text, as the predicate of a sentence about it.
+    /// What is wrong with the text, as the predicate of a sentence.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST_NAME {
             return Err(format!("has {} characters, more than {LONGEST_NAME}", text.len()));
         }
         if !names::is_dns_label(text) {
-            return Err(format!("{} is not a name for a backend", echo(text)));
+            return Err(format!("{} is not a valid backend name", echo(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -299,10 +304,10 @@ impl Setting for Weight {
     }
 }
 
-/// All backends, in the file's order; written in the order in which their answers count.
+/// All backends, in the file's order; written in their effective order.
 pub(super) struct BackendList;
 
-/// Describes a correct list.
+/// Describes a valid list.
 pub(super) const BACKENDS: &str =
     "a list with at least one backend such as {name: rack-drain, url: http://rack-drain:9000, filter: {}}";
 
@@ -318,7 +323,7 @@ impl Format<Vec<BackendSettings>> for BackendList {
     }
 
     fn write(backends: &Vec<BackendSettings>, out: &mut Yaml) {
-        out.inline(" # in the order in which their answers count");
+        out.inline(" # in effective order");
         for position in effective_order(backends) {
             out.item(|out| backends[position].write_fields(out));
         }
@@ -338,7 +343,7 @@ fn names_are_unique(items: &[Cursor<'_>]) {
         let Some(field) = item.descend(&["name"]) else { continue };
         let Value::Text(name) = field.value() else { continue };
         if let Some(earlier) = first.get(name) {
-            field.mistake(format!("{name:?} is already the name of {earlier}"), "a name of its own");
+            field.mistake(format!("{name:?} is already the name of {earlier}"), "a unique name");
         } else if BackendName::new(name).is_ok() {
             first.insert(name, item.path());
         }
@@ -350,21 +355,30 @@ fn check_backend(fields: &Section<'_>, parts: &mut BackendParts) {
     let tls = fields.optional("tls").is_some();
     match parts.url.as_ref().map(BackendUrl::scheme) {
         Some(Scheme::Http) if tls => {
-            fields.mistake_of("tls", "does not go with an http URL", "an https URL, or leave it out");
+            fields.mistake_of(
+                "tls",
+                "cannot be combined with an http URL",
+                Remedy::Do("use an https URL, or remove it"),
+            );
         }
         Some(Scheme::Https) if !tls => {
-            fields.mistake_of("tls", "is missing", "with an https URL, {caFile: FILE}");
+            fields.mistake_of("tls", "is missing, but url is https", "{caFile: FILE}");
         }
         _ => {}
     }
     if ["filter", "score", "preempt", "bind"].iter().all(|verb| fields.optional(verb).is_none()) {
-        fields.mistake("would never be asked", "add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`");
+        let remedy = Remedy::Do("add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`");
+        fields.mistake("has no verb and would never be called", remedy);
     }
 }
 
 fn check_score(fields: &Section<'_>, parts: &mut ScoreParts) {
     if (parts.normalize, parts.reversed) == (Some(Some(Normalize::None)), Some(Some(true))) {
-        fields.mistake_of("reversed", "does not go with normalize: None", "another normalize, or false");
+        fields.mistake_of(
+            "reversed",
+            "cannot be combined with normalize: None",
+            "another normalize, or false",
+        );
     }
 }
 
@@ -382,7 +396,7 @@ mod tests {
     #[test]
     fn other_texts_are_not() {
         for text in ["", "-", "-a", "a-", "A", "a.b", "a_b", "a b", "ä", "a\n"] {
-            assert_eq!(BackendName::new(text), Err(format!("{text:?} is not a name for a backend")));
+            assert_eq!(BackendName::new(text), Err(format!("{text:?} is not a valid backend name")));
         }
         assert_eq!(BackendName::new(&"a".repeat(64)), Err("has 64 characters, more than 63".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Mistakes of fields that do not go together. Where a field has a mistake of its own, nothing is checked with it.
+//! Combinations of fields that are invalid. A field with a mistake of its own is not checked further.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) fn check_config(root: &Section<'_>, parts: &mut ConfigParts) {
     pods(root, parts);
 }
 
-/// Addresses have ports of their own.
+/// No two addresses overlap.
 fn addresses(root: &Section<'_>, parts: &ConfigParts) {
     let extender = parts.extender.as_ref().map(|it| it.address);
     let metrics = parts.metrics.as_ref().map(|it| it.address);
@@ -29,8 +29,8 @@ fn addresses(root: &Section<'_>, parts: &ConfigParts) {
     for (name, address) in [("extender", extender), ("metrics", metrics), ("admin", admin)] {
         let Some(address) = address else { continue };
         if let Some((earlier, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
-            let wrong = format!("{address} is where {earlier} listens");
-            root.mistake_below(&[name, "address"], wrong, "a port of its own");
+            let wrong = format!("{address} overlaps with {earlier}.address");
+            root.mistake_below(&[name, "address"], wrong, "another port");
         }
         taken.push((name, address));
     }
@@ -42,7 +42,7 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.port() != 0 && same_ip
 }
 
-/// No backend's timeout is longer than its call. A default gives way to a shorter call; what the file says does not.
+/// No backend's timeout is longer than its call. A default is shortened to the call's; an explicit value is a mistake.
 fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
     let Some(limits) = parts.timeouts else { return };
     let decision = |name| LengthLimit { longest: limits.decision, field: "decision", verb: name };
@@ -94,13 +94,13 @@ impl LengthLimit {
     }
 }
 
-/// A backend that is named has a `bind` block, and a block is of use.
+/// A named backend has a `bind` block, and a `bind` block has a binder that uses it.
 fn check_binder(root: &Section<'_>, binder: &Binder, backends: &[BackendSettings]) {
     let binds = |backend: &&BackendSettings| backend.bind.is_some();
     match binder {
         Binder::None => {
             if let Some(backend) = backends.iter().find(binds) {
-                let wrong = format!("is None, and backend {} has a bind block", backend.name);
+                let wrong = format!("is None, but backend {} has a bind block", backend.name);
                 root.mistake_of("binder", wrong, "BuiltIn or that backend's name, or no bind block");
             }
         }
@@ -118,7 +118,7 @@ fn check_binder(root: &Section<'_>, binder: &Binder, backends: &[BackendSettings
     }
 }
 
-/// Victims that backends may add are checked against pods, which must be known for that.
+/// Added victims are checked against pods, so pods must be watched.
 fn pods(root: &Section<'_>, parts: &ConfigParts) {
     let (Some(pods), Some(nodes), Some(backends)) = (&parts.pods, &parts.nodes, &parts.backends) else {
         return;
@@ -129,12 +129,12 @@ fn pods(root: &Section<'_>, parts: &ConfigParts) {
     let source = pods.source.unwrap_or_else(|| PodSource::usual(nodes, backends));
     if let (PodSource::None, Some(backend)) = (source, backends.iter().find(adds)) {
         let wrong =
-            format!("is None, and backend {} may add victims, which are checked against pods", backend.name);
+            format!("is None, but backend {} may add victims, which are checked against pods", backend.name);
         root.mistake_below(&["pods", "source"], wrong, "Watch, or addedVictims: Refused");
     }
 }
 
-/// No path of a verb ends with that of another.
+/// No verb's path is a suffix of another's.
 pub(super) fn check_verbs(fields: &Section<'_>, parts: &mut VerbPathParts) {
     let VerbPathParts {
         filter: Some(filter),
@@ -152,9 +152,8 @@ pub(super) fn check_verbs(fields: &Section<'_>, parts: &mut VerbPathParts) {
     for (at, (name, path)) in verbs.iter().enumerate() {
         let same = verbs[..at].iter().find(|(_, earlier)| ends(path, earlier) || ends(earlier, path));
         if let Some((other, earlier)) = same {
-            let wrong =
-                format!("{} is not told apart from {}, the path of {other}", echo(path), echo(earlier));
-            return fields.mistake_of(name, wrong, "paths that do not end with one another");
+            let wrong = format!("{} conflicts with {}, the path of {other}", echo(path), echo(earlier));
+            return fields.mistake_of(name, wrong, "paths that are not suffixes of each other");
         }
     }
 }

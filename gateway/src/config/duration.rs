@@ -1,4 +1,4 @@
-//! Durations as the file says them: the whole-number part of Go's syntax, such as `1m30s`.
+//! Durations in the file: the whole-number part of Go's syntax, such as `1m30s`.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::quantity::leading_digits;
 use extender_config::echo;
 
-/// The longest duration that the file may say. A scheduler that waits longer for one pod stands still.
+/// The longest duration in the file. A scheduler that waits longer for one pod is stuck.
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// Units and their milliseconds. `ms` stands before `m`, which it begins with.
+/// Units and their milliseconds. `ms` precedes `m`, its prefix.
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
 
-/// What a right duration looks like.
+/// Describes a valid duration.
 pub(super) const EXPECTED: &str = "a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
 
 /// Reads whole numbers, each with a unit of `h`, `m`, `s` or `ms`, that add up to 1 ms to 1 h. Mirrors
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// The sum of all parts. `None`: not a duration. What is too large for the type saturates.
+/// The sum of all parts. `None`: not a duration. Saturates.
 fn milliseconds(text: &str) -> Option<u64> {
     let (mut total, mut rest) = part(text)?;
     while !rest.is_empty() {
@@ -44,7 +44,7 @@ fn part(text: &str) -> Option<(u64, &str)> {
     Some((digits.saturating_mul(factor), &rest[unit.len()..]))
 }
 
-/// Writes a duration of whole milliseconds as the file says it.
+/// Displays a duration of whole milliseconds in the file's syntax.
 #[derive(Clone, Copy, Debug)]
 pub struct DurationText(pub Duration);
 

@@ -1,9 +1,9 @@
-//! `match`: the pods that a backend decides about.
+//! `match`: the pods for which a backend is called.
 
 use std::collections::BTreeSet;
 
 use extender_config::names::{self, EXTENDED_RESOURCE, LABEL_KEY, LABEL_VALUE};
-use extender_config::{Cursor, Fields, Section, echo};
+use extender_config::{Cursor, Fields, Remedy, Section, echo};
 use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requirement};
 
 #[cfg(test)]
@@ -11,7 +11,7 @@ use super::setting::Mappings;
 use super::setting::{Choice, Setting, Yaml, choices, list, scalar};
 use super::values::namespaces;
 
-/// The pods that a backend decides about, and which of their resources only it counts.
+/// The pods for which a backend is called, and which of their resources only it counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Match {
     /// The pods. Default: all.
@@ -49,7 +49,7 @@ const OPERATOR: &str = "In, NotIn, Exists or DoesNotExist";
 const VALUES: &str = "a list of values such as [batch]";
 
 choices! {
-    /// What a condition demands of a label.
+    /// A condition on a label.
     pub(super) enum OperatorName {
         /// One of the values.
         In = "In",
@@ -93,7 +93,7 @@ impl Setting for Match {
             }
             if !selector.is_empty() {
                 out.field("podSelector", |out| {
-                    // Labels that must be equal were `matchLabels` or not: both mean the same.
+                    // `matchLabels` is written as equivalent expressions.
                     let expressions = |out: &mut Yaml| out.list(selector.iter().map(expression));
                     out.mapping(|out| out.field("matchExpressions", expressions));
                 });
@@ -140,7 +140,7 @@ fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<
     let name = fields.required("name", EXTENDED_RESOURCE).and_then(|field| {
         let name = field.parsed(EXTENDED_RESOURCE, names::extended_resource)?;
         let new = earlier.insert(name.clone());
-        let fresh = if new { Ok(name) } else { Err(format!("{} is there already", echo(&name))) };
+        let fresh = if new { Ok(name) } else { Err(format!("{} is listed twice", echo(&name))) };
         field.accepted(fresh, "each resource once")
     });
     let ignored = fields.or("ignoredByScheduler", false, Setting::read);
@@ -152,14 +152,14 @@ fn namespaces_of(fields: &Section<'_>) -> Option<Namespaces> {
     match (set("namespaces")?, set("excludedNamespaces")?) {
         (None, None) => Some(Namespaces::All),
         (Some(only), None) if only.is_empty() => {
-            let right = "at least one namespace, or leave it out for all of them";
-            fields.mistake_of("namespaces", "is an empty list", right);
+            let remedy = Remedy::Do("list at least one namespace, or remove it to select all");
+            fields.mistake_of("namespaces", "is an empty list", remedy);
             None
         }
         (Some(only), None) => Some(Namespaces::Only(only)),
         (None, Some(except)) => Some(Namespaces::Except(except)),
         (Some(_), Some(_)) => {
-            fields.mistake_of("excludedNamespaces", "does not go with namespaces", "one of the two");
+            fields.mistake_of("excludedNamespaces", "cannot be combined with namespaces", "one of the two");
             None
         }
     }
@@ -195,7 +195,7 @@ fn match_expression(item: Cursor<'_>) -> Option<Requirement> {
     Some(Requirement { key: key?, operator: operator? })
 }
 
-/// The operator with its values, which some need and the others cannot have.
+/// The operator with its values, which some require and others forbid.
 fn operator(fields: &Section<'_>, name: OperatorName, values: BTreeSet<String>) -> Option<Operator> {
     match (name, values.is_empty()) {
         (OperatorName::In, false) => return Some(Operator::In(values)),
@@ -203,11 +203,11 @@ fn operator(fields: &Section<'_>, name: OperatorName, values: BTreeSet<String>) 
         (OperatorName::Exists, true) => return Some(Operator::Exists),
         (OperatorName::DoesNotExist, true) => return Some(Operator::DoesNotExist),
         (OperatorName::In | OperatorName::NotIn, true) => {
-            fields.mistake_of("values", "must name at least one value", VALUES);
+            fields.mistake_of("values", "must contain at least one value", VALUES);
         }
         (OperatorName::Exists | OperatorName::DoesNotExist, false) => {
-            let wrong = format!("does not go with operator: {}", name.word());
-            fields.mistake_of("values", wrong, "leave it out");
+            let wrong = format!("cannot be combined with operator: {}", name.word());
+            fields.mistake_of("values", wrong, Remedy::Do("remove it"));
         }
     }
     None

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use extender_config::{Cursor, Fields, Section};
+use extender_config::{Cursor, Fields, Remedy, Section};
 
 #[cfg(test)]
 use super::setting::Mappings;
@@ -20,12 +20,12 @@ pub enum NodeSource {
         /// The file.
         path: PathBuf,
     },
-    /// Only names are known.
+    /// Only the names in kube-scheduler's calls.
     NamesOnly,
 }
 
 choices! {
-    /// The words of `nodes.source`.
+    /// The values of `nodes.source`.
     pub(super) enum SourceName {
         /// See [`NodeSource::Watch`].
         Watch = "Watch",
@@ -42,13 +42,17 @@ impl NodeSource {
     pub(super) const FIELDS: Fields = Fields {
         right: "a mapping such as {source: Watch}",
         known: &["source", "file"],
-        unsupported: &[("kubeconfig", "name it in `cluster: {kubeconfig: FILE}`")],
+        unsupported: &[("kubeconfig", "set `cluster: {kubeconfig: FILE}` instead")],
     };
 
     pub(super) fn read_section(fields: &Section<'_>) -> Option<Self> {
         let source = fields.or("source", SourceName::Watch, Setting::read)?;
         if source != SourceName::File && fields.optional("file").is_some() {
-            fields.mistake_of("file", "is only read with source: File", "leave it out, or change source");
+            fields.mistake_of(
+                "file",
+                "is used only with source: File",
+                Remedy::Do("remove it, or change source"),
+            );
         }
         match source {
             SourceName::Watch => Some(Self::Watch),

@@ -1,4 +1,4 @@
-//! Sizes in bytes as the file says them: whole Kubernetes quantities, such as `128Mi`.
+//! Sizes in bytes in the file: whole Kubernetes quantities, such as `128Mi`.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(super) struct Range {
     zero: Zero,
     least: u64,
     largest: u64,
-    /// Describes a correct size.
+    /// Describes a valid size.
     right: &'static str,
 }
 
@@ -34,7 +34,7 @@ enum Zero {
     Off,
 }
 
-/// The largest request body: with less than the range an ordinary pod is refused, with more one call takes more memory than
+/// The largest request body: below the range ordinary pods would be rejected, above it one call could use more memory than
 /// a gateway should have.
 pub(super) const BODY: Range = Range {
     zero: Zero::TooSmall,
@@ -51,7 +51,7 @@ pub(super) const DECISION_LOG: Range = Range {
 };
 
 impl Range {
-    /// Reads a size in bytes, which YAML gives as a number where it has no suffix. Mirrors `resource.ParseQuantity` of
+    /// Reads a size in bytes, which YAML parses as a number if it has no suffix. Mirrors `resource.ParseQuantity` of
     /// `k8s.io/apimachinery` for whole numbers.
     pub(super) fn read(&self, field: &Cursor<'_>) -> Option<usize> {
         match field.value() {
@@ -87,15 +87,14 @@ fn bytes(text: &str) -> Option<u64> {
     Some(number.saturating_mul(factor))
 }
 
-/// The number that a text begins with, and what follows it. A number too large for the type saturates:
-/// whatever reads it refuses it as out of range.
+/// The number at the start of a text, and the rest. Saturates: callers reject it as out of range.
 pub(super) fn leading_digits(text: &str) -> Option<(u64, &str)> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     (!digits.is_empty()).then(|| (digits.parse().unwrap_or(u64::MAX), rest))
 }
 
-/// Writes a size in bytes as the file says it, with the largest suffix that leaves a whole number.
+/// Displays a size in bytes in the file's syntax, with the largest suffix that leaves a whole number.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeText(pub usize);
 

@@ -1,7 +1,6 @@
-//! Describes each field of the configuration once: its type, its name in the file, what it means when it is absent, and with
-//! that how it is read and how `check-config` writes it.
-//!
-//! [`settings!`] makes a struct of such fields, [`choices!`] an enum whose variants the file writes as words.
+//! Defines each field of the configuration once: its type, its name in the file and its meaning when absent. From that
+//! follow how it is read and how `check-config` writes it.
+//! [`settings!`] defines a struct of such fields, [`choices!`] an enum whose variants are words in the file.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -11,10 +10,10 @@ use extender_config::{Cursor, echo};
 
 /// A value of the file.
 pub(super) trait Setting: Sized {
-    /// Reads it; `None` exactly when that recorded a mistake.
+    /// Reads it; `None` exactly if that recorded a mistake.
     fn read(field: &Cursor<'_>) -> Option<Self>;
 
-    /// Writes it behind its field's name.
+    /// Writes it after its field's name.
     fn write(&self, out: &mut Yaml);
 
     /// Lists the mappings that it consists of, each with the path to its fields, for tests of the documentation.
@@ -26,7 +25,7 @@ pub(super) trait Setting: Sized {
 #[cfg(test)]
 pub(super) type Mappings = Vec<(String, &'static Fields)>;
 
-/// Another way to read and write a `T` than its own, such as a number with a range.
+/// An alternative format of a `T`, such as a number with a range.
 pub(super) trait Format<T> {
     /// As [`Setting::read`].
     fn read(field: &Cursor<'_>) -> Option<T>;
@@ -37,7 +36,7 @@ pub(super) trait Format<T> {
     fn describe(_path: &str, _mappings: &mut Mappings) {}
 }
 
-/// The type's own way.
+/// The type's own format.
 pub(super) struct Own;
 
 impl<T: Setting> Format<T> for Own {
@@ -87,7 +86,7 @@ impl Yaml {
         self.text
     }
 
-    /// A field with what `write` writes behind its name.
+    /// A field, its value written by `write`.
     pub(super) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
         self.start_line();
         self.has_fields = true;
@@ -96,7 +95,7 @@ impl Yaml {
         write(self);
     }
 
-    /// A field that is absent, and what holds instead.
+    /// An absent field, and what applies instead.
     pub(super) fn absent(&mut self, name: &str, instead: &str) {
         self.start_line();
         self.line(format_args!("# {name}: {instead}"));
@@ -107,7 +106,7 @@ impl Yaml {
         self.line(format_args!(" {value}"));
     }
 
-    /// A mapping behind a field's name. One without fields is `{}`.
+    /// A mapping as a field's value. One without fields is `{}`.
     pub(super) fn mapping(&mut self, write: impl FnOnce(&mut Self)) {
         let body = self.nested(write);
         self.text.push_str(if body.has_fields { "\n" } else { " {}\n" });
@@ -121,7 +120,7 @@ impl Yaml {
         self.text.push_str(&[&indent, "- ", body.text.trim_start()].concat());
     }
 
-    /// A list behind a field's name, an item a line.
+    /// A list as a field's value, one item per line.
     pub(super) fn list(&mut self, items: impl Iterator<Item = String>) {
         let indent = " ".repeat(self.indent);
         self.text.push('\n');
@@ -145,7 +144,7 @@ impl Yaml {
     }
 }
 
-/// A text as YAML: in quotes unless it can mean nothing but this text.
+/// A string as YAML: in quotes unless it is unambiguous.
 pub(crate) fn scalar(text: &impl Display) -> String {
     let text = text.to_string();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
@@ -163,7 +162,7 @@ pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// A choice that the file writes as one of several words.
+/// A choice that is one of several words in the file.
 pub trait Choice: Copy + PartialEq + 'static {
     /// Every choice and its word.
     const WORDS: &'static [(&'static str, Self)];
@@ -181,7 +180,7 @@ impl<T: Choice> Setting for T {
         let (last, others) = words.split_last().expect("a choice has two words at least");
         field.parsed(&format!("{} or {last}", others.join(", ")), |text| {
             let chosen = T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice);
-            chosen.ok_or_else(|| format!("{} is not known", echo(text)))
+            chosen.ok_or_else(|| format!("unknown value {}", echo(text)))
         })
     }
 
@@ -190,7 +189,7 @@ impl<T: Choice> Setting for T {
     }
 }
 
-/// Defines an enum whose variants the file writes as words.
+/// Defines an enum whose variants are words in the file.
 macro_rules! choices {
     ($($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ })+) => {$(
         $(#[$meta])*
@@ -210,16 +209,16 @@ macro_rules! choices {
 /// name "nameInTheFile": Type, MODE;
 /// ```
 ///
-/// with `as FORMAT` before the colon where the type's own way to read and write is not meant. `MODE` is
+/// with `as FORMAT` before the colon if the type's own format is not used. `MODE` is
 ///
 /// - `default(VALUE)`: absent means this value, and `check-config` writes it;
-/// - `section`: a mapping whose fields may all be absent, and which is then as if it were `{}`;
-/// - `absent("WHAT HOLDS INSTEAD")`: an `Option`, and a comment for `check-config` where it is `None`;
-/// - `hidden`: an `Option` of which nothing is written where it is `None`;
+/// - `section`: a mapping of optional fields, absent as if it were `{}`;
+/// - `absent("WHAT APPLIES INSTEAD")`: an `Option`; `check-config` writes a comment if it is `None`;
+/// - `hidden`: an `Option`, not written if it is `None`;
 /// - `required("WHAT IS EXPECTED")`.
 ///
-/// `check FUNCTION => PARTS` names a function that sees the section and what was read of each field, in a struct of that
-/// name, to record mistakes of fields that do not go together.
+/// `check FUNCTION => PARTS` names a function that gets the section and the value of each field, in a struct of that
+/// name, and records invalid combinations.
 macro_rules! settings {
     (
         $(#[$meta:meta])* pub struct $name:ident: $right:expr
@@ -232,7 +231,7 @@ macro_rules! settings {
         settings!(@parts $($parts)?; $($field: $type,)+);
 
         impl $name {
-            /// The fields that this mapping may have.
+            /// The fields of this mapping.
             pub(in crate::config) const FIELDS: extender_config::Fields = extender_config::Fields {
                 right: $right,
                 known: &[$($yaml),+],
@@ -275,7 +274,7 @@ macro_rules! settings {
 
     (@parts; $($field:ident: $type:ty,)+) => {};
     (@parts $parts:ident; $($field:ident: $type:ty,)+) => {
-        /// What was read of each field; `None` where that recorded a mistake.
+        /// The value of each field; `None` if reading it recorded a mistake.
         pub(in crate::config) struct $parts { $(pub(in crate::config) $field: Option<$type>,)+ }
     };
 

@@ -1,4 +1,4 @@
-//! What can be seen of the gateway, and where it goes.
+//! Settings of metrics, the admin address, traces, the decision log and the log.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::{fmt, time::Duration};
@@ -9,14 +9,13 @@ use super::any_address;
 use super::setting::{Setting, Yaml, choices, settings};
 use super::values::{AnnotationName, CollectorUrl, LogSize};
 
-const SCRAPE: &str =
-    "scrape /metrics: every OpenTelemetry Collector can do that with its Prometheus receiver";
+const SCRAPE: &str = "scrape /metrics, for example with the OpenTelemetry Collector's Prometheus receiver";
 
 settings! {
     /// The address of `/metrics`, `/livez` and `/readyz`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct MetricsSettings: "a mapping such as {address: 0.0.0.0:9402}",
-        unsupported &[("tls", "leave it out"), ("exporter", SCRAPE), ("interval", SCRAPE)];
+        unsupported &[("tls", "remove it"), ("exporter", SCRAPE), ("interval", SCRAPE)];
     /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
     address "address": SocketAddr, default(any_address(9402));
 }
@@ -30,7 +29,7 @@ settings! {
 }
 
 settings! {
-    /// How an OpenTelemetry collector is reached. What is `None` the `OTEL_EXPORTER_OTLP_*` variables say.
+    /// How an OpenTelemetry collector is reached. Fields that are `None` come from the `OTEL_EXPORTER_OTLP_*` variables.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Otlp: "a mapping such as {endpoint: http://collector:4317, protocol: grpc}",
         unsupported &[("headers", "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file")];
@@ -43,21 +42,21 @@ settings! {
 }
 
 settings! {
-    /// Which calls become traces.
+    /// Which calls are traced.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Traces: "a mapping such as {exporter: OTLP, ratio: 0.01}";
-    /// Whether there are any. `None`: as the `OTEL_*` variables say.
-    exporter "exporter": Option<Exporter>, absent("OTLP where the OTEL_* variables say so, or None");
-    /// Of which pods. `None`: as `OTEL_TRACES_SAMPLER` says.
+    /// Whether traces are exported. `None`: as set by the `OTEL_*` variables.
+    exporter "exporter": Option<Exporter>, absent("OTLP if the OTEL_* variables enable it, otherwise None");
+    /// The share of pods that are traced. `None`: as set by `OTEL_TRACES_SAMPLER`.
     ratio "ratio": Option<Ratio>, absent("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1");
-    /// Calls that take longer are kept whatever the ratio. Default 500 ms.
+    /// Calls that take longer are kept regardless of the ratio. Default 500 ms.
     keep_slower_than "keepSlowerThan": Duration, default(Duration::from_millis(500));
     /// The pods' annotation with a W3C `traceparent` that traces are linked to.
     pod_annotation "podAnnotation" as AnnotationName: Option<String>, absent("none");
 }
 
 settings! {
-    /// How much of what was decided is kept.
+    /// The size of the decision log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Decisions: "a mapping such as {maxBytes: 64Mi}";
     /// Bytes of the decision log; 0 switches it off. Default 64 Mi.
@@ -83,11 +82,11 @@ choices! {
         HttpProtobuf = "http/protobuf",
     }
 
-    /// Whether something goes to a collector.
+    /// Whether traces are exported to a collector.
     pub enum Exporter {
-        /// It does not.
+        /// They are not.
         None = "None",
-        /// It does.
+        /// They are.
         Otlp = "OTLP",
     }
 
@@ -103,11 +102,11 @@ choices! {
     pub enum LogLevel {
         /// Failures.
         Error = "error",
-        /// And what needs attention.
+        /// And what requires attention.
         Warn = "warn",
-        /// And what happens seldom.
+        /// And rare events.
         Info = "info",
-        /// And what happens with each call.
+        /// And every call.
         Debug = "debug",
     }
 }
@@ -139,7 +138,7 @@ impl fmt::Display for Ratio {
 }
 
 impl Setting for Ratio {
-    #[allow(clippy::cast_precision_loss, reason = "a number that is too large to be exact is refused")]
+    #[allow(clippy::cast_precision_loss, reason = "a number that is too large to be exact is rejected")]
     fn read(field: &Cursor<'_>) -> Option<Self> {
         let right = "a number from 0 to 1 such as 0.01";
         let share = match field.value() {

@@ -280,12 +280,12 @@ fn files_that_are_no_configuration_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let large = "#".repeat((1 << 20) + 1);
     let cases: [(&str, &[u8], &str); 3] = [
-        ("latin1", b"kind: \xe9", ": is not text in UTF-8; a YAML file in UTF-8"),
-        ("large", large.as_bytes(), ": is too large; at most 1 MiB, as much as a ConfigMap holds"),
+        ("latin1", b"kind: \xe9", ": is not valid UTF-8; expected a YAML file in UTF-8"),
+        ("large", large.as_bytes(), ": is too large; expected at most 1 MiB, the limit of a ConfigMap"),
         (
             "wrong",
             b"apiVersion: v1\nkind: Pod\nbackends: []",
-            " line 1: apiVersion: is \"v1\"; extender-gateway.io/v1alpha1",
+            " line 1: apiVersion: is \"v1\"; expected extender-gateway.io/v1alpha1",
         ),
     ];
     for (name, bytes, expected) in cases {
@@ -300,5 +300,5 @@ fn files_that_are_no_configuration_are_named() {
 fn a_file_that_is_not_there_is_named() {
     let message = Config::read(Path::new("no/such.yaml")).unwrap_err().to_string();
     assert!(message.starts_with("no/such.yaml: cannot be read: "), "{message}");
-    assert!(message.ends_with("; the path of a readable file"), "{message}");
+    assert!(message.ends_with("; expected the path of a readable file"), "{message}");
 }

@@ -1,8 +1,8 @@
-//! TLS as the operator configured it: the files, and which callers are accepted.
+//! TLS settings: the files, and which clients are accepted.
 
 use std::path::PathBuf;
 
-use extender_config::{Cursor, Fields, Section, echo, names};
+use extender_config::{Cursor, Fields, Remedy, Section, echo, names};
 
 #[cfg(test)]
 use super::setting::Mappings;
@@ -18,33 +18,32 @@ pub struct KeyPair {
     pub key_file: PathBuf,
 }
 
-/// How the extender's address speaks TLS.
+/// TLS on the extender's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
-    /// What the gateway shows.
+    /// The gateway's certificate.
     pub identity: KeyPair,
-    /// What callers have to show. `None`: nothing.
+    /// Client certificates. `None`: not requested.
     pub clients: Option<ClientCertificates>,
 }
 
 /// Which client certificates the extender's address accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificates {
-    /// PEM certificates of the authorities that sign them.
+    /// PEM certificates of the CAs that sign them.
     pub ca_file: PathBuf,
-    /// Whether a caller without one is served. Default Required.
+    /// Whether a client without one is accepted. Default Required.
     pub presence: ClientCertificate,
-    /// The names of which a certificate must have one, as its common name or a DNS name; empty for every
-    /// certificate of the authorities.
+    /// A certificate must have one of these as its common name or a DNS name; empty for every certificate of the CAs.
     pub allowed_names: Vec<String>,
 }
 
 choices! {
-    /// Whether a caller must show a certificate.
+    /// Whether a client must send a certificate.
     pub enum ClientCertificate {
         /// Yes.
         Required = "Required",
-        /// No; one that is shown must be valid.
+        /// No, but one that is sent must be valid.
         Optional = "Optional",
     }
 }
@@ -52,9 +51,9 @@ choices! {
 /// How a backend with an `https` URL is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendTls {
-    /// PEM certificates of the authorities that may sign the backend's.
+    /// PEM certificates of the CAs that may sign the backend's.
     pub ca_file: PathBuf,
-    /// What the gateway shows. `None`: nothing.
+    /// The gateway's client certificate. `None`: none.
     pub identity: Option<KeyPair>,
     /// The name that the backend's certificate must have. `None`: the URL's host.
     pub server_name: Option<String>,
@@ -73,7 +72,7 @@ const BACKEND: Fields = Fields {
 
 const CERT: &str = "the certificate chain, a PEM file";
 const KEY: &str = "the key, a PEM file";
-const CA: &str = "the certificates of the authorities, a PEM file";
+const CA: &str = "the CA certificates, a PEM file";
 const NAMES: &str = "a list of names of certificates such as ['system:kube-scheduler']";
 const SERVER_NAME: &str = "a DNS name or IP address such as rack-drain.policies.svc";
 
@@ -84,7 +83,7 @@ impl Setting for ServerTls {
         let clients = if fields.has("clientCAFile") {
             ClientCertificates::read(&fields).map(Some)
         } else {
-            ClientCertificates::refuse_without_authority(&fields);
+            ClientCertificates::refuse_without_ca(&fields);
             Some(None)
         };
         Some(Self { identity: identity?, clients: clients? })
@@ -96,7 +95,7 @@ impl Setting for ServerTls {
             identity.write(out);
             match clients {
                 Some(clients) => clients.write(out),
-                None => out.absent("clientCAFile", "none, callers need no certificate"),
+                None => out.absent("clientCAFile", "none, clients need no certificate"),
             }
         });
     }
@@ -163,14 +162,14 @@ impl ClientCertificates {
         Some(Self { ca_file: ca_file?, presence: presence?, allowed_names: allowed_names? })
     }
 
-    /// Records a mistake for each setting that is read only with an authority.
-    fn refuse_without_authority(fields: &Section<'_>) {
+    /// Records a mistake for each setting that requires a CA.
+    fn refuse_without_ca(fields: &Section<'_>) {
         for name in ["clientCertificate", "allowedNames"] {
             if fields.has(name) {
                 fields.mistake_of(
                     name,
-                    "is only read with clientCAFile",
-                    "add clientCAFile, or leave it out",
+                    "is used only with clientCAFile",
+                    Remedy::Do("add clientCAFile, or remove it"),
                 );
             }
         }

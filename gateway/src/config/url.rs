@@ -1,4 +1,4 @@
-//! Where a backend is reached: `http://HOST:PORT` or `https://HOST:PORT` and nothing else.
+//! The URL of a backend: `http://HOST:PORT` or `https://HOST:PORT` and nothing else.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,7 @@ pub struct BackendUrl {
     port: u16,
 }
 
-/// Whether TLS is spoken.
+/// Whether TLS is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// No.
@@ -29,7 +29,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// As it stands in a URL.
+    /// As written in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -39,10 +39,10 @@ impl Scheme {
 }
 
 impl BackendUrl {
-    /// Takes `http://HOST:PORT` or `https://HOST:PORT`; an IPv6 address stands in brackets.
+    /// Parses `http://HOST:PORT` or `https://HOST:PORT`; an IPv6 address is in brackets.
     ///
     /// # Errors
-    /// What is wrong with the text, as the predicate of a sentence about it.
+    /// What is wrong with the text, as the predicate of a sentence.
     pub fn new(text: &str) -> Result<Self, String> {
         let (scheme, rest) = without_scheme(text)?;
         if let Some(position) = rest.find(['/', '?', '#']) {
@@ -55,7 +55,7 @@ impl BackendUrl {
         Ok(Self { scheme, host: host.to_owned(), port: valid_port(port)? })
     }
 
-    /// Whether TLS is spoken.
+    /// Whether TLS is used.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -70,7 +70,7 @@ impl BackendUrl {
         self.port
     }
 
-    /// `HOST:PORT`, as it goes into HTTP/2's `:authority`.
+    /// `HOST:PORT`, the value of HTTP/2's `:authority`.
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -92,7 +92,7 @@ fn without_scheme(text: &str) -> Result<(Scheme, &str), String> {
     }
 }
 
-/// Splits at the colon before the port; an IPv6 address loses its brackets and has to have had them.
+/// Splits at the colon before the port; an IPv6 address must have brackets, which are removed.
 fn host_and_port(rest: &str) -> Result<(&str, &str), String> {
     let (split, is_host): (_, fn(&str) -> bool) = match rest.strip_prefix('[') {
         Some(inner) => (inner.split_once("]:"), is_ipv6),
@@ -117,7 +117,7 @@ fn is_ipv6(host: &str) -> bool {
     host.parse::<Ipv6Addr>().is_ok()
 }
 
-/// What ends in a number is meant as an IPv4 address: no top-level domain is one.
+/// A host that ends with a number is an IPv4 address: no top-level domain is a number.
 fn is_ipv4_or_name(host: &str) -> bool {
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     if last.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -131,7 +131,7 @@ fn is_dns_name(host: &str) -> bool {
     host.len() <= LONGEST_NAME && host.split('.').all(is_dns_label)
 }
 
-/// A label as resolvers take it: underscores occur in service names of other systems than Kubernetes.
+/// A label as resolvers accept it: underscores occur in service names of other systems than Kubernetes.
 fn is_dns_label(label: &str) -> bool {
     (1..=LONGEST_LABEL).contains(&label.len())
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))

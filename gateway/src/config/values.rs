@@ -1,4 +1,4 @@
-//! How single values are read and written: addresses, durations, sizes, paths, lists of namespaces, JSON.
+//! Reads and writes single values: addresses, durations, sizes, paths, lists of namespaces, JSON.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ impl Setting for SocketAddr {
 }
 
 impl Setting for Duration {
-    /// A number without a unit is the usual mistake, and YAML gives it as a number.
+    /// A missing unit is the most common mistake; YAML parses such a value as a number.
     fn read(field: &Cursor<'_>) -> Option<Self> {
         match field.value() {
             Value::Integer(number) => {
@@ -138,11 +138,11 @@ impl Format<Option<String>> for AnnotationName {
     }
 }
 
-/// A mapping of any content, as compact JSON with sorted keys: equal mappings have equal bytes, in whatever order they were
-/// written.
+/// A mapping of any content, as compact JSON with sorted keys: equal mappings have equal bytes, regardless of their
+/// order in the file.
 pub(super) struct JsonObject;
 
-/// Describes correct arguments.
+/// Describes valid arguments.
 const ARGS: &str = "a mapping such as {label: topology/rack}";
 
 impl Format<Option<Bytes>> for JsonObject {
@@ -173,13 +173,13 @@ fn json(value: &Cursor<'_>) -> Option<Json> {
 }
 
 fn number_json(value: &Cursor<'_>, number: Option<Number>) -> Option<Json> {
-    let number = number.ok_or_else(|| "is a number that JSON does not have".to_owned());
-    value.accepted(number, "a finite number, or text in quotes").map(Json::Number)
+    let number = number.ok_or_else(|| "is not a JSON number".to_owned());
+    value.accepted(number, "a finite number, or a string in quotes").map(Json::Number)
 }
 
 fn mapping_json(mapping: &Cursor<'_>) -> Option<Json> {
     let mut entries = mapping.entries(ARGS)?;
-    // Not left to the map: whether it sorts depends on a feature that any crate may switch on.
+    // The map sorts only with a crate feature that any dependency may change.
     entries.sort_by_key(|entry| entry.name);
     let members: Vec<Option<(String, Json)>> =
         entries.iter().map(|entry| Some((entry.name.to_owned(), json(&entry.cursor)?))).collect();

@@ -1,16 +1,18 @@
 //! Answers of backends, checked against the contract: what the decision sees is in order.
 
-use std::fmt::Display;
-
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, filter::Refusal};
+use extender_gateway_core::{BackendFailure, filter::Refusal};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
 use prost::Message;
 
 use crate::contract::{
+    malformed::{malformed, undecodable},
     question::ScoresWanted as Wanted,
     scan::{Field, Fields, Value, numbers},
 };
+
+/// The longest reason that is read, in bytes: many times what anybody is shown of it. The rest is cut off.
+pub(super) const LONGEST_REASON: usize = 4 << 10;
 
 /// What became of a question about nodes.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub struct Answered<T> {
 /// Reads the answer to Filter about `count` nodes. Scores that were not wanted are passed over.
 ///
 /// # Errors
-/// [`FailureKind::Malformed`] with what is wrong: not protobuf, no result, another count, a position that
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed) with what is wrong: not protobuf, no result, another count, a position that
 /// was not asked about or that is refused twice, a rejection of nothing.
 pub fn filter(
     message: Bytes,
@@ -102,20 +104,21 @@ fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     const REJECTIONS: u32 = 2;
     const POSITIONS: u32 = 3;
     const SCORES: u32 = 3;
+    let most = count as usize;
     let (mut rejections, mut positions) = (0_usize, 0);
     for field in Fields::of(message) {
         let Field { number: REJECTIONS, value: Value::Bytes(rejection) } = field? else { continue };
         rejections += 1;
-        match numbers(rejection, POSITIONS)? {
+        if rejections > most {
+            return Err(malformed(format!("{rejections} rejections for {count} nodes")));
+        }
+        match numbers(rejection, POSITIONS, most)? {
             0 => return Err(malformed("a rejection names no position".to_owned())),
             named => positions += named,
         }
-    }
-    if rejections > count as usize {
-        return Err(malformed(format!("{rejections} rejections for {count} nodes")));
-    }
-    if positions > count as usize {
-        return Err(malformed(format!("{positions} positions are refused of {count} nodes")));
+        if positions > most {
+            return Err(malformed(format!("{positions} positions are refused of {count} nodes")));
+        }
     }
     check_scores(message, SCORES, count)
 }
@@ -128,10 +131,13 @@ fn check_scores(message: &[u8], at: u32, count: u32) -> Result<(), BackendFailur
         if let Field { number, value: Value::Bytes(values) } = field?
             && number == at
         {
-            scores += numbers(values, VALUES)?;
+            scores += numbers(values, VALUES, count as usize)?;
+            if scores > count as usize {
+                return Err(miscounted(scores, count));
+            }
         }
     }
-    if scores <= count as usize { Ok(()) } else { Err(miscounted(scores, count)) }
+    Ok(())
 }
 
 fn miscounted(scores: usize, count: u32) -> BackendFailure {
@@ -149,10 +155,6 @@ pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, Backend
     M::decode(message).map_err(|error| undecodable(&error))
 }
 
-pub(super) fn undecodable(why: &dyn Display) -> BackendFailure {
-    malformed(format!("the answer cannot be decoded ({why})"))
-}
-
 /// Checks that the nodes were really looked at; returns the revision.
 pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
     let api::Result { evaluated, miss, revision } =
@@ -168,11 +170,16 @@ pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply
 
 fn refusal(rejection: api::Rejection) -> Refusal {
     let api::Rejection { reason, preemption_may_help, positions } = rejection;
-    Refusal { reason, preemption_may_help, positions }
+    Refusal { reason: reason_cut(reason), preemption_may_help, positions }
 }
 
-pub(crate) fn malformed(detail: String) -> BackendFailure {
-    BackendFailure::new(FailureKind::Malformed, detail)
+/// The beginning of a reason, without the memory of the rest.
+pub(super) fn reason_cut(mut reason: String) -> String {
+    if reason.len() > LONGEST_REASON {
+        reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
+        reason.shrink_to_fit();
+    }
+    reason
 }
 
 #[cfg(test)]
@@ -180,6 +187,7 @@ mod tests {
     use crate::contract::{answer::*, frame::largest_answer};
     use allocation_counter::measure;
     use api::{Rejection, Scores};
+    use extender_gateway_core::FailureKind;
     use proptest::prelude::*;
 
     fn result(evaluated: u32) -> api::Result {
@@ -275,6 +283,37 @@ mod tests {
         let scores = fill(&[0x12, 2, 0x08, 0]);
         let cost = measure(|| assert!(score(scores.clone(), NODES).is_err()));
         assert!(cost.bytes_max < 4096, "{cost:?}");
+    }
+
+    #[test]
+    fn a_long_reason_is_cut() {
+        for text in ["%", "é"] {
+            let long = Rejection { reason: format!("a{}", text.repeat(5 << 20)), ..rejection(&[0]) };
+            let answer = FilterResponse { result: Some(result(1)), rejections: vec![long], scores: None };
+            let read = filter(answer.encode_to_vec().into(), 1, Wanted::Unwanted).and_then(Reply::inline);
+            let reason = &read.unwrap().value.refusals[0].reason;
+            assert!((4093..=4096).contains(&reason.len()) && reason.capacity() <= 4096, "{}", reason.len());
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_not_read_to_its_end() {
+        let broken_behind = |mut message: Vec<u8>| {
+            message.push(0xff);
+            Bytes::from(message)
+        };
+        let rejections = FilterResponse { result: None, rejections: vec![rejection(&[0]); 4], scores: None };
+        let positions =
+            FilterResponse { result: None, rejections: vec![rejection(&[0, 1]); 2], scores: None };
+        for (answer, detail) in
+            [(rejections, "4 rejections for 3 nodes"), (positions, "4 positions are refused of 3 nodes")]
+        {
+            let failure = filter(broken_behind(answer.encode_to_vec()), 3, Wanted::Wanted).unwrap_err();
+            assert_eq!(failure.detail, detail);
+        }
+        let scores = ScoreResponse { result: None, scores: Some(Scores { values: vec![7; 4] }) };
+        let failure = score(broken_behind(scores.encode_to_vec()), 3).unwrap_err();
+        assert_eq!(failure.detail, "4 scores for 3 nodes");
     }
 
     proptest! {

@@ -7,7 +7,8 @@ use prost::Message;
 
 use crate::{
     contract::{
-        answer::{decoded, malformed},
+        answer::{decoded, reason_cut},
+        malformed::malformed,
         pod::{PodView, pod_message},
     },
     object::pod::ObjectPod,
@@ -55,7 +56,9 @@ pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
     let BindResponse { outcome, message } = decoded(message)?;
     match BindOutcome::try_from(outcome) {
         Ok(BindOutcome::Bound) => Ok(Bound::Yes),
-        Ok(BindOutcome::Declined) => Ok(Bound::Declined(reason::one_line(&message, reason::LONGEST))),
+        Ok(BindOutcome::Declined) => {
+            Ok(Bound::Declined(reason::one_line(&reason_cut(message), reason::LONGEST)))
+        }
         Ok(BindOutcome::Unspecified) => Err(malformed("the answer has no outcome".to_owned())),
         Err(_) => Err(malformed(format!("the answer has outcome {outcome}, which is none"))),
     }

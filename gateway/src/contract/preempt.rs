@@ -5,9 +5,10 @@ use extender_gateway_core::{BackendFailure, preempt::Kept};
 use extender_policy_api::v1alpha1::{Candidate, KeptCandidate, PreemptResponse, Purpose};
 
 use crate::contract::{
-    answer::{Answered, decoded, evaluated, malformed},
+    answer::{Answered, LONGEST_REASON, decoded, evaluated},
+    malformed::malformed,
     nodes::NodesField,
-    question::RequestHead,
+    question::{CallFields, RequestHead},
     scan::{Field, Fields, Value, numbers},
 };
 
@@ -39,7 +40,7 @@ impl PreemptQuestion<'_> {
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
         let nodes = self.nodes.encoded();
         let rest = [self.pod.len(), nodes.len() + candidates.len()];
-        let mut begun = head.begin((self.call, self.purpose), rest, most)?;
+        let mut begun = head.begin(CallFields { id: self.call, purpose: self.purpose }, rest, most)?;
         begun.put_slice(self.pod);
         Ok([begun.into(), nodes.clone(), candidates.into()])
     }
@@ -67,27 +68,34 @@ fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailur
     const VICTIMS: u32 = 2;
     const ADDED: u32 = 3;
     let (mut candidates, mut victims, mut added) = (0_usize, 0, 0);
+    let check = |what: &str, number: usize, most: usize| {
+        let detail = || malformed(format!("{number} {what}, at most {most} can be"));
+        if number > most { Err(detail()) } else { Ok(()) }
+    };
     for field in Fields::of(message) {
         let Field { number: KEPT, value: Value::Bytes(kept) } = field? else { continue };
         candidates += 1;
-        victims += numbers(kept, VICTIMS)?;
+        check("candidates are kept", candidates, count as usize)?;
+        victims += numbers(kept, VICTIMS, offered)?;
+        check("victims are kept", victims, offered)?;
         for field in Fields::of(kept) {
             match field? {
                 Field { number: ADDED, value: Value::Bytes([]) } => {
                     return Err(malformed("an added victim has no UID".to_owned()));
                 }
-                Field { number: ADDED, .. } => added += 1,
+                Field { number: ADDED, value: Value::Bytes(uid) } if uid.len() > LONGEST_REASON => {
+                    let text = "the UID of an added victim has";
+                    return Err(malformed(format!(
+                        "{text} {} bytes, at most {LONGEST_REASON} can be",
+                        uid.len()
+                    )));
+                }
+                Field { number: ADDED, .. } => {
+                    added += 1;
+                    check("victims are added", added, MOST_ADDED)?;
+                }
                 Field { .. } => {}
             }
-        }
-    }
-    for (what, number, most) in [
-        ("candidates are kept", candidates, count as usize),
-        ("victims are kept", victims, offered),
-        ("victims are added", added, MOST_ADDED),
-    ] {
-        if number > most {
-            return Err(malformed(format!("{number} {what}, at most {most} can be")));
         }
     }
     Ok(())
@@ -173,6 +181,14 @@ mod tests {
         assert_eq!(said(vec![kept(&[0, 1], &[]); 2]), "4 victims are kept, at most 3 can be");
         assert_eq!(said(vec![kept(&[0], &["x", ""])]), "an added victim has no UID");
         assert_eq!(said(vec![kept(&[0], &["x"; 10_001])]), "10001 victims are added, at most 10000 can be");
+        assert_eq!(
+            said(vec![kept(&[0], &["x".repeat(4097).as_str()])]),
+            "the UID of an added victim has 4097 bytes, at most 4096 can be"
+        );
+        let mut broken = PreemptResponse { result: None, kept: vec![kept(&[], &[]); 3] }.encode_to_vec();
+        broken.push(0xff);
+        let failure = answer(broken.into(), 2, 3).unwrap_err();
+        assert_eq!(failure.detail, "3 candidates are kept, at most 2 can be", "it is not read to its end");
         for piece in [&[0x12, 0][..], &[0x12, 2, 0x1a, 0], &[0x12, 2, 0x10, 0]] {
             let message = Bytes::from(piece.repeat(1 << 20));
             let cost = measure(|| assert!(answer(message.clone(), 2, 3).is_err()));

@@ -39,6 +39,13 @@ pub struct Question<'q> {
     pub scores: ScoresWanted,
 }
 
+/// The fields of `Call` that differ from one request to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallFields<'q> {
+    pub(super) id: &'q str,
+    pub(super) purpose: Purpose,
+}
+
 /// Whether a filter question asks for scores, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScoresWanted {
@@ -85,7 +92,7 @@ impl RequestHead {
             _ => (&Bytes::new(), nodes.encoded().clone()),
         };
         let written = pod.len() + wanted + joined.len();
-        let mut head = self.begin((call, purpose), [written, apart.len()], most)?;
+        let mut head = self.begin(CallFields { id: call, purpose }, [written, apart.len()], most)?;
         head.put_slice(pod);
         if scores == ScoresWanted::Wanted {
             put_number(WANT_SCORES, 1, &mut head);
@@ -96,7 +103,8 @@ impl RequestHead {
 
     /// The pieces of a request of a verb without nodes, whose `fields` are encoded; as [`Self::pieces`].
     pub fn around(&self, call: &str, fields: Bytes, most: usize) -> Result<[Bytes; 2], BackendFailure> {
-        Ok([self.begin((call, Purpose::Decide), [0, fields.len()], most)?.into(), fields])
+        let call = CallFields { id: call, purpose: Purpose::Decide };
+        Ok([self.begin(call, [0, fields.len()], most)?.into(), fields])
     }
 
     /// The gRPC prefix and the `Call` of a request, with room for what is written behind them, of which there
@@ -106,12 +114,13 @@ impl RequestHead {
     /// As for [`Self::pieces`].
     pub(super) fn begin(
         &self,
-        (call, purpose): (&str, Purpose),
+        call: CallFields<'_>,
         rest: [usize; 2],
         most: usize,
     ) -> Result<Vec<u8>, BackendFailure> {
         let [written, further] = rest;
-        let inner = field_len(call.len()) + 2 + self.constant.len();
+        let CallFields { id, purpose } = call;
+        let inner = field_len(id.len()) + 2 + self.constant.len();
         let len = field_len(inner) + written + further;
         if len > most {
             let detail = format!("the request has {len} bytes, the backend accepts {most}");
@@ -120,7 +129,7 @@ impl RequestHead {
         let mut head = Vec::with_capacity(PREFIX + field_len(inner) + written);
         put_prefix(len, &mut head)?;
         put_head(CALL, inner, &mut head);
-        put_bytes(ID, call.as_bytes(), &mut head);
+        put_bytes(ID, id.as_bytes(), &mut head);
         put_number(PURPOSE, u64::from((purpose as i32).cast_unsigned()), &mut head);
         head.put_slice(&self.constant);
         Ok(head)

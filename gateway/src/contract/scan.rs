@@ -4,7 +4,7 @@
 use extender_gateway_core::BackendFailure;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-use crate::contract::answer::undecodable;
+use crate::contract::malformed::undecodable;
 
 /// The fields of a message, in their order.
 #[derive(Debug)]
@@ -78,12 +78,19 @@ impl Value<'_> {
     }
 }
 
-/// How many numbers this repeated field of a message has.
-pub(super) fn numbers(message: &[u8], field: u32) -> Result<usize, BackendFailure> {
-    Fields::of(message).try_fold(0, |sum, read| {
+/// How many numbers this repeated field of a message has. Stops counting when there are more than `most`.
+pub(super) fn numbers(message: &[u8], field: u32, most: usize) -> Result<usize, BackendFailure> {
+    let mut sum = 0;
+    for read in Fields::of(message) {
         let read = read?;
-        Ok(if read.number == field { sum + read.value.numbers() } else { sum })
-    })
+        if read.number == field {
+            sum += read.value.numbers();
+        }
+        if sum > most {
+            break;
+        }
+    }
+    Ok(sum)
 }
 
 fn take<'m>(rest: &mut &'m [u8], len: u64) -> Result<&'m [u8], BackendFailure> {
@@ -103,11 +110,11 @@ mod tests {
     #[test]
     fn packed_and_single_numbers_are_counted() {
         let packed = Scores { values: vec![0, -1, i32::MAX, 300] }.encode_to_vec();
-        assert_eq!(numbers(&packed, 1), Ok(4));
-        assert_eq!(numbers(&[8, 1, 8, 0xff, 1, 10, 2, 0, 0], 1), Ok(4), "1 and 255 alone, two packed");
+        assert_eq!(numbers(&packed, 1, 4), Ok(4));
+        assert_eq!(numbers(&[8, 1, 8, 0xff, 1, 10, 2, 0, 0], 1, 4), Ok(4), "1 and 255 alone, two packed");
         let rejection = Rejection { reason: "no".into(), preemption_may_help: true, positions: vec![7] };
-        assert_eq!(numbers(&rejection.encode_to_vec(), 3), Ok(1));
-        assert_eq!(numbers(&Rejection::default().encode_to_vec(), 3), Ok(0));
+        assert_eq!(numbers(&rejection.encode_to_vec(), 3, 1), Ok(1));
+        assert_eq!(numbers(&Rejection::default().encode_to_vec(), 3, 1), Ok(0));
     }
 
     #[test]
@@ -118,11 +125,11 @@ mod tests {
             (&[11, 12], "it has a group, which proto3 does not know"),
             (&[10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "it ends inside a field"),
         ] {
-            let failure = numbers(bytes, 1).unwrap_err();
+            let failure = numbers(bytes, 1, 1).unwrap_err();
             assert_eq!(failure.detail, format!("the answer cannot be decoded ({why})"));
         }
         for bytes in [&[0xff; 11][..], &[7], &[0, 0], &[8]] {
-            assert!(numbers(bytes, 1).is_err(), "{bytes:?}");
+            assert!(numbers(bytes, 1, 1).is_err(), "{bytes:?}");
         }
     }
 }

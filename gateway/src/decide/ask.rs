@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::call_context::{CallContext, EncodedNodes, Readiness, Views};
 use crate::{
     backend::{
-        Backend,
+        Attempt, Backend,
         answer_cache::AnswerCache,
         info::{NodesView, Plan},
         remote_table::TableReference,
@@ -26,7 +26,7 @@ use crate::{
         nodes::NodesField,
         question::{Question, ScoresWanted},
     },
-    record::{CacheSource, OpenAttempt, Rpcs},
+    record::{CacheSource, OpenAttempt},
 };
 
 /// A backend that takes part in a call, with its settings for the verb.
@@ -72,13 +72,12 @@ pub(super) trait NodeQuestion: Sync {
     /// The verb, as the log names it.
     const VERB: Verb;
 
-    /// Sends the question. What is sent goes on `rpcs`.
+    /// Sends the question. The attempt records what is sent.
     fn send(
         backend: &Backend,
         session: &Session,
         question: Question<'_>,
-        within: Duration,
-        rpcs: &mut Rpcs,
+        attempt: Attempt<'_>,
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
     /// What is known about these nodes; `None` where nothing can be known, so that the backend is asked about all.
@@ -261,7 +260,8 @@ impl<'a> Ask<'a> {
     async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
         let (call, pod) = (&self.context.id, self.context.pod(self.views));
         let question = Question { call, purpose: Purpose::Decide, pod, nodes, scores: self.scores };
-        Q::send(self.backend, self.session, question, self.timeout, &mut self.attempt.rpcs).await
+        let attempt = Attempt { timeout: self.timeout, rpcs: &mut self.attempt.rpcs };
+        Q::send(self.backend, self.session, question, attempt).await
     }
 
     /// Remembers answers, where that is allowed, unless they show that it should not be.

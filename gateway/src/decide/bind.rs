@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 pub use self::error::BindError;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    backend::Backend,
+    backend::{Attempt, Backend},
     cluster::binder::{Apiserver, BindingState},
     config::{self, BackendName, BindFailurePolicy, BindSettings, Mode},
     contract::bind::{BindQuestion, Bound},
@@ -29,6 +29,10 @@ use extender_gateway_core::Assignment;
 /// The pause before the second look for a Binding that a backend says it made; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// A Binding that does not show for so long after a backend said that it made it does not exist: the apiserver answers
+/// reads of a pod from its latest state.
+const SHOWS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Who binds pods, where the gateway does.
 #[derive(Debug)]
@@ -108,7 +112,7 @@ impl<'c> BindAttempt<'c> {
         let known = BindPod { pod, json: &json };
         for (backend, settings) in self.order(&known.pod) {
             let at = record.backends.len();
-            record.backends.push(BackendOutcome::new(backend, policy(settings.failure_policy)));
+            record.backends.push(BackendOutcome::new(&backend.settings, policy(settings.failure_policy)));
             let attempt = record.recorder.start_attempt(at, self.trace);
             let part = &mut record.backends[at];
             if self.ask((backend, settings), &known, (part, attempt)).await? == BindOutcome::Bound {
@@ -166,7 +170,7 @@ impl<'c> BindAttempt<'c> {
             }
             Err(failure) => {
                 let failed = self.failed_call(known, part.policy);
-                self.decider.failures.record(backend, &failure, failed);
+                self.decider.failures.record(&backend.settings, &failure, failed);
                 part.outcome = Outcome::Failed(failure.clone());
                 self.failed((backend, settings), failure).await
             }
@@ -183,9 +187,9 @@ impl<'c> BindAttempt<'c> {
         session.info.bind.clone()?;
         let BindPod { pod, json } = known;
         let question = BindQuestion { call: &self.id, assignment: self.assignment, pod, json };
-        let within = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
+        let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
         attempt.set_requested(1);
-        backend.bind(&session, question, (within, &mut attempt.rpcs)).await
+        backend.bind(&session, question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await
     }
 
     /// Looks for the Binding that a backend says it made.
@@ -196,12 +200,15 @@ impl<'c> BindAttempt<'c> {
         part: &mut BackendOutcome,
     ) -> Result<BindOutcome, CallError> {
         let mut pause = FIRST_PAUSE;
+        let shown = Instant::now() + SHOWS_WITHIN;
         loop {
+            let read = Instant::now();
             let truth = self.truth().await;
             let over = Instant::now() + pause >= self.deadline;
             match truth {
                 BindingState::Bound => return Ok(BindOutcome::Bound),
-                BindingState::Free | BindingState::Unknown(_) if !over => sleep(pause).await,
+                BindingState::Free if !over && read < shown => sleep(pause).await,
+                BindingState::Unknown(_) if !over => sleep(pause).await,
                 // The backend may have done what it says: nobody can tell, or it is the pod that is another.
                 truth @ (BindingState::Unknown(_) | BindingState::Gone | BindingState::OtherUid(_)) => {
                     return Err(BindError::from(truth).into());
@@ -211,7 +218,7 @@ impl<'c> BindAttempt<'c> {
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
                     part.policy = OnFailure::Fail;
                     let failed = self.failed_call(known, part.policy);
-                    self.decider.failures.record(backend, &failure, failed);
+                    self.decider.failures.record(&backend.settings, &failure, failed);
                     part.outcome = Outcome::Failed(failure.clone());
                     return Err(call_error(backend, failure));
                 }

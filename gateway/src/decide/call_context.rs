@@ -12,6 +12,7 @@ use crate::{
     backend::{
         Backend,
         info::{ClusterTables, NodesView, Plan},
+        session::Session,
         tables::TableSource,
     },
     cluster::table::{Column, Found, NodeRow, NodeRows, ViewId},
@@ -43,7 +44,16 @@ pub(super) struct CallContext<'c> {
     /// The version that the table of what calls bring had when it was brought what this call does; `None` before.
     brought: Option<u64>,
     pods: Vec<(PodView, Bytes)>,
-    nodes: Vec<(NodesView, EncodedNodes)>,
+    nodes: Vec<NodesInView>,
+}
+
+/// Nodes in a view, as backends are told about them that accept so much.
+#[derive(Debug)]
+struct NodesInView {
+    view: NodesView,
+    /// Nodes with more bytes were left out; `None` for none.
+    largest: Option<usize>,
+    told: EncodedNodes,
 }
 
 /// Nodes in one view.
@@ -61,9 +71,16 @@ pub(super) struct EncodedNodes {
     pub(super) unknown: Vec<u32>,
     /// Those of them that were deleted, ascending.
     pub(super) deleted: Vec<u32>,
+    /// Those of them that are too large for a question, ascending.
+    pub(super) oversize: Vec<u32>,
+    /// Bytes of all lines.
+    bytes: OnceLock<usize>,
     /// All lines as a part of a question.
     all: OnceLock<NodesField>,
 }
+
+/// Where the nodes together are too large for a question, those are left out that alone take more than this part of it.
+pub(super) const LARGE_PART: usize = 8;
 
 impl EncodedNodes {
     /// What was found of nodes in the table of a source.
@@ -72,7 +89,39 @@ impl EncodedNodes {
         let count = number(lines.len() + unknown.len());
         let known = (!unknown.is_empty())
             .then(|| (0..count).filter(|node| unknown.binary_search(node).is_err()).collect());
-        Self { lines, source, version, known, unknown, deleted, all: OnceLock::new() }
+        let (bytes, all, oversize) = (OnceLock::new(), OnceLock::new(), Vec::new());
+        Self { lines, source, version, known, unknown, deleted, oversize, bytes, all }
+    }
+
+    fn bytes(&self) -> usize {
+        *self.bytes.get_or_init(|| total(self.lines.iter()))
+    }
+
+    /// The same without nodes of more than so many bytes; `None` where there is none.
+    fn without_large(&self, most: usize) -> Option<Self> {
+        let is_large = |line: &NodeRow| line.state.bytes.len() > most;
+        if !self.lines.iter().any(is_large) {
+            return None;
+        }
+        let known = self.known.clone().unwrap_or_else(|| (0..number(self.lines.len())).collect());
+        let told = known.into_iter().zip(self.lines.iter());
+        let (large, small): (Vec<_>, Vec<_>) = told.partition(|(_, line)| is_large(line));
+        let oversize: Vec<u32> = large.into_iter().map(|(node, _)| node).collect();
+        let (known, lines): (Vec<_>, Vec<_>) =
+            small.into_iter().map(|(node, line)| (node, line.clone())).unzip();
+        let mut unknown = [self.unknown.as_slice(), &oversize].concat();
+        unknown.sort_unstable();
+        Some(Self {
+            lines: lines.into(),
+            source: self.source,
+            version: self.version,
+            known: Some(known),
+            unknown,
+            deleted: self.deleted.clone(),
+            oversize,
+            bytes: OnceLock::new(),
+            all: OnceLock::new(),
+        })
     }
 
     /// The lines of these nodes, in their order.
@@ -97,12 +146,15 @@ impl EncodedNodes {
 
     /// The question's part of all that could be told. Encoded once for all backends.
     pub(super) fn all(&self) -> NodesField {
-        self.all.get_or_init(|| encoded(self.lines.iter())).clone()
+        self.all.get_or_init(|| encoded(self.lines.iter(), self.bytes())).clone()
     }
 
     /// The question's part of these lines.
     pub(super) fn part(&self, lines: &[&NodeRow]) -> NodesField {
-        if lines.len() == self.lines.len() { self.all() } else { encoded(lines.iter().copied()) }
+        if lines.len() == self.lines.len() {
+            return self.all();
+        }
+        encoded(lines.iter().copied(), total(lines.iter().copied()))
     }
 }
 
@@ -110,8 +162,11 @@ fn number(nodes: usize) -> u32 {
     u32::try_from(nodes).expect("a body below 4 GiB has fewer nodes")
 }
 
-fn encoded<'l>(lines: impl ExactSizeIterator<Item = &'l NodeRow> + Clone) -> NodesField {
-    let bytes: usize = lines.clone().map(|line| line.state.bytes.len()).sum();
+fn total<'l>(lines: impl Iterator<Item = &'l NodeRow>) -> usize {
+    lines.map(|line| line.state.bytes.len()).sum()
+}
+
+fn encoded<'l>(lines: impl Iterator<Item = &'l NodeRow>, bytes: usize) -> NodesField {
     let mut rows = Rows::with_capacity(bytes);
     for line in lines {
         rows.push(&line.state.bytes);
@@ -176,7 +231,7 @@ impl<'c> CallContext<'c> {
     }
 
     pub(super) fn nodes(&self, views: Views) -> &EncodedNodes {
-        &self.nodes[views.nodes].1
+        &self.nodes[views.nodes].told
     }
 
     /// How a backend can be asked, once pod and nodes are there in its views, or why it cannot be.
@@ -194,7 +249,8 @@ impl<'c> CallContext<'c> {
     async fn encode<P: Plan>(&mut self, backend: &Backend) -> Result<Ready, Unready> {
         let session = backend.session()?;
         let (pod, nodes) = P::of(&session.info).as_ref().map_err(Clone::clone)?.views();
-        let views = self.encode_views(pod, nodes).await?;
+        let mut views = self.encode_views(pod, nodes).await?;
+        views.nodes = self.that_fit(views.nodes, &session);
         Ok(Ready { session, views })
     }
 
@@ -205,15 +261,34 @@ impl<'c> CallContext<'c> {
 
     /// Makes sure that pod and nodes are there in these views.
     async fn encode_views(&mut self, pod: &PodView, nodes: &NodesView) -> Result<Views, Unready> {
-        let known = self.nodes.iter().position(|(view, _)| view == nodes);
+        let known = self.nodes.iter().position(|known| known.view == *nodes && known.largest.is_none());
         let nodes = if let Some(place) = known {
             place
         } else {
             let told = self.encode_nodes(nodes).await?;
-            self.nodes.push((nodes.clone(), told));
+            self.nodes.push(NodesInView { view: nodes.clone(), largest: None, told });
             self.nodes.len() - 1
         };
         Ok(Views { pod: self.encode_pod(pod), nodes })
+    }
+
+    /// The place of those of the nodes at a place that a backend can be told about. One node must not keep it from
+    /// being asked about the others.
+    fn that_fit(&mut self, place: usize, session: &Session) -> usize {
+        let NodesInView { view, told, .. } = &self.nodes[place];
+        let most = session.info.most_request_bytes;
+        // What it holds it has accepted, and is not sent again.
+        if session.tables.latest(told.source, view).is_some() || told.bytes() <= most {
+            return place;
+        }
+        let largest = Some(most / LARGE_PART);
+        let known = self.nodes.iter().position(|known| known.view == *view && known.largest == largest);
+        if let Some(known) = known {
+            return known;
+        }
+        let Some(told) = told.without_large(most / LARGE_PART) else { return place };
+        self.nodes.push(NodesInView { view: view.clone(), largest, told });
+        self.nodes.len() - 1
     }
 
     /// Which of these lines are still their nodes' in that view.

@@ -4,7 +4,7 @@
 use extender_gateway_core::{BackendFailure, Verb};
 use extender_otlp::TraceContext;
 
-use crate::{backend::Backend, object::pod::ObjectPod, observe::SeldomEach, record::OnFailure};
+use crate::{config, object::pod::ObjectPod, observe::SeldomEach, record::OnFailure};
 
 /// The lines of the log about failures of calls to backends.
 #[derive(Debug, Default)]
@@ -25,9 +25,14 @@ pub(super) struct Failed<'c> {
 
 impl FailureRecorder {
     /// Records one.
-    pub(super) fn record(&self, backend: &Backend, failure: &BackendFailure, failed: Failed<'_>) {
+    pub(super) fn record(
+        &self,
+        backend: &config::BackendSettings,
+        failure: &BackendFailure,
+        failed: Failed<'_>,
+    ) {
         let Failed { verb, policy, pod, trace } = failed;
-        let name = backend.settings.name.as_str();
+        let name = backend.name.as_str();
         let Some(unsaid) = self.said.turn((name.to_owned(), verb)) else { return };
         tracing::warn!(
             backend = name,

@@ -15,7 +15,7 @@ use self::question::{FilterQuestion, Verdicts};
 use super::{
     Call, CallError, Decider,
     ask::{self, Ready},
-    call_context::{CallContext, Readiness},
+    call_context::{CallContext, EncodedNodes, Readiness},
     failures::Failed,
     pacing::{AttemptScope, Pace},
     prefetched::BackendScores,
@@ -78,9 +78,10 @@ impl Decider {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
                 let (ready, seat) = self.seat(&mut context, backend, settings).await?;
                 let (place, timeout) = (record.backends.len(), settings.timeout);
-                let part = BackendOutcome::new(backend, settings.failure_policy.into());
+                let part = BackendOutcome::new(&backend.settings, settings.failure_policy.into());
                 let (unknown, deleted) = (seat.unknown.clone(), seat.deleted.clone());
-                record.backends.push(BackendOutcome { unknown, deleted, ..part });
+                let oversize = seat.oversize.clone();
+                record.backends.push(BackendOutcome { unknown, deleted, oversize, ..part });
                 participants.push(FilterParticipant { place, backend, settings, timeout, ready });
                 seats.push(seat);
             }
@@ -118,7 +119,7 @@ impl Decider {
             if let Err(failure) = &answer {
                 let (policy, trace) = (parts[seat].policy, context.trace);
                 let failed = Failed { verb: Verb::Filter, policy, pod: call.pod, trace };
-                self.failures.record(participants[seat].backend, failure, failed);
+                self.failures.record(&participants[seat].backend.settings, failure, failed);
                 parts[seat].outcome = Outcome::Failed(failure.clone());
             }
             let again = participants[seat].again(deadline);
@@ -174,7 +175,7 @@ impl Decider {
         }
         if self.reasons.changing == ChangingReasons::Held {
             let backend = |group: &Group| match group.by {
-                By::Seat(seat) | By::Unknown(seat) | By::Deleted(seat) => {
+                By::Seat(seat) | By::Unknown(seat) | By::Deleted(seat) | By::Oversize(seat) => {
                     participants[seat].backend.settings.name.as_str()
                 }
             };
@@ -215,6 +216,9 @@ impl Decider {
         let text = match (group.by, self.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
             (By::Deleted(_), _) => DELETED.to_owned(),
+            (By::Oversize(seat), _) => {
+                format!("node is too large for backend {}", participants[seat].backend.settings.name)
+            }
             (By::Seat(_), ReasonPrefix::None) => reason::clean(&group.reason),
             (By::Seat(seat), ReasonPrefix::Backend) => {
                 reason::prefixed(participants[seat].backend.settings.name.as_str(), &group.reason)
@@ -253,14 +257,18 @@ impl Decider {
             preemption: settings.preemption_may_help,
             unknown: Vec::new(),
             deleted: Vec::new(),
+            oversize: Vec::new(),
         };
         let ready = context.ready::<FilterPlan>(backend).await?;
         if let Ok(Ready { session, views }) = &ready {
             seat.turn = session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
             let told = context.nodes(*views);
-            seat.deleted.clone_from(&told.deleted);
-            let is_there = |node: &&u32| told.deleted.binary_search(node).is_err();
-            seat.unknown = told.unknown.iter().filter(is_there).copied().collect();
+            let EncodedNodes { unknown, deleted, oversize, .. } = told;
+            seat.deleted.clone_from(deleted);
+            seat.oversize.clone_from(oversize);
+            let is_new =
+                |node: &&u32| [deleted, oversize].iter().all(|known| known.binary_search(node).is_err());
+            seat.unknown = unknown.iter().filter(is_new).copied().collect();
         }
         Ok((ready, seat))
     }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::encoded::EncodedVictims;
 use super::{CallError, Decider, failures::Failed};
 use crate::{
-    backend::Backend,
+    backend::{Attempt, Backend},
     cluster::pods::PodTable,
     config::{AddedVictims, PreemptSettings},
     contract::{pod::pod_field, preempt::PreemptQuestion},
@@ -94,7 +94,7 @@ impl Decider {
     ) -> Result<u32, CallError> {
         let PreemptStep { call, backend, settings, .. } = step;
         let at = record.backends.len();
-        record.backends.push(BackendOutcome::new(backend, settings.failure_policy.into()));
+        record.backends.push(BackendOutcome::new(&backend.settings, settings.failure_policy.into()));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
         let asked = self.ask(step, &record.id, chain.left(), &mut attempt).await;
         let asked =
@@ -121,14 +121,14 @@ impl Decider {
             Some(failure) => {
                 let (policy, trace) = (part.policy, record.trace);
                 let failed = Failed { verb: Verb::Preempt, policy, pod: call.pod, trace };
-                self.failures.record(backend, failure, failed);
+                self.failures.record(&backend.settings, failure, failed);
                 Outcome::Failed(failure.clone())
             }
         };
         match taken {
             Taken::Counted => {
                 // Trying again soon would not bring a deleted node back.
-                let unknown = told.unknown - told.deleted;
+                let unknown = told.unknown - told.hopeless;
                 self.metrics.unknown_nodes(u64::from(unknown));
                 Ok(unknown)
             }
@@ -160,8 +160,9 @@ impl Decider {
         let purpose = Purpose::Decide;
         let question = PreemptQuestion { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
         let deadline = call.began + self.timeouts.decision;
-        let within = settings.timeout.min(deadline.duration_since(Instant::now()));
-        let kept = backend.preempt(&session, question, (within, &mut attempt.rpcs)).await;
+        let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
+        let attempt = Attempt { timeout, rpcs: &mut attempt.rpcs };
+        let kept = backend.preempt(&session, question, attempt).await;
         Ok(Asked { told, kept })
     }
 }

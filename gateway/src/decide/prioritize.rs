@@ -48,7 +48,7 @@ impl Decider {
                 };
                 let ready = context.ready::<ScorePlan>(backend).await?;
                 let (place, timeout) = (record.backends.len(), settings.timeout);
-                record.backends.push(BackendOutcome::new(backend, OnFailure::Ignore));
+                record.backends.push(BackendOutcome::new(&backend.settings, OnFailure::Ignore));
                 participants.push(Participant { place, backend, settings, timeout, ready });
             }
         }

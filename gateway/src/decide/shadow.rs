@@ -10,11 +10,12 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::Purpose;
 use futures_util::FutureExt;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Call, Decider, ask::Ready, call_context::CallContext};
 use crate::{
     backend::{
-        Backend,
+        Attempt, Backend,
         info::{FilterPlan, Plan, ScorePlan},
         session::Session,
     },
@@ -37,6 +38,8 @@ pub(super) struct ShadowCall {
     pub(super) pod: Bytes,
     pub(super) nodes: NodesField,
     pub(super) within: Duration,
+    /// Its place among the questions in shadow to the backend.
+    pub(super) _place: OwnedSemaphorePermit,
 }
 
 /// What is asked of a backend in shadow, and what its answer means.
@@ -122,7 +125,7 @@ impl Decider {
                 observer.settle_beside(Q::VERB, &call.record.with_shadow_outcome(answer, attempt));
             }),
             Err(failure) => {
-                let record = record.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore));
+                let record = record.of_shadow(BackendOutcome::new(&backend.settings, OnFailure::Ignore));
                 self.spawn_counted(|observer| async move {
                     let attempt = record.start_attempt();
                     observer.settle_beside(Q::VERB, &record.with_shadow_outcome(Err(failure), attempt));
@@ -159,6 +162,7 @@ async fn prepare<P: Plan>(
     within: Duration,
     nodes: impl Iterator<Item = u32>,
 ) -> Prepared<Vec<u32>> {
+    let place = backend.shadow_call()?;
     context.stop_waiting();
     // A backend cannot be told about nodes that cannot be read.
     let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
@@ -175,10 +179,11 @@ async fn prepare<P: Plan>(
     let call = ShadowCall {
         backend: Arc::clone(backend),
         session,
-        record: record.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore)),
+        record: record.of_shadow(BackendOutcome::new(&backend.settings, OnFailure::Ignore)),
         pod: context.pod(views).clone(),
         nodes: told.part(&lines),
         within,
+        _place: place,
     };
     Ok(Some((call, asked)))
 }
@@ -188,13 +193,17 @@ impl ShadowCall {
         let (call, pod, nodes) = (&self.record.id, &self.pod, &self.nodes);
         Question { call, purpose: Purpose::Shadow, pod, nodes, scores: ScoresWanted::Unwanted }
     }
+
+    pub(super) fn attempt<'r>(&self, rpcs: &'r mut Rpcs) -> Attempt<'r> {
+        Attempt { timeout: self.within, rpcs }
+    }
 }
 
 impl ShadowQuestion for FilterShadow {
     const VERB: Verb = Verb::Filter;
 
     async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let answer = call.backend.filter(&call.session, call.question(), (call.within, rpcs)).await?;
+        let answer = call.backend.filter(&call.session, call.question(), call.attempt(rpcs)).await?;
         let refusals = answer.inline()?.refusals;
         let opinion = opinion_on_nodes(&refusals);
         Ok((opinion, Outcome::Filtered(Heard { nodes: Asked::Some(self.asked), refusals })))
@@ -205,7 +214,7 @@ impl ShadowQuestion for ScoreShadow {
     const VERB: Verb = Verb::Prioritize;
 
     async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let answer = call.backend.score(&call.session, call.question(), (call.within, rpcs)).await?;
+        let answer = call.backend.score(&call.session, call.question(), call.attempt(rpcs)).await?;
         let scores = answer.inline()?;
         let ScorePlan { range, normalization, .. } =
             call.session.info.score.as_ref().map_err(Clone::clone)?;

@@ -11,10 +11,10 @@ mod refusal;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
+use extender_config::Follower;
 use rustls::{
     ServerConfig, crypto::ring, server::NoServerSessionStorage, server::danger::ClientCertVerifier,
 };
-use tokio::{task::spawn_blocking, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
 pub(super) use self::{
@@ -67,23 +67,11 @@ impl Tls {
 
     /// Uses what the files hold, for ever.
     pub(super) async fn follow(&self) -> Infallible {
-        let mut tried = Ok(self.first.clone());
-        let mut last = tried.clone();
-        loop {
-            sleep(LOOK).await;
-            let now = self.look().await;
-            let rested = std::mem::replace(&mut last, now.clone()) == now;
-            if rested && now != tried {
-                self.take(&now);
-                tried = now;
-            }
-        }
-    }
-
-    async fn look(&self) -> Result<Files, PemError> {
         let settings = self.settings.clone();
-        let read = spawn_blocking(move || Files::read(&settings)).await;
-        read.expect("reading files does not panic, and nobody aborts it")
+        let mut files = Follower::new(Ok(self.first.clone()), LOOK, move || Files::read(&settings));
+        loop {
+            self.take(&files.changed().await);
+        }
     }
 
     fn take(&self, files: &Result<Files, PemError>) {

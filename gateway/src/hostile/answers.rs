@@ -86,7 +86,7 @@ proptest! {
         let (policy, turn, preemption) = (FailurePolicy::Fail, Turn::Parallel, Preemption::Honored);
         let refused: usize = answered.value.refusals.iter().map(|refusal| refusal.positions.len()).sum();
         prop_assert!(answered.value.scores.is_none_or(|scores| scores.len() == COUNT as usize));
-        let (mut fold, _) = FilterFold::begin(COUNT, vec![Seat { policy, turn, preemption, unknown: Vec::new(), deleted: Vec::new() }]);
+        let (mut fold, _) = FilterFold::begin(COUNT, vec![Seat { policy, turn, preemption, unknown: Vec::new(), deleted: Vec::new(), oversize: Vec::new() }]);
         fold.answer(0, Ok(answered.value.refusals), Again::TooLate);
         let Some(Verdict::Decided(rejected)) = fold.end().0 else { panic!("it counts") };
         prop_assert_eq!(rejected.nodes.iter().flatten().count(), refused);

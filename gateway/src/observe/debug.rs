@@ -1,6 +1,5 @@
-//! The best nodes of each call that scores, and the rejected ones of each that filters, as Markdown tables in the log. The
-//! form, and the way to switch it, are those of Koordinator's scheduler (`frameworkext`, `debugTopNScores` and
-//! `debugFilterFailure`).
+//! Logs the best nodes of each prioritize call and the rejected nodes of each filter call as Markdown tables. Format and
+//! switches are those of Koordinator's scheduler (`frameworkext`, `debugTopNScores` and `debugFilterFailure`).
 
 use std::{
     cmp::Reverse,
@@ -18,7 +17,7 @@ use crate::record::{CallRecord, Outcome, RequestedNodes};
 /// The most rows of a table.
 pub const MOST: u32 = 1000;
 
-/// How many rows are written of each call; 0 for no table.
+/// The number of rows per call; 0 for no table.
 #[derive(Debug, Default)]
 pub struct Debug {
     /// The best nodes.
@@ -27,7 +26,7 @@ pub struct Debug {
     pub rejections: AtomicU32,
 }
 
-/// How many rows are written from the start on.
+/// The initial numbers of rows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct DebugTables {
     /// Of the best nodes.
@@ -37,13 +36,13 @@ pub struct DebugTables {
 }
 
 impl Debug {
-    /// Writes so many rows from now on.
+    /// Sets the number of rows.
     pub fn write(&self, tables: DebugTables) {
         self.scores.store(tables.scores, Ordering::Relaxed);
         self.rejections.store(tables.rejections, Ordering::Relaxed);
     }
 
-    /// Writes the tables of a call that are wanted.
+    /// Logs the enabled tables of a call.
     pub(super) fn say(&self, verb: Verb, record: &CallRecord) {
         let rows = |switch: &AtomicU32| switch.load(Ordering::Relaxed) as usize;
         let table = match verb {
@@ -66,12 +65,12 @@ fn name(record: &CallRecord, node: u32) -> &str {
     }
 }
 
-/// `# | Pod | Node | Score`, and one column a policy with what it adds to the score.
+/// `# | Pod | Node | Score`, and one column per backend with its share of the score.
 fn scores(record: &CallRecord, rows: usize) -> Option<String> {
     let ballots: Vec<(&str, &Ballot)> = record
         .backends
         .iter()
-        .filter_map(|part| Some((part.backend.settings.name.as_str(), part.ballot()?)))
+        .filter_map(|part| Some((part.backend.name.as_str(), part.ballot()?)))
         .collect();
     let counted: Vec<&Ballot> = ballots.iter().map(|(_, ballot)| *ballot).collect();
     let totals = score::totals(record.nodes.count() as usize, &counted);
@@ -91,7 +90,7 @@ fn scores(record: &CallRecord, rows: usize) -> Option<String> {
     Some(table)
 }
 
-/// What a ballot adds to the score of each node.
+/// The share of a ballot in the score of each node.
 fn share(ballot: &Ballot) -> impl Fn(u32) -> String {
     let normalized = score::normalized(ballot);
     move |node| {
@@ -110,7 +109,7 @@ fn amount(weighted: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `# | Pod | Node`, and one column a policy with its reason.
+/// `# | Pod | Node`, and one column per backend with its reason.
 fn rejections(record: &CallRecord, rows: usize) -> Option<String> {
     let mut by_node: Vec<(u32, usize, &str)> = Vec::new();
     let mut names = Vec::new();
@@ -121,7 +120,7 @@ fn rejections(record: &CallRecord, rows: usize) -> Option<String> {
                 source_health.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())),
             );
         }
-        names.push(part.backend.settings.name.as_str());
+        names.push(part.backend.name.as_str());
     }
     by_node.sort_unstable();
     let mut table = head(&["#", "Pod", "Node"], &names);
@@ -140,7 +139,7 @@ fn head(columns: &[&str], policies: &[&str]) -> String {
     format!("| {} |\n|{}\n", all.join(" | "), " --- |".repeat(all.len()))
 }
 
-/// A text that strangers chose, as one cell of one line.
+/// Untrusted text as a table cell on one line.
 fn cell(text: &str) -> String {
     text.replace(|c: char| c == '|' || c.is_control(), " ")
 }

@@ -1,7 +1,6 @@
 //! `/metrics`, `/livez` and `/readyz`.
-//!
-//! These are answered by another thread than calls are, so they prove nothing by themselves: the thread that answers calls
-//! leaves a heartbeat, and both probes fail when it is old.
+//! These are served by a different thread than calls, so they prove nothing by themselves: the thread that serves calls leaves
+//! a heartbeat, and both probes fail when it is old.
 
 use std::{
     convert::Infallible,
@@ -23,13 +22,13 @@ use tokio::time::{Instant, sleep};
 
 use super::metrics::{self, Metrics};
 
-/// How often the thread that answers calls leaves a heartbeat.
+/// How often the thread that serves calls leaves a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A thread without a heartbeat for this long is stuck. The largest calls take some hundred milliseconds each, and several may
 /// be decided between two heartbeats.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// Whether the gateway wants calls, and whether the thread that answers them runs.
+/// Whether the gateway accepts calls, and whether the thread that serves them runs.
 #[derive(Debug)]
 pub struct Health {
     ready: AtomicBool,
@@ -46,7 +45,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Leaves heartbeats, for ever; to be run by the thread that answers calls.
+    /// Leaves heartbeats indefinitely; to be run by the thread that serves calls.
     pub async fn beat(&self) -> Infallible {
         loop {
             let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -68,32 +67,32 @@ impl Health {
             return (StatusCode::OK, "ok\n".to_owned());
         }
         let text = format!(
-            "not live: the thread that answers calls has not run for {} seconds; restart the gateway\n",
+            "not live: the thread that serves calls has not run for {} seconds; restart the gateway\n",
             silence.as_secs()
         );
         (StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
     /// The answer of `/readyz`.
-    fn welcoming(&self) -> (StatusCode, String) {
+    fn readiness(&self) -> (StatusCode, String) {
         if self.is_ready() {
             return self.live();
         }
-        let text = "not ready: the gateway still waits for nodes, pods or backends, or is stopping\n";
+        let text = "not ready: waiting for nodes, pods or backends, or stopping\n";
         (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
     }
 
-    /// Calls are welcome from now on.
+    /// The gateway accepts calls from now on.
     pub fn ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
-    /// Calls should go elsewhere: the gateway is about to stop.
+    /// The gateway is about to stop and should get no more calls.
     pub fn stopping(&self) {
         self.ready.store(false, Ordering::Relaxed);
     }
 
-    /// Whether it does.
+    /// Whether it is ready.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
@@ -116,7 +115,7 @@ async fn livez(State(health): State<Arc<Health>>) -> impl IntoResponse {
 }
 
 async fn readyz(State(health): State<Arc<Health>>) -> impl IntoResponse {
-    health.welcoming()
+    health.readiness()
 }
 
 #[cfg(test)]
@@ -129,7 +128,7 @@ mod tests {
     async fn probes_fail_while_the_thread_that_answers_calls_is_stuck() {
         let health = Arc::new(Health::default());
         health.ready();
-        let answers = || (health.live(), health.welcoming());
+        let answers = || (health.live(), health.readiness());
         let fine = (StatusCode::OK, "ok\n".to_owned());
         let beating = tokio::spawn({
             let health = Arc::clone(&health);
@@ -143,6 +142,6 @@ mod tests {
         advance(HEARTBEAT * 2).await;
         let ((live, text), (ready, _)) = answers();
         assert_eq!((live.as_u16(), ready.as_u16()), (503, 503));
-        assert!(text.starts_with("not live: the thread that answers calls has not run for 1"), "{text}");
+        assert!(text.starts_with("not live: the thread that serves calls has not run for 1"), "{text}");
     }
 }

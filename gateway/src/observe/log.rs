@@ -68,11 +68,13 @@ pub fn lost() -> u64 {
 }
 
 /// Which lines are written: ours of this level, and warnings of the libraries, except that kube repeats at each attempt
-/// what the watch says once.
+/// what the watch says once, and that h2 warns of frames: a peer can send a hundred thousand of them in a second.
 fn usual(level: LogLevel) -> String {
     let others = if level == LogLevel::Error { "error" } else { "warn" };
     let level = level.word();
-    format!("{others},extender_gateway={level},extender_otlp={level},kube_client=off,kube_runtime=off")
+    format!(
+        "{others},extender_gateway={level},extender_otlp={level},kube_client=off,kube_runtime=off,h2=error"
+    )
 }
 
 /// Begins to write the log, panics included. `RUST_LOG` wins over the configured level. Does nothing the second time.
@@ -191,10 +193,19 @@ mod tests {
     #[test]
     fn levels_are_words_numbers_or_directives() {
         for (text, expected) in [
-            ("debug", "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off"),
-            ("4", "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off"),
-            ("0", "warn,extender_gateway=info,extender_otlp=info,kube_client=off,kube_runtime=off"),
-            ("error", "error,extender_gateway=error,extender_otlp=error,kube_client=off,kube_runtime=off"),
+            (
+                "debug",
+                "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off,h2=error",
+            ),
+            (
+                "4",
+                "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off,h2=error",
+            ),
+            ("0", "warn,extender_gateway=info,extender_otlp=info,kube_client=off,kube_runtime=off,h2=error"),
+            (
+                "error",
+                "error,extender_gateway=error,extender_otlp=error,kube_client=off,kube_runtime=off,h2=error",
+            ),
             ("extender_gateway=debug,h2=off", "extender_gateway=debug,h2=off"),
         ] {
             assert_eq!(directives(text).as_deref(), Ok(expected), "{text}");

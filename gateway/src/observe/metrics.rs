@@ -1,4 +1,4 @@
-//! What is counted and measured, as `/metrics` shows it in OpenMetrics' text format.
+//! The metrics of `/metrics`, in OpenMetrics' text format.
 //!
 //! Each file writes the families that it records: a metric is one field, one line with its name and help, and the call
 //! that records it. Handles ([`Metrics::verb`], [`Metrics::backend`]) are fetched once; the values in them are shared with
@@ -35,7 +35,7 @@ pub use self::{
 };
 use self::{backends::Backends, gauge::Gauges, page::Page, process::Process, verb::VerbSeries};
 
-/// The `Content-Type` of the page. Prometheus asks for it since 2.5, and reads it whatever it asked for.
+/// The `Content-Type` of the page. Prometheus requests it since 2.5, and accepts it in any case.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All metrics of the process.
@@ -45,7 +45,7 @@ pub struct Metrics {
     families: Arc<Families>,
 }
 
-/// What the page is made from.
+/// The families of the page.
 #[derive(Debug, Default)]
 struct Families {
     verbs: VerbSeries,
@@ -83,43 +83,41 @@ impl Metrics {
         self.families.verbs.of(verb)
     }
 
-    /// The calls to a backend for a verb. The name has to be one of the
-    /// configuration, since it becomes a label.
+    /// The calls to a backend for a verb. The name must be a configured one, since it becomes a label.
     pub fn backend(&self, name: &str, verb: Verb) -> Arc<BackendMetrics> {
         self.families.backends.of(name, verb)
     }
 
-    /// From now on the calls to this backend are recorded.
+    /// Adds the series of this backend.
     pub fn add_backend(&self, name: &str) {
         for verb in Verb::ALL {
             self.backend(name, verb);
         }
     }
 
-    /// The calls to a backend that was added, and not forgotten since.
+    /// The calls to a backend that was added and not removed since.
     pub fn known_backend(&self, name: &str, verb: Verb) -> Option<Arc<BackendMetrics>> {
         self.families.backends.known(name, verb)
     }
 
-    /// Forgets the series of all backends but these. What is recorded through a handle of a forgotten one is not shown;
-    /// if the backend comes back, a new handle begins at zero.
+    /// Removes the series of all backends but these. Values recorded through a handle of a removed one are not shown; if the
+    /// backend is added again, a new handle starts at zero.
     pub fn retain_backends(&self, names: &[&str]) {
         self.families.backends.retain(names);
     }
 
-    /// Each scrape takes the value of this gauge from here, on any thread. It does not show `None` and numbers that are
-    /// not finite. A later source replaces an earlier one.
+    /// Sets the source of a gauge, read at each scrape, on any thread. `None` and non-finite numbers are not shown. A later source
+    /// replaces an earlier one.
     pub fn gauge(&self, gauge: Gauge, value: impl Fn() -> Option<f64> + Send + Sync + 'static) {
         self.families.gauges.source(gauge, value);
     }
 
-    /// Each scrape takes from here which backends there are, and whether each has a connection whose handshake
-    /// succeeded.
+    /// Sets the source of the backends, and whether each is connected with a successful handshake; read at each scrape.
     pub fn connected(&self, backends: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
         self.families.gauges.connections(backends);
     }
 
-    /// Nodes were rejected because the gateway did not know them.
+    /// Nodes were rejected because they are not in the node table.
     pub fn unknown_nodes(&self, nodes: u64) {
         self.families.process.unknown_nodes.inc_by(nodes);
     }
@@ -129,32 +127,32 @@ impl Metrics {
         self.families.process.panics.inc();
     }
 
-    /// Reasons went out as they were in the first attempt.
+    /// Changed reasons were replaced by those of the first attempt.
     pub fn reasons_held(&self, nodes: u64) {
         self.families.process.held_reasons.inc_by(nodes);
     }
 
-    /// A pod that is refused over and over got an error.
+    /// A pod that was rejected repeatedly got an error.
     pub fn refused_too_often(&self) {
         self.families.process.repeated_refusals.inc();
     }
 
-    /// Reasons found no room to be remembered.
+    /// Reasons were dropped because their memory is full.
     pub fn reasons_forgotten(&self, nodes: u64) {
         self.families.process.forgotten_reasons.inc_by(nodes);
     }
 
-    /// A pod was refused on all nodes, and there was no room to remember it.
+    /// A pod was rejected on all nodes and not tracked because the memory for pods is full.
     pub fn pace_unknown(&self) {
         self.families.process.uncounted_refusals.inc();
     }
 
-    /// A changed configuration is in use (`ok`) or not (`refused`).
+    /// A changed configuration was loaded (`ok`) or rejected (`refused`).
     pub fn reloaded(&self, outcome: &'static str) {
         self.families.process.configuration_reloads.add(outcome, 1);
     }
 
-    /// Calls left the decision log to make room.
+    /// Calls were evicted from the decision log.
     pub fn evicted(&self, calls: u64) {
         self.families.process.decision_log_evictions.inc_by(calls);
     }
@@ -169,7 +167,7 @@ impl Metrics {
         self.families.process.lost_log_lines.inc_by(lines);
     }
 
-    /// The collector has taken spans.
+    /// Spans were exported.
     pub fn spans_exported(&self, spans: u64) {
         self.families.process.exported_spans.inc_by(spans);
     }
@@ -182,7 +180,7 @@ impl Metrics {
     /// All metrics in OpenMetrics' text format.
     pub fn text(&self) -> String {
         let mut page = String::new();
-        // Writing to a string cannot fail, and nothing here fails by itself.
+        // Writing to a string cannot fail, and neither can the families.
         let written = text::encode(&mut page, &self.registry);
         debug_assert!(written.is_ok());
         page

@@ -145,7 +145,7 @@ impl Observer {
     }
 
     fn count(&self, ending: (Verb, &'static str), part: &BackendOutcome, example: Option<[u8; 16]>) {
-        let name = part.backend.settings.name.as_str();
+        let name = part.backend.name.as_str();
         let (verb, outcome) = ending;
         // A backend that is gone meanwhile is not counted any more.
         let Some(meters) = self.metrics.known_backend(name, verb) else { return };

@@ -10,12 +10,8 @@ use extender_gateway_core::{
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Metrics;
 use crate::{
-    backend::{Backend, connections::Connections, info::ClusterTables},
-    cadences::Cadences,
-    cluster::table::NodeTable,
-    config::{Config, NodeSource},
+    config::Config,
     record::{BackendOutcome, CallRecord, OnFailure, Outcome, PodRef, RequestedNodes},
     wire::Request,
 };
@@ -28,18 +24,11 @@ pub(crate) fn config(backends: &str) -> Config {
         .unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-/// A backend of this name. Nobody is there; it is not asked. Needs a runtime.
-pub(crate) fn backend(name: &str) -> Arc<Backend> {
-    let config = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
-    let offered = Arc::new(NodeTable::of_calls());
-    let known = ClusterTables { source: NodeSource::NamesOnly, table: None, offered, pods: None };
-    Connections::new("test".into(), Arc::new(Metrics::new()), Cadences::default())
-        .backend(&config.backends[0], &known)
-}
-
 /// A backend that said this.
 pub(crate) fn part(name: &str, said: Outcome) -> BackendOutcome {
-    BackendOutcome { outcome: said, ..BackendOutcome::new(&backend(name), OnFailure::Fail) }
+    let settings = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
+    let backend = Arc::new(settings.backends[0].clone());
+    BackendOutcome { outcome: said, ..BackendOutcome::new(&backend, OnFailure::Fail) }
 }
 
 /// It refuses these nodes of all for these reasons.

@@ -1,8 +1,7 @@
 //! Calls as OpenTelemetry traces.
-//!
-//! What a call needs while it is decided is the id of its span, for the backends' metadata ([`Tracer::begin`]). The spans are
-//! made behind the answer, from the call's record, and only where they are kept: as the sampler says, and whatever it says
-//! of calls that failed, were slow, or in which a backend was late.
+//! During a call only the id of its span exists, for the backends' metadata ([`Tracer::begin`]). The spans are created after the
+//! response, from the call record, and only if they are kept: if the sampler selects the call, or if it failed, was slow, or a
+//! backend was late.
 
 mod call;
 mod door;
@@ -22,7 +21,7 @@ use crate::{
     record::{BackendAttempt, CallRecord, HttpCall, Outcome, PodRef},
 };
 
-/// What may change while the gateway runs.
+/// Settings that may change while the gateway runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSettings {
     /// Which pods' calls are kept.
@@ -33,7 +32,7 @@ pub struct TraceSettings {
     pub annotation: Option<String>,
 }
 
-/// Makes spans of calls.
+/// Creates the spans of calls.
 #[derive(Debug)]
 pub struct Tracer {
     spans: Spans,
@@ -42,23 +41,22 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// One whose spans go there.
+    /// A tracer that sends its spans there.
     pub fn new(spans: Spans, choice: TraceSettings) -> Self {
         Self { spans, choice: ArcSwap::from_pointee(choice), previous: Previous::default() }
     }
 
-    /// From now on this is kept.
+    /// Replaces the settings.
     pub fn choose(&self, choice: TraceSettings) {
         self.choice.store(choice.into());
     }
 
-    /// What became of the spans so far.
+    /// Delivery of the spans so far.
     pub fn delivery(&self) -> Delivery {
         self.spans.delivery()
     }
 
-    /// The span of a decision about this pod, which its caller may have made a part of another: all calls of a pod are
-    /// kept, or none.
+    /// The span of a decision about this pod, possibly a child of the caller's: all calls of a pod are kept, or none.
     pub fn begin(&self, pod: &PodRef, parent: Option<TraceContext>) -> TraceContext {
         let by = self.choice.load().sampler;
         if let Some(parent) = parent {
@@ -72,7 +70,7 @@ impl Tracer {
         TraceContext { sampled, ..root }
     }
 
-    /// The span that a pod's annotation names, where that is looked at. One that cannot be read is none.
+    /// The span in the pod's annotation, if configured. An invalid one counts as none.
     pub fn annotated(&self, pod: &ObjectPod<'_>) -> Option<TraceContext> {
         let choice = self.choice.load();
         TraceContext::parse(pod.annotation(choice.annotation.as_deref()?)?).ok()
@@ -97,7 +95,7 @@ impl Tracer {
         true
     }
 
-    /// Sends the spans of what was asked beside a call, if that is sampled.
+    /// Sends the spans of shadow calls, if the call is sampled.
     pub(super) fn settle_beside(&self, verb: Verb, record: &CallRecord) {
         let Some(context) = record.trace.filter(|context| context.sampled) else { return };
         for part in &record.backends {
@@ -118,11 +116,11 @@ impl Tracer {
     }
 
     fn send(&self, span: Span) {
-        // What is sent is kept, whatever was said of it before the outcome was known.
+        // What is sent is kept, regardless of the sampling decision before the outcome was known.
         self.spans.send(Span { context: TraceContext { sampled: true, ..span.context }, ..span });
     }
 
-    /// What asks for no verb is no call: probes and scans are kept as the sampler says.
+    /// Requests without a verb, such as probes and scans, are kept only if the sampler selects them.
     fn is_notable(&self, http_call: &HttpCall) -> bool {
         let slow = || http_call.took > self.choice.load().slow;
         let failed = || http_call.record.as_ref().is_some_and(has_failure);
@@ -130,7 +128,7 @@ impl Tracer {
     }
 }
 
-/// Whether some backend failed or was late, whatever that meant for the call.
+/// Whether some backend failed or was late, regardless of the effect on the call.
 fn has_failure(record: &CallRecord) -> bool {
     let failed = |attempt: &BackendAttempt| attempt.failure.is_some();
     record

@@ -1,5 +1,4 @@
-//! Entries as the JSON file of `--policy-config-file`, which kube-scheduler read up to 1.22 and had to read up
-//! to 1.18. Mirrors `Policy` and `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`, version 0.22.
+//! Entries as the JSON file of `--policy-config-file`, which kube-scheduler supported up to 1.22 and required up to 1.18. Mirrors `Policy` and `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`, version 0.22.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,10 +7,10 @@ use serde::Serialize;
 use super::reach::TlsFiles;
 use super::{CalledVerbs, Counted, Entries, ExtenderEntry, NodesSent, Reach};
 
-/// Displays entries as JSON. Predicates and priorities are left out: then kube-scheduler has its usual ones.
+/// Displays entries as JSON. Without predicates and priorities, kube-scheduler uses its defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct LegacyPolicy<'a> {
-    /// What kube-scheduler has to be told.
+    /// The entries.
     pub entries: &'a Entries,
     /// How it reaches the gateway.
     pub reach: &'a Reach,

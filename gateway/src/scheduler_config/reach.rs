@@ -1,5 +1,5 @@
-//! How kube-scheduler reaches the gateway: the URL, and the files that it needs for TLS. The gateway cannot know
-//! either: both are about kube-scheduler's machine.
+//! How kube-scheduler reaches the gateway: the URL and the TLS files. Both depend on kube-scheduler's machine, which the
+//! gateway cannot see.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -8,7 +8,7 @@ use http::Uri;
 use super::TlsFlags;
 use crate::config::Config;
 
-/// What stands in an entry where the operator has to fill in a file.
+/// Placeholders for files that the operator has to fill in.
 const PLACEHOLDERS: [&str; 3] = ["/FILL/IN/ca.crt", "/FILL/IN/tls.crt", "/FILL/IN/tls.key"];
 
 /// How kube-scheduler reaches the gateway.
@@ -25,8 +25,8 @@ pub struct Reach {
 /// Where the URL comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlSource {
-    /// The operator.
-    Said,
+    /// `--url`.
+    Given,
     /// `extender.address`, as seen from the gateway's own machine.
     Address,
 }
@@ -40,41 +40,41 @@ pub struct TlsFiles {
     pub pair: Option<(String, String)>,
 }
 
-/// What the operator says about kube-scheduler's files.
+/// kube-scheduler's TLS files as given by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// The authorities of the gateway's certificate.
+    /// The CA of the gateway's certificate.
     pub ca: Option<String>,
     /// kube-scheduler's certificate and key.
     pub pair: Option<(String, String)>,
 }
 
-/// Why it cannot be said how kube-scheduler reaches the gateway.
+/// Why the entries cannot be written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReachError {
-    /// Not a URL that kube-scheduler can put a verb behind.
+    /// Not a URL to which kube-scheduler can append a verb.
     #[error("--url: {0:?} is not http://HOST:PORT or https://HOST:PORT with or without a path")]
     Url(String),
-    /// The configuration takes a free port.
-    #[error("extender.address has port 0, which is another one each time; say --url or give it a port")]
+    /// The port is chosen at each start.
+    #[error("extender.address has port 0, a new port at each start; set --url or a port")]
     NoPort,
-    /// TLS on the one side only.
-    #[error("--url: is http, and extender.tls is configured; an https URL")]
+    /// TLS on one side only.
+    #[error("--url is http, but extender.tls is configured; use an https URL")]
     PlainUrl,
     /// Files without TLS.
-    #[error("--ca-file, --cert-file and --key-file go with TLS; extender.tls or an https URL")]
+    #[error("--ca-file, --cert-file and --key-file require TLS; configure extender.tls or use an https URL")]
     NoTls,
 }
 
 impl Reach {
-    /// From what the operator says; what is left out comes from the configuration or has to be filled in.
+    /// From the operator's options; the rest comes from the configuration or is a placeholder.
     ///
     /// # Errors
-    /// The URL is no URL, or does not go with the configuration.
+    /// The URL is invalid, or conflicts with the configuration.
     pub fn new(config: &Config, url: Option<&str>, credentials: Credentials) -> Result<Self, ReachError> {
         let wanted = super::tls(config);
         let (url, source) = match url {
-            Some(url) => (checked(url)?, UrlSource::Said),
+            Some(url) => (checked(url)?, UrlSource::Given),
             None => (guessed(config.extender.address, wanted)?, UrlSource::Address),
         };
         let tls = match (url.starts_with("https:"), wanted) {
@@ -88,8 +88,8 @@ impl Reach {
         Ok(Self { url, source, tls })
     }
 
-    /// Whether there is a file that the operator has to fill in.
-    pub fn is_to_be_filled_in(&self) -> bool {
+    /// Whether there are placeholders.
+    pub fn has_placeholders(&self) -> bool {
         let pair = |(cert, key): &(String, String)| is_placeholder(cert) || is_placeholder(key);
         self.tls.as_ref().is_some_and(|tls| is_placeholder(&tls.ca) || tls.pair.as_ref().is_some_and(pair))
     }
@@ -98,17 +98,17 @@ impl Reach {
 impl TlsFiles {
     fn new(Credentials { ca, pair }: Credentials, wanted: TlsFlags) -> Self {
         let [ca_file, cert_file, key_file] = PLACEHOLDERS.map(str::to_owned);
-        let asked = (wanted == TlsFlags::Mutual).then_some((cert_file, key_file));
-        Self { ca: ca.unwrap_or(ca_file), pair: pair.or(asked) }
+        let required = (wanted == TlsFlags::Mutual).then_some((cert_file, key_file));
+        Self { ca: ca.unwrap_or(ca_file), pair: pair.or(required) }
     }
 }
 
-/// Whether the operator has to put a file here.
+/// Whether this is a placeholder.
 pub(super) fn is_placeholder(file: &str) -> bool {
     PLACEHOLDERS.contains(&file)
 }
 
-/// A URL behind which kube-scheduler can put a slash and a verb. It takes slashes off the end itself.
+/// A URL to which kube-scheduler can append a slash and a verb. It removes trailing slashes itself.
 fn checked(text: &str) -> Result<String, ReachError> {
     let wrong = || ReachError::Url(text.to_owned());
     let url: Uri = text.parse().map_err(|_| wrong())?;
@@ -118,7 +118,7 @@ fn checked(text: &str) -> Result<String, ReachError> {
     if !(has_host && scheme_is_right && ends) {
         return Err(wrong());
     }
-    // The scheme in the one way of writing it that everybody takes.
+    // Lower case, which every client accepts.
     let (scheme, rest) = text.split_once(':').ok_or_else(wrong)?;
     Ok(format!("{}:{}", scheme.to_ascii_lowercase(), rest.trim_end_matches('/')))
 }

@@ -65,12 +65,12 @@ fn places(config: &Config) -> [Option<Vec<String>>; 2] {
 #[test]
 fn one_entry_has_all_verbs_of_a_decision_whatever_backends_do() {
     let expected = "\
-# urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way.
+# urlPrefix assumes kube-scheduler on the gateway's machine; change it with --url.
 extenders:
 - urlPrefix: \"http://127.0.0.1:8888\"
   filterVerb: filter
   prioritizeVerb: prioritize
-  weight: 1  # the gateway has weighed the scores already
+  weight: 1  # the gateway has applied the weights
   preemptVerb: preempt
   nodeCacheCapable: true
   httpTimeout: 3s
@@ -86,7 +86,7 @@ fn the_least_has_what_backends_are_asked_for_today() {
         ("filter: {}", "  filterVerb: filter\n"),
         (
             "score: {}, mode: Shadow",
-            "  prioritizeVerb: prioritize\n  weight: 1  # the gateway has weighed the scores already\n",
+            "  prioritizeVerb: prioritize\n  weight: 1  # the gateway has applied the weights\n",
         ),
         ("preempt: {}", "  preemptVerb: preempt\n"),
     ];
@@ -96,7 +96,7 @@ fn the_least_has_what_backends_are_asked_for_today() {
         assert_eq!(entry, format!("{verb}  nodeCacheCapable: true\n  httpTimeout: 3s\n"), "{settings}");
     }
     let disabled = config("", &backend("a", "filter: {}, mode: Disabled"));
-    assert_eq!(printed(&disabled, Scope::Minimal), "extenders: []  # no backend is asked\n");
+    assert_eq!(printed(&disabled, Scope::Minimal), "extenders: []  # no backend has a verb\n");
     let only_binds = config("binder: BuiltIn", &backend("a", "bind: {}"));
     let entries = entries_of(&only_binds, Scope::Minimal);
     assert_eq!(
@@ -110,12 +110,12 @@ fn entries_follow_the_settings_of_the_gateway() {
     let lines = "extender: {address: '10.0.0.1:80', verbs: {filter: a/b, bind: c}}\n\
                  timeouts: {decision: 1500ms, bind: 20s}\nnodes: {source: Request}\nbinder: BuiltIn";
     let expected = "\
-# urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way.
+# urlPrefix assumes kube-scheduler on the gateway's machine; change it with --url.
 extenders:
 - urlPrefix: \"http://10.0.0.1:80\"
   filterVerb: a/b
   prioritizeVerb: prioritize
-  weight: 1  # the gateway has weighed the scores already
+  weight: 1  # the gateway has applied the weights
   preemptVerb: preempt
   nodeCacheCapable: false
   httpTimeout: 6s500ms
@@ -173,7 +173,7 @@ fn resources_are_printed_with_their_entries() {
   - name: x.y/b
     ignoredByScheduler: true
 - urlPrefix: \"http://127.0.0.1:8888\"
-  # Not called: it only says what kube-scheduler does not count.
+  # Never called: lists resources that kube-scheduler ignores.
   managedResources:
   - name: x.y/c
     ignoredByScheduler: true
@@ -188,11 +188,11 @@ fn tls_is_as_the_gateway_speaks_it() {
     let expected = "\
   enableHTTPS: true
   tlsConfig:
-    caFile: /FILL/IN/ca.crt  # fill in: the authorities of extender.tls.certFile, --ca-file
+    caFile: /FILL/IN/ca.crt  # fill in: the CA of extender.tls.certFile, --ca-file
 ";
     let text = printed(&server, Scope::Lasting);
     assert!(text.contains("- urlPrefix: \"https://127.0.0.1:8888\"\n") && text.ends_with(expected), "{text}");
-    assert!(reach(&server).is_to_be_filled_in());
+    assert!(reach(&server).has_placeholders());
 
     let mutual = config(&lines(", clientCAFile: c"), &backend("a", "filter: {}"));
     let text = printed(&mutual, Scope::Lasting);
@@ -214,7 +214,7 @@ fn tls_is_as_the_gateway_speaks_it() {
         text.starts_with("extenders:\n- urlPrefix: \"https://gateway:1/a\"\n") && text.ends_with(expected),
         "{text}"
     );
-    assert!(!reach.is_to_be_filled_in());
+    assert!(!reach.has_placeholders());
 }
 
 #[test]

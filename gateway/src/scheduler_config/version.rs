@@ -1,16 +1,15 @@
-//! Which kube-scheduler is told, and in which form it wants to be told.
+//! The version of kube-scheduler, and the form of its configuration.
 
 use std::str::FromStr;
 
-/// The oldest minor version whose calls and configuration are known.
+/// The oldest supported minor version.
 const OLDEST: u32 = 18;
-/// The first minor version that knows `FailedAndUnresolvableNodes`.
+/// The first minor version with `FailedAndUnresolvableNodes`.
 const FIRST_WITH_ALL_REASONS: u32 = 21;
-/// The first minor version whose `KubeSchedulerConfiguration` has `extenders` in the form of today.
+/// The first minor version whose `KubeSchedulerConfiguration` has `extenders` in the current form.
 const FIRST_OF_TODAY: u32 = 19;
 
-/// A version of Kubernetes from 1.18 on: `1.36`, `v1.18.20`, `1.36-rc.1`, `1.18+`. What follows the minor version does
-/// not matter.
+/// A version of Kubernetes from 1.18 on: `1.36`, `v1.18.20`, `1.36-rc.1`, `1.18+`. The rest after the minor version is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     minor: u32,
@@ -31,7 +30,7 @@ impl Version {
         if self.minor < FIRST_OF_TODAY { ConfigForm::Policy } else { ConfigForm::Extenders }
     }
 
-    /// Whether a kube-scheduler of this version shows the reasons of all refused nodes: older ones pass over
+    /// Whether a kube-scheduler of this version shows the reasons of all rejected nodes: older ones ignore
     /// `FailedAndUnresolvableNodes` (`ExtenderFilterResult` of `k8s.io/kube-scheduler/extender/v1`, version 0.21).
     pub fn shows_all_reasons(self) -> bool {
         self.minor >= FIRST_WITH_ALL_REASONS
@@ -45,14 +44,13 @@ impl FromStr for Version {
         let minor = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.").and_then(minor);
         match minor {
             Some(minor) if minor >= OLDEST => Ok(Self { minor }),
-            Some(minor) => Err(format!("1.{minor} is too old: 1.{OLDEST} and later are known")),
+            Some(minor) => Err(format!("1.{minor} is not supported; 1.{OLDEST} and later are")),
             None => Err(format!("not a version of Kubernetes such as 1.36 or v1.{OLDEST}.20")),
         }
     }
 }
 
-/// The number that the text begins with, if it ends there, or with a patch version, a pre-release or the `+` of
-/// those that sell Kubernetes.
+/// The number at the start of the text, followed by nothing, a patch version, a pre-release or a distributor's `+`.
 fn minor(text: &str) -> Option<u32> {
     let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let ends = rest.is_empty() || rest.starts_with(['.', '-', '+']);
@@ -92,7 +90,7 @@ mod tests {
         for (text, named) in
             [("1.2", "1.2"), ("v1.3", "1.3"), ("1.17.17", "1.17"), ("1.0", "1.0"), ("1.08", "1.8")]
         {
-            let expected = format!("{named} is too old: 1.18 and later are known");
+            let expected = format!("{named} is not supported; 1.18 and later are");
             assert_eq!(text.parse::<Version>().unwrap_err(), expected);
         }
     }

@@ -1,4 +1,4 @@
-//! Entries as `extenders` of a `KubeSchedulerConfiguration`, with the reasons beside them.
+//! Entries as `extenders` of a `KubeSchedulerConfiguration`, with comments.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,7 +9,7 @@ use crate::config::{DurationText, scalar};
 /// Displays entries as YAML, the same for all versions from v1beta1 to v1.
 #[derive(Clone, Copy, Debug)]
 pub struct Extenders<'a> {
-    /// What kube-scheduler has to be told.
+    /// The entries.
     pub entries: &'a Entries,
     /// How it reaches the gateway.
     pub reach: &'a Reach,
@@ -18,12 +18,12 @@ pub struct Extenders<'a> {
 impl Display for Extenders<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         if self.entries.0.is_empty() {
-            return writeln!(out, "extenders: []  # no backend is asked");
+            return writeln!(out, "extenders: []  # no backend has a verb");
         }
         if self.reach.source == UrlSource::Address {
             writeln!(
                 out,
-                "# urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way."
+                "# urlPrefix assumes kube-scheduler on the gateway's machine; change it with --url."
             )?;
         }
         writeln!(out, "extenders:")?;
@@ -47,14 +47,14 @@ fn write_verbs(out: &mut Formatter<'_>, verbs: &CalledVerbs) -> fmt::Result {
             write_verb(out, "filterVerb", filter.as_ref())?;
             write_verb(out, "prioritizeVerb", prioritize.as_ref())?;
             if prioritize.is_some() {
-                writeln!(out, "  weight: 1  # the gateway has weighed the scores already")?;
+                writeln!(out, "  weight: 1  # the gateway has applied the weights")?;
             }
             write_verb(out, "preemptVerb", preempt.as_ref())?;
             writeln!(out, "  nodeCacheCapable: {}", *nodes == NodesSent::Names)
         }
         CalledVerbs::Bind(bind) => write_verb(out, "bindVerb", Some(bind)),
         CalledVerbs::Nothing => {
-            writeln!(out, "  # Not called: it only says what kube-scheduler does not count.")
+            writeln!(out, "  # Never called: lists resources that kube-scheduler ignores.")
         }
     }
 }
@@ -79,9 +79,9 @@ fn write_resources(out: &mut Formatter<'_>, entry: &ExtenderEntry) -> fmt::Resul
 fn write_tls(out: &mut Formatter<'_>, TlsFiles { ca, pair }: &TlsFiles) -> fmt::Result {
     writeln!(out, "  enableHTTPS: true\n  tlsConfig:")?;
     // Without it kube-scheduler would not check the gateway's certificate at all.
-    write_file(out, "caFile", ca, "the authorities of extender.tls.certFile, --ca-file")?;
+    write_file(out, "caFile", ca, "the CA of extender.tls.certFile, --ca-file")?;
     pair.as_ref().map_or(Ok(()), |(cert, key)| {
-        write_file(out, "certFile", cert, "a certificate by extender.tls.clientCAFile, --cert-file")?;
+        write_file(out, "certFile", cert, "a certificate signed by extender.tls.clientCAFile, --cert-file")?;
         write_file(out, "keyFile", key, "its key, --key-file")
     })
 }

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
+use extender_apiserver::ConnectError;
 use tokio::{task::JoinError, time::timeout};
 
 use super::pods::{PodFeed, PodWatch};
 use crate::{
     backend::{connections::Connections, info::ClusterTables},
     cadences::Cadences,
-    cluster::{binder::Apiserver, pods::PodTable, table::NodeTable, watch::ConnectError},
+    cluster::{binder::Apiserver, pods::PodTable, table::NodeTable},
     config::{Binder, Config, Mode, NodeSource, PodSource},
     decide::{Binders, Decider, DeciderSettings, RetryPacing},
     door::Served,

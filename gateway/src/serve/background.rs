@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use tokio::{runtime::Runtime, sync::oneshot};
+use tokio::{runtime::Runtime, sync::oneshot, task::spawn_blocking};
 
 use super::{pods::PodFeed, telemetry};
 use crate::{
@@ -71,14 +71,18 @@ impl Background {
 /// Feeds the table for ever; returns what made that impossible.
 async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>, kubeconfig: Option<&Path>) -> String {
     match (source, table) {
-        (NodeSource::Watch, Some(table)) => match watch::connect(kubeconfig).await {
-            Ok(client) => watch::nodes(table, client).await.to_string(),
+        (NodeSource::Watch, Some(table)) => match extender_apiserver::connect(kubeconfig).await {
+            Ok(client) => match watch::nodes(table, client).await {},
             Err(error) => format!("nodes.source Watch: {error}"),
         },
-        (NodeSource::File { path }, Some(table)) => match NodeFile::open(path, &table) {
-            Ok(file) => match file.follow(table).await {},
-            Err(error) => format!("nodes.file: {error}"),
-        },
+        (NodeSource::File { path }, Some(table)) => {
+            let target = Arc::clone(&table);
+            match spawn_blocking(move || NodeFile::open(path, &target)).await {
+                Ok(Ok(file)) => match file.follow(table).await {},
+                Ok(Err(error)) => format!("nodes.file: {error}"),
+                Err(error) => format!("nodes.file: {error}"),
+            }
+        }
         _ => std::future::pending().await,
     }
 }

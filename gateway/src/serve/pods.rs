@@ -59,11 +59,11 @@ impl PodFeed {
             // Nobody is left who could want it.
             return std::future::pending().await;
         }
-        match cluster_watch::connect(kubeconfig).await {
+        match extender_apiserver::connect(kubeconfig).await {
             Ok(client) => {
                 let usage = tell_usage(Arc::clone(&self.table), self.nodes);
                 tokio::select! {
-                    ended = cluster_watch::pods(self.table, client) => ended.to_string(),
+                    never = cluster_watch::pods(self.table, client) => match never {},
                     never = usage => match never {},
                 }
             }

@@ -3,8 +3,9 @@
 //! A file is read whole before anything is made of it, so that what is in use can be compared with what is
 //! there now.
 
-use std::{fmt, fs, path::Path, path::PathBuf};
+use std::{fmt, path::Path, path::PathBuf};
 
+use extender_config::read_regular_file;
 use rustls::{
     RootCertStore,
     crypto::ring,
@@ -17,6 +18,8 @@ use rustls::{
 
 use crate::config::KeyPair;
 
+/// The largest file, in bytes. All public authorities together take some 200 KiB.
+const LARGEST: u64 = 4 << 20;
 const READABLE: &str = "a PEM file that the gateway may read";
 const CERTIFICATE: &str = "it has to begin with -----BEGIN CERTIFICATE-----";
 const KEY: &str = "it has to begin with -----BEGIN PRIVATE KEY-----, without a passphrase";
@@ -60,7 +63,10 @@ impl PemFile {
     /// The system's.
     pub fn read(field: &'static str, path: &Path) -> Result<Self, PemError> {
         let path = path.to_owned();
-        match fs::read(&path) {
+        match read_regular_file(&path, LARGEST + 1) {
+            Ok(content) if content.len() as u64 > LARGEST => {
+                Err(PemError { field, path, problem: "is larger than 4 MiB".to_owned(), remedy: READABLE })
+            }
             Ok(content) => Ok(Self { field, path, content }),
             Err(error) => {
                 Err(PemError { field, path, problem: format!("cannot be read: {error}"), remedy: READABLE })

@@ -119,13 +119,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes past a string that is a name or a UID. `what` it is, the errors say.
+    #[inline]
     pub fn name(&mut self, what: &str) -> Result<RawString, WireError> {
-        if self.peek() != Some(b'"') {
-            return Err(self.error(&format!("{what} in quotes")));
-        }
-        let start = self.at;
-        let name = self.string("a string")?;
-        name_fits((what, start), name.inner().len()).map(|()| name)
+        let name = self.string(what)?;
+        name_fits((what, name.quoted().start), name.inner().len()).map(|()| name)
     }
 
     /// Goes past a value of any kind; returns where it stands.
@@ -258,14 +255,14 @@ impl<'a> Cursor<'a> {
 
 /// The error when a name or UID, which stands at this place, is longer than any in Kubernetes: names are copied into
 /// records, requests to backends and errors.
+#[inline]
 pub fn name_fits((what, at): (&str, usize), bytes: usize) -> Result<(), WireError> {
-    if bytes <= LONGEST_NAME {
-        return Ok(());
-    }
-    Err(WireError::at(
-        at,
-        format!("{what} has {bytes} bytes, and the gateway accepts at most {LONGEST_NAME}"),
-    ))
+    if bytes <= LONGEST_NAME { Ok(()) } else { Err(name_too_long((what, at), bytes)) }
+}
+
+#[cold]
+fn name_too_long((what, at): (&str, usize), bytes: usize) -> WireError {
+    WireError::at(at, format!("{what} has {bytes} bytes, and the gateway accepts at most {LONGEST_NAME}"))
 }
 
 /// Whether an object's key is `name`, as `encoding/json` of Go sees it: letter case does not matter.

@@ -75,6 +75,31 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
 }
 
 #[tokio::test]
+async fn only_a_confirmed_binding_is_success() {
+    let apiserver = Apiserver::start().await;
+    let gateway = built_in(&apiserver).await;
+    let failure = r#"{"kind":"Status","status":"Failure","message":"quota"}"#;
+    for (code, body, text) in [
+        (302, "", "refuses: HTTP status 302 Found"),
+        (307, "", "refuses: HTTP status 307 Temporary Redirect"),
+        (304, "", "refuses: HTTP status 304 Not Modified"),
+        (202, "", "refuses: HTTP status 202 Accepted"),
+        (204, "", "refuses: HTTP status 204 No Content"),
+        (200, "<html>sign in</html>", "cannot be asked: the answer to the Binding is not a Status"),
+        (200, failure, "cannot be asked: the Binding is not confirmed: quota"),
+        // Not retried until the deadline: what it says is the answer.
+        (503, failure, "refuses: quota"),
+    ] {
+        apiserver.binds(&[Turn::Answer(code, body)]);
+        let error = gateway.post("/bind", TO_A).await.error();
+        assert_eq!(error, format!("extender-gateway: cannot bind: the apiserver {text}"), "{code} {body}");
+        assert_eq!(apiserver.node(), None);
+    }
+    let asked = apiserver.log().len();
+    assert_eq!(asked, 16, "one Binding and one read each");
+}
+
+#[tokio::test]
 async fn an_apiserver_that_is_away_is_an_error_and_nobody_is_asked() {
     let nobody = Nobody::new();
     let free = nobody.address;
@@ -212,4 +237,14 @@ async fn a_binding_that_shows_a_moment_later_is_waited_for() {
     apiserver.reads(&[Turn::Usual, Turn::Status(500), Turn::Drop]);
     bound(&with(&apiserver, &binding, "{}").await.post("/bind", TO_A).await);
     assert_eq!(apiserver.log(), ["GET web-0"; 4]);
+}
+
+#[tokio::test]
+async fn a_binding_that_does_not_show_is_looked_for_in_vain_for_a_second() {
+    let apiserver = Apiserver::start().await.within("20s");
+    let lying = binder(says(BindOutcome::Bound)).await;
+    let error = with(&apiserver, &lying, "{}").await.post("/bind", TO_A).await.error();
+    assert!(error.ends_with("it says that it has bound the pod; the pod is not bound"), "{error}");
+    let reads = apiserver.log().len();
+    assert!((3..=10).contains(&reads), "{reads} reads");
 }

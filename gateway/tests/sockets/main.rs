@@ -16,6 +16,7 @@ mod http2;
 mod log;
 mod matrix;
 mod metrics;
+mod misused_http2;
 mod old_callers;
 mod one_round;
 mod preempt;

@@ -96,7 +96,7 @@ async fn nobody_interested_means_that_all_candidates_stay() {
 /// What backends may not say, and what the gateway says of it.
 fn wrong() -> Vec<(Vec<KeptCandidate>, &'static str)> {
     vec![
-        (vec![kept(2, &[0])], "position 2 is out of range: 2 candidates were asked about"),
+        (vec![kept(2, &[0])], "position 2 is out of range: the request has 2 candidates"),
         (vec![kept(0, &[0]), kept(0, &[1])], "position 0 is kept twice"),
         (vec![kept(1, &[1])], "victim 1 of position 1 is out of range: it has 1 victims"),
         (vec![kept(0, &[1, 1])], "victim 1 of position 0 is kept twice"),
@@ -239,10 +239,10 @@ async fn added_victims_are_on_the_node_and_matter_less() {
     let allowed = "addedVictims: Allowed";
     for (added, outcome) in [
         ("u7", Ok(left(&[("n1", &["u1", "u7"], 1)]))),
-        ("u8", Err("victim u8 cannot be added: it is not on node n1")),
-        ("u9", Err("victim u9 cannot be added: its priority 10 is not below the pod's, 10")),
-        ("u0", Err("victim u0 cannot be added: the gateway knows no such pod")),
-        ("u2", Err("victim u2 is added, and is a victim without that")),
+        ("u8", Err("cannot add victim u8: it is not on node n1")),
+        ("u9", Err("cannot add victim u9: its priority 10 is not below the pod's, 10")),
+        ("u0", Err("cannot add victim u0: the gateway knows no such pod")),
+        ("u2", Err("added victim u2 is already a victim")),
     ] {
         let backend = keeping(NodeView::Name, vec![adding(0, &[0], &[added])]).await;
         let next = sparing(&[], &[]).await;

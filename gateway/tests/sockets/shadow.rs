@@ -139,3 +139,30 @@ async fn a_shadow_whose_verb_changes_something_is_not_asked() {
     assert!(changing.messages("Preempt").is_empty());
     assert!(!gateway.metrics.text().contains("shadow_answers_total{backend=\"changing\""));
 }
+
+#[tokio::test]
+async fn a_shadow_that_does_not_answer_is_asked_sixteen_times_at_once() {
+    let hanging = Scripted::always(Act::Hang).await;
+    let configured = backend("hanging", &hanging, "mode: Shadow, filter: {timeout: 60s}");
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\ntimeouts: {{decision: 60s}}\nbackends:\n{configured}"
+    ))
+    .await;
+    for _ in 0..200 {
+        gateway.post("/filter", by_name(&["a"])).await;
+    }
+    while hanging.asked("Filter").len() < 16 {
+        tokio::task::yield_now().await;
+    }
+    let labels = r#"backend="hanging",verb="filter",outcome="failed""#;
+    let line = format!("extender_gateway_backend_shadow_answers_total{{{labels}}} 184\n");
+    let counted = async {
+        while !gateway.metrics.text().contains(&line) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let counted = tokio::time::timeout(std::time::Duration::from_secs(50), counted).await;
+    assert!(counted.is_ok() && hanging.asked("Filter").len() == 16, "{}", hanging.asked("Filter").len());
+    let failures = r#"backend="hanging",verb="filter",kind="circuit_open",policy="none"} 184"#;
+    assert!(gateway.metrics.text().contains(failures), "{}", gateway.metrics.text());
+}

@@ -1,22 +1,14 @@
 //! Serves `label-binder` as a policy backend.
 
-use std::{
-    io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
+use extender_apiserver::ConnectError;
 use extender_policies::{
     label_binder::LabelBinder,
     program::{self, Fault},
 };
 use extender_policy_sdk::{Backend, Options, ServeError, serve};
-use kube::{
-    Client, Config,
-    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
-};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -53,12 +45,8 @@ fn main() -> ExitCode {
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the kubeconfig {path} cannot be used: {source}")]
-    Kubeconfig { path: PathBuf, source: KubeconfigError },
-    #[error("no way to the apiserver: {0}; give --kubeconfig")]
-    Nowhere(InferConfigError),
-    #[error("the credentials for the apiserver cannot be used: {0}")]
-    Credentials(kube::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     #[error(transparent)]
     Serve(#[from] ServeError),
     #[error("no runtime: {0}")]
@@ -68,7 +56,7 @@ enum Error {
 impl Error {
     fn fault(&self) -> Fault {
         match self {
-            Self::Kubeconfig { .. } | Self::Nowhere(_) | Self::Credentials(_) => Fault::Usage,
+            Self::Connect(_) => Fault::Usage,
             Self::Serve(_) | Self::Runtime(_) => Fault::Other,
         }
     }
@@ -79,23 +67,8 @@ fn start(arguments: Arguments) -> Result<(), Error> {
     // A second installation finds the first one in place.
     let _ = rustls::crypto::ring::default_provider().install_default();
     program::runtime().map_err(Error::Runtime)?.block_on(async {
-        let client = connect(kubeconfig.as_deref()).await?;
+        let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;
         let backend = Backend::configured(move |args| LabelBinder::new(&name, client.clone(), args));
         Ok(serve(backend, Options { address, ..Options::default() }).await?)
     })
-}
-
-/// A client of the apiserver; does not connect yet.
-async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
-    let config = match kubeconfig {
-        Some(path) => {
-            read(path).await.map_err(|source| Error::Kubeconfig { path: path.to_owned(), source })?
-        }
-        None => Config::infer().await.map_err(Error::Nowhere)?,
-    };
-    Client::try_from(config).map_err(Error::Credentials)
-}
-
-async fn read(path: &Path) -> Result<Config, KubeconfigError> {
-    Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await
 }

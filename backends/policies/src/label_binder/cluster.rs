@@ -2,13 +2,10 @@
 
 use std::fmt;
 
+use extender_apiserver::RequestError;
 use extender_policy_sdk::BindAsk;
 use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
-use serde_json::Value;
+use kube::{Api, Client, api::ObjectMeta};
 
 use super::Pairs;
 
@@ -32,10 +29,8 @@ impl Cluster {
 
     /// Creates the Binding, for the pod of this UID alone.
     pub(super) async fn bind(&self, ask: BindAsk<'_>, annotations: Pairs) -> Result<(), String> {
-        let binding = binding(ask, annotations);
-        let created: kube::Result<Value> =
-            self.pods(ask).create_subresource("binding", ask.name(), &PostParams::default(), &binding).await;
-        created.map(drop).map_err(|error| failed("cannot create the Binding", error))
+        let created = extender_apiserver::bind(&self.client, &binding(ask, annotations)).await;
+        created.map_err(|error| format!("cannot create the Binding: {error}"))
     }
 
     /// Whether the pod of this UID is bound to this node.
@@ -77,8 +72,5 @@ fn binding(ask: BindAsk<'_>, annotations: Pairs) -> Binding {
 }
 
 fn failed(what: &str, error: kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{what}: {}", status.message),
-        other => format!("{what}: {other}"),
-    }
+    format!("{what}: {}", RequestError::from(error))
 }

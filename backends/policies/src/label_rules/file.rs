@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use extender_config::{
-    ConfigErrors, Cursor, Fields, Mistakes, Section, Value, echo,
+    ConfigErrors, Cursor, Fields, Mistakes, Remedy, Section, Value, echo,
     names::{self, LABEL_KEY, LABEL_VALUE},
     parse,
 };
@@ -91,7 +91,7 @@ fn normalization(field: &Cursor<'_>) -> Option<Normalization> {
         "Range" => Ok(Normalization::Range),
         "Max" => Ok(Normalization::Max),
         "MinMax" => Ok(Normalization::MinMax),
-        other => Err(format!("{} is not known", echo(other))),
+        other => Err(format!("unknown value {}", echo(other))),
     })
 }
 
@@ -113,8 +113,8 @@ fn rule(item: Cursor<'_>) -> Option<Rule> {
         ["prefer"] => preference(&fields, pods),
         ["protect"] => protection(&fields, pods),
         [] => {
-            let right = "add require with a reason, prefer with a score, or protect";
-            fields.mistake("has no require, no prefer and no protect", right);
+            let remedy = Remedy::Do("add require with a reason, prefer with a score, or protect");
+            fields.mistake("has no require, no prefer and no protect", remedy);
             None
         }
         _ => {
@@ -149,7 +149,7 @@ fn protection(fields: &Section<'_>, selector: Option<PodSelector>) -> Option<Rul
 /// Records a mistake where a rule has a field of another kind of rule.
 fn unwanted(fields: &Section<'_>, name: &str, wrong: &str) {
     if fields.has(name) {
-        fields.mistake_of(name, wrong, "leave it out");
+        fields.mistake_of(name, wrong, Remedy::Do("remove it"));
     }
 }
 

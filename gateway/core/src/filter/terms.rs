@@ -1,43 +1,44 @@
-//! What goes into the fold, and what comes out of it.
+//! The inputs and outputs of the fold.
 
 use crate::{BackendFailure, FailurePolicy};
 
 /// One backend's place in the fold. The order of seats is the effective order ([`crate::order`]).
 #[derive(Debug, Clone)]
 pub struct Seat {
-    /// What its failure means.
+    /// The failure policy.
     pub policy: FailurePolicy,
-    /// When it is asked.
+    /// When it is called.
     pub turn: Turn,
-    /// Whether its word that preemption may help counts.
+    /// Whether it may declare that preemption could help.
     pub preemption: Preemption,
-    /// Positions of nodes that it needs to know more about than the gateway does, ascending. They are
-    /// rejected by the gateway, at this seat's place in the order, if the backend's answer counts.
+    /// Positions of nodes without the facts that it needs, ascending. The gateway rejects them, at this seat's place in the
+    /// order, if the backend's answer counts.
     pub unknown: Vec<u32>,
-    /// As `unknown`, of nodes that were deleted: they are rejected like it, and trying again would not help.
+    /// As `unknown`, for deleted nodes: also rejected, but a retry would not help.
     pub deleted: Vec<u32>,
+    /// The same of nodes that are too large for a question to this backend.
+    pub oversize: Vec<u32>,
 }
 
-/// When a backend is asked.
+/// When a backend is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// At once: its verdict on a node depends on that node alone.
+    /// Immediately: its verdict on a node depends only on that node.
     Parallel,
-    /// After all earlier ones, with the nodes they left: its verdict depends on the whole set, or
-    /// asking it changes something.
+    /// After all earlier ones, with the nodes they left: its verdict depends on the whole set, or its call has side effects.
     InTurn,
 }
 
-/// Whether a backend may say that evicting pods would change its verdict.
+/// Whether a backend may declare that evicting pods could change its verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// It never helps, whatever the backend says.
+    /// Never, regardless of the backend's answer.
     Ignored,
-    /// As the backend says.
+    /// As the backend declares.
     Honored,
 }
 
-/// Nodes to ask a backend about.
+/// The nodes of a call to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// All nodes of the call.
@@ -46,54 +47,56 @@ pub enum Asked {
     Some(Vec<u32>),
 }
 
-/// A question to put to a backend.
+/// A call to make to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
-    /// Which one: its seat, counted from 0.
+    /// Its seat, counted from 0.
     pub seat: usize,
-    /// About which nodes; never about none.
+    /// The nodes, at least one.
     pub nodes: Asked,
 }
 
-/// Nodes that a backend refuses for one reason.
+/// Nodes that a backend rejects for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, as the backend said it.
+    /// The backend's reason.
     pub reason: String,
-    /// The backend says that evicting pods could change its mind.
+    /// Evicting pods could change the verdict.
     pub preemption_may_help: bool,
-    /// Positions in the question (not in the call), each once and within it.
+    /// Positions in the request to the backend (not in kube-scheduler's call), each at most once and within range.
     pub positions: Vec<u32>,
 }
 
-/// Whether a backend that failed may be asked once more.
+/// Whether a failed backend may be called once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// There is time.
+    /// Time is left.
     InTime,
-    /// There is not.
+    /// No time is left.
     TooLate,
 }
 
-/// Who rejected nodes.
+/// What rejected nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
     /// The backend at this seat.
     Seat(usize),
-    /// The gateway, for the backend at this seat, which needed to know more about the nodes.
+    /// The gateway, for the backend at this seat, which needed facts about the nodes.
     Unknown(usize),
     /// The gateway, for the backend at this seat, about nodes that were deleted.
     Deleted(usize),
+    /// The gateway, for the backend at this seat, about nodes that are too large for a question to it.
+    Oversize(usize),
 }
 
-/// One way of being rejected. Nodes refer to it by its index in [`Rejected::groups`].
+/// A rejection. Nodes refer to it by its index in [`Rejected::groups`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// By whom.
+    /// Its source.
     pub by: By,
-    /// Why, as the backend said it; empty where the gateway rejects.
+    /// The backend's reason; empty if the gateway rejects.
     pub reason: String,
-    /// Evicting pods could help, and the operator lets the backend say so.
+    /// Evicting pods could help, and the operator allows the backend to declare it.
     pub preemption_may_help: bool,
 }
 
@@ -106,38 +109,38 @@ pub enum Verdict {
     Failed {
         /// Its seat.
         seat: usize,
-        /// How.
+        /// The failure.
         failure: BackendFailure,
     },
-    /// No node is left, and some were rejected only because the gateway does not know them yet: an
-    /// error, so that the pod is tried again soon.
+    /// No node is left, and some were rejected only because the gateway does not know them yet: an error, so that the pod is
+    /// retried soon.
     NotYetKnown {
-        /// How many.
+        /// Their number.
         nodes: u32,
     },
 }
 
-/// The nodes that fell.
+/// The rejected nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rejected {
-    /// The ways of being rejected that occurred.
+    /// The rejections.
     pub groups: Vec<Group>,
     /// For each node of the call, in order: `None` where it is accepted, else the index of its group.
     /// Empty when no node was rejected.
     pub nodes: Vec<Option<u32>>,
 }
 
-/// What a backend answered, whether it counted or not.
+/// A backend's answer, whether it counted or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// The nodes that it was asked about.
+    /// The nodes of its call.
     pub nodes: Asked,
-    /// Those of them that it refuses.
+    /// Those of them that it rejects.
     pub refusals: Vec<Refusal>,
 }
 
 impl Heard {
-    /// The positions in the call of what a refusal is about.
+    /// The positions in kube-scheduler's call of the nodes of a rejection.
     pub fn in_call<'h>(&'h self, refusal: &'h Refusal) -> impl Iterator<Item = u32> + 'h {
         refusal.positions.iter().map(|at| match &self.nodes {
             Asked::All => *at,

@@ -4,7 +4,8 @@ use super::*;
 use crate::FailureKind;
 
 fn seat(policy: FailurePolicy, turn: Turn) -> Seat {
-    Seat { policy, turn, preemption: Preemption::Honored, unknown: Vec::new(), deleted: Vec::new() }
+    let (unknown, deleted, oversize) = (Vec::new(), Vec::new(), Vec::new());
+    Seat { policy, turn, preemption: Preemption::Honored, unknown, deleted, oversize }
 }
 
 fn refuse(reason: &str, positions: &[u32]) -> Vec<Refusal> {
@@ -39,7 +40,7 @@ fn the_first_backend_in_order_gives_the_reason_whoever_answers_first() {
 }
 
 #[test]
-fn nobody_to_ask_and_no_node_are_decided_at_once() {
+fn calls_without_backends_or_nodes_are_decided_at_once() {
     let nothing = Verdict::Decided(Rejected::default());
     assert_eq!(FilterFold::begin(3, vec![]).0.verdict(), Some(&nothing));
     let (fold, asks) = FilterFold::begin(0, vec![seat(FAIL, Turn::Parallel)]);
@@ -72,7 +73,7 @@ fn a_failed_backend_ends_the_call_or_is_left_out() {
 }
 
 #[test]
-fn a_failure_on_more_nodes_than_survived_is_asked_once_more() {
+fn a_failure_for_more_nodes_than_survived_is_repeated_once() {
     let seats = vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::Parallel)];
     let (mut fold, _) = FilterFold::begin(3, seats);
     fold.answer(1, Err(down()), Again::InTime);
@@ -136,7 +137,7 @@ fn a_failed_backend_that_may_be_ignored_rejects_no_unknown_node_either() {
 }
 
 #[test]
-fn an_answer_nobody_waits_for_changes_nothing() {
+fn an_unexpected_answer_is_ignored() {
     let seats = vec![seat(FAIL, Turn::Parallel), seat(FAIL, Turn::Parallel)];
     let (mut fold, _) = FilterFold::begin(2, seats);
     fold.answer(1, Ok(refuse("first word", &[0])), Again::InTime);
@@ -157,13 +158,13 @@ fn preemption_helps_only_where_the_operator_lets_it() {
     }
 }
 
-/// A backend as a function of the set that it is asked about.
+/// A backend as a function of the set of nodes in its call.
 #[derive(Debug, Clone)]
 struct Backend {
     seat: Seat,
     /// Refuses these nodes.
     refuses: Vec<bool>,
-    /// Fails when asked about more nodes than this.
+    /// Fails with more nodes than this.
     most: usize,
 }
 
@@ -225,7 +226,7 @@ fn folded(
             Asked::All => (0..count).collect(),
             Asked::Some(positions) => positions,
         };
-        assert!(!asked.is_empty(), "asked about no node");
+        assert!(!asked.is_empty(), "called without a node");
         asks.extend(fold.answer(seat, backends[seat].answer(&asked), Again::InTime));
     }
     match fold.end().0.unwrap() {
@@ -287,4 +288,17 @@ fn a_deleted_node_is_rejected_and_the_call_is_decided_all_the_same() {
     let (mut fold, _) = FilterFold::begin(3, vec![seat(&[2])]);
     fold.answer(0, Ok(vec![refusal()]), Again::InTime);
     assert_eq!(fold.verdict(), Some(&Verdict::NotYetKnown { nodes: 1 }), "the deleted one does not count");
+}
+
+#[test]
+fn a_node_that_is_too_large_is_rejected_and_the_others_are_decided() {
+    let seat = Seat { oversize: vec![1], ..seat(FailurePolicy::Fail, Turn::Parallel) };
+    let (mut fold, asks) = FilterFold::begin(3, vec![seat]);
+    assert_eq!(asks, [Ask { seat: 0, nodes: Asked::Some(vec![0, 2]) }]);
+    let refusal = Refusal { reason: "full".into(), preemption_may_help: false, positions: vec![0, 1] };
+    fold.answer(0, Ok(vec![refusal]), Again::InTime);
+    let Some(Verdict::Decided(rejected)) = fold.verdict() else { panic!("{fold:?}") };
+    let by: Vec<_> =
+        rejected.nodes.iter().flatten().map(|group| rejected.groups[*group as usize].by).collect();
+    assert_eq!(by, [By::Seat(0), By::Oversize(0), By::Seat(0)]);
 }

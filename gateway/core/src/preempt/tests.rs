@@ -39,7 +39,7 @@ fn what_is_kept_stays_in_the_order_of_the_call() {
 }
 
 #[test]
-fn what_a_backend_was_not_asked_about_falls_with_its_answer_and_stays_without_one() {
+fn candidates_not_sent_to_a_backend_fall_with_its_answer_and_stay_without_one() {
     let mut chain = Chain::begin(two());
     let failure = BackendFailure::new(FailureKind::Late, "late");
     let taken = chain.take(&two()[1..], Err(failure.clone()), IGNORE);
@@ -52,7 +52,7 @@ fn what_a_backend_was_not_asked_about_falls_with_its_answer_and_stays_without_on
 fn an_answer_that_breaks_the_contract_is_a_failure() {
     let checked = Added::Checked(&only_x);
     for (answer, added, detail) in [
-        (vec![kept(2, &[0])], Added::Refused, "position 2 is out of range: 2 candidates were asked about"),
+        (vec![kept(2, &[0])], Added::Refused, "position 2 is out of range: the request has 2 candidates"),
         (vec![kept(1, &[0]), kept(1, &[0])], Added::Refused, "position 1 is kept twice"),
         (vec![kept(1, &[1])], Added::Refused, "victim 1 of position 1 is out of range: it has 1 victims"),
         (vec![kept(0, &[1, 1])], Added::Refused, "victim 1 of position 0 is kept twice"),
@@ -61,10 +61,10 @@ fn an_answer_that_breaks_the_contract_is_a_failure() {
             Added::Refused,
             "victim x was not offered, and preempt.addedVictims is Refused",
         ),
-        (vec![adding(0, &[0], &["y"])], checked, "victim y cannot be added: it is on another node"),
-        (vec![adding(1, &[0], &["x"])], checked, "victim x cannot be added: it is on another node"),
-        (vec![adding(0, &[0], &["x", "x"])], checked, "victim x is added, and is a victim without that"),
-        (vec![adding(0, &[0], &["b"])], checked, "victim b is added, and is a victim without that"),
+        (vec![adding(0, &[0], &["y"])], checked, "cannot add victim y: it is on another node"),
+        (vec![adding(1, &[0], &["x"])], checked, "cannot add victim x: it is on another node"),
+        (vec![adding(0, &[0], &["x", "x"])], checked, "added victim x is already a victim"),
+        (vec![adding(0, &[0], &["b"])], checked, "added victim b is already a victim"),
     ] {
         for policy in [FailurePolicy::Fail, FailurePolicy::Ignore] {
             let mut chain = Chain::begin(two());

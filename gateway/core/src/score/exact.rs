@@ -1,5 +1,5 @@
 //! Exact sums of fractions: over a common denominator in 128 bits where it fits, which it does unless
-//! several backends declare wide and unrelated ranges, else in integers without bound.
+//! several backends declare wide and unrelated ranges, otherwise in arbitrary-precision integers.
 
 use num_bigint::BigInt;
 
@@ -11,7 +11,7 @@ pub(super) enum Exact {
     Wide { denominator: BigInt },
 }
 
-/// What a numerator is multiplied with to stand over the common denominator.
+/// The factor that brings a numerator to the common denominator.
 pub(super) enum Factor {
     Narrow(i128),
     Wide(BigInt),

@@ -45,7 +45,7 @@ fn half_is_rounded_away_from_zero() {
 }
 
 #[test]
-fn a_node_that_nobody_scored_has_no_total_and_zeros_have_one() {
+fn a_node_without_scores_has_no_total_and_zeros_have_one() {
     let mut partial = ballot(Normalization::None, 3, &[0, 2]);
     partial.nodes = Some(vec![0, 2]);
     assert_eq!(totals(3, &[&partial]), [Some(0), None, Some(6)]);

@@ -11,14 +11,14 @@ use tonic::{
 use super::{StartError, tls};
 use crate::Export;
 
-/// Says where and how to an exporter that speaks gRPC.
+/// Configures a gRPC exporter.
 pub(super) fn set<B: WithTonicConfig + WithExportConfig>(
     builder: B,
     export: &Export,
     runtime: &Handle,
 ) -> Result<B, StartError> {
     let metadata = MetadataMap::from_headers(export.headers.clone());
-    // All of it: the exporter has put the headers of the environment there, which may be for another collector.
+    // Replaces all headers: the exporter has added those of the environment, which may be for another collector.
     let ours = move |mut request: Request<()>| {
         *request.metadata_mut() = metadata.clone();
         Ok(request)

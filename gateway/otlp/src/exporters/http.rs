@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use super::{StartError, tls};
 use crate::Export;
 
-/// Says where and how to an exporter that speaks HTTP.
+/// Configures an HTTP exporter.
 pub(super) fn set<B: WithHttpConfig + WithExportConfig>(
     builder: B,
     export: &Export,
@@ -47,8 +47,8 @@ impl HttpClient for Client {
 }
 
 impl Client {
-    /// What says what the body is, and ours. Nothing else: the exporter has put the headers of the environment there,
-    /// which may be for another collector.
+    /// The content headers, and ours. Nothing else: the exporter has added the headers of the environment, which may be for
+    /// another collector.
     fn headers_for(&self, given: &HeaderMap) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.extend(given.get(CONTENT_TYPE).map(|value| (CONTENT_TYPE, value.clone())));

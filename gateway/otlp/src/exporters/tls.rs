@@ -1,4 +1,4 @@
-//! The way to a collector: TCP, with TLS for https addresses. The same for gRPC and HTTP.
+//! Connects to a collector: TCP, with TLS for https URLs, for gRPC and HTTP.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,12 +14,12 @@ use rustls::{
 use super::StartError;
 use crate::Export;
 
-/// A connector that does TLS where the address says so.
+/// A connector that uses TLS for https URLs.
 pub(super) fn connector(export: &Export) -> Result<HttpsConnectorBuilder<WantsProtocols1>, StartError> {
     Ok(HttpsConnectorBuilder::new().with_tls_config(config(export)?).https_or_http())
 }
 
-/// Connections that do not hold back small requests.
+/// Connections without Nagle's algorithm.
 pub(super) fn tcp(export: &Export) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

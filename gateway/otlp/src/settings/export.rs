@@ -1,4 +1,4 @@
-//! Where spans go.
+//! The exporter's settings: endpoint, protocol, headers, timeout, certificate.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -9,31 +9,31 @@ use super::{
     variables::{Variables, boolean, milliseconds, pairs},
 };
 
-/// Where spans go.
+/// Settings of an exporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// An http or https address; for HTTP with the path that is posted to.
+    /// An http or https URL; for HTTP including the path.
     pub endpoint: Uri,
-    /// How it is spoken to.
+    /// The protocol.
     pub protocol: Protocol,
     /// Sent with each request.
     pub headers: HeaderMap,
-    /// How long an export may take, its repetitions together.
+    /// How long an export may take, including retries.
     pub timeout: Duration,
-    /// A file with the certificates of who may have signed the collector's; those of the system when there is none.
+    /// A file with CA certificates for the collector; `None`: those of the system.
     pub certificate: Option<PathBuf>,
 }
 
 /// Whether spans are sent: `OTEL_TRACES_EXPORTER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exporter {
-    /// It is not.
+    /// No.
     None,
     /// To a collector.
     Otlp,
 }
 
-/// How a collector is spoken to.
+/// The protocol of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// gRPC; collectors listen on port 4317 for it.
@@ -46,18 +46,16 @@ impl Protocol {
     /// By the name that `OTEL_EXPORTER_OTLP_PROTOCOL` has for it.
     ///
     /// # Errors
-    ///
-    /// What would be right.
+    /// What is expected.
     pub fn named(name: &str) -> Result<Self, &'static str> {
         match name {
             "grpc" => Ok(Self::Grpc),
             "http/protobuf" => Ok(Self::Http),
-            _ => Err("grpc or http/protobuf would be right"),
+            _ => Err("expected grpc or http/protobuf"),
         }
     }
 
-    /// The port says it, where it is not said: http/protobuf is the default of the specification, but nothing listens
-    /// for it where gRPC is served.
+    /// The default protocol follows from the port: the specification's default is http/protobuf, but port 4317 serves gRPC.
     fn of(endpoint: Option<&Uri>) -> Self {
         if endpoint.and_then(Uri::port_u16) == Some(GRPC_PORT) { Self::Grpc } else { Self::Http }
     }
@@ -82,7 +80,7 @@ impl fmt::Display for Protocol {
 const GRPC_PORT: u16 = 4317;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where spans go, if they are sent.
+/// The exporter's settings, if spans are sent.
 pub(super) fn traces(explicit: &Explicit, variables: &mut Variables<'_>) -> Option<Export> {
     let given = endpoint(explicit, variables);
     let exporter = exporter(explicit, variables);
@@ -109,7 +107,7 @@ fn export(given: Option<Given>, explicit: &Explicit, variables: &mut Variables<'
     );
     let timeout = read(variables, "TIMEOUT", milliseconds);
     Export {
-        // What is wrong has been noted, and the default comes to nothing.
+        // The mistake has been recorded; this default is never used.
         endpoint: endpoint.unwrap_or_else(|| protocol.default_endpoint()),
         protocol,
         headers: headers(variables),
@@ -120,8 +118,8 @@ fn export(given: Option<Given>, explicit: &Explicit, variables: &mut Variables<'
 
 fn checked(given: &Given, protocol: Protocol, variables: &mut Variables<'_>) -> Option<Uri> {
     match address(&given.text) {
-        Err(right) => {
-            variables.mistake(format!("{}={:?} cannot be used: {right}", given.name, given.text));
+        Err(expected) => {
+            variables.mistake(format!("{}={:?} is invalid: {expected}", given.name, given.text));
             None
         }
         Ok(uri) if given.whole => Some(uri),
@@ -129,7 +127,7 @@ fn checked(given: &Given, protocol: Protocol, variables: &mut Variables<'_>) -> 
     }
 }
 
-/// The address that is posted to. gRPC has none of its own.
+/// The URL for requests. gRPC has no path.
 fn posted(base: &Uri, protocol: Protocol) -> Uri {
     let posted = || format!("{}/v1/traces", base.to_string().trim_end_matches('/')).parse();
     match protocol {
@@ -174,10 +172,10 @@ fn of_traces(what: &str) -> String {
 
 /// An endpoint as it was given.
 struct Given {
-    /// Who gave it.
+    /// Its source, for messages.
     name: String,
     text: String,
-    /// It is the address that is posted to, and gets no path.
+    /// It is the complete URL, to which no path is appended.
     whole: bool,
 }
 
@@ -185,14 +183,14 @@ fn named(text: &str) -> Result<Exporter, &'static str> {
     match text {
         "otlp" => Ok(Exporter::Otlp),
         "none" => Ok(Exporter::None),
-        _ => Err("otlp or none would be right"),
+        _ => Err("expected otlp or none"),
     }
 }
 
 fn address(text: &str) -> Result<Uri, &'static str> {
     let uri: Option<Uri> = text.parse().ok();
     let uri = uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host() != Some(""));
-    uri.ok_or("http://HOST:PORT or https://HOST:PORT would be right")
+    uri.ok_or("expected http://HOST:PORT or https://HOST:PORT")
 }
 
 /// The error names the header, not its value.
@@ -200,7 +198,7 @@ fn header_map(pairs: Vec<(String, String)>) -> Result<HeaderMap, String> {
     let header = |(name, value): (String, String)| {
         let key = HeaderName::try_from(&name).map_err(|_| format!("{name:?} is not the name of a header"))?;
         let mut value = HeaderValue::try_from(value)
-            .map_err(|_| format!("the value of header {name} holds what no header may hold"))?;
+            .map_err(|_| format!("the value of header {name} contains invalid characters"))?;
         value.set_sensitive(true);
         Ok((key, value))
     };

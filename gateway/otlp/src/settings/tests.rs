@@ -25,7 +25,7 @@ fn traces(variables: &[(&str, &str)]) -> Export {
 const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
 
 #[test]
-fn nothing_said_nothing_sent() {
+fn nothing_is_sent_without_settings() {
     let settings = from(&[]);
     assert!(settings.traces.is_none());
     assert_eq!(settings.to_string(), "no traces");
@@ -33,7 +33,7 @@ fn nothing_said_nothing_sent() {
 }
 
 #[test]
-fn what_is_sent_is_said_or_follows_from_an_endpoint() {
+fn spans_are_sent_if_enabled_or_with_an_endpoint() {
     for (variables, expected) in [
         (&[ENDPOINT][..], true),
         (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/t")], true),
@@ -52,7 +52,7 @@ fn what_is_sent_is_said_or_follows_from_an_endpoint() {
 }
 
 #[test]
-fn protocol_and_path_are_those_of_the_port_where_they_are_not_said() {
+fn protocol_and_path_default_to_those_of_the_port() {
     for (variables, endpoint, protocol) in [
         (&[("OTEL_TRACES_EXPORTER", "otlp")][..], "http://localhost:4318/v1/traces", Protocol::Http),
         (&[ENDPOINT], "http://collector:4317/", Protocol::Grpc),
@@ -165,66 +165,54 @@ fn batches_are_read() {
 }
 
 #[test]
-fn a_wrong_value_is_told_with_its_variable_and_what_would_be_right() {
+fn an_invalid_value_is_reported_with_its_variable_and_what_is_expected() {
     for (name, value, right) in [
-        ("OTEL_TRACES_EXPORTER", "jaeger", "otlp or none would be right"),
-        ("OTEL_TRACES_EXPORTER", "otlp,console", "otlp or none would be right"),
-        ("OTEL_SDK_DISABLED", "yes", "true or false would be right"),
-        (
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            "collector:4317",
-            "http://HOST:PORT or https://HOST:PORT would be right",
-        ),
-        (
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "ftp://c",
-            "http://HOST:PORT or https://HOST:PORT would be right",
-        ),
-        (
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "http://",
-            "http://HOST:PORT or https://HOST:PORT would be right",
-        ),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "grpc or http/protobuf would be right"),
+        ("OTEL_TRACES_EXPORTER", "jaeger", "expected otlp or none"),
+        ("OTEL_TRACES_EXPORTER", "otlp,console", "expected otlp or none"),
+        ("OTEL_SDK_DISABLED", "yes", "expected true or false"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317", "expected http://HOST:PORT or https://HOST:PORT"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://c", "expected http://HOST:PORT or https://HOST:PORT"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://", "expected http://HOST:PORT or https://HOST:PORT"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "expected grpc or http/protobuf"),
         (
             "OTEL_EXPORTER_OTLP_TIMEOUT",
             "10s",
-            "a whole number of milliseconds from 1 on, such as 10000, would be right",
+            "expected a whole number of milliseconds of at least 1, such as 10000",
         ),
-        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0", "such as 10000, would be right"),
+        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0", "such as 10000"),
         (
             "OTEL_TRACES_SAMPLER",
             "jaeger_remote",
-            "always_on, always_off, traceidratio, or one of these behind",
+            "always_on, always_off, traceidratio, or one of these with the prefix",
         ),
-        ("OTEL_TRACES_SAMPLER_ARG", "1.5", "a number from 0 to 1, such as 0.01, would be right"),
-        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "a number of spans from 1 to 1000000 would be right"),
-        ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001", "a number of spans from 1 to 1000000 would be right"),
-        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049", "at most 2048, which may wait, would be right"),
-        ("OTEL_BSP_SCHEDULE_DELAY", "-1", "such as 10000, would be right"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a=b,c", "key=value,key=value would be right"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "key=value,key=value would be right"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "=b", "key=value,key=value would be right"),
+        ("OTEL_TRACES_SAMPLER_ARG", "1.5", "expected a number from 0 to 1 such as 0.01"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "expected a number of spans from 1 to 1000000"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001", "expected a number of spans from 1 to 1000000"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049", "expected at most 2048, the size of the queue"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "-1", "such as 10000"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=b,c", "expected key=value,key=value"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "expected key=value,key=value"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "=b", "expected key=value,key=value"),
     ] {
         let variables = [ENDPOINT, (name, value)];
         let error = resolved(&variables, &Explicit::default()).unwrap_err();
         let [mistake] = error.mistakes() else { panic!("{error}") };
-        assert!(mistake.starts_with(&format!("{name}={value:?} cannot be used: ")), "{mistake}");
+        assert!(mistake.starts_with(&format!("{name}={value:?} is invalid: ")), "{mistake}");
         assert!(mistake.contains(right), "{mistake}");
-        assert!(error.to_string().starts_with("the telemetry settings are wrong: "), "{error}");
+        assert!(error.to_string().starts_with("invalid telemetry settings: "), "{error}");
     }
 }
 
 #[test]
-fn all_mistakes_are_told_and_no_secret() {
+fn all_mistakes_are_reported_and_no_secret() {
     let error = resolved(
         &[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a secret"), ("OTEL_TRACES_SAMPLER", "never")],
         &Explicit::default(),
     )
     .unwrap_err();
     let expected = [
-        "OTEL_EXPORTER_OTLP_TRACES_HEADERS cannot be used: key=value,key=value would be right",
-        "OTEL_TRACES_SAMPLER=\"never\" cannot be used",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS is invalid: expected key=value,key=value",
+        "OTEL_TRACES_SAMPLER=\"never\" is invalid",
     ];
     for (mistake, expected) in error.mistakes().iter().zip(expected) {
         assert!(mistake.starts_with(expected), "{mistake}");
@@ -233,7 +221,7 @@ fn all_mistakes_are_told_and_no_secret() {
     assert!(!error.to_string().contains("secret"), "{error}");
     let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=top%0Asecret");
     let error = resolved(&[ENDPOINT, headers], &Explicit::default()).unwrap_err();
-    let expected = "OTEL_EXPORTER_OTLP_HEADERS cannot be used: the value of header authorization holds what no header may hold";
+    let expected = "OTEL_EXPORTER_OTLP_HEADERS is invalid: the value of header authorization contains invalid characters";
     assert_eq!(error.mistakes(), [expected]);
 }
 
@@ -279,12 +267,12 @@ fn a_configuration_wins_over_variables() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told() {
+fn an_invalid_configuration_is_reported() {
     let explicit =
         Explicit { endpoint: Some("mine".into()), traces: Some(Exporter::Otlp), ..Explicit::default() };
     let error = resolved(&[], &explicit).unwrap_err();
     assert_eq!(
         error.mistakes(),
-        ["the OTLP endpoint=\"mine\" cannot be used: http://HOST:PORT or https://HOST:PORT would be right",]
+        ["the OTLP endpoint=\"mine\" is invalid: expected http://HOST:PORT or https://HOST:PORT",]
     );
 }

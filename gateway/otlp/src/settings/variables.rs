@@ -1,4 +1,4 @@
-//! Reads variables and keeps what is wrong with them.
+//! Reads variables and collects their mistakes.
 
 use std::{fmt::Display, time::Duration};
 
@@ -15,7 +15,7 @@ impl<'a> Variables<'a> {
         Self { lookup, mistakes: Vec::new() }
     }
 
-    /// In the order in which they were found, each once.
+    /// The mistakes in order, each once.
     pub(super) fn mistakes(mut self) -> Vec<String> {
         let mut seen = std::collections::HashSet::new();
         self.mistakes.retain(|mistake| seen.insert(mistake.clone()));
@@ -26,53 +26,53 @@ impl<'a> Variables<'a> {
         self.mistakes.push(sentence);
     }
 
-    /// A variable's text. Empty is like not set.
+    /// A variable's text. Empty counts as unset.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let text = (self.lookup)(name)?.trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 
-    /// A variable's value; a mistake counts as not set.
+    /// A variable's value; an invalid one counts as unset.
     pub(super) fn read<T, E: Display>(
         &mut self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.text(name)?;
-        let told = |error| self.mistakes.push(format!("{name}={text:?} cannot be used: {error}"));
-        parse(&text).map_err(told).ok()
+        let record = |error| self.mistakes.push(format!("{name}={text:?} is invalid: {error}"));
+        parse(&text).map_err(record).ok()
     }
 
-    /// As [`read`](Self::read), for what must not be repeated in a log.
+    /// As [`read`](Self::read), for values that must not be logged.
     pub(super) fn read_secret<T, E: Display>(
         &mut self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.text(name)?;
-        let told = |error| self.mistakes.push(format!("{name} cannot be used: {error}"));
-        parse(&text).map_err(told).ok()
+        let record = |error| self.mistakes.push(format!("{name} is invalid: {error}"));
+        parse(&text).map_err(record).ok()
     }
 }
 
 /// A time of at least a millisecond.
 pub(super) fn milliseconds(text: &str) -> Result<Duration, &'static str> {
     let milliseconds = text.parse().ok().filter(|milliseconds: &u32| *milliseconds > 0);
-    let right = "a whole number of milliseconds from 1 on, such as 10000, would be right";
-    milliseconds.map(|milliseconds| Duration::from_millis(milliseconds.into())).ok_or(right)
+    let expected = "expected a whole number of milliseconds of at least 1, such as 10000";
+    milliseconds.map(|milliseconds| Duration::from_millis(milliseconds.into())).ok_or(expected)
 }
 
 pub(super) fn boolean(text: &str) -> Result<bool, &'static str> {
-    text.to_ascii_lowercase().parse().map_err(|_| "true or false would be right")
+    text.to_ascii_lowercase().parse().map_err(|_| "expected true or false")
 }
 
-/// `key=value` by commas; values are percent-encoded where they must be.
+/// `key=value` pairs, separated by commas; values may be percent-encoded.
 pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, &'static str> {
-    const RIGHT: &str = "key=value,key=value would be right, with % and commas of a value percent-encoded";
+    const EXPECTED: &str = "expected key=value,key=value, with % and commas of a value percent-encoded";
     let pair = |pair: &str| {
-        let (key, value) = pair.split_once('=').ok_or(RIGHT)?;
-        let (key, value) = (decoded(key).ok_or(RIGHT)?, decoded(value).ok_or(RIGHT)?);
-        if key.is_empty() { Err(RIGHT) } else { Ok((key, value)) }
+        let (key, value) = pair.split_once('=').ok_or(EXPECTED)?;
+        let (key, value) = (decoded(key).ok_or(EXPECTED)?, decoded(value).ok_or(EXPECTED)?);
+        if key.is_empty() { Err(EXPECTED) } else { Ok((key, value)) }
     };
     text.split(',').filter(|pair| !pair.trim().is_empty()).map(pair).collect()
 }

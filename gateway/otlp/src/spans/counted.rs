@@ -1,13 +1,18 @@
-//! An exporter that counts, and tells the log when it stops and when it starts again to get through.
+//! An exporter that counts spans, and logs when exports begin to fail and when they work again.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
 };
 
+use futures_util::FutureExt;
 use opentelemetry_sdk::{
     Resource,
-    error::OTelSdkResult,
+    error::{OTelSdkError, OTelSdkResult},
     trace::{SpanData, SpanExporter},
 };
 
@@ -33,7 +38,7 @@ impl Counts {
         }
     }
 
-    /// An outage is two lines in the log, however long it is.
+    /// Logs two lines per outage, regardless of its length.
     fn note(&self, spans: u64, result: &OTelSdkResult) {
         let count = if result.is_ok() { &self.delivered } else { &self.failed };
         count.fetch_add(spans, Relaxed);
@@ -41,8 +46,10 @@ impl Counts {
         let before =
             std::mem::replace(&mut *self.fault.lock().unwrap_or_else(PoisonError::into_inner), fault.clone());
         match (before, fault) {
-            (None, Some(error)) => tracing::warn!(%error, "spans do not reach the collector and are lost"),
-            (Some(_), None) => tracing::info!("spans reach the collector again"),
+            (None, Some(error)) => {
+                tracing::warn!(%error, "cannot export spans to the collector; they are lost")
+            }
+            (Some(_), None) => tracing::info!("exporting spans to the collector works again"),
             _ => {}
         }
     }
@@ -64,7 +71,10 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         self.counts.waiting.fetch_sub(spans, Relaxed);
-        let result = self.exporter.export(batch).await;
+        // tonic panics when a collector sends trailers that it does not expect. The thread of the processor would end
+        // with it, and no span would be sent any more. The exporter shares nothing that a panic leaves half done.
+        let export = AssertUnwindSafe(self.exporter.export(batch)).catch_unwind().await;
+        let result = export.unwrap_or_else(|panic| Err(panicked(&*panic)));
         self.counts.note(spans as u64, &result);
         result
     }
@@ -76,4 +86,10 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
     fn set_resource(&mut self, resource: &Resource) {
         self.exporter.set_resource(resource);
     }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> OTelSdkError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    OTelSdkError::InternalFailure(format!("the answer of the collector cannot be read: {text}"))
 }

@@ -4,7 +4,7 @@
 use extender_gateway_core::BackendFailure;
 
 use crate::contract::{
-    answer::malformed,
+    malformed::malformed,
     scan::{Fields, Value},
 };
 

@@ -5,7 +5,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, FailureKind};
 use tokio::time::{Instant, sleep};
 
 use super::SessionPublisher;
@@ -38,7 +38,10 @@ where
     let mut outage = Outage::default();
     loop {
         let SessionEnd { failure, ready_since: greeted } = session().await;
-        if greeted.is_some_and(|greeted| greeted.elapsed() >= LASTING) {
+        if failure.kind == FailureKind::Oversize {
+            // It floods the connection, and is likely to do it again.
+            pause = LONGEST_PAUSE;
+        } else if greeted.is_some_and(|greeted| greeted.elapsed() >= LASTING) {
             pause = FIRST_PAUSE;
             outage = Outage::default();
             // A replica that is being replaced says good-bye; the next one may be there already.
@@ -56,7 +59,6 @@ where
 mod tests {
     use std::{path::Path, sync::Mutex};
 
-    use extender_gateway_core::FailureKind;
     use tokio::time::timeout;
 
     use super::*;
@@ -118,6 +120,17 @@ mod tests {
         })
         .await;
         assert!(pauses.iter().all(|pause| *pause == 0), "{pauses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_floods_the_connection_is_left_alone_for_the_longest_pause() {
+        let pauses = pauses(Duration::from_mins(2), || async {
+            let ready_since = Some(Instant::now());
+            sleep(LASTING).await;
+            SessionEnd { failure: BackendFailure::new(FailureKind::Oversize, "frames"), ready_since }
+        })
+        .await;
+        assert!(pauses[0] == 0 && pauses[1..].iter().all(|pause| *pause == 2000), "{pauses:?}");
     }
 
     #[tokio::test(start_paused = true)]

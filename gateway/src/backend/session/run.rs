@@ -12,12 +12,16 @@ use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
 use futures_util::future::join_all;
 use h2::client::SendRequest;
 use prost::Message;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     Paths, Session, SessionPublisher,
     announce::Announcements,
     retry::{self, retry},
+    view_changes::ViewChanges,
 };
 use crate::{
     backend::{
@@ -27,12 +31,12 @@ use crate::{
         containment::{contained, panicked},
         grpc::{self, Limits, RpcError},
         info::{API_VERSION, ClusterTables, Info, limits},
-        tables::Streams,
+        tables::{StreamContext, Streams},
     },
     cadences::Cadences,
     config::{self, PureAnswers},
     contract::{answer::decoded, frame::put_prefix, question::RequestHead},
-    observe::Metrics,
+    observe::{Metrics, RateLimitedLog},
 };
 
 /// The most that a handshake's answer may take, in bytes.
@@ -86,10 +90,13 @@ impl Connecting<'_> {
     /// One connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
         let (requests, connection) = connect(&self.task.settings, self.task.cadences.connect).await?;
-        // A task of its own, which ends with the last call: a connection that takes no new calls still
-        // finishes those that are under way.
-        let mut running = tokio::spawn(connection);
+        let grace = self.task.settings.longest_timeout();
+        let (_session, over) = oneshot::channel();
+        // A task of its own: a connection that takes no new calls still finishes those that are under way.
+        let mut running = tokio::spawn(running(connection, over, grace));
         let failure = tokio::select! {
+            // What ended the connection says more than the handshake that it broke.
+            biased;
             ended = &mut running => {
                 let error = match ended {
                     Ok(ended) => ended.err(),
@@ -122,17 +129,12 @@ impl Connecting<'_> {
 
     async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
-        let paths = Arc::new(Paths::new(&settings.url));
-        let head =
-            Arc::new(RequestHead::new(&self.task.gateway, settings.name.as_str(), settings.args.as_ref()));
-        let circuit = Arc::new(Circuit::default());
+        let mut known = Known::new(self.task, connection);
         let mut missed = 0;
-        let mut latest = None;
-        let mut streams = Streams::new(self.task);
         loop {
-            let answer = shake_hands(settings, &connection, &paths, cadences.handshake).await;
+            let answer = shake_hands(settings, &known.connection, &known.paths, cadences.handshake).await;
             if answer.as_ref().err().is_none_or(|ended| !ended.is_late()) {
-                circuit.answered();
+                known.circuit.answered();
             }
             match answer {
                 Err(ended) => {
@@ -145,24 +147,7 @@ impl Connecting<'_> {
                 }
                 Ok(response) => {
                     missed = 0;
-                    let news = latest.as_ref() != Some(&response);
-                    if news || self.publisher.is_mixed() {
-                        let info = Info::read(response.clone(), settings, &self.task.tables);
-                        self.complete(&info).await;
-                        let (head, paths) = (Arc::clone(&head), Arc::clone(&paths));
-                        let cache = AnswerCache::new(self.remembered(&info), cadences.check_every);
-                        if !news && self.publisher.is_refuted() {
-                            // It is the same revision, which is as little pure as before.
-                            cache.mark_impure();
-                        }
-                        let tables = streams.keep(&info, &connection, &paths);
-                        let (connection, circuit) = (connection.clone(), Arc::clone(&circuit));
-                        if news {
-                            self.announcements.log(settings, &info);
-                        }
-                        self.publisher.up(Session { connection, info, cache, circuit, tables, head, paths });
-                        latest = Some(response);
-                    }
+                    self.take(response, &mut known).await;
                     self.greeted.get_or_insert_with(Instant::now);
                 }
             }
@@ -171,6 +156,40 @@ impl Connecting<'_> {
             // Whichever comes first; an interval would catch up after a pause, which nobody needs.
             let _ = timeout(cadences.refresh, self.publisher.recheck.notified()).await;
         }
+    }
+
+    /// Lets calls see what a handshake says, where that is news.
+    async fn take(&self, response: GetInfoResponse, known: &mut Known) {
+        let settings = &self.task.settings;
+        let news = known.latest.as_ref() != Some(&response);
+        if !news && !self.publisher.is_mixed() {
+            return;
+        }
+        if let Some(latest) = &known.latest
+            && !known.view_changes.allow(latest, &response)
+        {
+            if let Some(similar) = known.log_limit.turn() {
+                let backend = &settings.name;
+                tracing::warn!(
+                    %backend,
+                    similar,
+                    "backend changes too often what it wants to be told; its latest handshake is not used yet"
+                );
+            }
+            return;
+        }
+        let info = Info::read(response.clone(), settings, &self.task.tables);
+        self.complete(&info).await;
+        let cache = AnswerCache::new(self.remembered(&info), self.task.cadences.check_every);
+        if !news && self.publisher.is_refuted() {
+            // It is the same revision, which is as little pure as before.
+            cache.mark_impure();
+        }
+        if news {
+            self.announcements.log(settings, &info);
+        }
+        self.publisher.up(known.session(info, cache));
+        known.latest = Some(response);
     }
 
     fn remembered(&self, info: &Info) -> CachedVerbs {
@@ -189,6 +208,71 @@ impl Connecting<'_> {
         }
         let rows = info.columns().map(|column| table.complete(column));
         let _ = timeout(self.task.cadences.handshake, join_all(rows)).await;
+    }
+}
+
+/// A connection, and what was heard on it.
+struct Known {
+    connection: SendRequest<Bytes>,
+    paths: Arc<Paths>,
+    head: Arc<RequestHead>,
+    circuit: Arc<Circuit>,
+    streams: Streams,
+    /// The latest handshake that was used.
+    latest: Option<GetInfoResponse>,
+    view_changes: ViewChanges,
+    log_limit: RateLimitedLog,
+}
+
+impl Known {
+    fn new(task: &SessionTask, connection: SendRequest<Bytes>) -> Self {
+        let SessionTask { settings, gateway, .. } = task;
+        let head = RequestHead::new(gateway, settings.name.as_str(), settings.args.as_ref());
+        let paths = Paths::new(&settings.url);
+        let streams = Streams::new(StreamContext {
+            backend: settings.name.to_string(),
+            tables: task.tables.clone(),
+            metrics: Arc::clone(&task.metrics),
+            connection: connection.clone(),
+            path: paths.sync.clone(),
+        });
+        Self {
+            connection,
+            paths: Arc::new(paths),
+            head: Arc::new(head),
+            circuit: Arc::default(),
+            streams,
+            latest: None,
+            view_changes: ViewChanges::default(),
+            log_limit: RateLimitedLog::default(),
+        }
+    }
+
+    /// The connection as calls see it under a handshake.
+    fn session(&mut self, info: Info, cache: AnswerCache) -> Session {
+        let tables = self.streams.keep(&info);
+        let (head, paths) = (Arc::clone(&self.head), Arc::clone(&self.paths));
+        let (connection, circuit) = (self.connection.clone(), Arc::clone(&self.circuit));
+        Session { connection, info, cache, circuit, tables, head, paths }
+    }
+}
+
+/// Runs a connection until it ends or, after its session, no call can be under way on it: a peer that reads nothing would
+/// keep it for ever.
+async fn running(
+    connection: impl Future<Output = Result<(), h2::Error>>,
+    session: oneshot::Receiver<Infallible>,
+    grace: Duration,
+) -> Result<(), h2::Error> {
+    let over = async {
+        // An error: the sender is dropped when the session ends.
+        let _ = session.await;
+        sleep(grace).await;
+    };
+    tokio::select! {
+        biased;
+        ended = connection => ended,
+        () = over => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{error::Error, net::SocketAddr, pin::pin, time::Duration};
 
 use bytes::Bytes;
+use extender_apiserver::whole_text;
 use http::{Request, Response, header::HOST};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Body, client::conn::http1};
@@ -12,13 +13,19 @@ use serde::Deserialize;
 use tokio::{net::TcpStream, time::timeout};
 
 use super::trouble::Trouble;
-use crate::{cli::apiserver::said, cluster::error_text::whole_text};
+use crate::cli::apiserver::said;
 
 /// How long a gateway may say nothing: until the connection, until the answer begins, and from one piece to the next.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the whole of an answer may take. That of the largest decision log takes seconds.
+const WHOLE: Duration = Duration::from_mins(1);
+
 /// A hundred times what a decision log of the default size says.
 const LARGEST: usize = 512 << 20;
+
+/// The most characters of an error that are shown.
+const LONGEST_MESSAGE: usize = 400;
 
 /// Waits as long as a gateway may say nothing.
 pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Trouble> {
@@ -50,7 +57,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let code = response.status().as_u16();
-    let body = whole(response.into_body()).await?;
+    let body = timeout(WHOLE, whole(response.into_body())).await.map_err(|_| Trouble::Slow)??;
     if code == 200 { Ok(body) } else { Err(Trouble::Refused { code, message: message(&body) }) }
 }
 
@@ -76,10 +83,9 @@ fn message(body: &[u8]) -> String {
         #[serde(alias = "message")]
         error: String,
     }
-    serde_json::from_slice(body).map_or_else(
-        |_| String::from_utf8_lossy(body).trim().chars().take(200).collect(),
-        |ErrorMessage { error }| error,
-    )
+    let text = serde_json::from_slice(body)
+        .map_or_else(|_| String::from_utf8_lossy(body).into_owned(), |ErrorMessage { error }| error);
+    text.trim().chars().take(LONGEST_MESSAGE).collect()
 }
 
 fn broken(error: &(dyn Error + 'static)) -> Trouble {

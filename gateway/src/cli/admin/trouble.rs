@@ -17,6 +17,9 @@ pub(super) enum Trouble {
     /// Nothing came for too long.
     #[error("no answer within 5 s; see its log, and whether admin.address is what is asked. {HERE}")]
     Late,
+    /// It came in pieces, and too slowly.
+    #[error("its answer took more than a minute; ask again, or for less")]
+    Slow,
     /// It ended before the answer did, or speaks no HTTP.
     #[error("the connection broke ({0}); see the gateway's log")]
     Broken(String),

@@ -8,7 +8,6 @@ use crate::{
     cluster::{
         file::{FileError, NodeFile},
         table::NodeTable,
-        watch,
     },
     config::{BackendTls, Config, Finding, NodeSource, ServerTls},
     tls::pem::{IdentityFiles, PemError, PemFile},
@@ -50,30 +49,30 @@ fn of_kubeconfig(path: &Path) -> Option<Finding> {
     // Neither the network nor a second thread is needed for reading.
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let checked = match runtime {
-        Ok(runtime) => runtime.block_on(watch::check(path)).map_err(|error| error.cause()),
+        Ok(runtime) => runtime.block_on(extender_apiserver::check(path)).map_err(|error| error.cause()),
         Err(error) => Err(error.to_string()),
     };
-    let right = "a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works";
-    checked.err().map(|problem| finding("cluster.kubeconfig", path, &problem, right))
+    let remedy = "expected a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works";
+    checked.err().map(|problem| finding("cluster.kubeconfig", path, &problem, remedy))
 }
 
 fn of_nodes(source: &NodeSource) -> Option<Finding> {
     let NodeSource::File { path } = source else { return None };
-    let right = "a file such as `kubectl get nodes -o yaml` writes";
+    let remedy = "expected a file as written by `kubectl get nodes -o yaml`";
     let problem = match NodeFile::open(PathBuf::clone(path), &NodeTable::new()).err()? {
         FileError::Unreadable { source, .. } => format!("cannot be read: {source}"),
         FileError::Content { problem, .. } => problem.to_string(),
     };
-    // Some of them say themselves what would be right.
-    let (problem, right) = problem.rsplit_once("; ").unwrap_or((&problem, right));
-    Some(finding("nodes.file", path, problem, right))
+    // Some problems contain their own remedy.
+    let (problem, remedy) = problem.rsplit_once("; ").unwrap_or((&problem, remedy));
+    Some(finding("nodes.file", path, problem, remedy))
 }
 
-fn finding(field: &str, file: &Path, problem: &str, right: &str) -> Finding {
+fn finding(field: &str, file: &Path, problem: &str, remedy: &str) -> Finding {
     Finding {
         path: field.to_owned(),
         wrong: format!("{}: {problem}", file.display()),
-        right: right.to_owned(),
+        remedy: remedy.to_owned(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Why the apiserver did not do, or did not say, what was asked.
 
-use crate::{cluster::error_text::whole_text, object::ObjectError};
+use extender_apiserver::RequestError;
+
+use crate::object::ObjectError;
 
 /// Why a request to the apiserver brought nothing. For people; says what to set right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,11 +45,11 @@ impl ApiserverError {
     }
 }
 
-impl From<kube::Error> for ApiserverError {
-    fn from(error: kube::Error) -> Self {
+impl From<RequestError> for ApiserverError {
+    fn from(error: RequestError) -> Self {
         match error {
-            kube::Error::Api(status) => Self::Refused { code: status.code, message: status.message },
-            other => Self::Failed(whole_text(&other)),
+            RequestError::Refused { code, message } => Self::Refused { code, message },
+            RequestError::Failed(text) => Self::Failed(text),
         }
     }
 }

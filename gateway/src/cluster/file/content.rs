@@ -1,5 +1,6 @@
 //! What a node file may hold: nodes, alone or in lists, as JSON or YAML, one document or several.
 
+use extender_config::echo;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use serde_saphyr::Options;
@@ -24,7 +25,7 @@ pub enum ContentError {
     #[error("not YAML: {0}")]
     Yaml(String),
     /// There is something else in it.
-    #[error("object {place} is of kind {kind}, not Node; keep nodes alone in this file")]
+    #[error("object {place} is of kind {}, not Node; keep nodes alone in this file", echo(.kind))]
     Kind {
         /// Which object.
         place: usize,
@@ -72,6 +73,8 @@ fn yaml_options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST,
+            // kubectl writes none, and thousands of a large value would be more than memory holds.
+            max_aliases: 0,
             max_events: usize::MAX,
             max_nodes: usize::MAX,
             max_documents: usize::MAX,

@@ -81,15 +81,15 @@ async fn a_broken_file_changes_nothing() {
     put(&path, &nodes(&["a"]));
     let table = Arc::new(NodeTable::new());
     let view = table.register(RowView::Name).leak();
-    let mut file = NodeFile::open(path.clone(), &table).unwrap();
+    let file = NodeFile::open(path.clone(), &table).unwrap();
 
     for broken in ["", "kind: Pod\nmetadata: {name: p}\n", "metadata: [", "{"] {
         put(&path, broken);
-        file.reload(super::FileVersion::at(&path), &table).await;
+        file.reload(&table).await;
         assert_eq!(known(&table, view), ["a"], "{broken:?}");
     }
     fs::remove_file(&path).unwrap();
-    file.reload(super::FileVersion::at(&path), &table).await;
+    file.reload(&table).await;
     assert_eq!(known(&table, view), ["a"]);
 
     let following = tokio::spawn(file.follow(Arc::clone(&table)));
@@ -122,6 +122,28 @@ fn a_first_file_that_cannot_be_used_is_an_error_that_names_it() {
     fs::write(&path, "kind: Pod\n").unwrap();
     let wrong = NodeFile::open(path, &table).unwrap_err().to_string();
     assert!(missing.contains("nodes.yaml") && missing.contains("kubectl get nodes"), "{missing}");
-    assert!(wrong.contains("nodes.yaml") && wrong.contains("kind Pod"), "{wrong}");
+    assert!(wrong.contains("nodes.yaml") && wrong.contains("kind \"Pod\""), "{wrong}");
     assert!(!table.is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_becomes_a_pipe_is_refused_and_followed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("nodes.yaml");
+    put(&path, &nodes(&["a"]));
+    let table = Arc::new(NodeTable::new());
+    let view = table.register(RowView::Name).leak();
+    let file = NodeFile::open(path.clone(), &table).unwrap();
+    fs::remove_file(&path).unwrap();
+    // Reading would wait until something writes to it.
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let refused = NodeFile::open(path.clone(), &NodeTable::new()).unwrap_err().to_string();
+    assert!(refused.contains("not a regular file"), "{refused}");
+
+    let following = tokio::spawn(file.follow(Arc::clone(&table)));
+    tokio::time::sleep(10 * super::LOOK).await;
+    assert_eq!(known(&table, view), ["a"]);
+    put(&path, &nodes(&["b"]));
+    until(&table, view, &["b"]).await;
+    following.abort();
 }

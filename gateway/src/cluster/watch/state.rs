@@ -1,11 +1,6 @@
-//! How the watch is doing, so that a log says when that changes and not every time that it is tried.
+//! How a watch is doing, so that a log says when that changes and not at every attempt.
 
-use kube::{
-    Error as ClientError,
-    runtime::{watcher, watcher::Event},
-};
-
-use crate::cluster::error_text::whole_text;
+use extender_apiserver::RequestError;
 
 /// What the watch last knew about itself.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,24 +45,25 @@ pub(super) enum Notice {
 }
 
 impl WatchState {
-    /// An event came. That a list begins says nothing yet: it begins before the apiserver is asked.
-    pub(super) fn heard<K>(&mut self, event: &Event<K>) -> Option<Notice> {
-        let notice = match (&*self, event) {
-            (Self::Watching, _) | (_, Event::Init) => return None,
-            (Self::Failing { after: Before::Synced, .. }, _) => Notice::Recovered,
-            (_, Event::InitDone) => Notice::Synced,
-            _ => return None,
-        };
-        *self = Self::Watching;
-        Some(notice)
+    /// All objects are known. After a failure of the watch that does not end it: the watch may fail again.
+    pub(super) fn listed(&mut self) -> Option<Notice> {
+        let first = matches!(self, Self::Starting | Self::Failing { after: Before::NotSynced, .. });
+        first.then(|| {
+            *self = Self::Watching;
+            Notice::Synced
+        })
     }
 
-    /// An attempt failed. That the apiserver has forgotten our place is no failure: the objects are
-    /// listed again.
-    pub(super) fn failed(&mut self, error: &watcher::Error) -> Option<Notice> {
-        if code(error) == Some(410) {
-            return None;
-        }
+    /// The watch is open.
+    pub(super) fn watching(&mut self) -> Option<Notice> {
+        matches!(self, Self::Failing { .. }).then(|| {
+            *self = Self::Watching;
+            Notice::Recovered
+        })
+    }
+
+    /// An attempt failed.
+    pub(super) fn failed(&mut self, error: &RequestError) -> Option<Notice> {
         let cause = WatchErrorCause::of(error);
         let after = match *self {
             Self::Starting => Before::NotSynced,
@@ -76,13 +72,13 @@ impl WatchState {
             Self::Failing { after, .. } => after,
         };
         *self = Self::Failing { cause, after };
-        Some(Notice::Failed { error: whole_text(error), cause })
+        Some(Notice::Failed { error: error.to_string(), cause })
     }
 }
 
 impl WatchErrorCause {
-    fn of(error: &watcher::Error) -> Self {
-        match code(error) {
+    fn of(error: &RequestError) -> Self {
+        match error.code() {
             Some(401) => Self::Unauthorized,
             Some(403) => Self::Forbidden,
             _ => Self::Other,
@@ -107,82 +103,43 @@ impl WatchErrorCause {
     }
 }
 
-/// The HTTP status that the apiserver answered with.
-fn code(error: &watcher::Error) -> Option<u16> {
-    use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
-    match error {
-        InitialListFailed(ClientError::Api(status))
-        | WatchStartFailed(ClientError::Api(status))
-        | WatchFailed(ClientError::Api(status))
-        | WatchError(status) => Some(status.code),
-        InitialListFailed(_) | WatchStartFailed(_) | WatchFailed(_) | NoResourceVersion => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Notice, WatchState};
-    use kube::{
-        core::Status,
-        runtime::{watcher::Error, watcher::Event},
-    };
+    use super::*;
 
-    fn status(code: u16) -> Error {
-        Error::WatchError(Status::failure("no", "No").with_code(code).boxed())
+    fn refused(code: u16) -> RequestError {
+        RequestError::Refused { code, message: "no".to_owned() }
     }
 
-    /// What the log says to each of these.
-    fn notices(steps: Vec<Result<Event<()>, Error>>) -> Vec<String> {
-        let mut standing = WatchState::default();
-        let said = steps.into_iter().map(|step| match step {
-            Ok(event) => standing.heard(&event),
-            Err(error) => standing.failed(&error),
-        });
-        let words = said.map(|notice| match notice {
-            None => "-".to_owned(),
-            Some(Notice::Failed { cause, .. }) => cause.remedy("nodes").split(' ').next().unwrap().to_owned(),
-            Some(other) => format!("{other:?}"),
-        });
-        words.collect()
+    /// What the log says about a failure.
+    fn failed(state: &mut WatchState, error: &RequestError) -> String {
+        let notice = state.failed(error);
+        notice.map_or("-".to_owned(), |notice| match notice {
+            Notice::Failed { cause, .. } => cause.remedy("nodes").split(' ').next().unwrap().to_owned(),
+            other => format!("{other:?}"),
+        })
     }
 
     #[test]
     fn a_change_is_said_once() {
-        use Event::{Apply, Init, InitApply, InitDone};
-        let healthy = vec![Ok(Init), Ok(InitApply(())), Ok(InitDone), Ok(Apply(())), Ok(Init), Ok(InitDone)];
-        assert_eq!(notices(healthy), ["-", "-", "Synced", "-", "-", "-"]);
+        let mut healthy = WatchState::default();
+        assert_eq!(
+            (healthy.listed(), healthy.watching(), healthy.listed()),
+            (Some(Notice::Synced), None, None)
+        );
 
-        let forbidden = vec![Ok(Init), Err(status(403)), Ok(Init), Err(status(403)), Ok(Init), Ok(InitDone)];
-        assert_eq!(notices(forbidden), ["-", "Bind", "-", "-", "-", "Synced"]);
+        let mut forbidden = WatchState::default();
+        assert_eq!([403, 403].map(|code| failed(&mut forbidden, &refused(code))), ["Bind", "-"]);
+        assert_eq!((forbidden.listed(), forbidden.watching()), (Some(Notice::Synced), None));
 
-        let away = vec![
-            Ok(InitDone),
-            Err(Error::NoResourceVersion),
-            Err(status(500)),
-            Err(status(401)),
-            Ok(Apply(())),
-        ];
-        assert_eq!(notices(away), ["Synced", "Check", "-", "Check", "Recovered"]);
-    }
-
-    #[test]
-    fn the_text_goes_down_to_the_cause() {
-        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        let outer = kube::Error::ReadEvents(std::io::Error::other(NoWay(refused)));
-        let Some(Notice::Failed { error, .. }) = WatchState::default().failed(&Error::WatchFailed(outer))
-        else {
-            panic!("a failure is said")
-        };
-        assert_eq!(error, "watch stream failed: Error reading events stream: no way: connection refused");
-    }
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("no way")]
-    struct NoWay(#[source] std::io::Error);
-
-    #[test]
-    fn listing_again_is_no_failure() {
-        let gone = vec![Ok(Event::InitDone), Err(status(410)), Ok(Event::Init), Ok(Event::InitDone)];
-        assert_eq!(notices(gone), ["Synced", "-", "-", "-"]);
+        let mut away = WatchState::default();
+        away.listed();
+        let lost = RequestError::Failed("connection refused".to_owned());
+        assert_eq!(
+            [lost, refused(500), refused(401)].map(|error| failed(&mut away, &error)),
+            ["Check", "-", "Check"]
+        );
+        assert_eq!(away.listed(), None, "the watch fails all the same");
+        assert_eq!((away.watching(), away.watching()), (Some(Notice::Recovered), None));
     }
 }

@@ -12,12 +12,14 @@ use std::{
 };
 
 use axum::{Router, body::Body, extract::State, http::Uri, response::Response};
+use extender_apiserver::ClientTimeouts;
 use extender_policy_api::v1alpha1::NodeRows;
 use futures_util::{StreamExt, stream};
 use kube::{Client, Config};
 use prost::Message;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinHandle, time::Instant};
 
+use super::{Backoff, Watcher, watch_nodes};
 use crate::{
     cluster::{
         pods::PodTable,
@@ -30,6 +32,8 @@ use crate::{
 /// What the apiserver answers to one request.
 enum Answer {
     Reply(u16, String),
+    /// An error with a header `Retry-After` of a day.
+    Later(u16),
     /// Events, and then the connection stays open without another word.
     Events(Vec<String>),
 }
@@ -46,6 +50,10 @@ async fn answer(State(script): State<Arc<Script>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     assert!(words.iter().all(|word| query.contains(word)), "{query} should hold {words:?}");
     match answer {
+        Answer::Later(code) => {
+            let later = Response::builder().status(code).header("retry-after", "86400");
+            later.body(status(code).into()).unwrap()
+        }
         Answer::Reply(status, body) => Response::builder().status(status).body(body.into()).unwrap(),
         Answer::Events(lines) => {
             let events = stream::iter(lines).map(|line| Ok::<_, std::io::Error>(line + "\n"));
@@ -70,7 +78,18 @@ async fn serving(path: &'static str, answers: Vec<(&'static [&'static str], Answ
 
 /// A client of the apiserver at this address.
 fn client(address: SocketAddr, silence: Duration) -> Client {
-    super::connect::client(Config::new(format!("http://{address}").parse().unwrap()), silence).unwrap()
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    extender_apiserver::client(config, ClientTimeouts { connect: silence, silence }).unwrap()
+}
+
+/// Hardly any pauses: the clock is real where sockets are.
+fn hasty() -> Backoff {
+    Backoff::new(Duration::from_millis(1), Duration::from_millis(10))
+}
+
+fn watch(table: &Arc<NodeTable>, client: Client, backoff: Backoff) -> JoinHandle<Infallible> {
+    let table = Arc::clone(table);
+    tokio::spawn(async move { watch_nodes(&table, client, backoff).await })
 }
 
 fn node(name: &str, zone: &str, version: u32) -> String {
@@ -136,7 +155,10 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
             ]),
         ),
         (&["limit=500"], list(30, "", &[node("n1", "c", 21)])),
-        (&["watch=true", "resourceVersion=30"], Answer::Events(Vec::new())),
+        // Whatever the header says, the watch has its own backoff; the place is still good.
+        (&["watch=true", "resourceVersion=30"], Answer::Later(429)),
+        (&["watch=true", "resourceVersion=30"], Answer::Later(503)),
+        (&["watch=true", "resourceVersion=30"], Answer::Events(vec![event("ADDED", &node("n4", "d", 31))])),
         // A backend wants JSON: everything once more.
         (&["limit=500"], list(40, "", &[node("n1", "c", 21)])),
         (&["watch=true", "resourceVersion=40"], Answer::Events(vec![event("ADDED", &node("n2", "d", 41))])),
@@ -144,11 +166,11 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
-    let watching = tokio::spawn(super::nodes(Arc::clone(&table), client));
+    let watching = watch(&table, client, hasty());
 
     table.synced().await;
     until(&table, facts, &["n1 b", "n3 a", "n4 b"]).await;
-    until(&table, facts, &["n1 c"]).await;
+    until(&table, facts, &["n1 c", "n4 d"]).await;
     let raw = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
     table.complete(raw).await;
     until(&table, raw, &["n1 c", "n2 d"]).await;
@@ -163,7 +185,14 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
 async fn a_node_that_cannot_be_read_costs_only_itself() {
     let broken = node("n2", "a", 2).replace(r#""status":{"#, r#""status":{"capacity":{"cpu":"x"},"#);
     let client = apiserver(vec![
-        (&["limit=500"], list(10, "", &[node("n1", "a", 1), broken.clone(), node("n3", "a", 3)])),
+        (
+            &["limit=500"],
+            list(
+                10,
+                "",
+                &[node("n1", "a", 1), broken.clone(), r#"{"metadata":{}}"#.into(), node("n3", "a", 3)],
+            ),
+        ),
         (
             &["watch=true"],
             Answer::Events(vec![
@@ -175,7 +204,7 @@ async fn a_node_that_cannot_be_read_costs_only_itself() {
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
-    let watching = tokio::spawn(super::nodes(Arc::clone(&table), client));
+    let watching = watch(&table, client, hasty());
     until(&table, facts, &["n1 a", "n3 a", "n4 a"]).await;
     watching.abort();
 }
@@ -183,7 +212,7 @@ async fn a_node_that_cannot_be_read_costs_only_itself() {
 #[tokio::test]
 async fn a_kubeconfig_that_is_not_there_is_named() {
     let path = std::path::Path::new("/nonexistent/kubeconfig");
-    let Err(error) = super::connect(Some(path)).await else { panic!("there is no such file") };
+    let Err(error) = extender_apiserver::connect(Some(path)).await else { panic!("there is no such file") };
     assert!(error.to_string().contains("/nonexistent/kubeconfig"), "{error}");
 }
 
@@ -221,7 +250,10 @@ async fn living_pods_are_listed_and_watched() {
     )
     .await;
     let table = Arc::new(PodTable::new());
-    let watching = tokio::spawn(super::pods(Arc::clone(&table), client));
+    let watching = tokio::spawn({
+        let table = Arc::clone(&table);
+        async move { Watcher::new(&*table, client, hasty()).run().await }
+    });
     table.synced().await;
     let source_health = async {
         while places(&table, ["web", "db", "old"]) != ["n3", "n1", "?"] {
@@ -265,10 +297,132 @@ async fn an_apiserver_that_says_nothing_is_asked_again() {
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
     // An answer that took longer on a slow machine would only be asked for again.
-    let watching =
-        tokio::spawn(super::nodes(Arc::clone(&table), client(address, Duration::from_millis(300))));
+    let watching = watch(&table, client(address, Duration::from_millis(300)), hasty());
     let source_health = until(&table, facts, &["n1 b"]);
     tokio::time::timeout(Duration::from_mins(1), source_health).await.unwrap();
     assert!(asked.lists.load(Ordering::Relaxed) >= 2 && asked.watches.load(Ordering::Relaxed) >= 3);
+    watching.abort();
+}
+
+/// What an apiserver answers to a watch: HTTP status and lines, after which the watch ends or stays open.
+type WatchAnswer = (u16, &'static str, After);
+
+#[derive(Clone, Copy)]
+enum After {
+    End,
+    Silence,
+}
+
+/// An apiserver in memory, for a paused clock: lists `n1`, or refuses to, and answers all watches alike.
+#[derive(Clone)]
+struct InMemory {
+    list: (u16, String),
+    watch: WatchAnswer,
+    asked: Arc<Asked>,
+}
+
+impl InMemory {
+    fn new(list: (u16, String), watch: WatchAnswer) -> Self {
+        Self { list, watch, asked: Arc::default() }
+    }
+
+    fn client(&self) -> Client {
+        let apiserver = self.clone();
+        let service = move |request: http::Request<kube::client::Body>| {
+            std::future::ready(Ok::<_, Infallible>(apiserver.answer(request.uri())))
+        };
+        Client::new(tower::service_fn(service), "default")
+    }
+
+    fn answer(&self, uri: &Uri) -> Response {
+        let is_watch = uri.query().unwrap_or_default().contains("watch=true");
+        let (status, body) = if is_watch {
+            self.asked.watches.fetch_add(1, Ordering::Relaxed);
+            let (status, lines, after) = self.watch;
+            let lines = stream::iter([Ok::<_, Infallible>(lines)]);
+            let body = match after {
+                After::End => Body::from_stream(lines),
+                After::Silence => Body::from_stream(lines.chain(stream::pending())),
+            };
+            (status, body)
+        } else {
+            self.asked.lists.fetch_add(1, Ordering::Relaxed);
+            (self.list.0, self.list.1.clone().into())
+        };
+        Response::builder().status(status).body(body).unwrap()
+    }
+
+    /// Lists and watches so far.
+    fn asked(&self) -> (u32, u32) {
+        (self.asked.lists.load(Ordering::Relaxed), self.asked.watches.load(Ordering::Relaxed))
+    }
+}
+
+fn one_node() -> (u16, String) {
+    (200, listed(10, "", &[node("n1", "a", 1)]))
+}
+
+/// Five minutes of pauses that double up to 30 s, each made at most twice as long.
+const FIVE_MINUTES: Duration = Duration::from_mins(5);
+const ATTEMPTS: std::ops::RangeInclusive<u32> = 8..=16;
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_is_retried_with_growing_pauses() {
+    let line = "<p>sign in</p>\n";
+    for (answer, text, relists) in [
+        ((200, "", After::End), "the watch ended at once", false),
+        ((302, "", After::Silence), "HTTP status 302 Found", true),
+        ((200, line, After::Silence), "the watch cannot be read: expected value", true),
+        (
+            (200, "{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"etcd\"}}\n", After::Silence),
+            "etcd",
+            true,
+        ),
+    ] {
+        let apiserver = InMemory::new(one_node(), answer);
+        let table = Arc::new(NodeTable::new());
+        let watching = watch(&table, apiserver.client(), Backoff::default());
+        table.synced().await;
+        tokio::time::sleep(FIVE_MINUTES).await;
+        let (lists, watches) = apiserver.asked();
+        assert!(ATTEMPTS.contains(&watches), "{text}: {watches} watches in 5 minutes");
+        assert_eq!(lists, if relists { watches } else { 1 }, "{text}");
+        let (since, why) = table.source_health.failing().expect("it fails");
+        assert!(since > FIVE_MINUTES - Duration::from_secs(2) && why.starts_with(text), "{since:?} {why}");
+        assert_eq!(table.len(), 1, "what is known stays");
+        watching.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_fail_are_no_sign_of_life() {
+    for list in [(503, "away".to_owned()), (200, "<html>".to_owned()), (200, "{}".to_owned())] {
+        let apiserver = InMemory::new(list, (200, "", After::Silence));
+        let table = Arc::new(NodeTable::new());
+        let watching = watch(&table, apiserver.client(), Backoff::default());
+        tokio::time::sleep(FIVE_MINUTES).await;
+        let (lists, watches) = apiserver.asked();
+        assert!(ATTEMPTS.contains(&lists) && watches == 0, "{lists} lists, {watches} watches in 5 minutes");
+        assert_eq!(table.source_health.silence(), None);
+        assert!(
+            table
+                .source_health
+                .failing()
+                .is_some_and(|(since, _)| since > FIVE_MINUTES - Duration::from_secs(2))
+        );
+        watching.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_watch_is_no_failure() {
+    let apiserver = InMemory::new(one_node(), (200, "", After::Silence));
+    let table = Arc::new(NodeTable::new());
+    table.source_health.failed(|| "earlier".to_owned());
+    let (began, watching) = (Instant::now(), watch(&table, apiserver.client(), Backoff::default()));
+    table.synced().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((table.source_health.failing(), apiserver.asked()), (None, (1, 1)));
+    assert!(table.source_health.silence().is_some_and(|silence| silence < began.elapsed()));
     watching.abort();
 }

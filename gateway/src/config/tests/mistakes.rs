@@ -42,18 +42,18 @@ backends:
     timeout: 5
 ";
     let expected = [
-        "line 2: kind: is \"Gateway\"; GatewayConfiguration",
-        "line 3: timeouts.decision: 1 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
-        "line 3: timeouts.bind: 10 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
-        "line 5: backends[0].tls: is missing; with an https URL, {caFile: FILE}",
-        "line 7: backends[0].filter.failurePolicy: \"fail\" is not known; Fail or Ignore",
+        "line 2: kind: is \"Gateway\"; expected GatewayConfiguration",
+        "line 3: timeouts.decision: 1 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+        "line 3: timeouts.bind: 10 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+        "line 5: backends[0].tls: is missing, but url is https; expected {caFile: FILE}",
+        "line 7: backends[0].filter.failurePolicy: unknown value \"fail\"; expected Fail or Ignore",
         "line 8: backends[1].url: is missing; \
-         http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000",
-        "line 8: backends[1].name: \"rack-drain\" is already the name of backends[0]; a name of its own",
-        "line 9: backends[1].fliter: is not a known field; did you mean filter? \
-         Known are name, url, tls, mode, pureAnswers, args, match, filter, score, preempt, bind",
-        "line 11: backends[1].score.weight: 0 is out of range; a whole number from 1 to 1000000",
-        "line 12: backends[1].score.timeout: 5 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+         expected http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000",
+        "line 8: backends[1].name: \"rack-drain\" is already the name of backends[0]; expected a unique name",
+        "line 9: backends[1].fliter: unknown field; did you mean filter? \
+         Known fields: name, url, tls, mode, pureAnswers, args, match, filter, score, preempt, bind",
+        "line 11: backends[1].score.weight: 0 is out of range; expected a whole number from 1 to 1000000",
+        "line 12: backends[1].score.timeout: 5 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
     ];
     assert_eq!(said(yaml), expected);
 }
@@ -63,27 +63,30 @@ fn documents_that_are_no_configuration() {
     let cases = [
         (
             "",
-            "line 1: the file is empty; apiVersion: extender-gateway.io/v1alpha1, kind: GatewayConfiguration and backends",
+            "line 1: the file is empty; expected apiVersion: extender-gateway.io/v1alpha1, kind: GatewayConfiguration and backends",
         ),
-        ("- 1", "line 1: is a list; a mapping with apiVersion, kind and backends"),
-        ("x", "line 1: \"x\" is text; a mapping with apiVersion, kind and backends"),
+        ("- 1", "line 1: is a list; expected a mapping with apiVersion, kind and backends"),
+        ("x", "line 1: \"x\" is a string; expected a mapping with apiVersion, kind and backends"),
         (
             "a: 1\nb: [",
-            "line 2: is not YAML: unclosed bracket '[' at line 2, column 4; one document in correct YAML",
+            "line 2: invalid YAML: unclosed bracket '[' at line 2, column 4; expected a single valid YAML document",
         ),
-        ("a: 'x", "line 1: is not YAML: unclosed quote at line 1, column 4; one document in correct YAML"),
+        (
+            "a: 'x",
+            "line 1: invalid YAML: unclosed quote at line 1, column 4; expected a single valid YAML document",
+        ),
         (
             "a: *b",
-            "line 1: is not YAML: reference to unknown value at line 1, column 4; one document in correct YAML",
+            "line 1: invalid YAML: reference to unknown value at line 1, column 4; expected a single valid YAML document",
         ),
         (
             "a: !new 1",
-            "line 1: is not YAML: unsupported tag `!new` at line 1, column 9; one document in correct YAML",
+            "line 1: invalid YAML: unsupported tag `!new` at line 1, column 9; expected a single valid YAML document",
         ),
         (
             "a: 1\n---\nb: 2",
-            "line 3: is not YAML: only single YAML document expected but multiple found at line 3, column 1; \
-             one document in correct YAML",
+            "line 3: invalid YAML: only single YAML document expected but multiple found at line 3, column 1; \
+             expected a single valid YAML document",
         ),
     ];
     for (yaml, expected) in cases {
@@ -105,7 +108,7 @@ fn nesting_and_aliases_are_bounded() {
         format!("[{}]", "1,".repeat(50_001)),
     ];
     for yaml in nested {
-        let expected = "is too large or nested too deeply; at most 50000 values in 24 levels";
+        let expected = "is too large or nested too deeply; expected at most 50000 values in 24 levels";
         assert_eq!(sentences(&yaml), [expected]);
     }
     for yaml in [chain(|alias| format!("[{alias}, {alias}]")), chain(|alias| format!("[{alias}]"))] {
@@ -117,12 +120,15 @@ fn nesting_and_aliases_are_bounded() {
 #[test]
 fn the_header_is_required() {
     let cases = [
-        ("kind: GatewayConfiguration", "apiVersion: is missing; extender-gateway.io/v1alpha1"),
-        ("apiVersion: extender-gateway.io/v1alpha1", "kind: is missing; GatewayConfiguration"),
-        ("apiVersion: v1\nkind: GatewayConfiguration", "apiVersion: is \"v1\"; extender-gateway.io/v1alpha1"),
+        ("kind: GatewayConfiguration", "apiVersion: is missing; expected extender-gateway.io/v1alpha1"),
+        ("apiVersion: extender-gateway.io/v1alpha1", "kind: is missing; expected GatewayConfiguration"),
+        (
+            "apiVersion: v1\nkind: GatewayConfiguration",
+            "apiVersion: is \"v1\"; expected extender-gateway.io/v1alpha1",
+        ),
         (
             "apiVersion: 1\nkind: GatewayConfiguration",
-            "apiVersion: 1 without quotes is a number; extender-gateway.io/v1alpha1",
+            "apiVersion: 1 without quotes is a number; expected extender-gateway.io/v1alpha1",
         ),
     ];
     for (header, expected) in cases {
@@ -136,42 +142,42 @@ fn fields_of_the_gateway() {
         (
             "extender: {address: localhost:8888}",
             "extender.address: \"localhost:8888\" is not an IP address and a port; \
-             an IP address and a port such as 0.0.0.0:8888 or [::1]:8888",
+             expected an IP address and a port such as 0.0.0.0:8888 or [::1]:8888",
         ),
         (
             "extender: {address: 8888}",
             "extender.address: 8888 without quotes is a number; \
-             an IP address and a port such as 0.0.0.0:8888 or [::1]:8888",
+             expected an IP address and a port such as 0.0.0.0:8888 or [::1]:8888",
         ),
         (
             "extender: {maxRequestBytes: 63Ki}",
-            "extender.maxRequestBytes: \"63Ki\" is out of range; a size from 64Ki to 1Gi such as 128Mi",
+            "extender.maxRequestBytes: \"63Ki\" is out of range; expected a size from 64Ki to 1Gi such as 128Mi",
         ),
         (
             "extender: {maxRequestBytes: 65535}",
-            "extender.maxRequestBytes: 65535 is out of range; a size from 64Ki to 1Gi such as 128Mi",
+            "extender.maxRequestBytes: 65535 is out of range; expected a size from 64Ki to 1Gi such as 128Mi",
         ),
         (
             "extender: {maxRequestBytes: 1.5Gi}",
-            "extender.maxRequestBytes: \"1.5Gi\" is not a size; a size from 64Ki to 1Gi such as 128Mi",
+            "extender.maxRequestBytes: \"1.5Gi\" is not a size; expected a size from 64Ki to 1Gi such as 128Mi",
         ),
-        ("extender:", "extender: is empty; a mapping such as {address: 0.0.0.0:8888}"),
-        ("extender: []", "extender: is a list; a mapping such as {address: 0.0.0.0:8888}"),
+        ("extender:", "extender: is empty; expected a mapping such as {address: 0.0.0.0:8888}"),
+        ("extender: []", "extender: is a list; expected a mapping such as {address: 0.0.0.0:8888}"),
         (
             "metrics: {address: 10.0.0.1:8888}",
-            "metrics.address: 10.0.0.1:8888 is where extender listens; a port of its own",
+            "metrics.address: 10.0.0.1:8888 overlaps with extender.address; expected another port",
         ),
         (
             "extender: {address: '127.0.0.1:9402'}",
-            "metrics.address: 0.0.0.0:9402 is where extender listens; a port of its own",
+            "metrics.address: 0.0.0.0:9402 overlaps with extender.address; expected another port",
         ),
         (
             "timeouts: {decision: 61m}",
-            "timeouts.decision: \"61m\" is out of range; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+            "timeouts.decision: \"61m\" is out of range; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
         ),
         (
             "timeouts: {bind: 0s}",
-            "timeouts.bind: \"0s\" is out of range; a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
+            "timeouts.bind: \"0s\" is out of range; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s",
         ),
     ];
     for (lines, expected) in cases {
@@ -182,33 +188,45 @@ fn fields_of_the_gateway() {
 #[test]
 fn fields_about_the_cluster_and_reasons() {
     let cases = [
-        ("nodes: {source: watch}", "nodes.source: \"watch\" is not known; Watch, Request, File or NamesOnly"),
-        ("nodes: {source: File}", "nodes.file: is missing; a file of nodes such as nodes.yaml"),
-        ("nodes: {source: File, file: ''}", "nodes.file: is empty; the path of a file"),
-        ("nodes: {file: x}", "nodes.file: is only read with source: File; leave it out, or change source"),
+        (
+            "nodes: {source: watch}",
+            "nodes.source: unknown value \"watch\"; expected Watch, Request, File or NamesOnly",
+        ),
+        ("nodes: {source: File}", "nodes.file: is missing; expected a file of nodes such as nodes.yaml"),
+        ("nodes: {source: File, file: ''}", "nodes.file: is empty; expected the path of a file"),
+        ("nodes: {file: x}", "nodes.file: is used only with source: File; remove it, or change source"),
         (
             "nodes: {kubeconfig: x}",
-            "nodes.kubeconfig: is not supported by this version; name it in `cluster: {kubeconfig: FILE}`",
+            "nodes.kubeconfig: is not supported by this version; set `cluster: {kubeconfig: FILE}` instead",
         ),
-        ("cluster: {kubeconfig: ''}", "cluster.kubeconfig: is empty; the path of a file"),
-        ("cluster: {kubeconfig: [x]}", "cluster.kubeconfig: is a list; the path of a file"),
-        ("cluster: x", "cluster: \"x\" is text; a mapping such as {kubeconfig: FILE}"),
-        ("pods: {source: Request}", "pods.source: \"Request\" is not known; Watch or None"),
-        ("pods: Watch", "pods: \"Watch\" is text; a mapping such as {source: Watch}"),
-        ("reasons: {prefix: none}", "reasons.prefix: \"none\" is not known; Backend or None"),
-        ("reasons: {changing: Kept}", "reasons.changing: \"Kept\" is not known; Held or AsGiven"),
-        ("reasons: {repeated: Error}", "reasons.repeated: \"Error\" is not known; BackOff or AsGiven"),
-        ("exempt: [kube-system]", "exempt: is a list; a mapping such as {namespaces: [kube-system]}"),
+        ("cluster: {kubeconfig: ''}", "cluster.kubeconfig: is empty; expected the path of a file"),
+        ("cluster: {kubeconfig: [x]}", "cluster.kubeconfig: is a list; expected the path of a file"),
+        ("cluster: x", "cluster: \"x\" is a string; expected a mapping such as {kubeconfig: FILE}"),
+        ("pods: {source: Request}", "pods.source: unknown value \"Request\"; expected Watch or None"),
+        ("pods: Watch", "pods: \"Watch\" is a string; expected a mapping such as {source: Watch}"),
+        ("reasons: {prefix: none}", "reasons.prefix: unknown value \"none\"; expected Backend or None"),
+        ("reasons: {changing: Kept}", "reasons.changing: unknown value \"Kept\"; expected Held or AsGiven"),
+        (
+            "reasons: {repeated: Error}",
+            "reasons.repeated: unknown value \"Error\"; expected BackOff or AsGiven",
+        ),
+        (
+            "exempt: [kube-system]",
+            "exempt: is a list; expected a mapping such as {namespaces: [kube-system]}",
+        ),
         (
             "exempt: {namespaces: kube-system}",
-            "exempt.namespaces: \"kube-system\" is text; a list of namespaces such as [kube-system], [] for none",
+            "exempt.namespaces: \"kube-system\" is a string; expected a list of namespaces such as [kube-system], [] for none",
         ),
         (
             "exempt: {namespaces: [a, B]}",
             "exempt.namespaces[1]: \"B\" is not a namespace; \
-             1 to 63 lower case letters, digits and -, with a letter or digit at both ends",
+             expected 1 to 63 lower case letters, digits and -, with a letter or digit at both ends",
         ),
-        ("reasons: {prefix: false}", "reasons.prefix: false without quotes is a boolean; Backend or None"),
+        (
+            "reasons: {prefix: false}",
+            "reasons.prefix: false without quotes is a boolean; expected Backend or None",
+        ),
     ];
     for (lines, expected) in cases {
         assert_eq!(said_of_lines(lines), [expected], "{lines}");
@@ -218,11 +236,11 @@ fn fields_about_the_cluster_and_reasons() {
 #[test]
 fn what_this_version_does_not_support_is_refused_by_name() {
     for (lines, name, remedy) in [
-        ("metrics: {tls: {}}", "metrics.tls", "leave it out"),
+        ("metrics: {tls: {}}", "metrics.tls", "remove it"),
         (
             "metrics: {exporter: OTLP}",
             "metrics.exporter",
-            "scrape /metrics: every OpenTelemetry Collector can do that with its Prometheus receiver",
+            "scrape /metrics, for example with the OpenTelemetry Collector's Prometheus receiver",
         ),
         (
             "otlp: {headers: {a: b}}",
@@ -240,21 +258,21 @@ fn what_can_be_seen() {
     let ratio = "a number from 0 to 1 such as 0.01";
     let log = "a size from 1Mi to 16Gi such as 64Mi, or 0";
     let cases = [
-        ("admin: {address: '0.0.0.0:8888'}", "admin.address: 0.0.0.0:8888 is where extender listens; a port of its own".to_owned()),
-        ("admin: {address: '127.0.0.1:9402'}", "admin.address: 127.0.0.1:9402 is where metrics listens; a port of its own".to_owned()),
-        ("traces: {ratio: 1.5}", format!("traces.ratio: 1.5 is out of range; {ratio}")),
-        ("traces: {ratio: -1}", format!("traces.ratio: -1 is out of range; {ratio}")),
-        ("traces: {ratio: .nan}", format!("traces.ratio: NaN is out of range; {ratio}")),
-        ("traces: {ratio: most}", format!("traces.ratio: \"most\" is text; {ratio}")),
-        ("traces: {exporter: Zipkin}", "traces.exporter: \"Zipkin\" is not known; None or OTLP".to_owned()),
-        ("traces: {keepSlowerThan: 5}", "traces.keepSlowerThan: 5 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s".to_owned()),
-        ("otlp: {endpoint: 'collector:4317'}", "otlp.endpoint: \"collector:4317\" is not an http or https URL; the URL of a collector such as http://collector:4317".to_owned()),
-        ("otlp: {protocol: http}", "otlp.protocol: \"http\" is not known; grpc or http/protobuf".to_owned()),
-        ("decisions: {maxBytes: 1}", format!("decisions.maxBytes: 1 is out of range; {log}")),
-        ("decisions: {maxBytes: 1Ki}", format!("decisions.maxBytes: \"1Ki\" is out of range; {log}")),
-        ("decisions: {maxBytes: much}", format!("decisions.maxBytes: \"much\" is not a size; {log}")),
-        ("log: {format: Json}", "log.format: \"Json\" is not known; Text or JSON".to_owned()),
-        ("log: {level: trace}", "log.level: \"trace\" is not known; error, warn, info or debug".to_owned()),
+        ("admin: {address: '0.0.0.0:8888'}", "admin.address: 0.0.0.0:8888 overlaps with extender.address; expected another port".to_owned()),
+        ("admin: {address: '127.0.0.1:9402'}", "admin.address: 127.0.0.1:9402 overlaps with metrics.address; expected another port".to_owned()),
+        ("traces: {ratio: 1.5}", format!("traces.ratio: 1.5 is out of range; expected {ratio}")),
+        ("traces: {ratio: -1}", format!("traces.ratio: -1 is out of range; expected {ratio}")),
+        ("traces: {ratio: .nan}", format!("traces.ratio: NaN is out of range; expected {ratio}")),
+        ("traces: {ratio: most}", format!("traces.ratio: \"most\" is a string; expected {ratio}")),
+        ("traces: {exporter: Zipkin}", "traces.exporter: unknown value \"Zipkin\"; expected None or OTLP".to_owned()),
+        ("traces: {keepSlowerThan: 5}", "traces.keepSlowerThan: 5 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s".to_owned()),
+        ("otlp: {endpoint: 'collector:4317'}", "otlp.endpoint: \"collector:4317\" is not an http or https URL; expected the URL of a collector such as http://collector:4317".to_owned()),
+        ("otlp: {protocol: http}", "otlp.protocol: unknown value \"http\"; expected grpc or http/protobuf".to_owned()),
+        ("decisions: {maxBytes: 1}", format!("decisions.maxBytes: 1 is out of range; expected {log}")),
+        ("decisions: {maxBytes: 1Ki}", format!("decisions.maxBytes: \"1Ki\" is out of range; expected {log}")),
+        ("decisions: {maxBytes: much}", format!("decisions.maxBytes: \"much\" is not a size; expected {log}")),
+        ("log: {format: Json}", "log.format: unknown value \"Json\"; expected Text or JSON".to_owned()),
+        ("log: {level: trace}", "log.level: unknown value \"trace\"; expected error, warn, info or debug".to_owned()),
     ];
     for (lines, expected) in cases {
         assert_eq!(said_of_lines(lines), [expected], "{lines}");
@@ -266,43 +284,49 @@ fn tls_of_the_extender() {
     const NAMES: &str = "a list of names of certificates such as ['system:kube-scheduler']";
     let pair = "certFile: a, keyFile: b";
     let cases = [
-        ("", vec!["tls: is empty; a mapping such as {certFile: tls.crt, keyFile: tls.key}".to_owned()]),
+        (
+            "",
+            vec![
+                "tls: is empty; expected a mapping such as {certFile: tls.crt, keyFile: tls.key}".to_owned(),
+            ],
+        ),
         (
             "{}",
             vec![
-                "tls.certFile: is missing; the certificate chain, a PEM file".to_owned(),
-                "tls.keyFile: is missing; the key, a PEM file".to_owned(),
+                "tls.certFile: is missing; expected the certificate chain, a PEM file".to_owned(),
+                "tls.keyFile: is missing; expected the key, a PEM file".to_owned(),
             ],
         ),
-        ("{certFile: a, keyFile: ''}", vec!["tls.keyFile: is empty; the path of a file".to_owned()]),
+        ("{certFile: a, keyFile: ''}", vec!["tls.keyFile: is empty; expected the path of a file".to_owned()]),
         (
             &format!("{{{pair}, clientCertificate: Optional, allowedNames: [c]}}"),
             ["tls.clientCertificate", "tls.allowedNames"]
                 .map(|field| {
-                    format!("{field}: is only read with clientCAFile; add clientCAFile, or leave it out")
+                    format!("{field}: is used only with clientCAFile; add clientCAFile, or remove it")
                 })
                 .to_vec(),
         ),
         (
             &format!("{{{pair}, clientCAFile: c, clientCertificate: Never}}"),
-            vec!["tls.clientCertificate: \"Never\" is not known; Required or Optional".to_owned()],
+            vec!["tls.clientCertificate: unknown value \"Never\"; expected Required or Optional".to_owned()],
         ),
         (
             &format!("{{{pair}, clientCAFile: c, allowedNames: x}}"),
-            vec![format!("tls.allowedNames: \"x\" is text; {NAMES}")],
+            vec![format!("tls.allowedNames: \"x\" is a string; expected {NAMES}")],
         ),
         (
             &format!("{{{pair}, clientCAFile: c, allowedNames: ['', 1]}}"),
             vec![
-                "tls.allowedNames[0]: is empty; a common name or DNS name".to_owned(),
-                "tls.allowedNames[1]: 1 without quotes is a number; a common name or DNS name".to_owned(),
+                "tls.allowedNames[0]: is empty; expected a common name or DNS name".to_owned(),
+                "tls.allowedNames[1]: 1 without quotes is a number; expected a common name or DNS name"
+                    .to_owned(),
             ],
         ),
         (
             &format!("{{{pair}, caFile: c}}"),
             vec![
-                "tls.caFile: is not a known field; \
-                 known are certFile, keyFile, clientCAFile, clientCertificate, allowedNames"
+                "tls.caFile: unknown field; \
+                known fields: certFile, keyFile, clientCAFile, clientCertificate, allowedNames"
                     .to_owned(),
             ],
         ),
@@ -320,25 +344,19 @@ fn paths_of_verbs() {
         let text = path.trim_matches('\'');
         assert_eq!(
             said_of_lines(&format!("extender: {{verbs: {{filter: {path}}}}}")),
-            [format!("extender.verbs.filter: {text:?} is not the end of a path; {right}")]
+            [format!("extender.verbs.filter: {text:?} is not the end of a path; expected {right}")]
         );
     }
     let cases = [
-        (
-            "{prioritize: filter}",
-            "prioritize: \"filter\" is not told apart from \"filter\", the path of filter",
-        ),
-        ("{filter: a/bind}", "bind: \"bind\" is not told apart from \"a/bind\", the path of filter"),
-        (
-            "{bind: v1/preempt}",
-            "bind: \"v1/preempt\" is not told apart from \"preempt\", the path of preempt",
-        ),
+        ("{prioritize: filter}", "prioritize: \"filter\" conflicts with \"filter\", the path of filter"),
+        ("{filter: a/bind}", "bind: \"bind\" conflicts with \"a/bind\", the path of filter"),
+        ("{bind: v1/preempt}", "bind: \"v1/preempt\" conflicts with \"preempt\", the path of preempt"),
     ];
     for (verbs, wrong) in cases {
-        let expected = format!("extender.verbs.{wrong}; paths that do not end with one another");
+        let expected = format!("extender.verbs.{wrong}; expected paths that are not suffixes of each other");
         assert_eq!(said_of_lines(&format!("extender: {{verbs: {verbs}}}")), [expected], "{verbs}");
     }
-    let unknown = "extender.verbs.score: is not a known field; known are filter, prioritize, preempt, bind";
+    let unknown = "extender.verbs.score: unknown field; known fields: filter, prioritize, preempt, bind";
     assert_eq!(said_of_lines("extender: {verbs: {score: score}}"), [unknown]);
 }
 
@@ -347,18 +365,18 @@ fn names_of_fields() {
     let all = "apiVersion, kind, extender, metrics, admin, otlp, traces, decisions, log, timeouts, cluster, nodes, pods, exempt, reasons, binder, \
                backends";
     let cases = [
-        ("extendr: {}", format!("extendr: is not a known field; did you mean extender? Known are {all}")),
-        ("Extender: {}", format!("Extender: is not a known field; did you mean extender? Known are {all}")),
-        ("tracing: {}", format!("tracing: is not a known field; known are {all}")),
+        ("extendr: {}", format!("extendr: unknown field; did you mean extender? Known fields: {all}")),
+        ("Extender: {}", format!("Extender: unknown field; did you mean extender? Known fields: {all}")),
+        ("tracing: {}", format!("tracing: unknown field; known fields: {all}")),
         (
             "events: {unscheduled: None}",
-            "events: is not supported by this version; leave it out: the FailedScheduling events of kube-scheduler give the reasons".to_owned(),
+            "events: is not supported by this version; remove it: kube-scheduler's FailedScheduling events contain the reasons".to_owned(),
         ),
-        ("odd name: 1", format!("[\"odd name\"]: is not a known field; known are {all}")),
-        ("<<: {a: b}", format!("[\"<<\"]: is not a known field; known are {all}")),
-        ("1: 2", "has a key that is not text; keys that are text, in quotes if need be".to_owned()),
-        ("[1]: 2", "has a key that is not text; keys that are text, in quotes if need be".to_owned()),
-        ("metrics: {}\nmetrics: {}", "metrics: is given again, before on line 3; give it once".to_owned()),
+        ("odd name: 1", format!("[\"odd name\"]: unknown field; known fields: {all}")),
+        ("<<: {a: b}", format!("[\"<<\"]: unknown field; known fields: {all}")),
+        ("1: 2", "has a key that is not a string; expected strings as keys, in quotes if necessary".to_owned()),
+        ("[1]: 2", "has a key that is not a string; expected strings as keys, in quotes if necessary".to_owned()),
+        ("metrics: {}\nmetrics: {}", "metrics: is defined twice, first on line 3; remove one of them".to_owned()),
     ];
     for (lines, expected) in cases {
         assert_eq!(said_of_lines(lines), [expected], "{lines}");
@@ -371,7 +389,9 @@ fn a_mistake_in_an_alias_is_where_the_alias_is_used() {
         format!("{HEADER}metrics: {{address: &address nowhere}}\nextender:\n  address: *address\n{BACKENDS}");
     let right = "an IP address and a port such as 0.0.0.0:8888 or [::1]:8888";
     let expected = [(3, "metrics"), (5, "extender")].map(|(line, section)| {
-        format!("line {line}: {section}.address: \"nowhere\" is not an IP address and a port; {right}")
+        format!(
+            "line {line}: {section}.address: \"nowhere\" is not an IP address and a port; expected {right}"
+        )
     });
     assert_eq!(said(&yaml), expected);
 }
@@ -382,7 +402,7 @@ fn long_texts_are_cut_and_line_breaks_do_not_break_a_message() {
         said_of_backend(&format!("{{name: \"{}\\n\", url: 'http://b:1', score: {{}}}}", "B".repeat(200)));
     assert!(said[0].contains("has 201 characters"), "{said:?}");
     let said = said_of_backend("{name: \"B\\nb\", url: 'http://b:1', score: {}}");
-    assert!(said[0].contains(r#""B\nb" is not a name"#), "{said:?}");
+    assert!(said[0].contains(r#""B\nb" is not a valid backend name"#), "{said:?}");
     let said = said_of_lines(&format!("reasons: {{prefix: {}}}", "ü".repeat(200)));
-    assert!(said[0].contains(&format!("\"{}\"… is not known", "ü".repeat(80))), "{said:?}");
+    assert!(said[0].contains(&format!("unknown value \"{}\"…", "ü".repeat(80))), "{said:?}");
 }

@@ -1,4 +1,4 @@
-//! Warnings about who binds.
+//! Warnings about binders.
 
 use super::Warning;
 use crate::config::{BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, Mode};
@@ -12,27 +12,27 @@ pub(super) fn warnings(config: &Config) -> Vec<Warning> {
         .collect()
 }
 
-/// Only a backend whose answers count is asked to bind: a bind cannot be tried beside the decision.
+/// Only a backend with mode: Enforce binds: a bind cannot be tried in the background.
 fn unused(config: &Config, at: usize, backend: &BackendSettings) -> Option<Warning> {
     if backend.bind.is_none() || backend.mode == Mode::Enforce {
         return None;
     }
     let mode = backend.mode.word();
     if config.binder == Binder::Backend(backend.name.clone()) {
-        let fact = format!("is {}, which has mode: {mode} and is not asked to bind", backend.name);
-        return Some(Warning::new("binder", fact, "mode: Enforce for it, or BuiltIn"));
+        let fact = format!("names {}, which has mode: {mode} and does not bind", backend.name);
+        return Some(Warning::new("binder", fact, "set mode: Enforce for it, or binder: BuiltIn"));
     }
     let fact = format!("is not used with mode: {mode}");
-    Some(Warning::new(format!("backends[{at}].bind"), fact, "mode: Enforce, or leave it out"))
+    Some(Warning::new(format!("backends[{at}].bind"), fact, "set mode: Enforce, or remove it"))
 }
 
-/// The next binder after a failure is part of the same bind. The last look at the apiserver has its own time.
+/// The next binder after a failure shares the bind's budget. The final read from the apiserver has its own.
 fn no_time_left(config: &Config, at: usize, backend: &BackendSettings) -> Option<Warning> {
     let bind = backend.bind.as_ref().filter(|_| backend.mode == Mode::Enforce)?;
     let asking = config.timeouts.asking_to_bind();
     let starves = bind.failure_policy == BindFailurePolicy::Next && bind.timeout >= asking;
     let (timeout, asking) = (DurationText(bind.timeout), DurationText(asking));
-    let fact = format!("is {timeout}, and of timeouts.bind there are {asking} for asking");
-    let advice = "a shorter one, so that after a failure there is time for the next binder";
+    let fact = format!("is {timeout}, but timeouts.bind leaves only {asking} for binders");
+    let advice = "set a shorter one so that the next binder can be called after a failure";
     starves.then(|| Warning::new(format!("backends[{at}].bind.timeout"), fact, advice))
 }

@@ -1,4 +1,4 @@
-//! Warnings about `match`: conditions that no pod fulfils.
+//! Warnings about `match`: conditions that no pod can satisfy.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 use super::Warning;
 use crate::config::{BackendSettings, Config};
 
-/// Exempt in every cluster where the file does not say otherwise.
+/// Exempt by default in every cluster.
 pub(super) const ALWAYS_EXEMPT: &str = "kube-system";
 
 /// The warnings about one backend's `match`.
@@ -21,20 +21,20 @@ fn only_exempt(config: &Config, path: &str, backend: &BackendSettings) -> Option
         Some(exempt) => exempt.contains(name),
         None => name == ALWAYS_EXEMPT,
     };
-    let fact = "are all exempt, so the backend is never asked";
-    let advice = "other namespaces, or exempt.namespaces without them";
+    let fact = "are all exempt, so the backend is never called";
+    let advice = "select other namespaces, or remove them from exempt.namespaces";
     names.iter().all(is_exempt).then(|| Warning::new(format!("{path}.match.namespaces"), fact, advice))
 }
 
-/// A label that no pod can have as the selector wants it.
+/// A label whose conditions exclude each other.
 fn contradiction(path: &str, backend: &BackendSettings) -> Option<Warning> {
     let selector = &backend.matches.interest.selector;
     let key = selector.iter().map(|requirement| &requirement.key).find(|key| !can_hold(selector, key))?;
-    let fact = format!("wants of the label {key:?} what no pod can have, so the backend is never asked");
-    Some(Warning::new(format!("{path}.match.podSelector"), fact, "conditions that can hold together"))
+    let fact = format!("no pod can satisfy the conditions on label {key:?}, so the backend is never called");
+    Some(Warning::new(format!("{path}.match.podSelector"), fact, "use conditions that can hold together"))
 }
 
-/// Whether one label can fulfil all that is said about it.
+/// Whether a label can satisfy all its conditions.
 fn can_hold(selector: &[Requirement], key: &str) -> bool {
     let about = || {
         selector.iter().filter(|requirement| requirement.key == key).map(|requirement| &requirement.operator)
@@ -44,7 +44,7 @@ fn can_hold(selector: &[Requirement], key: &str) -> bool {
     let present_will_do = || {
         let named: Vec<&BTreeSet<String>> = about().filter_map(values_of_in).collect();
         let fits = |value: &String| about().all(|operator| admits(operator, value));
-        // Where no values are named there is always another one that nobody excludes.
+        // Without listed values there is always one that is not excluded.
         let exists = !about().any(|operator| *operator == Operator::DoesNotExist);
         exists && named.first().is_none_or(|values| values.iter().any(fits))
     };

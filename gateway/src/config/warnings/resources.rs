@@ -1,4 +1,4 @@
-//! Warnings about resources that kube-scheduler is told not to count: somebody has to, for every pod.
+//! Warnings about resources that kube-scheduler ignores: a backend must count them, for every pod.
 
 use extender_gateway_core::interest::Namespaces;
 
@@ -17,7 +17,7 @@ pub(super) fn warnings(config: &Config, path: &str, backend: &BackendSettings) -
     found.into_iter().flatten().collect()
 }
 
-/// The backends that count a resource for kube-scheduler, be it for some pods only.
+/// The backends that count a resource instead of kube-scheduler, possibly for some pods only.
 fn counting<'c>(config: &'c Config, name: &String) -> impl Iterator<Item = &'c BackendSettings> {
     config.backends.iter().filter(move |other| {
         other.mode == Mode::Enforce
@@ -26,19 +26,19 @@ fn counting<'c>(config: &'c Config, name: &String) -> impl Iterator<Item = &'c B
     })
 }
 
-/// kube-scheduler does not count the resource, and the policy that should is not heard.
+/// kube-scheduler ignores the resource, and no enforced backend counts it.
 fn uncounted(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let mut ignored = backend.matches.ignored_by_scheduler.iter();
     let name = ignored.find(|name| counting(config, name).next().is_none())?;
     let fact = format!(
-        "{name} is counted by nobody: not by kube-scheduler, and no backend with mode: Enforce filters for it"
+        "nothing counts {name}: kube-scheduler ignores it, and no backend with mode: Enforce filters for it"
     );
-    Some(Warning::new(path, fact, "such a backend with the resource, or ignoredByScheduler: false"))
+    Some(Warning::new(path, fact, "add the resource to such a backend, or set ignoredByScheduler: false"))
 }
 
-/// The policy counts, but not for every pod that names the resource, or not always.
+/// A backend counts the resource, but not for every pod that requests it, or not always.
 fn counted_for_some(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
-    // The gap of the first one where all have gaps.
+    // If all have gaps, the first one's.
     let gap = |name: &&String| {
         let gaps: Option<Vec<_>> = counting(config, name).map(|other| Some((other, gap(other)?))).collect();
         gaps?.into_iter().next()
@@ -46,39 +46,39 @@ fn counted_for_some(config: &Config, path: &str, backend: &BackendSettings) -> O
     let (name, (other, gap)) =
         backend.matches.ignored_by_scheduler.iter().find_map(|name| Some((name, gap(&name)?)))?;
     let fact =
-        format!("{name} is not always counted: not by kube-scheduler, and backend {} {gap}", other.name);
-    let advice = "a backend that is asked about every pod with it and whose failures refuse, or ignoredByScheduler: false";
+        format!("{name} is not always counted: kube-scheduler ignores it, and backend {} {gap}", other.name);
+    let advice = "use a backend that matches every such pod, with failurePolicy: Fail, or set ignoredByScheduler: false";
     Some(Warning::new(path, fact, advice))
 }
 
-/// Why a backend that counts a resource does not do so for every pod that names it.
+/// Why a backend does not count a resource for every pod that requests it.
 fn gap(backend: &BackendSettings) -> Option<&'static str> {
     let fails_open =
         backend.filter.as_ref().is_some_and(|filter| filter.failure_policy == FailurePolicy::Ignore);
     match &backend.matches.interest.namespaces {
-        Namespaces::Only(_) => return Some("is not asked outside match.namespaces"),
+        Namespaces::Only(_) => return Some("is not called outside match.namespaces"),
         Namespaces::Except(names) if !names.is_empty() => {
-            return Some("is not asked in match.excludedNamespaces");
+            return Some("is not called in match.excludedNamespaces");
         }
         Namespaces::Except(_) | Namespaces::All => {}
     }
     if !backend.matches.interest.selector.is_empty() {
-        return Some("is not asked about pods outside match.podSelector");
+        return Some("is not called for pods outside match.podSelector");
     }
     fails_open.then_some("accepts every node when it fails (filter.failurePolicy: Ignore)")
 }
 
-/// About pods of exempt namespaces nobody is asked. Those that are exempt by default are where pods of the system
-/// are; one name besides `kube-system` is taken for the gateway's own.
+/// Backends are not called for pods of exempt namespaces. The default exemptions contain only system pods; one name besides
+/// `kube-system` is assumed to be the gateway's own.
 fn exempt(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let exempt = config.exempt.namespaces.as_ref()?;
     let others: Vec<&str> = exempt.iter().map(String::as_str).filter(|name| *name != ALWAYS_EXEMPT).collect();
     let name = backend.matches.ignored_by_scheduler.first().filter(|_| others.len() > 1)?;
-    let fact = format!("{name} is counted by nobody for pods of exempt namespaces: {}", others.join(", "));
-    Some(Warning::new(path, fact, "fewer exempt.namespaces, or ignoredByScheduler: false"))
+    let fact = format!("nothing counts {name} for pods of exempt namespaces: {}", others.join(", "));
+    Some(Warning::new(path, fact, "remove them from exempt.namespaces, or set ignoredByScheduler: false"))
 }
 
-/// What one backend says about a resource holds for all.
+/// One backend's ignoredByScheduler applies to all.
 fn counted_elsewhere(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let mut counted = backend
         .matches
@@ -97,5 +97,5 @@ fn counted_elsewhere(config: &Config, path: &str, backend: &BackendSettings) -> 
     let fact = format!(
         "{name} is not counted by kube-scheduler: backend {other} has it with ignoredByScheduler: true"
     );
-    Some(Warning::new(path, fact, "the same for both"))
+    Some(Warning::new(path, fact, "set the same value for both"))
 }

@@ -14,8 +14,7 @@ fn warned(lines: &str, backends: &[&str]) -> Vec<String> {
     config.warnings().iter().map(ToString::to_string).collect()
 }
 
-const NOT_ASKED: &str = "backends: none has mode: Enforce, so every node is accepted for every pod; \
-                         mode: Enforce for one at least";
+const NONE_ENFORCED: &str = "backends: none has mode: Enforce, so every node is accepted for every pod; set mode: Enforce for at least one";
 
 #[test]
 fn usual_configurations_have_no_warnings() {
@@ -36,34 +35,32 @@ fn the_example_has_no_warnings() {
 #[test]
 fn the_gateway() {
     let cases: [(&str, &[&str], &str); 6] = [
-        ("", &["filter: {}, mode: Shadow", "score: {}, mode: Disabled"], NOT_ASKED),
+        ("", &["filter: {}, mode: Shadow", "score: {}, mode: Disabled"], NONE_ENFORCED),
         (
             "cluster: {kubeconfig: k}\nnodes: {source: Request}",
             &["filter: {}"],
-            "cluster.kubeconfig: is not used: nothing needs the apiserver; leave it out, or let nodes or pods be watched",
+            "cluster.kubeconfig: is not used: nothing needs the apiserver; remove it, or set nodes.source or pods.source to Watch",
         ),
         (
             "pods: {source: None}",
             &["filter: {}", "preempt: {}"],
-            "pods.source: is None, and backend b1 would know the pods that it may spare by UID alone; Watch",
+            "pods.source: is None, so backend b1 would get victims as UIDs only; set it to Watch",
         ),
         (
             "",
             &["preempt: {timeout: 600ms}", "preempt: {timeout: 401ms}"],
-            "timeouts.decision: is 1s, and the 2 backends that are asked to preempt, one after the other, may take \
-             1s1ms; shorter preempt.timeout, or a longer decision",
+            "timeouts.decision: is 1s, but the 2 backends that serve preempt are called in turn and may take \
+             1s1ms; shorten their preempt.timeout, or raise timeouts.decision",
         ),
         (
             "",
             &["filter: {timeout: 1s}"],
-            "backends[0].filter.timeout: is as long as timeouts.decision, 1s; a shorter one, so that after a failure \
-             there is time to ask about the nodes that are left",
+            "backends[0].filter.timeout: equals timeouts.decision, 1s; set a shorter one so that the backend can be called again for the remaining nodes",
         ),
         (
             "timeouts: {decision: 150ms}",
             &["score: {}", "filter: {}"],
-            "backends[1].filter.timeout: is as long as timeouts.decision, 150ms; a shorter one, so that after a failure \
-             there is time to ask about the nodes that are left",
+            "backends[1].filter.timeout: equals timeouts.decision, 150ms; set a shorter one so that the backend can be called again for the remaining nodes",
         ),
     ];
     for (lines, backends, expected) in cases {
@@ -80,7 +77,7 @@ fn what_is_short_enough_is_not_warned_of() {
     ] {
         assert_eq!(warned("", backends), [""; 0], "{backends:?}");
     }
-    // With Fail nobody is asked after a failure.
+    // With Fail no other binder is called after a failure.
     for backend in ["bind: {timeout: 8999ms, failurePolicy: Next}", "bind: {timeout: 10s}"] {
         assert_eq!(warned("binder: BuiltIn", &[backend]), [""; 0], "{backend}");
     }
@@ -92,24 +89,22 @@ fn who_binds() {
         (
             "binder: b1",
             &["filter: {}", "bind: {}, mode: Disabled"],
-            "binder: is b1, which has mode: Disabled and is not asked to bind; mode: Enforce for it, or BuiltIn",
+            "binder: names b1, which has mode: Disabled and does not bind; set mode: Enforce for it, or binder: BuiltIn",
         ),
         (
             "binder: BuiltIn",
             &["filter: {}", "bind: {}, mode: Shadow"],
-            "backends[1].bind: is not used with mode: Shadow; mode: Enforce, or leave it out",
+            "backends[1].bind: is not used with mode: Shadow; set mode: Enforce, or remove it",
         ),
         (
             "binder: BuiltIn",
             &["bind: {timeout: 9s, failurePolicy: Next}"],
-            "backends[0].bind.timeout: is 9s, and of timeouts.bind there are 9s for asking; a shorter one, so that after \
-             a failure there is time for the next binder",
+            "backends[0].bind.timeout: is 9s, but timeouts.bind leaves only 9s for binders; set a shorter one so that the next binder can be called after a failure",
         ),
         (
             "binder: BuiltIn\ntimeouts: {bind: 2s}",
             &["bind: {failurePolicy: Next}"],
-            "backends[0].bind.timeout: is 2s, and of timeouts.bind there are 1s500ms for asking; a shorter one, so that \
-             after a failure there is time for the next binder",
+            "backends[0].bind.timeout: is 2s, but timeouts.bind leaves only 1s500ms for binders; set a shorter one so that the next binder can be called after a failure",
         ),
     ];
     for (lines, backends, expected) in cases {
@@ -119,8 +114,7 @@ fn who_binds() {
 
 #[test]
 fn namespaces_that_are_all_exempt() {
-    let expected = "backends[0].match.namespaces: are all exempt, so the backend is never asked; \
-                    other namespaces, or exempt.namespaces without them";
+    let expected = "backends[0].match.namespaces: are all exempt, so the backend is never called; select other namespaces, or remove them from exempt.namespaces";
     for (exempt, namespaces, is_warned) in [
         ("", "[kube-system]", true),
         ("", "[kube-system, shop]", false),
@@ -135,9 +129,8 @@ fn namespaces_that_are_all_exempt() {
 }
 
 #[test]
-fn selectors_that_no_pod_fulfils() {
-    let expected = "backends[0].match.podSelector: wants of the label \"a\" what no pod can have, so the backend is never \
-                    asked; conditions that can hold together";
+fn selectors_that_no_pod_satisfies() {
+    let expected = "backends[0].match.podSelector: no pod can satisfy the conditions on label \"a\", so the backend is never called; use conditions that can hold together";
     for (expressions, is_warned) in [
         ("{key: a, operator: Exists}, {key: a, operator: DoesNotExist}", true),
         ("{key: a, operator: In, values: [b]}, {key: a, operator: DoesNotExist}", true),
@@ -155,14 +148,12 @@ fn selectors_that_no_pod_fulfils() {
 }
 
 #[test]
-fn resources_that_nobody_counts() {
+fn resources_that_nothing_counts() {
     let ignored = "match: {managedResources: [{name: x.y/a, ignoredByScheduler: true}]}";
     let counted = "match: {managedResources: [{name: x.y/a}]}";
-    let uncounted = "backends[0].match.managedResources: x.y/a is counted by nobody: not by kube-scheduler, and no \
-                     backend with mode: Enforce filters for it; such a backend with the resource, or ignoredByScheduler: \
-                     false";
+    let uncounted = "backends[0].match.managedResources: nothing counts x.y/a: kube-scheduler ignores it, and no backend with mode: Enforce filters for it; add the resource to such a backend, or set ignoredByScheduler: false";
     let elsewhere = "backends[1].match.managedResources: x.y/a is not counted by kube-scheduler: backend b0 has it with \
-                     ignoredByScheduler: true; the same for both";
+                     ignoredByScheduler: true; set the same value for both";
     let cases = [
         (vec![format!("filter: {{}}, {ignored}")], vec![]),
         (vec![format!("score: {{}}, {ignored}")], vec![uncounted]),
@@ -181,23 +172,22 @@ fn resources_that_are_not_always_counted() {
     let resource = "managedResources: [{name: x.y/a, ignoredByScheduler: true}]";
     let some = |gap: &str| {
         format!(
-            "backends[0].match.managedResources: x.y/a is not always counted: not by kube-scheduler, and backend b0 \
-             {gap}; a backend that is asked about every pod with it and whose failures refuse, or ignoredByScheduler: \
-             false"
+            "backends[0].match.managedResources: x.y/a is not always counted: kube-scheduler ignores it, and backend b0 \
+             {gap}; use a backend that matches every such pod, with failurePolicy: Fail, or set ignoredByScheduler: false"
         )
     };
     let cases = [
         (
             format!("filter: {{}}, match: {{{resource}, namespaces: [a]}}"),
-            "is not asked outside match.namespaces",
+            "is not called outside match.namespaces",
         ),
         (
             format!("filter: {{}}, match: {{{resource}, excludedNamespaces: [a]}}"),
-            "is not asked in match.excludedNamespaces",
+            "is not called in match.excludedNamespaces",
         ),
         (
             format!("filter: {{}}, match: {{{resource}, podSelector: {{matchLabels: {{a: b}}}}}}"),
-            "is not asked about pods outside match.podSelector",
+            "is not called for pods outside match.podSelector",
         ),
         (
             format!("filter: {{failurePolicy: Ignore}}, match: {{{resource}}}"),
@@ -216,8 +206,8 @@ fn resources_that_are_not_always_counted() {
 fn resources_of_exempt_pods() {
     let backend = "filter: {}, match: {managedResources: [{name: x.y/a, ignoredByScheduler: true}]}";
     let lines = |names: &str| format!("exempt: {{namespaces: [{names}]}}");
-    let expected = "backends[0].match.managedResources: x.y/a is counted by nobody for pods of exempt namespaces: gateway, \
-                    shop; fewer exempt.namespaces, or ignoredByScheduler: false";
+    let expected = "backends[0].match.managedResources: nothing counts x.y/a for pods of exempt namespaces: gateway, \
+                    shop; remove them from exempt.namespaces, or set ignoredByScheduler: false";
     assert_eq!(warned(&lines("kube-system, gateway"), &[backend]), [""; 0]);
     assert_eq!(warned(&lines("kube-system, gateway, shop"), &[backend]), [expected]);
     assert_eq!(warned(&lines("kube-system, gateway, shop"), &["filter: {}"]), [""; 0]);

@@ -1,7 +1,5 @@
 //! What a backend is asked in a filter call, and what its answer means.
 
-use std::time::Duration;
-
 use extender_gateway_core::{BackendFailure, Verb, filter::Refusal};
 
 use super::super::{
@@ -9,13 +7,13 @@ use super::super::{
     prefetched::BackendScores,
 };
 use crate::{
-    backend::{Backend, answer_cache::AnswerCache, info::FilterPlan, session::Session},
+    backend::{Attempt, Backend, answer_cache::AnswerCache, info::FilterPlan, session::Session},
     cluster::table::NodeRow,
     contract::{
         answer::{FilterAnswer, Reply},
         question::{self, Question},
     },
-    record::{CacheSource, Rpcs},
+    record::CacheSource,
 };
 
 /// Which of these nodes may the pod not run on?
@@ -47,10 +45,9 @@ impl NodeQuestion for FilterQuestion {
         backend: &Backend,
         session: &Session,
         question: Question<'_>,
-        within: Duration,
-        rpcs: &mut Rpcs,
+        attempt: Attempt<'_>,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        backend.filter(session, question, (within, rpcs)).await
+        backend.filter(session, question, attempt).await
     }
 
     fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<u32>> {

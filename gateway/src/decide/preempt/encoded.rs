@@ -6,7 +6,7 @@ use extender_policy_api::v1alpha1 as api;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::super::Decider;
+use super::super::{Decider, call_context::LARGE_PART};
 use super::PreemptCall;
 use crate::{
     backend::{info::NodesView, session::Session},
@@ -30,8 +30,8 @@ pub(super) struct EncodedVictims {
     pub(super) messages: Vec<api::Candidate>,
     /// How many there are whose nodes could not be told.
     pub(super) unknown: u32,
-    /// How many of them have nodes that were deleted.
-    pub(super) deleted: u32,
+    /// How many of them trying again would not help: the nodes were deleted, or are too large for a question.
+    pub(super) hopeless: u32,
 }
 
 /// The rows of nodes, one after the other; `None` for a node that is not known.
@@ -52,10 +52,15 @@ impl Decider {
     ) -> Result<EncodedVictims, BackendFailure> {
         let plan = session.info.preempt.as_ref().map_err(BackendFailure::clone)?;
         let (found, deleted) = self.rows(call, until, &plan.nodes, left).await;
-        let mut rows = Rows::with_capacity(found.iter().flatten().map(Bytes::len).sum());
-        let mut told = EncodedVictims { deleted, ..EncodedVictims::default() };
-        let mut room = Room { facts: session.info.most_request_bytes, json: MOST_JSON };
+        let most = session.info.most_request_bytes;
+        let bytes: usize = found.iter().flatten().map(Bytes::len).sum();
+        let is_oversize = |row: &Bytes| bytes > most && row.len() > most / LARGE_PART;
+        let mut rows = Rows::with_capacity(bytes.min(most));
+        let mut told = EncodedVictims { hopeless: deleted, ..EncodedVictims::default() };
+        let mut room = Room { facts: most, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
+            told.hopeless += u32::from(row.as_ref().is_some_and(is_oversize));
+            let row = row.filter(|row| !is_oversize(row));
             let Some(row) = row else {
                 told.unknown += 1;
                 continue;

@@ -55,6 +55,7 @@ impl Decider {
         left: &[Candidate],
     ) -> Prepared<PreemptShadow> {
         let PreemptStep { call, backend, settings, until } = step;
+        let place = backend.shadow_call()?;
         let session = backend.session()?;
         if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
             return Ok(None);
@@ -62,9 +63,9 @@ impl Decider {
         let mut told = self.tell(call, until, &session, left).await?;
         let Some(nodes) = told.nodes.take() else { return Ok(None) };
         let pod = pod_field(call.pod, &session.info.pod, &call.request.pod());
-        let record = record.of_shadow(BackendOutcome::new(backend, OnFailure::Ignore));
+        let record = record.of_shadow(BackendOutcome::new(&backend.settings, OnFailure::Ignore));
         let (backend, within) = (Arc::clone(backend), settings.timeout);
-        let call = ShadowCall { backend, session, record, pod, nodes, within };
+        let call = ShadowCall { backend, session, record, pod, nodes, within, _place: place };
         Ok(Some((call, PreemptShadow { told, settings: settings.clone() })))
     }
 }
@@ -73,10 +74,10 @@ impl ShadowQuestion for PreemptShadow {
     const VERB: Verb = Verb::Preempt;
 
     async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let ShadowCall { backend, session, record, pod, nodes, within } = call;
+        let ShadowCall { backend, session, record, pod, nodes, .. } = call;
         let (purpose, candidates) = (Purpose::Shadow, &self.told.messages);
         let question = PreemptQuestion { call: &record.id, purpose, pod, nodes, candidates };
-        let answer = backend.preempt(session, question, (*within, rpcs)).await;
+        let answer = backend.preempt(session, question, call.attempt(rpcs)).await;
         self.opinion(answer)
     }
 }

@@ -1,7 +1,5 @@
 //! What a backend is asked in a prioritize call, and what is known of its answer.
 
-use std::time::Duration;
-
 use extender_gateway_core::{BackendFailure, Verb};
 
 use super::super::{
@@ -9,13 +7,13 @@ use super::super::{
     prefetched::BackendScores,
 };
 use crate::{
-    backend::{Backend, answer_cache::AnswerCache, info::ScorePlan, session::Session},
+    backend::{Attempt, Backend, answer_cache::AnswerCache, info::ScorePlan, session::Session},
     cluster::table::NodeRow,
     contract::{
         answer::Reply,
         question::{self, Question},
     },
-    record::{CacheSource, Rpcs},
+    record::CacheSource,
 };
 
 /// How good are these nodes for the pod?
@@ -41,10 +39,9 @@ impl NodeQuestion for ScoreQuestion<'_> {
         backend: &Backend,
         session: &Session,
         question: Question<'_>,
-        within: Duration,
-        rpcs: &mut Rpcs,
+        attempt: Attempt<'_>,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
-        backend.score(session, question, (within, rpcs)).await
+        backend.score(session, question, attempt).await
     }
 
     fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<i32>> {

@@ -63,6 +63,8 @@ pub(super) struct PartEntry {
     pub(super) unknown: Runs,
     /// Positions of nodes that it could not be told about because they were deleted.
     pub(super) deleted: Runs,
+    /// Those that are too large for a question to it.
+    pub(super) oversize: Runs,
     pub(super) said: SaidEntry,
     pub(super) opinion: Option<&'static str>,
     /// Nobody waited for its answer any more.
@@ -201,14 +203,15 @@ impl PartEntry {
         let attempts = &part.attempts;
         let last = attempts.last();
         Self {
-            name: texts.number(part.backend.settings.name.as_str()),
-            mode: part.backend.settings.mode,
+            name: texts.number(part.backend.name.as_str()),
+            mode: part.backend.mode,
             policy: part.policy,
             asked: last.map_or(0, |attempt| attempt.requested),
             known: last.map_or(0, |attempt| attempt.cached),
             took: attempts.iter().map(waited).sum(),
             unknown: Runs::of(part.unknown.iter().copied()),
             deleted: Runs::of(part.deleted.iter().copied()),
+            oversize: Runs::of(part.oversize.iter().copied()),
             said: SaidEntry::new(&part.outcome, texts),
             given_up: last.is_some_and(|last| last.canceled),
             opinion: part.agreement.map(crate::record::Agreement::as_str),
@@ -216,7 +219,8 @@ impl PartEntry {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(self) + self.unknown.bytes() + self.deleted.bytes() + self.said.bytes()
+        let untold = [&self.unknown, &self.deleted, &self.oversize];
+        size_of_val(self) + untold.iter().map(|nodes| nodes.bytes()).sum::<usize>() + self.said.bytes()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is recorded of the calls to one backend for one verb.
+//! The metrics of the calls to one backend for one verb.
 
 use std::{
     sync::{
@@ -19,16 +19,16 @@ use super::{
 };
 use crate::record::Agreement;
 
-/// What the failure policy did about a failure.
+/// The applied failure policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
     /// The call ended with an error.
     Fail,
     /// The backend was left out of the decision.
     Ignore,
-    /// The next one was asked to bind.
+    /// The next binder was called.
     Next,
-    /// Nothing: the backend is in shadow, nothing depended on it.
+    /// None: the backend is in shadow mode.
     None,
 }
 
@@ -45,10 +45,10 @@ impl Applied {
 
 /// Before the first share.
 const NO_SHARE: u64 = u64::MAX;
-/// The first and the last tell "none" and "all" from nearly so.
+/// The first and the last separate "none" and "all" from nearly so.
 const SHARES: [f64; 11] = [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0];
 
-/// What all verbs of a backend share.
+/// The metrics shared by all verbs of a backend.
 #[derive(Debug)]
 pub(super) struct SharedSeries {
     pub(super) reasons: ReasonCounts,
@@ -58,9 +58,8 @@ pub(super) struct SharedSeries {
 }
 
 /// The calls to one backend for one verb.
-///
-/// It belongs to the configuration that it was made for. Once [`retain_backends`](super::Metrics::retain_backends) has
-/// forgotten the backend, nothing that is recorded here is shown any more.
+/// Once [`retain_backends`](super::Metrics::retain_backends) has removed the backend, values recorded here are no longer
+/// shown.
 #[derive(Debug)]
 pub struct BackendMetrics {
     verb: Verb,
@@ -111,52 +110,52 @@ impl BackendMetrics {
         }
     }
 
-    /// The verb that this is about.
+    /// The verb.
     pub fn verb(&self) -> Verb {
         self.verb
     }
 
-    /// The backend is asked about so many nodes.
+    /// A call with so many nodes was sent.
     pub fn asked(&self, nodes: usize) {
         self.calls.inc();
         self.asked.inc_by(nodes as u64);
     }
 
-    /// It has answered.
+    /// The call succeeded.
     pub fn answered(&self, took: Duration, trace: Option<Trace>) {
         self.duration.observe(took, trace);
         self.recent.answered(took);
     }
 
-    /// It has failed after so long.
+    /// The call failed after this time.
     pub fn failed(&self, failure: (FailureKind, Applied), took: Duration, trace: Option<Trace>) {
         self.failures.add(failure, 1);
         self.duration.observe(took, trace);
         self.recent.failed(took);
     }
 
-    /// It has failed without having been asked: there is no connection, or it does not serve what is wanted.
+    /// The call failed without being sent: there is no connection, or the backend does not serve the verb.
     pub fn unasked(&self, failure: (FailureKind, Applied)) {
         self.failures.add(failure, 1);
         self.recent.unasked();
     }
 
-    /// It was not asked about so many nodes, because its answers were remembered from other pods.
+    /// So many nodes were not sent, because their answers were cached.
     pub fn remembered(&self, nodes: usize) {
         self.remembered.inc_by(nodes as u64);
     }
 
-    /// It was not asked about so many nodes, because their scores had come with the filter answer.
+    /// So many nodes were not sent, because their scores were prefetched with the filter answer.
     pub fn came_early(&self, nodes: usize) {
         self.early.inc_by(nodes as u64);
     }
 
-    /// It has rejected so many nodes for this reason, of which any number may be given.
+    /// So many nodes were rejected for this reason. The number of reasons is not limited here.
     pub fn rejected(&self, reason: &str, nodes: usize) {
         self.shared.reasons.rejected(reason, nodes as u64);
     }
 
-    /// It has rejected so many of the nodes of a call, asked or remembered; nothing when there were none.
+    /// So many of the nodes of a call were rejected, sent or cached; ignored for a call without nodes.
     pub fn rejected_share(&self, rejected: usize, of: usize) {
         if of == 0 {
             return;
@@ -164,33 +163,33 @@ impl BackendMetrics {
         #[expect(clippy::cast_precision_loss, reason = "there are not that many nodes")]
         let share = rejected as f64 / of as f64;
         self.shared.rejected.observe(share);
-        // A mean that forgets: an eighth of what is new. Two writers at once lose one of both, which is no matter.
+        // An exponential moving average with weight 1/8. Of two concurrent writers one may be lost, which is harmless.
         let before = self.latest_rejected_share();
         let mean = before.map_or(share, |before| before + (share - before) / 8.0);
         self.share.store(mean.to_bits(), Ordering::Relaxed);
     }
 
-    /// So many of its scores were clamped to the range that it declares.
+    /// So many scores were clamped to the declared range.
     pub fn clamped(&self, scores: usize) {
         self.shared.clamped.inc_by(scores as u64);
     }
 
-    /// In shadow, it thinks this of a decision.
+    /// In shadow mode: whether it agrees with a decision.
     pub fn shadowed(&self, opinion: Agreement) {
         self.shadow.add(opinion, 1);
     }
 
-    /// The verb is declared pure and is not.
+    /// The verb is declared pure but gave a different answer.
     pub fn disagreed(&self) {
         self.disagreed.inc();
     }
 
-    /// So many times it did not hold the nodes that a call named.
+    /// So many calls named nodes that the backend does not hold.
     pub fn missed(&self, times: u32) {
         self.shared.missed.inc_by(times.into());
     }
 
-    /// The messages of a call to it had so many bytes.
+    /// The bytes of a call's messages.
     pub fn bytes(&self, sent: usize, received: usize) {
         self.sent.inc_by(sent as u64);
         self.received.inc_by(received as u64);
@@ -201,18 +200,17 @@ impl BackendMetrics {
         self.calls.get()
     }
 
-    /// Failures since the start, of calls and for want of one.
+    /// Failures since the start, including calls that were not sent.
     pub fn failures(&self) -> u64 {
         self.failures.sum(|_| true)
     }
 
-    /// What the latest 256 calls were like; `None` before the first.
+    /// Summary of the latest 256 calls; `None` before the first.
     pub fn lately(&self) -> Option<RecentSummary> {
         self.recent.lately()
     }
 
-    /// Which share of the nodes of the latest calls it rejected, from 0 to 1, the later ones counting more; `None` before
-    /// the first.
+    /// The share of rejected nodes in the latest calls, from 0 to 1, later ones weighted more; `None` before the first.
     pub fn latest_rejected_share(&self) -> Option<f64> {
         let share = self.share.load(Ordering::Relaxed);
         (share != NO_SHARE).then(|| f64::from_bits(share))

@@ -1,4 +1,4 @@
-//! The backends of which something is recorded: those of the configuration, and for a while those of the one before.
+//! The backends with metrics: those of the configuration, and for a while those of the previous one.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use super::{
     page::Page,
 };
 
-/// What is recorded of each backend, by its name.
+/// The metrics of each backend, by its name.
 #[derive(Debug, Default)]
 pub(super) struct Backends(Mutex<BTreeMap<String, Vec<Arc<BackendMetrics>>>>);
 
 impl Backends {
-    /// What is recorded of a backend for a verb.
+    /// The metrics of a backend for a verb.
     pub(super) fn of(&self, backend: &str, verb: Verb) -> Arc<BackendMetrics> {
         let mut backends = self.lock();
         let verbs = backends.entry(backend.to_owned()).or_default();
@@ -33,12 +33,12 @@ impl Backends {
         metrics
     }
 
-    /// What is recorded of a backend for a verb; `None` for one that is not known, or not any more.
+    /// The metrics of a backend for a verb; `None` if it was never added, or was removed.
     pub(super) fn known(&self, backend: &str, verb: Verb) -> Option<Arc<BackendMetrics>> {
         self.lock().get(backend)?.iter().find(|metrics| metrics.verb() == verb).cloned()
     }
 
-    /// Forgets all but these.
+    /// Removes all but these.
     pub(super) fn retain(&self, names: &[&str]) {
         self.lock().retain(|name, _| names.contains(&name.as_str()));
     }
@@ -70,7 +70,7 @@ impl Recorded {
         )?;
         page.family(
             "extender_gateway_backend_call_duration_seconds",
-            "Time from a call to a backend to its answer or failure",
+            "Duration of calls to backends",
             self.verbs(|metrics| metrics.duration.series()),
         )?;
         let failures = self.each().flat_map(|(backend, metrics)| {
@@ -87,7 +87,7 @@ impl Recorded {
         });
         page.family(
             "extender_gateway_backend_failures_total",
-            "Calls to backends without a usable answer, and what the failure policy did",
+            "Failed calls to backends, by cause and applied failure policy",
             failures,
         )
     }
@@ -95,7 +95,7 @@ impl Recorded {
     fn write_nodes(&self, page: &mut Page<'_>) -> fmt::Result {
         page.family(
             "extender_gateway_backend_asked_nodes_total",
-            "Nodes about which backends were asked",
+            "Nodes sent to backends",
             self.verbs(|metrics| metrics.asked.clone()),
         )?;
         let known = self.each().flat_map(|(backend, metrics)| {
@@ -109,7 +109,7 @@ impl Recorded {
         });
         page.family(
             "extender_gateway_backend_known_nodes_total",
-            "Nodes about which backends were not asked, because the answer was known",
+            "Nodes not sent to backends because the answer was cached or prefetched",
             known,
         )?;
         let rejected = self.shared().flat_map(|(backend, shared)| {
@@ -117,14 +117,10 @@ impl Recorded {
                 ([("backend", backend.to_owned()), ("reason", reason)], ConstCounter::new(nodes))
             })
         });
-        page.family(
-            "extender_gateway_backend_rejected_nodes_total",
-            "Nodes that backends rejected",
-            rejected,
-        )?;
+        page.family("extender_gateway_backend_rejected_nodes_total", "Nodes rejected by backends", rejected)?;
         page.family(
             "extender_gateway_backend_rejected_ratio",
-            "Share of the nodes of a filter call that a backend rejected",
+            "Share of nodes that a backend rejected in a filter call",
             self.backends(|shared| shared.rejected.clone()),
         )
     }
@@ -132,7 +128,7 @@ impl Recorded {
     fn write_answers(&self, page: &mut Page<'_>) -> fmt::Result {
         page.family(
             "extender_gateway_backend_clamped_scores_total",
-            "Raw scores outside the range that their backend declares",
+            "Raw scores outside the backend's declared range",
             self.backends(|shared| shared.clamped.clone()),
         )?;
         let shadow = self.each().flat_map(|(backend, metrics)| {
@@ -147,17 +143,17 @@ impl Recorded {
         });
         page.family(
             "extender_gateway_backend_shadow_answers_total",
-            "Answers of backends in shadow, by what they think of the decision",
+            "Answers of backends in shadow mode, by agreement with the decision",
             shadow,
         )?;
         page.family(
             "extender_gateway_backend_memory_disagreements_total",
-            "Times that a verb declared pure was found not to be",
+            "Cached answers that a repeated call contradicted",
             self.verbs(|metrics| metrics.disagreed.clone()),
         )?;
         page.family(
             "extender_gateway_backend_table_misses_total",
-            "Calls in which a backend did not hold the nodes that were named, so that they were sent",
+            "Calls in which a backend did not hold the named nodes, so they were sent inline",
             self.backends(|shared| shared.missed.clone()),
         )
     }
@@ -165,12 +161,12 @@ impl Recorded {
     fn write_bytes(&self, page: &mut Page<'_>) -> fmt::Result {
         page.family(
             "extender_gateway_backend_sent_bytes_total",
-            "Bytes of the messages sent to backends in calls",
+            "Bytes sent to backends in calls",
             self.verbs(|metrics| metrics.sent.clone()),
         )?;
         page.family(
             "extender_gateway_backend_received_bytes_total",
-            "Bytes of the messages received from backends in calls",
+            "Bytes received from backends in calls",
             self.verbs(|metrics| metrics.received.clone()),
         )
     }

@@ -1,4 +1,4 @@
-//! Gauges whose value is asked for at each scrape.
+//! Gauges whose value is read at each scrape.
 
 use std::{
     fmt,
@@ -9,28 +9,28 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::page::Page;
 
-/// A value that has a source elsewhere.
+/// A gauge whose value comes from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gauge {
-    /// Seconds since the thread that answers calls was last seen to run.
+    /// Seconds since the last heartbeat of the thread that serves calls.
     CallThreadSilence,
-    /// The configuration in use, counted from 1.
+    /// Generation of the configuration in use, starting at 1.
     ConfigurationGeneration,
-    /// Since when it is in use, in seconds since 1970.
+    /// Unix time at which it was loaded.
     ConfigurationLoaded,
-    /// Nodes that the gateway knows.
+    /// Nodes in the node table.
     KnownNodes,
-    /// 1 once the nodes have been listed, before that 0.
+    /// 1 after the first list of nodes, 0 before.
     NodesSynced,
     /// Seconds since the latest event of the watch of nodes.
     NodesSilence,
-    /// Pods that the gateway knows.
+    /// Pods in the pod table.
     KnownPods,
-    /// 1 once the pods have been listed, before that 0.
+    /// 1 after the first list of pods, 0 before.
     PodsSynced,
     /// Seconds since the latest event of the watch of pods.
     PodsSilence,
-    /// Bytes that the decision log holds.
+    /// Size of the decision log.
     DecisionLogBytes,
     /// Bytes that it may hold.
     DecisionLogLimit,
@@ -46,35 +46,31 @@ impl Gauge {
         match self {
             Self::CallThreadSilence => (
                 "extender_gateway_call_thread_silence_seconds",
-                "Time since the thread that answers calls was last seen to run",
+                "Time since the last heartbeat of the thread that serves calls",
             ),
             Self::ConfigurationGeneration => (
                 "extender_gateway_configuration_generation",
-                "The configuration in use, counted from 1 at the start",
+                "Generation of the configuration in use, starting at 1",
             ),
             Self::ConfigurationLoaded => (
                 "extender_gateway_configuration_loaded_timestamp_seconds",
-                "Since when the configuration is in use, in seconds since 1970",
+                "Unix time at which the configuration in use was loaded",
             ),
-            Self::KnownNodes => ("extender_gateway_known_nodes", "Nodes that the gateway knows"),
+            Self::KnownNodes => ("extender_gateway_known_nodes", "Nodes in the node table"),
             Self::NodesSynced => {
-                ("extender_gateway_nodes_synced", "1 once the nodes have been listed, before that 0")
+                ("extender_gateway_nodes_synced", "1 after the first list of nodes, 0 before")
             }
             Self::NodesSilence => {
-                ("extender_gateway_nodes_silence_seconds", "Time since the watch of nodes was last heard of")
+                ("extender_gateway_nodes_silence_seconds", "Time since the last event of the watch of nodes")
             }
-            Self::KnownPods => ("extender_gateway_known_pods", "Pods that the gateway knows"),
-            Self::PodsSynced => {
-                ("extender_gateway_pods_synced", "1 once the pods have been listed, before that 0")
-            }
+            Self::KnownPods => ("extender_gateway_known_pods", "Pods in the pod table"),
+            Self::PodsSynced => ("extender_gateway_pods_synced", "1 after the first list of pods, 0 before"),
             Self::PodsSilence => {
-                ("extender_gateway_pods_silence_seconds", "Time since the watch of pods was last heard of")
+                ("extender_gateway_pods_silence_seconds", "Time since the last event of the watch of pods")
             }
-            Self::DecisionLogBytes => {
-                ("extender_gateway_decision_log_bytes", "Bytes that the decision log holds")
-            }
+            Self::DecisionLogBytes => ("extender_gateway_decision_log_bytes", "Size of the decision log"),
             Self::DecisionLogLimit => {
-                ("extender_gateway_decision_log_limit_bytes", "Bytes that the decision log may hold")
+                ("extender_gateway_decision_log_limit_bytes", "Maximum size of the decision log")
             }
             Self::DecisionLogCalls => ("extender_gateway_decision_log_calls", "Calls in the decision log"),
             Self::DecisionLogPods => ("extender_gateway_decision_log_pods", "Pods in the decision log"),
@@ -116,7 +112,7 @@ impl Gauges {
         let connected = |(name, connected)| ([("backend", name)], ConstGauge::new(i64::from(connected)));
         page.family(
             "extender_gateway_backend_connected",
-            "1 where there is a connection whose handshake succeeded, otherwise 0",
+            "1 if the backend is connected and its handshake succeeded, 0 otherwise",
             connections.into_iter().map(connected),
         )?;
         let sources = lock(&self.sources).clone();

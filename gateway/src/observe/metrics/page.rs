@@ -9,7 +9,7 @@ use prometheus_client::{
 };
 use std::time::{Duration, SystemTime};
 
-/// kube-scheduler's own ladder, continued: from 0.1 ms, times 2, up to 13.1 s. The first rungs are those of its
+/// kube-scheduler's own buckets, extended: from 0.1 ms, times 2, up to 13.1 s. The first buckets are those of its
 /// `scheduler_framework_extension_point_duration_seconds`.
 const LADDER: [f64; 18] = [
     0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048, 0.4096,
@@ -39,7 +39,7 @@ impl<'a> Page<'a> {
         value.encode(self.0.encode_descriptor(base, help, unit.as_ref(), M::TYPE)?)
     }
 
-    /// A metric with labels: its series, each with the values of its labels. Without a series it is left out.
+    /// A metric with labels: its series, each with the values of its labels. Omitted without a series.
     pub(super) fn family<L, M>(
         &mut self,
         name: &str,

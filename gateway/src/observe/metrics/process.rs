@@ -35,76 +35,76 @@ impl Process {
         )?;
         page.single(
             "extender_gateway_panics_total",
-            "Panics that were caught: in calls, in what follows them, and in connections to backends",
+            "Panics caught in calls, in their background work, and in connections to backends",
             &self.panics,
         )?;
         page.single(
             "extender_gateway_held_reasons_total",
-            "Reasons that had changed between attempts and went out as they were first",
+            "Changed reasons replaced by the text of the first attempt",
             &self.held_reasons,
         )?;
         page.single(
             "extender_gateway_forgotten_reasons_total",
-            "Reasons of nodes that found no room to be remembered until the next attempt",
+            "Reasons dropped because the memory for reasons is full",
             &self.forgotten_reasons,
         )?;
         page.single(
             "extender_gateway_repeated_refusals_total",
-            "Filter calls answered with an error because the pod is refused over and over",
+            "Filter calls answered with an error because the pod was rejected repeatedly",
             &self.repeated_refusals,
         )?;
         page.single(
             "extender_gateway_uncounted_refusals_total",
-            "Filter calls that refused a pod on all nodes and found no room to remember that",
+            "Rejections on all nodes that were not tracked because the memory for pods is full",
             &self.uncounted_refusals,
         )?;
         self.write_losses(page)?;
         self.write_of_process(page)
     }
 
-    /// What is not about calls.
+    /// Metrics that are not about calls.
     fn write_of_process(&self, page: &mut Page<'_>) -> fmt::Result {
         let reloads = self.configuration_reloads.all().into_iter();
         page.family(
             "extender_gateway_configuration_reloads_total",
-            "Attempts to use a changed configuration",
+            "Configuration reloads, by outcome",
             reloads.map(|(outcome, count)| ([("outcome", outcome)], ConstCounter::new(count))),
         )?;
         page.family(
             "extender_gateway_build_info",
-            "1, with the version of the program",
+            "Build information; always 1",
             [([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_i64))],
         )
     }
 
-    /// What was made to be seen, and was lost.
+    /// Observability data, and what was lost of it.
     fn write_losses(&self, page: &mut Page<'_>) -> fmt::Result {
         page.single(
             "extender_gateway_decision_log_evictions_total",
-            "Calls that left the decision log to make room",
+            "Calls evicted from the decision log",
             &self.decision_log_evictions,
         )?;
         let dropped = self.dropped_connections.all().into_iter();
         page.family(
             "extender_gateway_dropped_connections_total",
-            "Connections that were not accepted, or closed to make room or because they brought no request",
+            "Connections rejected, or closed to make room or because they sent no request",
             dropped.map(|((address, cause), count)| {
                 ([("address", address), ("cause", cause)], ConstCounter::new(count))
             }),
         )?;
         page.single(
             "extender_gateway_lost_log_lines_total",
-            "Log lines that were dropped because standard error was not read",
+            "Log lines dropped because standard error was not read",
             &self.lost_log_lines,
         )?;
         page.single(
             "extender_gateway_exported_spans_total",
-            "Spans that the collector took",
+            "Spans exported to the collector",
             &self.exported_spans,
         )?;
         page.single(
             "extender_gateway_dropped_spans_total",
-            "Spans that were lost: the queue was full or the collector did not take them",
+            "Spans lost because the queue was full or the export failed",
             &self.dropped_spans,
         )
     }

@@ -1,4 +1,4 @@
-//! The reasons of one backend as values of a label: few, short, and clean, whatever it says.
+//! The reasons of one backend as values of a label: few, short and clean, regardless of what the backend sends.
 
 use std::{
     borrow::Cow,
@@ -8,11 +8,11 @@ use std::{
 
 use extender_gateway_core::reason;
 
-/// So many different texts of a backend have a series of their own.
+/// The number of different texts of a backend with their own series.
 const MOST: usize = 20;
 /// The longest text, in bytes.
 const LONGEST: usize = 100;
-/// What stands for all texts that came later.
+/// The label of all later texts.
 const OTHER: &str = "other";
 
 /// Nodes that one backend rejected, by reason.

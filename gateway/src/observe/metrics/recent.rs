@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-/// So many calls are looked back at.
+/// The number of calls in the window.
 const WINDOW: usize = 256;
 /// No call yet.
 const NONE: u64 = u64::MAX;
-/// A failure that took no time, since nobody was asked.
+/// A failure without a duration, since the call was not sent.
 const UNASKED: u64 = u64::MAX - 2;
 /// The mark of a failure.
 const FAILED: u64 = 1;
@@ -22,16 +22,16 @@ pub(super) struct RecentCalls {
     next: AtomicUsize,
 }
 
-/// What the latest calls were like.
+/// Summary of the latest calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentSummary {
     /// How many there are; at most 256.
     pub calls: u32,
     /// How many of them failed.
     pub failed: u32,
-    /// The time that half of them kept; `None` where nobody was asked at all.
+    /// The median duration; `None` if no call was sent.
     pub median: Option<Duration>,
-    /// The time that 99 of 100 kept.
+    /// The 99th percentile of the duration.
     pub p99: Option<Duration>,
 }
 
@@ -43,7 +43,7 @@ impl Default for RecentCalls {
 }
 
 impl RecentCalls {
-    /// A call that has brought an answer.
+    /// A call that succeeded.
     pub(super) fn answered(&self, took: Duration) {
         self.record(nanoseconds(took) << 1);
     }
@@ -53,7 +53,7 @@ impl RecentCalls {
         self.record(nanoseconds(took) << 1 | FAILED);
     }
 
-    /// A call that has failed before anybody was asked.
+    /// A call that failed before it was sent.
     pub(super) fn unasked(&self) {
         self.record(UNASKED);
     }
@@ -63,7 +63,7 @@ impl RecentCalls {
         self.calls[place].store(call, Ordering::Relaxed);
     }
 
-    /// What they were like; `None` before the first one.
+    /// Their summary; `None` before the first one.
     pub(super) fn lately(&self) -> Option<RecentSummary> {
         let calls = self.calls.iter().map(|call| call.load(Ordering::Relaxed));
         let mut calls: Vec<u64> = calls.filter(|call| *call != NONE).collect();
@@ -84,12 +84,12 @@ fn small(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// As many as fit beside the mark of a failure.
+/// Saturates at what fits beside the mark of a failure.
 fn nanoseconds(took: Duration) -> u64 {
     u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX >> 2)
 }
 
-/// The time that so many of a hundred calls kept, by the nearest rank.
+/// A percentile of the duration, by the nearest rank.
 fn kept(sorted: &[u64], of_hundred: usize) -> Option<Duration> {
     let rank = (sorted.len() * of_hundred).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).map(|call| Duration::from_nanos(call >> 1))

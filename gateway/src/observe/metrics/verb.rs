@@ -1,4 +1,4 @@
-//! What is recorded of the calls of one verb.
+//! The metrics of the calls of one verb.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     recent::{RecentCalls, RecentSummary},
 };
 
-/// The outcome of a call that was answered as it was meant.
+/// The outcome of a successful call.
 const OK: &str = "ok";
 
 /// The calls of each verb.
@@ -25,7 +25,7 @@ pub(super) struct VerbSeries {
     none: Arc<VerbMetrics>,
 }
 
-/// The calls of one verb at the door.
+/// The calls of one verb.
 #[derive(Debug)]
 pub struct VerbMetrics {
     verb: &'static str,
@@ -39,7 +39,7 @@ pub struct VerbMetrics {
     recent: RecentCalls,
 }
 
-/// A call that has not been answered yet: it is one of those in flight until this is dropped.
+/// A call in progress, until this is dropped.
 #[derive(Debug)]
 pub struct InFlight(Gauge);
 
@@ -72,35 +72,35 @@ impl VerbSeries {
                 ([("verb", metrics.verb), ("outcome", outcome)], ConstCounter::new(count))
             })
         });
-        page.family("extender_gateway_calls_total", "Calls at the door", outcomes)?;
+        page.family("extender_gateway_calls_total", "Calls received", outcomes)?;
         page.family(
             "extender_gateway_call_duration_seconds",
-            "Time from the head of a call to its answer",
+            "Time from the request's headers to the end of the response",
             self.each(|metrics| metrics.duration.series()),
         )?;
         page.family(
             "extender_gateway_calls_in_flight",
-            "Calls at the door that have not been answered yet",
+            "Calls in progress",
             self.each(|metrics| metrics.in_flight.clone()),
         )?;
         page.family(
             "extender_gateway_offered_nodes_total",
-            "Nodes that calls were about",
+            "Nodes in calls",
             self.each(|metrics| metrics.offered.clone()),
         )?;
         page.family(
             "extender_gateway_left_nodes_total",
-            "Nodes that were left, or got a score, in the answers",
+            "Nodes left, or scored, in responses",
             self.each(|metrics| metrics.left.clone()),
         )?;
         page.family(
             "extender_gateway_request_bytes_total",
-            "Bytes of the bodies of calls",
+            "Bytes of request bodies",
             self.each(|metrics| metrics.request.clone()),
         )?;
         page.family(
             "extender_gateway_response_bytes_total",
-            "Bytes of the bodies of answers",
+            "Bytes of response bodies",
             self.each(|metrics| metrics.response.clone()),
         )
     }
@@ -127,21 +127,20 @@ impl VerbMetrics {
         }
     }
 
-    /// A call has come. It is in flight until what this returns is dropped, so that one whose caller hangs up is
-    /// not for ever.
+    /// A call was received. It is in progress until the returned guard is dropped, also if the caller disconnects.
     pub fn begun(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
-    /// A call has been answered: `ok`, or with another word for what went wrong.
+    /// A call was answered: `ok`, or the word for its error.
     pub fn answered(&self, outcome: &'static str, took: Duration, trace: Option<Trace>) {
         self.outcomes.add(outcome, 1);
         self.duration.observe(took, trace);
         if outcome == OK { self.recent.answered(took) } else { self.recent.failed(took) }
     }
 
-    /// A call was about so many nodes, of which so many were left or got a score.
+    /// A call contained so many nodes, of which so many were left or scored.
     pub fn nodes(&self, offered: usize, left: usize) {
         self.offered.inc_by(offered as u64);
         self.left.inc_by(left as u64);
@@ -163,7 +162,7 @@ impl VerbMetrics {
         self.outcomes.sum(|outcome| outcome != OK)
     }
 
-    /// What the latest 256 calls were like; `None` before the first.
+    /// Summary of the latest 256 calls; `None` before the first.
     pub fn lately(&self) -> Option<RecentSummary> {
         self.recent.lately()
     }

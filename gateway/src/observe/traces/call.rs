@@ -19,7 +19,7 @@ use crate::{
     wire::Offer,
 };
 
-/// The span of a decision, `door`'s child, and the pod's call before.
+/// The span of a decision, a child of the request's span, linked to the pod's previous call.
 pub(super) fn span(
     http_call: &HttpCall,
     record: &CallRecord,
@@ -39,7 +39,7 @@ pub(super) fn span(
     }
 }
 
-/// When a request came and was answered.
+/// The start and end of a request.
 pub(super) fn time(http_call: &HttpCall) -> (SystemTime, SystemTime) {
     let came = http_call.record.as_ref().map(|record| record.time);
     let start = came.or_else(|| SystemTime::now().checked_sub(http_call.started.elapsed()));
@@ -47,7 +47,7 @@ pub(super) fn time(http_call: &HttpCall) -> (SystemTime, SystemTime) {
     (start, start + http_call.took)
 }
 
-/// A count as attributes have it.
+/// A count as an attribute value.
 pub(super) fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -88,15 +88,15 @@ fn attributes(http_call: &HttpCall, record: &CallRecord) -> Vec<KeyValue> {
     attributes
 }
 
-/// What is said of a backend that had a part without being asked: all of its answers were known.
+/// The event of a backend that was not called because all of its answers were cached or prefetched.
 fn unasked(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
     let attempt = part.attempts.last().filter(|attempt| attempt.rpcs.all().is_empty())?;
     if attempt.failure.is_some() {
         return None;
     }
     let attributes = vec![
-        KeyValue::new(names::BACKEND, part.backend.settings.name.to_string()),
-        KeyValue::new(names::MODE, part.backend.settings.mode.word()),
+        KeyValue::new(names::BACKEND, part.backend.name.to_string()),
+        KeyValue::new(names::MODE, part.backend.mode.word()),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
         KeyValue::new(names::REJECTED, i64::from(rejected(&part.outcome))),
     ];

@@ -1,4 +1,4 @@
-//! The span of a request at the door, by the semantic conventions for HTTP servers.
+//! The span of an HTTP request, by the semantic conventions for HTTP servers.
 
 use extender_otlp::{Parent, Span, TraceContext};
 use http::{Method, Version};
@@ -20,7 +20,7 @@ pub(super) fn span(http_call: &HttpCall, context: TraceContext) -> Span {
     let (start, end) = call::time(http_call);
     let parent = http_call.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
     let method = method(&http_call.http.0);
-    // The conventions have no place for strange methods in names.
+    // The conventions exclude unknown methods from span names.
     let method = if method == "_OTHER" { "HTTP" } else { method };
     let name = http_call.verb.map_or_else(|| method.to_owned(), |verb| format!("{method} /{}", verb.name()));
     Span {
@@ -32,7 +32,7 @@ pub(super) fn span(http_call: &HttpCall, context: TraceContext) -> Span {
     }
 }
 
-/// A call that ended with an error is one, also where that is told with the status 200.
+/// A call that ended with an error has this status, even if its HTTP status is 200.
 pub(super) fn status(http_call: &HttpCall) -> Status {
     if http_call.outcome == "ok" { Status::Unset } else { Status::error(http_call.message.clone()) }
 }
@@ -62,7 +62,7 @@ fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
     attributes
 }
 
-/// A method that callers make up is not one more name of spans.
+/// Unknown methods of callers must not create new span names.
 fn method(method: &Method) -> &str {
     let known = [
         Method::POST,

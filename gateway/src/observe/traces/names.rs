@@ -1,6 +1,6 @@
-//! The names of attributes that no convention has.
+//! The names of attributes outside the semantic conventions.
 
-/// A call's id, which backends are told.
+/// A call's id, which backends get.
 pub(super) const CALL_ID: &str = "extender.call.id";
 /// The verb of the extender's protocol.
 pub(super) const VERB: &str = "extender.verb";
@@ -14,23 +14,23 @@ pub(super) const OFFERED: &str = "extender.nodes.offered";
 pub(super) const LEFT: &str = "extender.nodes.left";
 /// How many were rejected.
 pub(super) const REJECTED: &str = "extender.nodes.rejected";
-/// For how many an answer was known without asking.
+/// How many had a cached or prefetched answer.
 pub(super) const KNOWN: &str = "extender.nodes.known";
-/// About how many a backend was asked.
+/// How many were sent to the backend.
 pub(super) const ASKED: &str = "extender.nodes.asked";
 /// How nodes were named: `rows`, `ids` or `name`.
 pub(super) const NODES_AS: &str = "extender.nodes.form";
-/// The configuration, counted from 1.
+/// The generation of the configuration, starting at 1.
 pub(super) const GENERATION: &str = "extender.configuration.generation";
 /// A backend's configured name.
 pub(super) const BACKEND: &str = "extender.backend.name";
 /// `Enforce` or `Shadow`.
 pub(super) const MODE: &str = "extender.mode";
-/// What became of a failure: `fail`, `ignore` or `next`.
+/// The applied failure policy: `fail`, `ignore` or `next`.
 pub(super) const POLICY: &str = "extender.failure.policy";
-/// What a shadow thinks of the decision.
+/// Whether a backend in shadow mode agrees with the decision.
 pub(super) const OPINION: &str = "extender.opinion";
-/// What a link is: `previous call` or `pod annotation`.
+/// The kind of a link: `previous call` or `pod annotation`.
 pub(super) const LINK: &str = "extender.link";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The latest kept call of each pod, to which its next one is linked.
+//! The latest kept call of each pod, to which the next one is linked.
 
 use std::{
     hash::BuildHasher,
@@ -8,10 +8,10 @@ use std::{
 use extender_otlp::TraceContext;
 use foldhash::{HashMap, HashMapExt, fast::RandomState};
 
-/// How many pods are remembered, twice: what was not asked about for so many others is forgotten.
+/// The number of pods per generation, of which there are two: a pod is dropped after so many others were used.
 const MOST: usize = 8192;
 
-/// Spans by the hash of the pod's UID, which may be of any length: of the latest pods, and of those before.
+/// Spans by the hash of the pod's UID, which may have any length: the current and the previous generation.
 #[derive(Debug)]
 pub(super) struct Previous {
     spans: Mutex<[HashMap<u64, TraceContext>; 2]>,
@@ -25,7 +25,7 @@ impl Default for Previous {
 }
 
 impl Previous {
-    /// The span of the pod's call before, in whose place this one is.
+    /// Replaces the span of the pod and returns the previous one.
     pub(super) fn replace(&self, uid: &str, span: TraceContext) -> Option<TraceContext> {
         if uid.is_empty() {
             return None;

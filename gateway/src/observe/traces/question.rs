@@ -1,4 +1,4 @@
-//! The spans of questions to backends, by the semantic conventions for RPC clients.
+//! The spans of requests to backends, by the semantic conventions for RPC clients.
 
 use extender_gateway_core::{FailureKind, Verb};
 use extender_otlp::{Parent, Span, TraceContext};
@@ -16,7 +16,7 @@ use crate::{
     record::{BackendAttempt, BackendOutcome, CallRecord, Outcome, Rpc},
 };
 
-/// The spans of what a backend was asked in one attempt. One that could not be asked has a span, too, which says so.
+/// The spans of the requests to a backend in one attempt. A request that could not be sent has a span with the error.
 pub(super) fn spans(
     verb: Verb,
     record: &CallRecord,
@@ -25,7 +25,7 @@ pub(super) fn spans(
 ) -> impl Iterator<Item = Span> {
     let exchanges = attempt.rpcs.all();
     let asked = (1..).zip(exchanges).map(move |(at, exchange)| {
-        // Why an answer is of no use is only known of the last one.
+        // Only the last request's failure is known.
         let failure = if at == exchanges.len() { attempt.failure } else { exchange.failure };
         let start = record.at(exchange.started);
         let mut span = Span::new(
@@ -61,7 +61,7 @@ fn name(verb: Verb) -> &'static str {
 }
 
 fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Vec<KeyValue> {
-    let settings = &part.backend.settings;
+    let settings = &part.backend;
     let mut attributes = vec![
         KeyValue::new(RPC_SYSTEM_NAME, "grpc"),
         KeyValue::new(RPC_METHOD, name(verb)),

@@ -24,6 +24,8 @@ pub(crate) enum Turn {
     Usual,
     /// Answers this status and does nothing.
     Status(u16),
+    /// Answers this status with this body and does nothing.
+    Answer(u16, &'static str),
     /// Never answers and does nothing.
     Hang,
     /// Closes the connection and does nothing.
@@ -146,6 +148,11 @@ impl Apiserver {
         match turn {
             Turn::Usual => return Ok(done()),
             Turn::Status(code) => return Ok(status(code, "told so")),
+            Turn::Answer(code, body) => {
+                let mut response = Response::new(Full::from(body));
+                *response.status_mut() = StatusCode::from_u16(code).unwrap();
+                return Ok(response);
+            }
             Turn::Hang => {}
             Turn::Drop => return Err(Closed),
             Turn::DoAndHang => drop(done()),

@@ -21,22 +21,22 @@ const LABEL: &str = "at most 63 letters, digits, -, _ and ., with a letter or di
 #[test]
 fn mistakes_of_the_whole_file() {
     let cases = [
-        ("", "is empty; a mapping with rules"),
-        ("7", "7 is a number; a mapping with rules"),
-        ("a: b", "rules: is missing; a list of rules"),
-        ("rules: {}", "rules: is a mapping; a list of rules"),
-        ("rules: [7]", &format!("rules[0]: 7 is a number; {RULE_RIGHT}")),
-        ("normalize: Max", "rules: is missing; a list of rules"),
+        ("", "is empty; expected a mapping with rules"),
+        ("7", "7 is a number; expected a mapping with rules"),
+        ("a: b", "rules: is missing; expected a list of rules"),
+        ("rules: {}", "rules: is a mapping; expected a list of rules"),
+        ("rules: [7]", &format!("rules[0]: 7 is a number; expected {RULE_RIGHT}")),
+        ("normalize: Max", "rules: is missing; expected a list of rules"),
     ];
     for (text, expected) in cases {
         assert!(mistakes(text).contains(&expected.to_owned()), "{text} {:?}", mistakes(text));
     }
     let around = "rules: [{prefer: [{key: a, equals: b}], score: 1}]\n{}";
     let cases = [
-        ("normalize: Mean", "normalize: \"Mean\" is not known; None, Range, Max or MinMax"),
+        ("normalize: Mean", "normalize: unknown value \"Mean\"; expected None, Range, Max or MinMax"),
         (
             "normalise: Max",
-            "normalise: is not a known field; did you mean normalize? Known are rules, normalize",
+            "normalise: unknown field; did you mean normalize? Known fields: rules, normalize",
         ),
     ];
     assert_mistakes(around, &cases);
@@ -45,41 +45,41 @@ fn mistakes_of_the_whole_file() {
 #[test]
 fn mistakes_of_a_rule() {
     let none = "rules[0]: has no require, no prefer and no protect; \
-                add require with a reason, prefer with a score, or protect";
+               add require with a reason, prefer with a score, or protect";
     let cases = [
         ("", none),
         ("name: x", none),
-        ("require: [], prefer: []", "rules[0]: has require and prefer; a rule for each"),
-        ("prefer: [], protect: {}", "rules[0]: has prefer and protect; a rule for each"),
+        ("require: [], prefer: []", "rules[0]: has require and prefer; expected a rule for each"),
+        ("prefer: [], protect: {}", "rules[0]: has prefer and protect; expected a rule for each"),
     ];
     assert_mistakes("rules: [{{}}]", &cases);
     let right = "prefer: [{key: a, equals: b}], score: 1";
     let cases = [
-        ("name: 7", "rules[0].name: 7 without quotes is a number; a name for people"),
+        ("name: 7", "rules[0].name: 7 without quotes is a number; expected a name for people"),
         (
             "pods: {namespaces: []}",
-            "rules[0].pods.namespaces: is an empty list; a list with at least one namespace such as [shop]",
+            "rules[0].pods.namespaces: is an empty list; expected a list with at least one namespace such as [shop]",
         ),
         (
             "pods: {labels: [{key: a, in: [1]}]}",
-            &format!("rules[0].pods.labels[0].in[0]: 1 without quotes is a number; {LABEL}"),
+            &format!("rules[0].pods.labels[0].in[0]: 1 without quotes is a number; expected {LABEL}"),
         ),
-        ("pods: {names: [a]}", "rules[0].pods.names: is not a known field; known are namespaces, labels"),
+        ("pods: {names: [a]}", "rules[0].pods.names: unknown field; known fields: namespaces, labels"),
     ];
     assert_mistakes(&format!("rules: [{{{{}}, {right}}}]"), &cases);
 }
 
 #[test]
 fn mistakes_of_a_reason() {
-    let mangled = format!("rules[0].reason: has % or a line break; {REASON}");
+    let mangled = format!("rules[0].reason: has % or a line break; expected {REASON}");
     let long = format!("reason: {}", "r".repeat(201));
     let cases = [
-        ("name: x", &*format!("rules[0].reason: is missing; {REASON}")),
-        ("reason: ''", &format!("rules[0].reason: is empty; {REASON}")),
+        ("name: x", &*format!("rules[0].reason: is missing; expected {REASON}")),
+        ("reason: ''", &format!("rules[0].reason: is empty; expected {REASON}")),
         ("reason: 9%", &mangled),
         ("reason: \"a\\nb\"", &mangled),
-        (&long, &format!("rules[0].reason: has 201 bytes; {REASON}")),
-        ("reason: r, score: 1", "rules[0].score: belongs to prefer; leave it out"),
+        (&long, &format!("rules[0].reason: has 201 bytes; expected {REASON}")),
+        ("reason: r, score: 1", "rules[0].score: belongs to prefer; remove it"),
     ];
     assert_mistakes("rules: [{require: [{key: a, exists: true}], {}}]", &cases);
 }
@@ -87,11 +87,14 @@ fn mistakes_of_a_reason() {
 #[test]
 fn mistakes_of_a_score() {
     let cases = [
-        ("name: x", &*format!("rules[0].score: is missing; {SCORE}")),
-        ("score: 0", &format!("rules[0].score: is 0, which changes nothing; {SCORE}")),
-        ("score: 1.5", &format!("rules[0].score: 1.5 is not a whole number; {SCORE}")),
-        ("score: 3000000000", "rules[0].score: 3000000000 is out of range; -2147483648 to 2147483647"),
-        ("score: 1, reason: r", "rules[0].reason: belongs to require; leave it out"),
+        ("name: x", &*format!("rules[0].score: is missing; expected {SCORE}")),
+        ("score: 0", &format!("rules[0].score: is 0, which changes nothing; expected {SCORE}")),
+        ("score: 1.5", &format!("rules[0].score: 1.5 is not a whole number; expected {SCORE}")),
+        (
+            "score: 3000000000",
+            "rules[0].score: 3000000000 is out of range; expected -2147483648 to 2147483647",
+        ),
+        ("score: 1, reason: r", "rules[0].reason: belongs to require; remove it"),
     ];
     assert_mistakes("rules: [{prefer: [{key: a, exists: true}], {}}]", &cases);
 }
@@ -99,10 +102,13 @@ fn mistakes_of_a_score() {
 #[test]
 fn mistakes_of_a_protection() {
     let cases = [
-        ("protect: [a]", &*format!("rules[0].protect: is a list; {PODS_RIGHT}")),
-        ("protect: {labels: []}", &format!("rules[0].protect.labels: is an empty list; {REQUIREMENTS}")),
-        ("protect: {}, reason: r", "rules[0].reason: belongs to require; leave it out"),
-        ("protect: {}, score: 1", "rules[0].score: belongs to prefer; leave it out"),
+        ("protect: [a]", &*format!("rules[0].protect: is a list; expected {PODS_RIGHT}")),
+        (
+            "protect: {labels: []}",
+            &format!("rules[0].protect.labels: is an empty list; expected {REQUIREMENTS}"),
+        ),
+        ("protect: {}, reason: r", "rules[0].reason: belongs to require; remove it"),
+        ("protect: {}, score: 1", "rules[0].score: belongs to prefer; remove it"),
     ];
     assert_mistakes("rules: [{{}}]", &cases);
 }
@@ -111,22 +117,25 @@ fn mistakes_of_a_protection() {
 fn mistakes_of_a_requirement() {
     let number = "a whole number";
     let cases = [
-        ("exists: true", format!(".key: is missing; {LABEL_KEY}")),
-        ("key: 'a b', exists: true", format!(".key: \"a b\" is not a label's key; {LABEL_KEY}")),
-        ("key: a/b/c, exists: true", format!(".key: \"a/b/c\" is not a label's key; {LABEL_KEY}")),
-        ("key: a", ": has no condition; one of equals, in, notIn, exists, greaterThan, lessThan".to_owned()),
+        ("exists: true", format!(".key: is missing; expected {LABEL_KEY}")),
+        ("key: 'a b', exists: true", format!(".key: \"a b\" is not a label key; expected {LABEL_KEY}")),
+        ("key: a/b/c, exists: true", format!(".key: \"a/b/c\" is not a label key; expected {LABEL_KEY}")),
+        (
+            "key: a",
+            ": has no condition; expected one of equals, in, notIn, exists, greaterThan, lessThan".to_owned(),
+        ),
         (
             "key: a, exists: true, in: [b]",
-            ": has in and exists; one condition in each requirement".to_owned(),
+            ": has in and exists; expected one condition in each requirement".to_owned(),
         ),
-        ("key: a, equals: [b]", format!(".equals: is a list; {LABEL}")),
-        ("key: a, equals: true", format!(".equals: true without quotes is a boolean; {LABEL}")),
-        ("key: a, equals: -x", format!(".equals: \"-x\" is not a label's value; {LABEL}")),
-        ("key: a, in: b", format!(".in: \"b\" is text; {VALUES}")),
-        ("key: a, in: []", format!(".in: is an empty list; {VALUES}")),
-        ("key: a, notIn: [b, 7]", format!(".notIn[1]: 7 without quotes is a number; {LABEL}")),
-        ("key: a, exists: maybe", ".exists: \"maybe\" is text; true or false".to_owned()),
-        ("key: a, greaterThan: b", format!(".greaterThan: \"b\" is text; {number}")),
+        ("key: a, equals: [b]", format!(".equals: is a list; expected {LABEL}")),
+        ("key: a, equals: true", format!(".equals: true without quotes is a boolean; expected {LABEL}")),
+        ("key: a, equals: -x", format!(".equals: \"-x\" is not a label value; expected {LABEL}")),
+        ("key: a, in: b", format!(".in: \"b\" is a string; expected {VALUES}")),
+        ("key: a, in: []", format!(".in: is an empty list; expected {VALUES}")),
+        ("key: a, notIn: [b, 7]", format!(".notIn[1]: 7 without quotes is a number; expected {LABEL}")),
+        ("key: a, exists: maybe", ".exists: \"maybe\" is a string; expected true or false".to_owned()),
+        ("key: a, greaterThan: b", format!(".greaterThan: \"b\" is a string; expected {number}")),
     ];
     let cases = cases.map(|(text, expected)| (text, format!("rules[0].require[1]{expected}")));
     let cases: Vec<_> = cases.iter().map(|(text, expected)| (*text, &**expected)).collect();
@@ -135,10 +144,9 @@ fn mistakes_of_a_requirement() {
 
 #[test]
 fn what_is_not_yaml_is_reported_with_its_line() {
-    let expected =
-        "line 1: is not YAML: unclosed bracket '[' at line 1, column 8; one document in correct YAML";
+    let expected = "line 1: invalid YAML: unclosed bracket '[' at line 1, column 8; expected a single valid YAML document";
     assert_eq!(read("rules: [").unwrap_err().to_string(), expected);
-    let expected = "line 3: rules[0].score: is given again, before on line 2; give it once";
+    let expected = "line 3: rules[0].score: is defined twice, first on line 2; remove one of them";
     let repeated = read("rules:\n- score: 1\n  score: 2\n").unwrap_err().to_string();
     assert!(repeated.contains(expected), "{repeated}");
 }

@@ -43,7 +43,7 @@ fn found(folder: &Path, lines: &str, tls: &str) -> Vec<String> {
          backends: [{{name: a, url: 'https://a:1', tls: {{{tls}}}, filter: {{}}}}]\n"
     );
     let config = Config::parse(&yaml, folder).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"));
-    let said = |Finding { path, wrong, right }| format!("{path}: {wrong}; {right}");
+    let said = |Finding { path, wrong, remedy }| format!("{path}: {wrong}; {remedy}");
     let without = format!("{}/", folder.display());
     findings(&config).into_iter().map(|finding| said(finding).replace(&without, "")).collect()
 }
@@ -116,14 +116,14 @@ fn kubeconfigs_and_files_of_nodes() {
             "cluster: {kubeconfig: gone}".to_owned(),
             right,
             "cluster.kubeconfig: gone: failed to read kubeconfig from '\"gone\"': No such file or directory \
-             (os error 2); a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works",
+             (os error 2); expected a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works",
         ),
         ("cluster: {kubeconfig: nodes.json}".to_owned(), right, "cluster.kubeconfig: nodes.json: "),
         ("cluster: {kubeconfig: without-ca}".to_owned(), right, "cluster.kubeconfig: without-ca: "),
         (
             "nodes: {source: File, file: gone}".to_owned(),
             right,
-            "nodes.file: gone: cannot be read: No such file or directory (os error 2); a file such as `kubectl get",
+            "nodes.file: gone: cannot be read: No such file or directory (os error 2); expected a file as written by `kubectl get",
         ),
         (
             "nodes: {source: File, file: pods.json}".to_owned(),

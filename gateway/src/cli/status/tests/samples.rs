@@ -113,7 +113,7 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
 /// One with something to see: a backend that is down, and a configuration that was refused.
 pub(super) fn documented() -> Status {
     let mut status = status("gateway-0");
-    let message = "line 9: backends[1].filter.timeout: 1 has no unit; a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
+    let message = "line 9: backends[1].filter.timeout: 1 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
     status.configuration.refused = Some(VerbFailure { time: at(-300), message: message.into() });
     status.verbs.push(VerbStatus {
         failed: 0,

@@ -43,7 +43,10 @@ fn what_is_wrong_is_said_with_its_place() {
         (r#"{"kind":"List","items":["#, "not JSON"),
         ("a: [", "not YAML"),
         ("a: 1\na: 2\n", "not YAML"),
-        (r#"[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}}]"#, "object 2 is of kind Pod"),
+        (
+            r#"[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}}]"#,
+            "object 2 is of kind \"Pod\"",
+        ),
         (r#"{"kind":"List","items":[{"metadata":{}}]}"#, "object 1: Node.metadata.name"),
         ("metadata: {name: a}\n---\nmetadata: {name: a}\n", "object 2 is a second node"),
         (
@@ -52,6 +55,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         ("metadata: {name: a, labels: {on: true}}\n", "object 1: Node.metadata.labels.on"),
         ("just words\n", "not JSON"),
+        ("kind: \"\\e[2JPod\"\n", "kind \"\\u{1b}[2JPod\""),
+        ("- &a {metadata: {name: a}}\n- *a\n", "not YAML"),
     ];
     for (text, problem) in cases {
         let error = names(text).unwrap_err();

@@ -14,7 +14,10 @@ fn lists_of_backends() {
         ("backends: {}", "is a mapping"),
     ];
     for (backends, wrong) in cases {
-        assert_eq!(sentences(&format!("{HEADER}{backends}")), [format!("backends: {wrong}; {right}")]);
+        assert_eq!(
+            sentences(&format!("{HEADER}{backends}")),
+            [format!("backends: {wrong}; expected {right}")]
+        );
     }
 }
 
@@ -22,36 +25,43 @@ fn lists_of_backends() {
 fn backends() {
     const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
     const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000";
-    const NEVER: &str =
-        "backends[1]: would never be asked; add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`";
+    const NEVER: &str = "backends[1]: has no verb and would never be called; add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`";
     let cases: [(&str, &[&str]); 8] = [
-        ("b", &["backends[1]: \"b\" is text; a mapping with name, url and filter, score, preempt or bind"]),
+        (
+            "b",
+            &[
+                "backends[1]: \"b\" is a string; expected a mapping with name, url and filter, score, preempt or bind",
+            ],
+        ),
         (
             "{}",
             &[
-                &format!("backends[1].name: is missing; {NAME}"),
-                &format!("backends[1].url: is missing; {URL}"),
+                &format!("backends[1].name: is missing; expected {NAME}"),
+                &format!("backends[1].url: is missing; expected {URL}"),
                 NEVER,
             ],
         ),
         (
             "{name: a, url: 'http://b:1', score: {}}",
-            &["backends[1].name: \"a\" is already the name of backends[0]; a name of its own"],
+            &["backends[1].name: \"a\" is already the name of backends[0]; expected a unique name"],
         ),
         (
             "{name: B, url: 'http://b:1', score: {}}",
-            &[&format!("backends[1].name: \"B\" is not a name for a backend; {NAME}")],
+            &[&format!("backends[1].name: \"B\" is not a valid backend name; expected {NAME}")],
         ),
         (
             "{name: 12, url: 'http://b:1', score: {}}",
-            &[&format!("backends[1].name: 12 without quotes is a number; {NAME}")],
+            &[&format!("backends[1].name: 12 without quotes is a number; expected {NAME}")],
         ),
-        ("{name: b, url: 'http://b', score: {}}", &[&format!("backends[1].url: \"b\" has no port; {URL}")]),
+        (
+            "{name: b, url: 'http://b', score: {}}",
+            &[&format!("backends[1].url: \"b\" has no port; expected {URL}")],
+        ),
         ("{name: b, url: 'http://b:1'}", &[NEVER]),
         (
             "{name: b, url: 'http://b:1', score: {}, weight: 2}",
             &[
-                "backends[1].weight: is not a known field; known are name, url, tls, mode, pureAnswers, args, match, filter, score, preempt, bind",
+                "backends[1].weight: unknown field; known fields: name, url, tls, mode, pureAnswers, args, match, filter, score, preempt, bind",
             ],
         ),
     ];
@@ -64,24 +74,24 @@ fn backends() {
 fn settings_of_verbs() {
     const WEIGHT: &str = "a whole number from 1 to 1000000";
     let cases = [
-        ("filter: ", "filter: is empty; a mapping such as {timeout: 200ms}, {} for the defaults".to_owned()),
-        ("filter: true", "filter: true is a boolean; a mapping such as {timeout: 200ms}, {} for the defaults".to_owned()),
+        ("filter: ", "filter: is empty; expected a mapping such as {timeout: 200ms}, {} for the defaults".to_owned()),
+        ("filter: true", "filter: true is a boolean; expected a mapping such as {timeout: 200ms}, {} for the defaults".to_owned()),
         (
             "filter: {timeout: 1s1ms}",
-            "filter.timeout: 1s1ms is longer than timeouts.decision, 1s; at most 1s, or a longer timeouts.decision".to_owned(),
+            "filter.timeout: 1s1ms is longer than timeouts.decision, 1s; expected at most 1s, or a longer timeouts.decision".to_owned(),
         ),
-        ("filter: {preemptionMayHelp: true}", "filter.preemptionMayHelp: true without quotes is a boolean; Ignored or Honored".to_owned()),
-        ("filter: {weight: 2}", "filter.weight: is not a known field; known are timeout, failurePolicy, preemptionMayHelp".to_owned()),
-        ("score: {weight: 0}", format!("score.weight: 0 is out of range; {WEIGHT}")),
-        ("score: {weight: 1000001}", format!("score.weight: 1000001 is out of range; {WEIGHT}")),
-        ("score: {weight: -1}", format!("score.weight: -1 is out of range; {WEIGHT}")),
-        ("score: {weight: 2.0}", format!("score.weight: 2.0 is not a whole number; {WEIGHT}")),
-        ("score: {weight: two}", format!("score.weight: \"two\" is text; {WEIGHT}")),
-        ("score: {normalize: minmax}", "score.normalize: \"minmax\" is not known; None, Range, Max or MinMax".to_owned()),
-        ("score: {reversed: yes}", "score.reversed: \"yes\" is text; true or false".to_owned()),
+        ("filter: {preemptionMayHelp: true}", "filter.preemptionMayHelp: true without quotes is a boolean; expected Ignored or Honored".to_owned()),
+        ("filter: {weight: 2}", "filter.weight: unknown field; known fields: timeout, failurePolicy, preemptionMayHelp".to_owned()),
+        ("score: {weight: 0}", format!("score.weight: 0 is out of range; expected {WEIGHT}")),
+        ("score: {weight: 1000001}", format!("score.weight: 1000001 is out of range; expected {WEIGHT}")),
+        ("score: {weight: -1}", format!("score.weight: -1 is out of range; expected {WEIGHT}")),
+        ("score: {weight: 2.0}", format!("score.weight: 2.0 is not a whole number; expected {WEIGHT}")),
+        ("score: {weight: two}", format!("score.weight: \"two\" is a string; expected {WEIGHT}")),
+        ("score: {normalize: minmax}", "score.normalize: unknown value \"minmax\"; expected None, Range, Max or MinMax".to_owned()),
+        ("score: {reversed: yes}", "score.reversed: \"yes\" is a string; expected true or false".to_owned()),
         (
             "score: {normalize: None, reversed: true}",
-            "score.reversed: does not go with normalize: None; another normalize, or false".to_owned(),
+            "score.reversed: cannot be combined with normalize: None; expected another normalize, or false".to_owned(),
         ),
     ];
     for (settings, expected) in cases {
@@ -96,20 +106,20 @@ fn settings_of_the_other_verbs() {
     let cases = [
         (
             "score: {failurePolicy: Fail}",
-            "score.failurePolicy: \"Fail\" is not known; Ignore, or leave it out: a failed score never fails the call"
+            "score.failurePolicy: unknown value \"Fail\"; expected Ignore, the only policy: a failed score never fails the call"
                 .to_owned(),
         ),
-        ("preempt: ", format!("preempt: is empty; {mapping}")),
+        ("preempt: ", format!("preempt: is empty; expected {mapping}")),
         (
             "preempt: {timeout: 2s}",
-            "preempt.timeout: 2s is longer than timeouts.decision, 1s; at most 1s, or a longer timeouts.decision"
+            "preempt.timeout: 2s is longer than timeouts.decision, 1s; expected at most 1s, or a longer timeouts.decision"
                 .to_owned(),
         ),
-        ("preempt: {failurePolicy: Next}", "preempt.failurePolicy: \"Next\" is not known; Fail or Ignore".to_owned()),
-        ("preempt: {addedVictims: Honored}", "preempt.addedVictims: \"Honored\" is not known; Refused or Allowed".to_owned()),
+        ("preempt: {failurePolicy: Next}", "preempt.failurePolicy: unknown value \"Next\"; expected Fail or Ignore".to_owned()),
+        ("preempt: {addedVictims: Honored}", "preempt.addedVictims: unknown value \"Honored\"; expected Refused or Allowed".to_owned()),
         (
             "preempt: {preemptionMayHelp: Honored}",
-            "preempt.preemptionMayHelp: is not a known field; known are timeout, failurePolicy, addedVictims".to_owned(),
+            "preempt.preemptionMayHelp: unknown field; known fields: timeout, failurePolicy, addedVictims".to_owned(),
         ),
     ];
     for (settings, expected) in cases {
@@ -126,35 +136,34 @@ fn said_of_bind(binder: &str, bind: &str) -> Vec<String> {
 #[test]
 fn who_binds() {
     let right = "None, BuiltIn or the name of a backend";
-    let unused =
-        "binder: is None, and backend a has a bind block; BuiltIn or that backend's name, or no bind block";
+    let unused = "binder: is None, but backend a has a bind block; expected BuiltIn or that backend's name, or no bind block";
     let cases = [
-        ("binder: a", "", format!("binder: \"a\" has no bind block; {right}")),
-        ("binder: b", ", bind: {}", format!("binder: \"b\" is not a backend of this file; {right}")),
-        ("binder: none", "", format!("binder: \"none\" is not a backend of this file; {right}")),
-        ("binder: true", "", format!("binder: true without quotes is a boolean; {right}")),
+        ("binder: a", "", format!("binder: \"a\" has no bind block; expected {right}")),
+        ("binder: b", ", bind: {}", format!("binder: \"b\" is not a backend of this file; expected {right}")),
+        ("binder: none", "", format!("binder: \"none\" is not a backend of this file; expected {right}")),
+        ("binder: true", "", format!("binder: true without quotes is a boolean; expected {right}")),
         ("", ", bind: {}", unused.to_owned()),
         ("binder: None", ", bind: {}", unused.to_owned()),
         (
             "binder: BuiltIn",
             ", bind: {timeout: 11s}",
-            "backends[0].bind.timeout: 11s is longer than timeouts.bind, 10s; at most 10s, or a longer timeouts.bind"
+            "backends[0].bind.timeout: 11s is longer than timeouts.bind, 10s; expected at most 10s, or a longer timeouts.bind"
                 .to_owned(),
         ),
         (
             "binder: BuiltIn",
             ", bind: {failurePolicy: Ignore}",
-            "backends[0].bind.failurePolicy: \"Ignore\" is not known; Fail or Next".to_owned(),
+            "backends[0].bind.failurePolicy: unknown value \"Ignore\"; expected Fail or Next".to_owned(),
         ),
         (
             "binder: BuiltIn",
             ", bind: {weight: 1}",
-            "backends[0].bind.weight: is not a known field; known are timeout, failurePolicy".to_owned(),
+            "backends[0].bind.weight: unknown field; known fields: timeout, failurePolicy".to_owned(),
         ),
         (
             "binder: BuiltIn",
             ", bind: ",
-            "backends[0].bind: is empty; a mapping such as {timeout: 5s}, {} for the defaults".to_owned(),
+            "backends[0].bind: is empty; expected a mapping such as {timeout: 5s}, {} for the defaults".to_owned(),
         ),
     ];
     for (binder, bind, expected) in cases {
@@ -164,9 +173,10 @@ fn who_binds() {
 
 #[test]
 fn a_mistake_has_no_others_in_its_train() {
-    let weight = "backends[0].filter.weight: is not a known field; known are timeout, failurePolicy, preemptionMayHelp";
+    let weight =
+        "backends[0].filter.weight: unknown field; known fields: timeout, failurePolicy, preemptionMayHelp";
     assert_eq!(said_of_backends("binder: a", "filter: {weight: 1}, bind: {}"), [weight]);
-    let source = "nodes.source: \"Wach\" is not known; Watch, Request, File or NamesOnly";
+    let source = "nodes.source: unknown value \"Wach\"; expected Watch, Request, File or NamesOnly";
     let backend = "preempt: {addedVictims: Allowed}";
     assert_eq!(said_of_backends("nodes: {source: Wach}", backend), [source]);
 }
@@ -182,8 +192,8 @@ fn victims_are_only_added_where_pods_are_known() {
         let yaml = format!(
             "{HEADER}{lines}\nbackends: [{{name: a, url: 'http://a:1', preempt: {{addedVictims: Allowed}}}}]"
         );
-        let expected = "pods.source: is None, and backend a may add victims, which are checked against pods; \
-                        Watch, or addedVictims: Refused";
+        let expected = "pods.source: is None, but backend a may add victims, which are checked against pods; \
+                        expected Watch, or addedVictims: Refused";
         assert_eq!(sentences(&yaml), [expected], "{lines}");
     }
 }
@@ -191,7 +201,7 @@ fn victims_are_only_added_where_pods_are_known() {
 #[test]
 fn modes() {
     let backend = "{name: b, url: 'http://b:1', filter: {}, mode: shadow}";
-    let expected = "backends[1].mode: \"shadow\" is not known; Enforce, Shadow or Disabled";
+    let expected = "backends[1].mode: unknown value \"shadow\"; expected Enforce, Shadow or Disabled";
     assert_eq!(said_of_backend(backend), [expected]);
 }
 
@@ -202,32 +212,36 @@ fn tls_of_backends() {
         (
             "http",
             "tls: {caFile: a}",
-            "tls: does not go with an http URL; an https URL, or leave it out".to_owned(),
+            "tls: cannot be combined with an http URL; use an https URL, or remove it".to_owned(),
         ),
-        ("https", "mode: Enforce", "tls: is missing; with an https URL, {caFile: FILE}".to_owned()),
-        ("https", "tls: ", "tls: is empty; a mapping such as {caFile: ca.crt}".to_owned()),
+        ("https", "mode: Enforce", "tls: is missing, but url is https; expected {caFile: FILE}".to_owned()),
+        ("https", "tls: ", "tls: is empty; expected a mapping such as {caFile: ca.crt}".to_owned()),
+        ("https", "tls: {}", "tls.caFile: is missing; expected the CA certificates, a PEM file".to_owned()),
+        ("https", "tls: {caFile: ''}", "tls.caFile: is empty; expected the path of a file".to_owned()),
         (
             "https",
-            "tls: {}",
-            "tls.caFile: is missing; the certificates of the authorities, a PEM file".to_owned(),
+            "tls: {caFile: a, certFile: b}",
+            "tls.keyFile: is missing; expected the key, a PEM file".to_owned(),
         ),
-        ("https", "tls: {caFile: ''}", "tls.caFile: is empty; the path of a file".to_owned()),
-        ("https", "tls: {caFile: a, certFile: b}", "tls.keyFile: is missing; the key, a PEM file".to_owned()),
         (
             "https",
             "tls: {caFile: a, keyFile: b}",
-            "tls.certFile: is missing; the certificate chain, a PEM file".to_owned(),
+            "tls.certFile: is missing; expected the certificate chain, a PEM file".to_owned(),
         ),
         (
             "https",
             "tls: {caFile: a, serverName: 'b:1'}",
-            format!("tls.serverName: \"b:1\" is not a host; {host}"),
+            format!("tls.serverName: \"b:1\" is not a host; expected {host}"),
         ),
-        ("https", "tls: {caFile: a, serverName: ''}", format!("tls.serverName: \"\" is not a host; {host}")),
+        (
+            "https",
+            "tls: {caFile: a, serverName: ''}",
+            format!("tls.serverName: \"\" is not a host; expected {host}"),
+        ),
         (
             "https",
             "tls: {caFile: a, insecure: true}",
-            "tls.insecure: is not a known field; known are caFile, certFile, keyFile, serverName".to_owned(),
+            "tls.insecure: unknown field; known fields: caFile, certFile, keyFile, serverName".to_owned(),
         ),
     ];
     for (scheme, tls, expected) in cases {
@@ -241,22 +255,22 @@ fn pods_of_interest() {
     let resource = "an extended resource such as example.com/gpu";
     let namespace = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
     let cases = [
-        ("[]", ": is a list; a mapping such as {podSelector: {matchLabels: {tier: batch}}}".to_owned()),
-        ("{managedResources: [a.b/c]}", ".managedResources[0]: \"a.b/c\" is text; a mapping such as {name: example.com/gpu}".to_owned()),
-        ("{managedResources: {}}", ".managedResources: is a mapping; a list such as [{name: example.com/gpu}]".to_owned()),
-        ("{managedResources: [{}]}", format!(".managedResources[0].name: is missing; {resource}")),
-        ("{managedResources: [{name: cpu}]}", format!(".managedResources[0].name: \"cpu\" is a resource of Kubernetes itself; {resource}")),
-        ("{managedResources: [{name: a.b/}]}", format!(".managedResources[0].name: \"a.b/\" is not a resource; {resource}")),
-        ("{managedResources: [{name: a.b/c}, {name: a.b/c}]}", ".managedResources[1].name: \"a.b/c\" is there already; each resource once".to_owned()),
-        ("{managedResources: [{name: a.b/c, ignoredByScheduler: yes}]}", ".managedResources[0].ignoredByScheduler: \"yes\" is text; true or false".to_owned()),
-        ("{namespaces: []}", ".namespaces: is an empty list; at least one namespace, or leave it out for all of them".to_owned()),
-        ("{namespaces: a}", ".namespaces: \"a\" is text; a list of namespaces such as [shop, search]".to_owned()),
-        ("{namespaces: ['*']}", format!(".namespaces[0]: \"*\" is not a namespace; {namespace}")),
-        ("{excludedNamespaces: [a_b]}", format!(".excludedNamespaces[0]: \"a_b\" is not a namespace; {namespace}")),
-        ("{namespaces: [a], excludedNamespaces: [b]}", ".excludedNamespaces: does not go with namespaces; one of the two".to_owned()),
+        ("[]", ": is a list; expected a mapping such as {podSelector: {matchLabels: {tier: batch}}}".to_owned()),
+        ("{managedResources: [a.b/c]}", ".managedResources[0]: \"a.b/c\" is a string; expected a mapping such as {name: example.com/gpu}".to_owned()),
+        ("{managedResources: {}}", ".managedResources: is a mapping; expected a list such as [{name: example.com/gpu}]".to_owned()),
+        ("{managedResources: [{}]}", format!(".managedResources[0].name: is missing; expected {resource}")),
+        ("{managedResources: [{name: cpu}]}", format!(".managedResources[0].name: \"cpu\" is a native resource of Kubernetes; expected {resource}")),
+        ("{managedResources: [{name: a.b/}]}", format!(".managedResources[0].name: \"a.b/\" is not a resource; expected {resource}")),
+        ("{managedResources: [{name: a.b/c}, {name: a.b/c}]}", ".managedResources[1].name: \"a.b/c\" is listed twice; expected each resource once".to_owned()),
+        ("{managedResources: [{name: a.b/c, ignoredByScheduler: yes}]}", ".managedResources[0].ignoredByScheduler: \"yes\" is a string; expected true or false".to_owned()),
+        ("{namespaces: []}", ".namespaces: is an empty list; list at least one namespace, or remove it to select all".to_owned()),
+        ("{namespaces: a}", ".namespaces: \"a\" is a string; expected a list of namespaces such as [shop, search]".to_owned()),
+        ("{namespaces: ['*']}", format!(".namespaces[0]: \"*\" is not a namespace; expected {namespace}")),
+        ("{excludedNamespaces: [a_b]}", format!(".excludedNamespaces[0]: \"a_b\" is not a namespace; expected {namespace}")),
+        ("{namespaces: [a], excludedNamespaces: [b]}", ".excludedNamespaces: cannot be combined with namespaces; expected one of the two".to_owned()),
         (
             "{labels: {}}",
-            ".labels: is not a known field; known are managedResources, namespaces, excludedNamespaces, podSelector".to_owned(),
+            ".labels: unknown field; known fields: managedResources, namespaces, excludedNamespaces, podSelector".to_owned(),
         ),
     ];
     for (interest, expected) in cases {
@@ -267,28 +281,28 @@ fn pods_of_interest() {
 
 #[test]
 fn selectors_of_pods() {
-    let key = "a label's key such as tier or example.com/tier";
+    let key = "a label key such as tier or example.com/tier";
     let value = "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends, or \"\"";
     let (values, first) = ("a list of values such as [batch]", "matchExpressions[0]");
     let cases = [
-        ("tier: batch", "tier: is not a known field; known are matchLabels, matchExpressions".to_owned()),
-        ("matchLabels: [a]", "matchLabels: is a list; a mapping of labels such as {tier: batch}".to_owned()),
-        ("matchLabels: {-a: b}", format!("matchLabels.-a: \"-a\" is not a label's key; {key}")),
-        ("matchLabels: {a/b/c: d}", format!("matchLabels[\"a/b/c\"]: \"a/b/c\" is not a label's key; {key}")),
-        ("matchLabels: {a: b/c}", format!("matchLabels.a: \"b/c\" is not a label's value; {value}")),
-        ("matchLabels: {a: 1}", format!("matchLabels.a: 1 without quotes is a number; {value}")),
-        ("matchLabels: {a: true}", format!("matchLabels.a: true without quotes is a boolean; {value}")),
-        ("matchExpressions: {}", "matchExpressions: is a mapping; a list such as [{key: tier, operator: In, values: [batch, web]}]".to_owned()),
-        ("matchExpressions: [a]", format!("{first}: \"a\" is text; a mapping such as {{key: tier, operator: In, values: [batch]}}")),
-        ("matchExpressions: [{operator: Exists}]", format!("{first}.key: is missing; {key}")),
-        ("matchExpressions: [{key: a b, operator: Exists}]", format!("{first}.key: \"a b\" is not a label's key; {key}")),
-        ("matchExpressions: [{key: a}]", format!("{first}.operator: is missing; In, NotIn, Exists or DoesNotExist")),
-        ("matchExpressions: [{key: a, operator: Gt}]", format!("{first}.operator: \"Gt\" is not known; In, NotIn, Exists or DoesNotExist")),
-        ("matchExpressions: [{key: a, operator: In}]", format!("{first}.values: must name at least one value; {values}")),
-        ("matchExpressions: [{key: a, operator: NotIn, values: []}]", format!("{first}.values: must name at least one value; {values}")),
-        ("matchExpressions: [{key: a, operator: Exists, values: [b]}]", format!("{first}.values: does not go with operator: Exists; leave it out")),
-        ("matchExpressions: [{key: a, operator: In, values: b}]", format!("{first}.values: \"b\" is text; {values}")),
-        ("matchExpressions: [{key: a, operator: In, values: [b/c]}]", format!("{first}.values[0]: \"b/c\" is not a label's value; {value}")),
+        ("tier: batch", "tier: unknown field; known fields: matchLabels, matchExpressions".to_owned()),
+        ("matchLabels: [a]", "matchLabels: is a list; expected a mapping of labels such as {tier: batch}".to_owned()),
+        ("matchLabels: {-a: b}", format!("matchLabels.-a: \"-a\" is not a label key; expected {key}")),
+        ("matchLabels: {a/b/c: d}", format!("matchLabels[\"a/b/c\"]: \"a/b/c\" is not a label key; expected {key}")),
+        ("matchLabels: {a: b/c}", format!("matchLabels.a: \"b/c\" is not a label value; expected {value}")),
+        ("matchLabels: {a: 1}", format!("matchLabels.a: 1 without quotes is a number; expected {value}")),
+        ("matchLabels: {a: true}", format!("matchLabels.a: true without quotes is a boolean; expected {value}")),
+        ("matchExpressions: {}", "matchExpressions: is a mapping; expected a list such as [{key: tier, operator: In, values: [batch, web]}]".to_owned()),
+        ("matchExpressions: [a]", format!("{first}: \"a\" is a string; expected a mapping such as {{key: tier, operator: In, values: [batch]}}")),
+        ("matchExpressions: [{operator: Exists}]", format!("{first}.key: is missing; expected {key}")),
+        ("matchExpressions: [{key: a b, operator: Exists}]", format!("{first}.key: \"a b\" is not a label key; expected {key}")),
+        ("matchExpressions: [{key: a}]", format!("{first}.operator: is missing; expected In, NotIn, Exists or DoesNotExist")),
+        ("matchExpressions: [{key: a, operator: Gt}]", format!("{first}.operator: unknown value \"Gt\"; expected In, NotIn, Exists or DoesNotExist")),
+        ("matchExpressions: [{key: a, operator: In}]", format!("{first}.values: must contain at least one value; expected {values}")),
+        ("matchExpressions: [{key: a, operator: NotIn, values: []}]", format!("{first}.values: must contain at least one value; expected {values}")),
+        ("matchExpressions: [{key: a, operator: Exists, values: [b]}]", format!("{first}.values: cannot be combined with operator: Exists; remove it")),
+        ("matchExpressions: [{key: a, operator: In, values: b}]", format!("{first}.values: \"b\" is a string; expected {values}")),
+        ("matchExpressions: [{key: a, operator: In, values: [b/c]}]", format!("{first}.values[0]: \"b/c\" is not a label value; expected {value}")),
     ];
     for (selector, expected) in cases {
         let backend =
@@ -303,21 +317,22 @@ fn selectors_of_pods() {
 
 #[test]
 fn arguments_that_are_no_json_object() {
-    let number = "is a number that JSON does not have; a finite number, or text in quotes";
+    let number = "is not a JSON number; expected a finite number, or a string in quotes";
     let cases = [
-        ("[1]", vec![": is a list; a mapping such as {label: topology/rack}".to_owned()]),
-        ("~", vec![": is empty; a mapping such as {label: topology/rack}".to_owned()]),
+        ("[1]", vec![": is a list; expected a mapping such as {label: topology/rack}".to_owned()]),
+        ("~", vec![": is empty; expected a mapping such as {label: topology/rack}".to_owned()]),
         ("{a: .inf, b: [.nan]}", vec![format!(".a: {number}"), format!(".b[0]: {number}")]),
-        ("{a: 1, a: 2}", vec![".a: is given again, before on line 5; give it once".to_owned()]),
+        ("{a: 1, a: 2}", vec![".a: is defined twice, first on line 5; remove one of them".to_owned()]),
         // Keys that are numbers, or look like them, must not hide one that is repeated.
         (
             "{'1': 0, 2: 0, 'b.c': {d: 0, d: 0}}",
             vec![
-                ": has a key that is not text; keys that are text, in quotes if need be".to_owned(),
-                "[\"b.c\"].d: is given again, before on line 5; give it once".to_owned(),
+                ": has a key that is not a string; expected strings as keys, in quotes if necessary"
+                    .to_owned(),
+                "[\"b.c\"].d: is defined twice, first on line 5; remove one of them".to_owned(),
             ],
         ),
-        ("{'1': 0, '1': 0}", vec![".1: is given again, before on line 5; give it once".to_owned()]),
+        ("{'1': 0, '1': 0}", vec![".1: is defined twice, first on line 5; remove one of them".to_owned()]),
     ];
     for (args, expected) in cases {
         let backend = format!("{{name: b, url: 'http://b:1', score: {{}}, args: {args}}}");

@@ -17,6 +17,7 @@ use crate::api::{NodePart, NodeVerdict};
 /// What is said of a node that a backend could not be told about.
 const UNKNOWN: &str = "node is not yet known to the gateway";
 const DELETED: &str = "node was deleted";
+const OVERSIZE: &str = "node is too large for the backend";
 /// What is said of a candidate that a backend did not keep: preempt has no reasons.
 const LEFT_OUT: &str = "left out";
 
@@ -63,6 +64,7 @@ impl VerdictTable {
         if matches!(part.said, SaidEntry::Refused { .. } | SaidEntry::Kept { .. }) {
             part.unknown.iter().for_each(|node| self.reject(node, name, UNKNOWN));
             part.deleted.iter().for_each(|node| self.reject(node, name, DELETED));
+            part.oversize.iter().for_each(|node| self.reject(node, name, OVERSIZE));
         }
         for node in self.all() {
             let verdict = self.nodes[node as usize].backends.get(name);

@@ -12,7 +12,7 @@ const DOCUMENT: &str = include_str!("../../../../../docs/traces.md");
 const SPANS: [(&str, &str); 3] = [
     ("### The request", include_str!("../door.rs")),
     ("### The decision", include_str!("../call.rs")),
-    ("### A question to a backend", include_str!("../question.rs")),
+    ("### A request to a backend", include_str!("../question.rs")),
 ];
 
 /// The attribute that a constant of the code stands for.

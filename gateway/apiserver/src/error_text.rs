@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// The error with its causes. Outer texts often hold the next one already, but hide "connection refused".
-pub(crate) fn whole_text(error: &dyn Error) -> String {
+pub fn whole_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,0 +1,87 @@
+//! Creates Bindings.
+
+use k8s_openapi::api::core::v1::{Binding, Pod};
+use kube::{Client, Resource, api::PostParams, core::Request};
+
+use crate::request::{RequestError, StatusObject, read};
+
+/// The largest answer to a Binding. It is a `Status` of some hundred bytes.
+const LARGEST_ANSWER: usize = 1 << 20;
+
+/// Creates a Binding, which names its pod. Mirrors `DefaultBinder.Bind` of kube-scheduler.
+///
+/// # Errors
+/// The apiserver does not confirm it with a `Status` of success, or with the Binding. The pod may be bound all the same.
+pub async fn bind(client: &Client, binding: &Binding) -> Result<(), RequestError> {
+    let pod = &binding.metadata;
+    let pods = Request::new(Pod::url_path(&(), Some(pod.namespace.as_deref().unwrap_or_default())));
+    let name = pod.name.as_deref().unwrap_or_default();
+    let json = serde_json::to_vec(binding).expect("texts can be written to memory");
+    let request = pods.create_subresource("binding", name, &PostParams::default(), json);
+    confirmed(&read(client, request, LARGEST_ANSWER).await?)
+}
+
+fn confirmed(answer: &[u8]) -> Result<(), RequestError> {
+    let StatusObject { kind, status, message } = serde_json::from_slice(answer).unwrap_or_default();
+    match (&*kind, &*status) {
+        ("Status", "Success") | ("Binding", _) => Ok(()),
+        ("Status", _) => Err(RequestError::Failed(format!("the Binding is not confirmed: {message}"))),
+        _ => Err(RequestError::Failed("the answer to the Binding is not a Status".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::{api::ObjectMeta, client::Body};
+
+    use super::*;
+
+    /// What creating a Binding returns when the apiserver answers so.
+    async fn bind_with(status: u16, body: &'static str) -> Result<(), RequestError> {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            let response = Response::builder().status(status).body(Body::from(body.as_bytes().to_vec()));
+            Ok::<_, std::io::Error>(response.expect("a response"))
+        });
+        let metadata = ObjectMeta {
+            namespace: Some("shop".into()),
+            name: Some("web-0".into()),
+            ..ObjectMeta::default()
+        };
+        bind(&Client::new(service, "default"), &Binding { metadata, ..Binding::default() }).await
+    }
+
+    const SUCCESS: &str = r#"{"kind":"Status","status":"Success","code":201}"#;
+    const FAILURE: &str = r#"{"kind":"Status","status":"Failure","message":"no","code":404}"#;
+
+    #[tokio::test]
+    async fn only_a_confirmation_is_success() {
+        for (status, body) in [(201, SUCCESS), (200, SUCCESS), (201, r#"{"kind":"Binding","metadata":{}}"#)] {
+            assert_eq!(bind_with(status, body).await, Ok(()), "{status} {body}");
+        }
+        for (status, body, text) in [
+            (200, "<html>sign in</html>", "the answer to the Binding is not a Status"),
+            (200, "", "the answer to the Binding is not a Status"),
+            (200, FAILURE, "the Binding is not confirmed: no"),
+        ] {
+            assert_eq!(
+                bind_with(status, body).await,
+                Err(RequestError::Failed(text.into())),
+                "{status} {body}"
+            );
+        }
+        for (code, body, message) in [
+            (202, SUCCESS, "HTTP status 202 Accepted: "),
+            (204, "", "HTTP status 204 No Content"),
+            (302, "<html>\n", "HTTP status 302 Found: <html>"),
+            (304, "", "HTTP status 304 Not Modified"),
+            (307, "", "HTTP status 307 Temporary Redirect"),
+            // The code is that of HTTP, whatever the body says.
+            (503, FAILURE, "no"),
+        ] {
+            let refused = bind_with(code, body).await.expect_err("it is refused");
+            assert_eq!(refused.code(), Some(code));
+            assert!(refused.to_string().starts_with(message), "{refused}");
+        }
+    }
+}

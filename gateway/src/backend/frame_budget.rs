@@ -1,0 +1,317 @@
+//! Limits the HTTP/2 frames that a backend sends besides its answers, whatever they are: PINGs, settings, frames of unknown
+//! types or of closed streams. h2 reads each of them on the thread that serves calls.
+//!
+//! [`Budgeted`] wraps the stream of a connection and follows the heads of the frames in both directions. What the gateway
+//! sends gives the backend reason to send frames; beyond that there is a burst and a rate. A read that exceeds them fails.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Instant,
+};
+
+/// After so many bytes the other tasks of the thread have their turn.
+const TURN: usize = 64 << 10;
+/// Bytes of the head of a frame (RFC 9113, section 4.1).
+const HEAD: usize = 9;
+/// What a client sends before its first frame: `PRI * HTTP/2.0` and what belongs to it.
+const PREFACE: usize = 24;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+/// DATA with at least so many bytes is limited by the size of the answer; a flood can be made of less.
+const ANSWER: usize = 256;
+
+/// How much a backend may send besides its answers.
+#[derive(Debug)]
+struct Allowance {
+    what: &'static str,
+    burst: u32,
+    per_second: u32,
+    /// For each frame of a request, and of a table of nodes: several times what the answer to it takes.
+    per_request: u32,
+}
+
+const FRAMES: Allowance =
+    Allowance { what: "HTTP/2 frames", burst: 10_000, per_second: 1_000, per_request: 32 };
+const BYTES: Allowance = Allowance {
+    what: "bytes of HTTP/2 frames other than DATA",
+    burst: 1 << 20,
+    per_second: 64 << 10,
+    per_request: 32 << 10,
+};
+
+/// What is left of an allowance.
+#[derive(Debug)]
+struct Budget {
+    allowance: Allowance,
+    left: u32,
+    /// When it was filled up last, which is when it was used up: the clock is not read for each frame.
+    filled: Instant,
+}
+
+impl Budget {
+    fn new(allowance: Allowance) -> Self {
+        Self { left: allowance.burst, allowance, filled: Instant::now() }
+    }
+
+    fn take(&mut self, amount: u32) -> io::Result<()> {
+        if self.left < amount {
+            let now = Instant::now();
+            let millis = (now - self.filled).as_millis() * u128::from(self.allowance.per_second);
+            self.put(u32::try_from(millis / 1000).unwrap_or(u32::MAX));
+            self.filled = now;
+        }
+        self.left = self.left.checked_sub(amount).ok_or_else(|| {
+            let Allowance { what, burst, per_second, .. } = self.allowance;
+            let text = format!(
+                "the backend sent more {what} than its answers need: over {burst} and {per_second} a second"
+            );
+            io::Error::new(io::ErrorKind::QuotaExceeded, text)
+        })?;
+        Ok(())
+    }
+
+    fn put(&mut self, amount: u32) {
+        self.left = self.left.saturating_add(amount).min(self.allowance.burst);
+    }
+}
+
+/// Follows the frames in one direction of a connection by their heads.
+#[derive(Debug, Default)]
+struct Frames {
+    head: [u8; HEAD],
+    /// Bytes of the next head that are there.
+    begun: usize,
+    /// Bytes to come before it.
+    payload: usize,
+}
+
+/// The head of a frame, as far as it matters here.
+struct Frame {
+    kind: u8,
+    payload: usize,
+}
+
+impl Frames {
+    /// The next frame whose head ends in `bytes`, from which everything up to there is taken.
+    fn next(&mut self, bytes: &mut &[u8]) -> Option<Frame> {
+        let payload = self.payload.min(bytes.len());
+        self.payload -= payload;
+        let rest = &bytes[payload..];
+        let (head, rest) = rest.split_at((HEAD - self.begun).min(rest.len()));
+        self.head[self.begun..][..head.len()].copy_from_slice(head);
+        self.begun += head.len();
+        *bytes = rest;
+        if self.begun < HEAD {
+            return None;
+        }
+        let [high, middle, low, kind, ..] = self.head;
+        self.payload = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.begun = 0;
+        Some(Frame { kind, payload: self.payload })
+    }
+}
+
+/// A connection to a backend that may send so many frames.
+#[derive(Debug)]
+pub(super) struct Budgeted<S> {
+    stream: S,
+    received: Frames,
+    sent: Frames,
+    frames: Budget,
+    bytes: Budget,
+    /// Bytes that were read in this turn.
+    read: usize,
+}
+
+impl<S> Budgeted<S> {
+    pub(super) fn new(stream: S) -> Self {
+        let sent = Frames { payload: PREFACE, ..Frames::default() };
+        let (frames, bytes) = (Budget::new(FRAMES), Budget::new(BYTES));
+        Self { stream, received: Frames::default(), sent, frames, bytes, read: 0 }
+    }
+
+    fn count_received(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while let Some(Frame { kind, payload }) = self.received.next(&mut bytes) {
+            if kind == DATA && payload >= ANSWER {
+                continue;
+            }
+            self.frames.take(1)?;
+            if kind != DATA {
+                self.bytes.take(u32::try_from(HEAD + payload).unwrap_or(u32::MAX))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_sent(&mut self, mut bytes: &[u8]) {
+        while let Some(Frame { kind, .. }) = self.sent.next(&mut bytes) {
+            if matches!(kind, DATA | HEADERS) {
+                self.frames.put(FRAMES.per_request);
+                self.bytes.put(BYTES.per_request);
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Budgeted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.read >= TURN {
+            self.read = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let Poll::Ready(ended) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+            self.read = 0;
+            return Poll::Pending;
+        };
+        ended?;
+        let read = &buffer.filled()[before..];
+        self.read += read.len();
+        Poll::Ready(self.count_received(read))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Budgeted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        self.count_sent(&bytes[..written]);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, pieces))?;
+        let mut rest = written;
+        for piece in pieces {
+            let part = &piece[..piece.len().min(rest)];
+            self.count_sent(part);
+            rest -= part.len();
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const PING: u8 = 6;
+
+    fn frame(kind: u8, payload: usize) -> Vec<u8> {
+        let length = u32::try_from(payload).unwrap().to_be_bytes();
+        let mut frame = length[1..].to_vec();
+        frame.extend([kind, 0, 0, 0, 0, 1]);
+        frame.resize(HEAD + payload, 0);
+        frame
+    }
+
+    fn frames_until_refused(budgeted: &mut Budgeted<()>, frame: &[u8]) -> u32 {
+        (0..).take_while(|_| budgeted.count_received(frame).is_ok()).last().map_or(0, |last| last + 1)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_that_are_no_answers_have_a_burst_and_a_rate() {
+        let mut budgeted = Budgeted::new(());
+        assert_eq!(frames_until_refused(&mut budgeted, &frame(PING, 8)), 10_000);
+        tokio::time::advance(Duration::from_millis(1500)).await;
+        assert_eq!(frames_until_refused(&mut budgeted, &frame(DATA, 1)), 1_500);
+        let mut budgeted = Budgeted::new(());
+        assert_eq!(frames_until_refused(&mut budgeted, &frame(HEADERS, (16 << 10) - HEAD)), 64);
+        let refused = budgeted.count_received(&frame(HEADERS, 16 << 10)).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_are_not_limited_however_many_and_large() {
+        let mut budgeted = Budgeted::new(());
+        budgeted.count_sent(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        let request = [frame(HEADERS, 40), frame(DATA, 300)].concat();
+        let settings = [frame(4, 0), frame(8, 4), frame(PING, 8)].concat();
+        let answer = [settings, frame(HEADERS, 20), frame(DATA, 7), frame(HEADERS, 20)].concat();
+        for _ in 0..50_000 {
+            budgeted.count_sent(&request);
+            budgeted.count_received(&answer).unwrap();
+        }
+        let large = frame(DATA, 16 << 10);
+        for _ in 0..50_000 {
+            budgeted.count_received(&large).unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_are_found_wherever_reads_and_writes_end() {
+        let frames = [frame(HEADERS, 3), frame(DATA, 0), frame(PING, 8), frame(DATA, 300)].concat();
+        for length in 1..frames.len() {
+            let mut found = Vec::new();
+            let mut follow = Frames::default();
+            for mut part in frames.chunks(length) {
+                while let Some(Frame { kind, payload }) = follow.next(&mut part) {
+                    found.push((kind, payload));
+                }
+            }
+            assert_eq!(found, [(HEADERS, 3), (DATA, 0), (PING, 8), (DATA, 300)], "{length}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_read_leaves_the_thread_to_others_and_loses_nothing() {
+        let (mut peer, end) = tokio::io::duplex(1 << 20);
+        let sent: Vec<u8> = std::iter::repeat_n(frame(DATA, 10_000), 60).flatten().collect();
+        peer.write_all(&sent).await.unwrap();
+        drop(peer);
+        let mut budgeted = Budgeted::new(end);
+        let mut read = Vec::new();
+        let mut polls = 0;
+        let reading = async {
+            let mut part = [0; 8192];
+            loop {
+                let bytes = budgeted.read(&mut part).await.unwrap();
+                if bytes == 0 {
+                    return;
+                }
+                read.extend_from_slice(&part[..bytes]);
+            }
+        };
+        let mut reading = std::pin::pin!(reading);
+        std::future::poll_fn(|context| {
+            polls += 1;
+            reading.as_mut().poll(context)
+        })
+        .await;
+        assert!(read == sent && polls > sent.len() / (2 * TURN), "{polls} polls");
+    }
+}

@@ -1,0 +1,81 @@
+//! How often a backend may change, on one connection, what it wants to be told: each time the rows of all nodes are
+//! encoded anew, on the thread that serves calls.
+
+use std::time::Duration;
+
+use extender_policy_api::v1alpha1::GetInfoResponse;
+use tokio::time::Instant;
+
+/// The least time between two changes; it doubles with each up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// After so long without a change the next ones are as the first.
+const QUIET: Duration = Duration::from_mins(10);
+
+/// The changes on one connection.
+#[derive(Debug, Default)]
+pub(super) struct ViewChanges(Option<LatestChange>);
+
+#[derive(Debug)]
+struct LatestChange {
+    at: Instant,
+    /// Until the next one.
+    pause: Duration,
+}
+
+impl ViewChanges {
+    /// Whether a handshake is taken after this one: not if it asks for other views too soon.
+    pub(super) fn allow(&mut self, known: &GetInfoResponse, next: &GetInfoResponse) -> bool {
+        let views = |info: &GetInfoResponse| {
+            let views =
+                info.verbs.iter().map(|verb| (verb.verb, verb.node_view, verb.usage)).collect::<Vec<_>>();
+            (views, info.annotation_prefixes.clone(), info.pod_raw, info.services.clone())
+        };
+        views(known) == views(next) || self.turn()
+    }
+
+    fn turn(&mut self) -> bool {
+        let now = Instant::now();
+        let pause = match &self.0 {
+            None => FIRST_PAUSE,
+            Some(LatestChange { at, pause }) => match now - *at {
+                since if since < *pause => return false,
+                since if since >= QUIET => FIRST_PAUSE,
+                _ => (*pause * 2).min(LONGEST_PAUSE),
+            },
+        };
+        self.0 = Some(LatestChange { at: now, pause });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking_for(prefix: u32) -> GetInfoResponse {
+        let annotation_prefixes = vec![format!("{prefix}.example.com/")];
+        GetInfoResponse { annotation_prefixes, ..GetInfoResponse::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_views_are_taken_more_and_more_rarely() {
+        let mut changes = ViewChanges::default();
+        let mut known = asking_for(0);
+        let mut taken = Vec::new();
+        for second in 1..=200 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if changes.allow(&known, &asking_for(second)) {
+                known = asking_for(second);
+                taken.push(second);
+            }
+        }
+        assert_eq!(taken, [1, 6, 16, 36, 76, 136, 196]);
+        let revised = GetInfoResponse { revision: "2".to_owned(), ..known.clone() };
+        assert!(changes.allow(&known, &revised), "another revision with the same views is taken at once");
+        tokio::time::advance(QUIET).await;
+        assert_eq!((0..10).filter(|_| changes.allow(&known, &asking_for(0))).count(), 1);
+        tokio::time::advance(FIRST_PAUSE).await;
+        assert!(changes.allow(&known, &asking_for(0)));
+    }
+}

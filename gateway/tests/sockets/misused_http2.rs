@@ -1,0 +1,190 @@
+//! Backends that misuse HTTP/2: what that costs the log, the call thread and the descriptors.
+
+use std::{fs, net::SocketAddr, time::Duration};
+
+use prost::Message;
+use tempfile::NamedTempFile;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::mpsc,
+    time::timeout,
+};
+
+use crate::support::{
+    Gateway, PATIENCE,
+    backend::{framed, info},
+    in_full,
+    program::Starting,
+    steady,
+};
+use extender_gateway::cadences::Cadences;
+use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
+
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const UNKNOWN: u8 = 0xee;
+const ACK: u8 = 1;
+
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags, 0, 0, 0, 0]);
+    frame.extend(payload);
+    frame
+}
+
+fn backend_at(address: SocketAddr, rest: &str) -> String {
+    format!("nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'http://{address}', {rest}}}\n")
+}
+
+/// Sends PING acknowledgements to which there is no PING, and a PING behind them. Whether that was answered.
+async fn acknowledge(stream: &mut TcpStream) -> bool {
+    let mut frames = frame(SETTINGS, 0, &[]);
+    for _ in 0..9_000 {
+        frames.extend(frame(PING, ACK, &[7; 8]));
+    }
+    frames.extend(frame(PING, 0, b"the last"));
+    if stream.write_all(&frames).await.is_err() {
+        return false;
+    }
+    let answer = frame(PING, ACK, b"the last");
+    let mut read = Vec::new();
+    while stream.read_buf(&mut read).await.is_ok_and(|bytes| bytes > 0) {
+        if read.windows(answer.len()).any(|part| part == answer) {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn acknowledgements_of_no_ping_are_not_logged() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let file = NamedTempFile::new().unwrap();
+    let own = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+               extender: {address: 127.0.0.1:0}\nmetrics: {address: 127.0.0.1:0}\nadmin: {address: 127.0.0.1:0}\n";
+    let backend = backend_at(listener.local_addr().unwrap(), "filter: {}");
+    fs::write(file.path(), format!("{own}{backend}")).unwrap();
+    let starting = Starting::new(file.path()).await;
+    // A gateway that is slow gives up the handshake and connects again.
+    let peer = async { while !acknowledge(&mut listener.accept().await.unwrap().0).await {} };
+    timeout(PATIENCE, peer).await.expect("the frames are read");
+    drop(listener);
+    let mut program = starting.serving().await;
+    program.signal("TERM").await;
+    program.child.wait().await.unwrap();
+    let lines = program.said("h2::");
+    assert!(lines.len() < 10, "{} lines: {:#?}", lines.len(), &lines[..10]);
+}
+
+/// A peer that sends this frame over and over, this many bytes of it, on its first connection, and nothing on the next.
+/// The bytes that were taken.
+async fn flooding(frame: Vec<u8>, most: usize) -> (SocketAddr, mpsc::UnboundedReceiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (taken, takes) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut sent = 0;
+        let chunk = frame.repeat((64 << 10) / frame.len());
+        stream.write_all(&self::frame(SETTINGS, 0, &[])).await.unwrap();
+        while sent < most && stream.write_all(&chunk).await.is_ok() {
+            sent += chunk.len();
+        }
+        taken.send(sent).unwrap();
+        let mut silent = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            silent.push(stream);
+        }
+    });
+    (address, takes)
+}
+
+#[tokio::test]
+async fn a_backend_that_floods_frames_is_disconnected() {
+    for (kind, payload, said) in [
+        (UNKNOWN, 16 << 10, "more bytes of HTTP/2 frames other than DATA than its answers need"),
+        (UNKNOWN, 0, "more HTTP/2 frames than its answers need"),
+        (PING, 8, "more HTTP/2 frames than its answers need"),
+    ] {
+        let flags = if kind == PING { ACK } else { 0 };
+        let (address, mut taken) = flooding(frame(kind, flags, &vec![0; payload]), 50 << 20).await;
+        let gateway = Gateway::start(&backend_at(address, "filter: {}")).await;
+        let taken = timeout(PATIENCE, taken.recv()).await.unwrap().unwrap();
+        assert!(taken < 50 << 20, "{kind}: all of it was taken");
+        let error = gateway.post("/filter", in_full(&["a"])).await.error();
+        assert!(error.contains(said), "{kind}: {error}");
+    }
+}
+
+/// A peer that shakes hands and answers and reads nothing more, whatever comes, on each connection. The gateway's ends.
+async fn deaf() -> (SocketAddr, mpsc::UnboundedReceiver<SocketAddr>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    // Little is under way to it, so that it is soon that nothing more can be written.
+    socket.set_recv_buffer_size(4096).unwrap();
+    let listener = socket.listen(16).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (accepted, ends) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, end)) = listener.accept().await {
+            accepted.send(end).unwrap();
+            tokio::spawn(greet(stream));
+        }
+    });
+    (address, ends)
+}
+
+async fn greet(stream: TcpStream) {
+    let mut server = h2::server::Builder::new();
+    server.initial_window_size(64 << 20).initial_connection_window_size(64 << 20);
+    let mut connection = server.handshake(stream).await.unwrap();
+    let mut handshakes = 0;
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        if !request.uri().path().ends_with("GetInfo") {
+            // The connection is kept and not read.
+            return std::future::pending().await;
+        }
+        handshakes += 1;
+        assert!(handshakes < 1000, "no call came");
+        let head = http::Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+        let mut answer = respond.send_response(head, false).unwrap();
+        let info = GetInfoResponse { max_request_bytes: 64 << 20, ..info(NodeView::FactsAndRaw) };
+        answer.send_data(framed(&info.encode_to_vec()), false).unwrap();
+        let mut trailers = http::HeaderMap::new();
+        trailers.insert("grpc-status", 0.into());
+        answer.send_trailers(trailers).unwrap();
+    }
+}
+
+/// Whether the kernel has the gateway's end of a connection as established.
+fn is_established(end: SocketAddr) -> bool {
+    let port = format!(":{:04X}", end.port());
+    let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
+    sockets.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next().is_some_and(|local| local.ends_with(&port)) && fields.nth(1) == Some("01")
+    })
+}
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn a_connection_that_was_given_up_ends_though_the_peer_reads_nothing() {
+    let (address, mut ends) = deaf().await;
+    let short = Duration::from_millis(50);
+    let cadences = Cadences { handshake: Duration::from_secs(1), refresh: short, ..steady() };
+    let gateway = Gateway::start_paced(&backend_at(address, "filter: {timeout: 100ms}"), cadences).await;
+    let first = ends.recv().await.unwrap();
+    // A few of them are more than what the kernel takes for a peer that does not read.
+    let mut body: serde_json::Value = serde_json::from_str(&in_full(&["a"])).unwrap();
+    body["Nodes"]["items"][0]["metadata"]["annotations"]["large"] = "x".repeat(900_000).into();
+    let body = body.to_string();
+    let ended = async {
+        while is_established(first) {
+            gateway.post("/filter", &body).await;
+            tokio::time::sleep(short).await;
+        }
+    };
+    timeout(PATIENCE, ended).await.expect("the connection is cut off");
+}
