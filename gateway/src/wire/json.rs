@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         loop {
-            let key = self.string("a key in quotes")?;
+            let key = self.string("a key")?;
             self.pass(b':', "':' after a key")?;
             each(self, &self.unescaped(key)?)?;
             if !self.take(b',') {
@@ -110,9 +110,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes past a string. `wanted` is what the error says was expected.
-    pub fn string(&mut self, wanted: &str) -> Result<RawString, WireError> {
-        self.pass(b'"', wanted)?;
+    /// Goes past a string. `what` it is, the error says.
+    pub fn string(&mut self, what: &str) -> Result<RawString, WireError> {
+        if !self.take(b'"') {
+            return Err(self.error(&format!("{what} in quotes")));
+        }
         let start = self.place_in_32_bits()?;
         let escaped = self.pass_string()?;
         Ok(RawString { start, end: self.place_in_32_bits()? - 1, escaped })
@@ -188,6 +190,7 @@ impl<'a> Cursor<'a> {
         if self.take(byte) { Ok(()) } else { Err(self.error(wanted)) }
     }
 
+    #[cold]
     fn error(&self, wanted: &str) -> WireError {
         let found = match self.text.get(self.at) {
             None => "the end of the text".to_owned(),
