@@ -371,7 +371,7 @@ async fn a_watch_that_fails_is_retried_with_growing_pauses() {
     let line = "<p>sign in</p>\n";
     for (answer, text, relists) in [
         ((200, "", After::End), "the watch ended at once", false),
-        ((302, "", After::Silence), "HTTP status 302 Found", true),
+        ((302, "", After::End), "HTTP status 302 Found", true),
         ((200, line, After::Silence), "the watch cannot be read: expected value", true),
         (
             (200, "{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"etcd\"}}\n", After::Silence),
