@@ -58,10 +58,7 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
 /// Refuses what a browser sends for a page: whoever forwards this port to a machine of his own lets no page of the web in.
 async fn from_no_page(request: Request, next: Next) -> Response {
     if request.headers().contains_key(ORIGIN) {
-        return refused(
-            StatusCode::FORBIDDEN,
-            "requests of web pages (with an Origin header) are not served",
-        );
+        return refused(StatusCode::FORBIDDEN, "requests with an Origin header are rejected");
     }
     next.run(request).await
 }
@@ -89,9 +86,7 @@ async fn decisions(
         // Held until it is done, whether the caller still waits or not, and until the caller has taken it.
         Json(list).into_response().map(|body| Body::new(HeldBody::new(body, turn)))
     });
-    found
-        .await
-        .unwrap_or_else(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the decisions could not be shown"))
+    found.await.unwrap_or_else(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the decision log"))
 }
 
 async fn status(State(admin): State<Arc<AdminState>>) -> Response {
@@ -99,14 +94,14 @@ async fn status(State(admin): State<Arc<AdminState>>) -> Response {
         Some(status) => Json(status).into_response(),
         None => refused(
             StatusCode::SERVICE_UNAVAILABLE,
-            "the gateway is still starting: it waits for nodes, pods or a first answer of its backends",
+            "the gateway is starting: waiting for nodes, pods or backends",
         ),
     }
 }
 
 async fn nothing(uri: Uri) -> Response {
     let text = format!(
-        "nothing is at {}; there are GET /debug/decisions, GET /debug/status, and GET, POST and PUT /debug/flags/s, \
+        "no such path {}; available: GET /debug/decisions, GET /debug/status, and GET, POST and PUT /debug/flags/s, \
          /debug/flags/f and /debug/flags/v",
         uri.path()
     );
@@ -114,7 +109,7 @@ async fn nothing(uri: Uri) -> Response {
 }
 
 async fn not_served(method: Method, uri: Uri) -> Response {
-    refused(StatusCode::METHOD_NOT_ALLOWED, &format!("{method} is not served at {}", uri.path()))
+    refused(StatusCode::METHOD_NOT_ALLOWED, &format!("method {method} not allowed at {}", uri.path()))
 }
 
 /// What every error of this address looks like.

@@ -1,4 +1,4 @@
-//! A policy backend as the gateway sees it: connection, handshake, encode, decode.
+//! A policy backend: connection, handshake, encoding and decoding.
 //!
 //! [`Backend`] is the handle that calls use. Behind it one task ([`session`]) connects, shakes hands,
 //! notices when the backend changes or goes, and connects again. Requests are put together from encoded
@@ -68,7 +68,7 @@ struct Request<'s, const N: usize> {
 /// One configured backend, connected or not.
 #[derive(Debug)]
 pub struct Backend {
-    /// As the operator configured it.
+    /// Its settings.
     pub settings: Arc<config::BackendSettings>,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
@@ -90,10 +90,10 @@ impl Backend {
         Self { settings: Arc::new(settings.clone()), metrics: Arc::clone(metrics), session, shadow_calls }
     }
 
-    /// The connection, with what the backend said of itself.
+    /// The connection, with the backend's handshake.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no connection.
     pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
         self.session.state.borrow().session()
     }
@@ -112,7 +112,7 @@ impl Backend {
         })
     }
 
-    /// Waits until a first attempt to connect has ended, well or not.
+    /// Waits until the first attempt to connect has succeeded or failed.
     pub async fn first_attempt(&self) {
         // An error means that the task behind the handle is gone, which ends the process.
         let _ = self.session.state.clone().wait_for(|state| !state.is_untried()).await;
@@ -187,8 +187,7 @@ impl Backend {
         }
     }
 
-    /// Takes the answer; when it was made under another revision than the handshake told, the handshake
-    /// is repeated soon.
+    /// Takes the answer; if it has another revision than the handshake, the handshake is repeated soon.
     fn current<T>(&self, session: &Session, answered: Answered<T>) -> T {
         if answered.revision != session.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake tells which.

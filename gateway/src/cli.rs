@@ -1,4 +1,4 @@
-//! The commands of the program, one file a command.
+//! The commands of the program, one file each.
 
 mod admin;
 mod apiserver;
@@ -28,16 +28,16 @@ use self::output::{Console, on_console};
 pub use admin::Away;
 pub use failure::Failure;
 
-/// What the command line says. `--help` and a wrong command line end the process in
+/// The command line. `--help` and a wrong command line end the process in
 /// [`Parser::parse`], the latter with exit code 2.
 #[derive(Debug, Parser)]
 #[command(
     name = "extender-gateway",
     version,
-    about = "Stands between kube-scheduler and gRPC policy backends",
-    long_about = "Stands between kube-scheduler and gRPC policy backends.\n\n\
-        kube-scheduler sees one HTTP extender. The gateway asks every backend in parallel over gRPC, merges \
-        their answers and replies.",
+    about = "A kube-scheduler extender in front of gRPC policy backends",
+    long_about = "A kube-scheduler extender in front of gRPC policy backends.\n\n\
+        kube-scheduler calls one HTTP extender. The gateway calls all backends in parallel over gRPC and merges \
+        their answers.",
     after_help = EXIT_CODES,
 )]
 pub struct Arguments {
@@ -47,13 +47,13 @@ pub struct Arguments {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
+  0  success
   1  the gateway could not start, or stopped because of a failure
-  2  the command line is wrong
-  3  the configuration cannot be read or has mistakes
+  2  usage error
+  3  invalid configuration
   4  status found a problem
-  5  no gateway could be asked
-  6  nothing is known about the pod that was to be explained";
+  5  no gateway answered
+  6  pod not found, or no decisions known for it";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -64,37 +64,37 @@ Examples:
   sed s/9000/9001/ gateway.yaml | extender-gateway serve --config -")]
     Serve(Serve),
 
-    /// Print all mistakes of a configuration, or what it means
+    /// Validate a configuration; print all mistakes or the effective configuration
     #[command(long_about = check_config::ABOUT, after_help = check_config::EXAMPLES)]
     CheckConfig(check_config::CheckConfigOptions),
 
-    /// Print the extenders of kube-scheduler's configuration
+    /// Print the extenders entries for kube-scheduler's configuration
     #[command(long_about = scheduler_config::ABOUT, after_help = scheduler_config::EXAMPLES)]
     SchedulerConfig(scheduler_config::SchedulerConfigOptions),
 
-    /// Say why a pod is where it is, or nowhere
+    /// Explain why a pod was scheduled where it is, or not at all
     #[command(long_about = explain::ABOUT, after_help = explain::EXAMPLES)]
     Explain(Box<explain::ExplainOptions>),
 
-    /// Say how the gateway and its backends are, and what is to be done
+    /// Show the health of the gateway and its backends, and how to fix problems
     #[command(long_about = status::ABOUT, after_help = status::EXAMPLES)]
     Status(status::StatusOptions),
 }
 
 #[derive(Debug, Args)]
 struct Serve {
-    /// The configuration, a YAML file, which is followed; relative paths in it are relative to its folder. `-`:
-    /// standard input, read once, with paths relative to the working directory
+    /// Configuration file (YAML), reloaded when it changes; relative paths are relative to its folder. `-` reads standard
+    /// input once, with paths relative to the working directory
     #[arg(long = "config", value_name = "FILE")]
     path: PathBuf,
 
-    /// Write the N best nodes of each call that scores to the log, as a table; while the gateway runs, POST N to
-    /// /debug/flags/s of the admin address
+    /// Log the N best nodes of each prioritize call as a table; while the gateway runs, POST N to /debug/flags/s of the
+    /// admin
+    /// address
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = rows())]
     debug_scores: u32,
 
-    /// Write N rejected nodes of each call that filters to the log, as a table; while the gateway runs, POST N to
-    /// /debug/flags/f
+    /// Log N rejected nodes of each filter call as a table; while the gateway runs, POST N to /debug/flags/f
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = rows())]
     debug_filters: u32,
 }
@@ -109,7 +109,7 @@ fn rows() -> clap::builder::RangedI64ValueParser<u32> {
     name = "kubectl-extender_explain",
     bin_name = "kubectl extender-explain",
     version,
-    about = "Say why a pod is where it is, or nowhere",
+    about = "Explain why a pod was scheduled where it is, or not at all",
     long_about = explain::ABOUT,
     after_help = explain::EXAMPLES,
 )]
@@ -127,7 +127,7 @@ impl Plugin {
 
 impl Arguments {
     /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
-    /// gateway until it is told to stop.
+    /// gateway until a stop signal.
     pub fn run<E: Display>(
         self,
         serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,

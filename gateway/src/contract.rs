@@ -1,7 +1,7 @@
-//! The policy API as the gateway speaks it: requests put together from encoded parts, and answers read within limits.
+//! The policy API: requests assembled from encoded parts, and responses parsed within limits.
 //!
 //! Nothing here knows a connection, a table or a decision. [`pod`] and [`row`] encode what a view asks for, [`nodes`] and
-//! [`question`] put requests together, [`answer`], [`preempt`] and [`bind`] check what came back before anybody uses it.
+//! [`question`] put requests together, [`answer`], [`preempt`] and [`bind`] check responses before use.
 
 pub mod answer;
 pub mod bind;

@@ -1,9 +1,11 @@
-//! Drives the decision of core: asks backends, feeds answers, keeps the deadline.
+//! Drives the decision of core: calls backends, passes on their answers, enforces the deadline.
 //!
 //! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view that some
-//! backend wants (`call_context`), asks the backends at once from the task that serves the call (none is spawned for it,
-//! so that a caller who hangs up takes all questions with it), and stops as soon as the decision is certain. Only
-//! backends in shadow are asked by tasks of their own, once it is.
+//! backend wants (`call_context`), calls the backends in parallel from the task that serves the call (none is spawned
+//! for it,
+//! so that all of them are canceled if the caller disconnects), and stops as soon as the decision is certain. Only
+//! backends in shadow mode are called in separate tasks, after
+//! the decision.
 
 mod ask;
 mod bind;
@@ -55,7 +57,7 @@ pub struct Call<'c> {
     pub request: &'c Request,
     /// Its pod.
     pub pod: &'c ObjectPod<'c>,
-    /// When it came; the decision's budget counts from here.
+    /// When it was received; the decision's budget starts here.
     pub began: Instant,
 }
 
@@ -81,19 +83,19 @@ pub struct Decider {
 /// What a [`Decider`] needs besides its backends.
 #[derive(Debug)]
 pub struct DeciderSettings {
-    /// What can be told about nodes.
+    /// The sources of facts about nodes.
     pub tables: ClusterTables,
     /// The time that calls may take.
     pub timeouts: Timeouts,
-    /// What kube-scheduler sees of reasons.
+    /// How reasons are reported to kube-scheduler.
     pub reasons: ReasonSettings,
-    /// The namespaces about whose pods nobody is asked.
+    /// The namespaces whose pods are not sent to backends.
     pub exempt: BTreeSet<String>,
-    /// What pods that fit nowhere were told.
+    /// Pacing of pods that fit nowhere.
     pub pacing: Arc<RetryPacing>,
-    /// Who binds; `None` when the gateway does not.
+    /// The binder; `None` if the gateway does not bind.
     pub binders: Option<Binders>,
-    /// Who is told what became of calls.
+    /// Receives the records of calls.
     pub observer: Arc<Observer>,
     /// How often and how long.
     pub cadences: Cadences,
@@ -171,7 +173,7 @@ impl Decider {
         self.interested(pod).filter(|backend| backend.settings.mode == Mode::Enforce)
     }
 
-    /// The backends that this pod is a matter of, in effective order, whatever their mode.
+    /// The backends whose conditions match this pod, in effective order, regardless of their mode.
     fn interested(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
         let exempt = self.exempt.contains(pod.namespace());
         let backends = if exempt { &[] } else { self.backends.as_slice() };

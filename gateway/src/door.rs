@@ -52,7 +52,7 @@ pub struct Door {
     /// What calls are answered with: replaced when the configuration is. A call sees one from its beginning
     /// to its end.
     pub served: ArcSwap<Served>,
-    /// Who is told what became of calls.
+    /// Receives the records of calls.
     pub observer: Arc<Observer>,
     /// Refused calls that the log has, by verb and outcome.
     refused: SeldomEach<(&'static str, &'static str)>,
@@ -133,7 +133,7 @@ impl Door {
         if let Some(similar) = turn {
             let trace_id = guard.record.as_ref().and_then(|record| record.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));
-            tracing::warn!(verb, %caller, outcome, trace_id, similar, "call refused: {text}");
+            tracing::warn!(verb, %caller, outcome, trace_id, similar, "call rejected: {text}");
         } else {
             tracing::debug!(verb, %caller, outcome, "{text}");
         }
@@ -205,8 +205,8 @@ mod tests {
     fn a_path_without_a_verb_is_told_which_there_are() {
         let classic = VerbPaths { filter: "predicates/always_true".into(), ..VerbPaths::default() };
         let refused = CallRefusal::path("/x", &classic).status();
-        let ends = "a path ends with /predicates/always_true, /prioritize, /preempt or /bind";
-        assert_eq!(refused.text, format!("extender-gateway: no verb at /x; {ends}"));
+        let ends = "expected a path that ends with /predicates/always_true, /prioritize, /preempt or /bind";
+        assert_eq!(refused.text, format!("extender-gateway: no verb in path /x; {ends}"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What nobody meant to send: texts and messages that were right once, with pieces cut out, put in and copied.
+//! Hostile input: valid texts and messages with pieces removed, inserted and copied.
 //!
 //! A fuzzer on stable Rust, as ordinary tests: nothing panics, and what is accepted is answered consistently.
 //! `make fuzz` runs it for longer.

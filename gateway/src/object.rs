@@ -23,7 +23,7 @@ use serde::Deserialize;
 use self::limits::{EntryLimits, Origin};
 pub use self::requests::Share;
 
-/// Why an object could not be read. Says which field of which kind, what is wrong and what would be right.
+/// Why an object could not be read. Names the kind, the field and what is wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}{}{path}: {problem}", dot_before(.path))]
 pub struct ObjectError {

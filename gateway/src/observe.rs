@@ -1,6 +1,5 @@
-//! What can be seen of the gateway from outside: logs, metrics, traces, the decision log, health.
-//!
-//! Calls tell the [`Observer`] what became of them; everything else is made from that, behind their answers.
+//! Observability: logs, metrics, traces, the decision log, health.
+//! Calls pass their records to the [`Observer`]; everything else is created from them after the response.
 
 pub mod debug;
 mod decisions;

@@ -1,7 +1,6 @@
-//! What one call was and what became of it: put down while it is decided, read by who shows it.
-//!
-//! Nothing here decides anything. What a decision has at hand anyway is moved into its record, so that the way of a
-//! call is spared the work of showing it: logs, metrics and traces are made from the record behind the answer.
+//! The record of one call and its outcome: written while the call is decided, read by logs, metrics and traces.
+//! Nothing here decides anything. A decision moves its data into its record, so that logs, metrics and traces are created
+//! from the record after the response, not on the path of the call.
 
 mod attempt;
 
@@ -22,63 +21,63 @@ use crate::{
     wire::{PreemptRequest, Request},
 };
 
-/// One request at the door, whatever came of it.
+/// One HTTP request and its outcome.
 #[derive(Debug)]
 pub struct HttpCall {
     /// `None` where the path names no verb.
     pub verb: Option<Verb>,
-    /// When it came.
+    /// When it was received.
     pub started: Instant,
-    /// How long the answer took.
+    /// The duration until the response.
     pub took: Duration,
-    /// Who asked.
+    /// The caller's address.
     pub caller: SocketAddr,
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub secure: bool,
     /// How: the HTTP method and version, and the request's target.
     pub http: (http::Method, http::Version, http::Uri),
-    /// The caller's span, where it named one and traces are made.
+    /// The caller's span, if it sent one and tracing is enabled.
     pub parent: Option<TraceContext>,
-    /// Under which configuration it was decided.
+    /// The generation of the configuration that decided it.
     pub generation: u64,
     /// Bytes of the request's body, as far as it was read.
     pub request_bytes: usize,
     /// Bytes of the answer's body.
     pub response_bytes: usize,
-    /// The answer's HTTP status; 0 where nobody waited for it.
+    /// The HTTP status of the response; 0 if the caller disconnected.
     pub status: u16,
-    /// `ok`, or in one word why there is no decision.
+    /// `ok`, or the kind of error.
     pub outcome: &'static str,
-    /// The same in a sentence; empty for `ok`.
+    /// The error as a sentence; empty for `ok`.
     pub message: String,
-    /// What was decided, and how; `None` where the request could not be read.
+    /// The decision; `None` if the request could not be read.
     pub record: Option<CallRecord>,
 }
 
-/// What one call was and what became of it.
+/// The record of one call and its outcome.
 #[derive(Debug)]
 pub struct CallRecord {
-    /// Its id, which the backends are told.
+    /// Its id, which backends get.
     pub id: String,
-    /// When it came.
+    /// When it was received.
     pub time: SystemTime,
-    /// When it came, for what took how long.
+    /// The monotonic time at which it was received.
     pub started: Instant,
-    /// The span of the decision, where traces are made.
+    /// The span of the decision, if tracing is enabled.
     pub trace: Option<TraceContext>,
-    /// The span that the pod's annotation names.
+    /// The span in the pod's annotation.
     pub annotated: Option<TraceContext>,
     /// The pod.
     pub pod: PodRef,
-    /// Its namespace is exempt: nobody is asked.
+    /// Its namespace is exempt: no backend is called.
     pub exempt: bool,
-    /// What was to be decided about.
+    /// The subject of the decision.
     pub nodes: RequestedNodes,
-    /// How many nodes were left; `None` where the call ended with an error, and in verbs that leave all.
+    /// How many nodes were left; `None` if the call ended with an error, and for verbs that keep all nodes.
     pub left: Option<u32>,
-    /// The backends that had a part in it, in the order in which their answers count.
+    /// The backends that took part, in effective order.
     pub backends: Vec<BackendOutcome>,
-    /// Where what they are asked is put down, until it is gathered.
+    /// Collects the calls to them until the record is complete.
     pub recorder: Recorder,
 }
 
@@ -136,35 +135,35 @@ impl RequestedNodes {
 pub struct BackendOutcome {
     /// The backend.
     pub backend: Arc<config::BackendSettings>,
-    /// What its failure means.
+    /// Its failure policy.
     pub policy: OnFailure,
-    /// Positions of nodes that it could not be told about, ascending.
+    /// Positions of nodes without the facts that it needs, ascending.
     pub unknown: Vec<u32>,
-    /// Those that it needed to know more about and that were deleted.
+    /// Those of them that were deleted.
     pub deleted: Vec<u32>,
     /// Those that are too large for a question to it.
     pub oversize: Vec<u32>,
-    /// Each time that it was asked.
+    /// Its attempts.
     pub attempts: Vec<BackendAttempt>,
-    /// What it said.
+    /// Its answer.
     pub outcome: Outcome,
-    /// What it thinks of the decision, where it was asked beside it.
+    /// Its agreement with the decision, in shadow mode.
     pub agreement: Option<Agreement>,
 }
 
-/// Whether a shadow would have changed something.
+/// Whether a backend in shadow mode would have changed the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agreement {
-    /// It would not.
+    /// No.
     Agrees,
-    /// It would.
+    /// Yes.
     Disagrees,
     /// It gave no usable answer.
     Failed,
 }
 
 impl Agreement {
-    /// In one word, as metrics have it.
+    /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Agrees => "agrees",
@@ -174,19 +173,19 @@ impl Agreement {
     }
 }
 
-/// What becomes of a call when a backend fails.
+/// The effect of a backend's failure on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnFailure {
     /// The call ends with an error, if nodes are left for this backend.
     Fail,
-    /// It is left out of the decision.
+    /// The backend is ignored in the decision.
     Ignore,
-    /// The next one is asked to bind, unless the pod turns out to be bound.
+    /// The next binder is called, unless the pod turns out to be bound.
     Next,
 }
 
 impl OnFailure {
-    /// In one word, as metrics and logs have it.
+    /// The word in metrics and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -205,20 +204,20 @@ impl From<FailurePolicy> for OnFailure {
     }
 }
 
-/// What a backend said in a call.
+/// A backend's answer in a call.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Nothing yet, or nobody waited for it any more.
+    /// No answer yet, or the call ended without it.
     Pending,
     /// There is no usable answer.
     Failed(BackendFailure),
-    /// Filter: which nodes it refuses.
+    /// Filter: the nodes that it rejects.
     Filtered(Heard),
-    /// Prioritize: how good nodes are. Of these scores so many were outside the range that it declares.
+    /// Prioritize: scores, and how many of them were outside the declared range.
     Scored(Ballot, usize),
     /// Preempt: the candidates that are left by it, and how many victims on each.
     Candidates(Vec<(u32, u32)>),
-    /// Bind: in a few words.
+    /// Bind: a short text.
     Bound(String),
 }
 
@@ -231,7 +230,7 @@ impl BackendOutcome {
         }
     }
 
-    /// Before it is asked.
+    /// Before it is called.
     pub fn new(backend: &Arc<config::BackendSettings>, policy: OnFailure) -> Self {
         let backend = Arc::clone(backend);
         Self {
@@ -248,14 +247,14 @@ impl BackendOutcome {
 }
 
 impl CallRecord {
-    /// Brings what was asked to whom it was asked: also what was given up, because the call was decided without it or
-    /// its caller went.
+    /// Moves attempts to their backends' parts, including canceled ones, because the call was decided without them or the
+    /// caller disconnected.
     pub fn collect_attempts(&mut self) {
         for (part, attempt) in self.recorder.take() {
             self.backends[part].attempts.push(attempt);
         }
         for part in &mut self.backends {
-            // Found out after the answer, which was no use.
+            // Found after the response, so unused.
             let last = part.attempts.last_mut().filter(|last| !last.canceled);
             if let (Outcome::Failed(failure), Some(last)) = (&part.outcome, last) {
                 last.failure.get_or_insert(failure.kind);
@@ -263,11 +262,11 @@ impl CallRecord {
         }
     }
 
-    /// Of what is asked beside this call.
+    /// The record of a shadow call of this call.
     #[must_use]
     pub fn of_shadow(&self, part: BackendOutcome) -> Self {
         let Self { id, pod, nodes, time, started: began, trace, .. } = self;
-        // What was asked about is in this record: a shadow that takes its time must not hold the request.
+        // The nodes are in this record: a slow shadow call must not keep the request in memory.
         let nodes = RequestedNodes::CountOnly(nodes.count());
         Self {
             time: *time,

@@ -70,7 +70,7 @@ pub enum ServeError {
     /// The system refused something that every process needs.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    /// Pods are to be bound, and there is no way to the apiserver.
+    /// Pods are to be bound, and the apiserver cannot be found.
     #[error("binder: {0}")]
     Binder(#[from] ConnectError),
     /// What goes to a collector is set wrong.
@@ -176,7 +176,7 @@ impl Stops {
     /// Ends at the first signal. The second one ends the process.
     async fn stopped(mut self, health: Arc<Health>) {
         self.next().await;
-        tracing::info!("stopping: calls that are under way are finished; a second signal ends at once");
+        tracing::info!("stopping: finishing calls in progress; a second signal stops at once");
         health.stopping();
         tokio::spawn(async move {
             self.next().await;
@@ -220,7 +220,7 @@ async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
         }
         failure = &mut failed => Err(ended(failure)),
         panicked = reload.follow() => {
-            Err(ServeError::Background(format!("the connection to a backend ended with {panicked}")))
+            Err(ServeError::Background(format!("the task of a backend's connection ended with {panicked}")))
         }
     }
 }
@@ -241,7 +241,7 @@ fn host_name() -> Arc<str> {
     name.map_or_else(|_| "extender-gateway".into(), |name| name.trim().into())
 }
 
-/// Waits, not for ever, until every backend has been tried and the nodes and pods are there.
+/// Waits, for a limited time, until every backend has been tried and the nodes and pods are listed.
 async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served, ConnectError> {
     let (table, pods) = (assembly.table(), assembly.pods());
     let nodes = async {

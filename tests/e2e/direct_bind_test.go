@@ -49,8 +49,8 @@ func TestBindsAreAnsweredWithWhatIsTrue(t *testing.T) {
 			{"the first bind", pods[0], here, ""},
 			{"a repeated bind", pods[0], here, ""},
 			{"a bind to another node", pods[0], there, "extender-gateway: cannot bind: the pod is bound to node " + here},
-			{"a pod that is gone", gone, here, "extender-gateway: cannot bind: the pod is gone"},
-			{"a pod with another UID", other, here, "extender-gateway: cannot bind: the pod is gone, and another one with UID " + string(pods[1].UID) + " has its name"},
+			{"a pod that is gone", gone, here, "extender-gateway: cannot bind: the pod no longer exists"},
+			{"a pod with another UID", other, here, "extender-gateway: cannot bind: the pod no longer exists; another pod with UID " + string(pods[1].UID) + " has its name"},
 		} {
 			if got := s.bind(gateway, c.pod, c.node); got != c.want {
 				s.Errorf("%s: %q instead of %q", c.title, got, c.want)
@@ -70,7 +70,7 @@ func TestABindWithoutAnApiserverSaysSo(t *testing.T) {
 		config := s.builtIn()
 		config.Nodes.Source = "Request"
 		config.Cluster.Kubeconfig = s.kubeconfigToNowhere()
-		const want = "extender-gateway: cannot bind: the apiserver cannot be asked: "
+		const want = "extender-gateway: cannot bind: cannot reach the apiserver: "
 		if got := s.bind(serveGateway(s, config).Address, pod, "node"); !strings.HasPrefix(got, want) {
 			s.Errorf("%q does not begin with %q", got, want)
 		}

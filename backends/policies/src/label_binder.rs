@@ -23,7 +23,7 @@ pub struct LabelBinder {
 }
 
 impl LabelBinder {
-    /// A policy that calls itself `name`, 1 to 63 bytes.
+    /// A policy with the name `name`, 1 to 63 bytes.
     ///
     /// # Errors
     /// The args are not those of this policy.

@@ -36,7 +36,7 @@ pub struct LabelRules {
 }
 
 impl LabelRules {
-    /// A policy that calls itself `name` (1 to 63 bytes).
+    /// A policy with the name `name` (1 to 63 bytes).
     pub fn new(name: impl Into<String>, rules: Rules) -> Self {
         Self { name: name.into(), rules }
     }
@@ -78,7 +78,7 @@ impl Policy for LabelRules {
         nodes.iter().map(score).collect()
     }
 
-    /// A node keeps all its victims or is spared: whether the pod fits without some of them, nobody would check.
+    /// A node keeps all its victims or is spared: no component would check whether the pod fits without some of them.
     fn preempt_all(&self, pod: &Pod<'_>, candidates: &[Candidate<'_>]) -> Vec<Eviction> {
         let protections: Vec<_> =
             self.rules.protections.iter().filter(|rule| rule.pods.includes(pod)).collect();

@@ -30,7 +30,7 @@ pub struct NodeAffinity {
 }
 
 impl NodeAffinity {
-    /// A policy that calls itself `name`, 1 to 63 bytes.
+    /// A policy with the name `name`, 1 to 63 bytes.
     ///
     /// # Errors
     /// The args are not those of this policy.
@@ -70,7 +70,7 @@ impl Policy for NodeAffinity {
     fn score_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<i32> {
         let own = pod.node_affinity().map_or(&[][..], |affinity| &affinity.preferred);
         let (Ok(own), Ok(added)) = (Preferred::of(own), Preferred::of(&self.added.preferred)) else {
-            // The plugin would fail the pod's attempt. Scores cannot do that: all nodes are alike.
+            // The plugin would fail the pod's attempt. Scores cannot do that: all nodes get the same score.
             return vec![0; nodes.len()];
         };
         nodes.iter().map(|node| own.score(node).saturating_add(added.score(node))).collect()

@@ -31,7 +31,7 @@ pub struct NodeResources {
 }
 
 impl NodeResources {
-    /// A policy that calls itself `name`, 1 to 63 bytes.
+    /// A policy with the name `name`, 1 to 63 bytes.
     ///
     /// # Errors
     /// The args are not those of this policy.

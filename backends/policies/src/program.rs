@@ -1,4 +1,4 @@
-//! What the programs of all policies have in common: the log, how a failure is told, the runtime, the name.
+//! The common parts of all policy programs: log, error output, runtime, name.
 
 use std::{
     error::Error,
@@ -110,6 +110,6 @@ pub fn name(text: &str) -> Result<String, String> {
     if (1..=LONGEST_NAME).contains(&text.len()) {
         Ok(text.to_owned())
     } else {
-        Err(format!("it has {} bytes; 1 to {LONGEST_NAME} are right", text.len()))
+        Err(format!("it has {} bytes; expected 1 to {LONGEST_NAME}", text.len()))
     }
 }

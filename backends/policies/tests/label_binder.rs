@@ -13,8 +13,8 @@ const KUBECONFIG: &str = r#"{"apiVersion":"v1","kind":"Config","current-context"
 #[test]
 fn exit_codes_tell_what_to_set_right() {
     for (arguments, expected) in [
-        (&["--name", ""][..], "1 to 63 are right"),
-        (&["--kubeconfig", "no/such/file"], "the kubeconfig no/such/file cannot be used: "),
+        (&["--name", ""][..], "expected 1 to 63"),
+        (&["--kubeconfig", "no/such/file"], "invalid kubeconfig no/such/file: "),
     ] {
         let output = Command::new(PROGRAM).args(arguments).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();

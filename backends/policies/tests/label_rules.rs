@@ -26,7 +26,7 @@ fn outcome(arguments: &[&str]) -> (Option<i32>, String) {
 fn exit_codes_tell_bad_usage_from_a_failed_start() {
     let cases: [(&[&str], i32, &str); 5] = [
         (&[], 2, "--rules <FILE>"),
-        (&["--rules", RACKS, "--name", ""], 2, "1 to 63 are right"),
+        (&["--rules", RACKS, "--name", ""], 2, "expected 1 to 63"),
         (&["--rules", RACKS, "--address", "here"], 2, "invalid socket address"),
         (&["--rules", "no/such/file.yaml"], 2, "no/such/file.yaml: "),
         // An address of nobody's machine.

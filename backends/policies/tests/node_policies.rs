@@ -11,7 +11,7 @@ const PROGRAMS: [&str; 2] = [env!("CARGO_BIN_EXE_node-resources"), env!("CARGO_B
 #[test]
 fn exit_codes_tell_bad_usage_from_a_failed_start() {
     for (arguments, code, expected) in [
-        (["--name", ""], 2, "1 to 63 are right"),
+        (["--name", ""], 2, "expected 1 to 63"),
         (["--address", "here"], 2, "invalid socket address"),
         // An address of nobody's machine.
         (["--address", "192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),

@@ -75,7 +75,7 @@ fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ArgsError {
     }
 }
 
-/// Why arguments are refused. The text reaches the operator: it says what is wrong and what would be right.
+/// Why arguments are refused. The text reaches the operator: it names the mistake and what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgsError(String);

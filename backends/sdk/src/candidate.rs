@@ -56,10 +56,10 @@ impl<'a> Victim<'a> {
 pub enum Eviction {
     /// Evict the victims as they are, if this node is taken.
     All,
-    /// Evict these, by their positions among the victims, each once and at least one. Nobody checks again
+    /// Evict these, by their positions among the victims, each once and at least one. There is no further check
     /// whether the pod fits when the others stay.
     Only(Vec<u32>),
-    /// Evict nobody here: the node is no candidate any more.
+    /// Evict no pod here: the node is no longer a candidate.
     Spare,
 }
 

@@ -20,7 +20,7 @@ pub(crate) enum CallError {
     Undecodable(DecodeError),
     #[error("{0} is missing; every request has it")]
     Missing(&'static str),
-    #[error("call.purpose is not given; it says what the answer is for")]
+    #[error("call.purpose is missing")]
     NoPurpose,
     #[error(
         "nodes.count is {count} and there are {rows} rows; both count the nodes of the request, at least 1"
@@ -50,11 +50,11 @@ pub(crate) enum CallError {
     NotReady(String),
     #[error(transparent)]
     NotBound(#[from] BindFailed),
-    #[error("the policy's {method} gave {given} answers for {asked} nodes; one for each is right")]
+    #[error("{method} returned {given} answers for {asked} nodes; expected one per node")]
     WrongCount { method: &'static str, given: usize, asked: usize },
     #[error(
-        "the policy's preempt gave victims {victims:?} for position {position}, which has {there}; each once, at \
-         least one, or Eviction::Spare is right"
+        "preempt returned victims {victims:?} for position {position}, which has {there}; expected each at most once, at least one \
+         victim, or Eviction::Spare"
     )]
     WrongVictims { position: u32, victims: Vec<u32>, there: usize },
     #[error(transparent)]

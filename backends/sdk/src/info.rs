@@ -162,7 +162,7 @@ impl Verb {
     }
 }
 
-/// What a policy is told about each node.
+/// A policy's view of each node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// The name alone: works where the gateway knows no nodes.
@@ -240,7 +240,7 @@ impl Scale {
         Self { normalization, ..self }
     }
 
-    /// The least raw score is the best. Only with a normalisation.
+    /// The least raw score is the best. Only with a normalization.
     pub fn reversed(self) -> Self {
         Self { best: Best::Least, ..self }
     }

@@ -41,7 +41,7 @@
 //! from reading the request to the policy's last word, as a part of the gateway's trace: with the policy's name and
 //! revision, how many nodes it evaluated and refused, and how it ended. Without the variables, and for calls that are
 //! not traced, that is a look at one header. Variables that cannot be used end the start with a sentence. What waits
-//! when the process is told to stop is sent within 5 s. The feature `otlp`, on by default, is what all of it needs.
+//! at a stop signal is sent within 5 s. The feature `otlp`, on by default, is what all of it needs.
 
 mod answer;
 mod args;

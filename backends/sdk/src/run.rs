@@ -9,7 +9,7 @@ const BAD_USAGE: u8 = 2;
 
 /// Serves a policy as a program: understands `--address HOST:PORT` and `--help`, then does what
 /// [`serve`] does on a runtime of one thread. Exit codes: 0 stopped by a signal, 1 failed to start or
-/// ended by itself, 2 bad usage.
+/// ended by itself, 2 usage error.
 ///
 /// ```no_run
 /// # use extender_policy_sdk::{Info, Policy, Verb};
@@ -48,7 +48,7 @@ Serves one policy to the extender gateway over gRPC.
 
 Prints `listening on HOST:PORT` when it is ready. SIGTERM drains, a second one ends at once.";
 
-/// What is said besides where spans can be sent.
+/// The additional help with the feature `otlp`.
 const VARIABLES: &str = "
 
 Calls that the gateway traces are continued, and their spans sent to an OpenTelemetry collector, where the
@@ -75,14 +75,14 @@ fn command(arguments: impl Iterator<Item = OsString>) -> Result<Command, String>
             ("--help" | "-h", "") => return Ok(Command::Help),
             ("--address", "") => options.address = address(&arguments.next().unwrap_or_default())?,
             ("--address", given) => options.address = address(given)?,
-            _ => return Err(format!("{argument} is not an option of this program\n\n{HELP}")),
+            _ => return Err(format!("unknown option {argument}\n\n{HELP}")),
         }
     }
     Ok(Command::Serve(options))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("--address {text:?} is not HOST:PORT; 0.0.0.0:9000 would be one"))
+    text.parse().map_err(|_| format!("invalid --address {text:?}; expected HOST:PORT such as 0.0.0.0:9000"))
 }
 
 fn exit_code(served: Result<(), ServeError>) -> ExitCode {
@@ -92,7 +92,7 @@ fn exit_code(served: Result<(), ServeError>) -> ExitCode {
     }
 }
 
-/// The exit code tells what happened even if nobody reads the text.
+/// The exit code reports the failure even if the text is not read.
 fn say(to: &mut dyn io::Write, text: &str, code: ExitCode) -> ExitCode {
     drop(writeln!(to, "{text}"));
     code
@@ -124,9 +124,12 @@ mod tests {
     #[test]
     fn bad_usage_says_what_would_be_right() {
         for (arguments, expected) in [
-            (&["--adress"][..], "--adress is not an option of this program"),
+            (&["--adress"][..], "unknown option --adress"),
             (&["--address"], "is not HOST:PORT"),
-            (&["--address", "localhost"], "\"localhost\" is not HOST:PORT; 0.0.0.0:9000 would be one"),
+            (
+                &["--address", "localhost"],
+                "invalid --address \"localhost\"; expected HOST:PORT such as 0.0.0.0:9000",
+            ),
             (&["--address=1.2.3.4:x"], "is not HOST:PORT"),
         ] {
             let mistake = parse(arguments).unwrap_err();

@@ -41,7 +41,7 @@ const WINDOW_BYTES: u32 = 1 << 20;
 /// connection bounds their messages.
 const PENDING_RESETS: usize = 1_000;
 
-/// A gateway whose machine is gone says nothing any more: after a minute without an answer of its kernel the
+/// A gateway whose machine is gone no longer responds: after a minute without an answer of its kernel the
 /// connection is closed, and its tables go with it.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_RETRIES: u32 = 3;
@@ -74,7 +74,7 @@ pub enum ServeError {
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; give another --address, or stop what listens there")]
+    #[error("cannot listen on {address}: {source}; set another --address, or stop the process that uses it")]
     Listen {
         /// As it was asked for.
         address: SocketAddr,
@@ -92,7 +92,7 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves until the process is told to stop: binds, prints one line `listening on ADDRESS` on stdout,
+/// Serves until a stop signal: binds, prints one line `listening on ADDRESS` on stdout,
 /// answers, and on SIGTERM or SIGINT drains.
 ///
 /// The first signal: health says `NOT_SERVING`, no new calls are taken, calls under way are finished for at

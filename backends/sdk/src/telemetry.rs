@@ -28,7 +28,7 @@ pub(crate) use self::otlp::Tracer;
 /// | `OTEL_EXPORTER_OTLP_HEADERS`, `_TIMEOUT`, `_CERTIFICATE` | key=value,…; milliseconds; a file |
 /// | `OTEL_TRACES_EXPORTER` | otlp or none |
 /// | `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG` | default: `parentbased_always_on`, as the gateway says |
-/// | `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` | who sends |
+/// | `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` | the sender |
 /// | `OTEL_BSP_*` | how spans wait for being sent |
 /// | `OTEL_SDK_DISABLED` | true: nothing is sent |
 ///

@@ -105,7 +105,7 @@ pub struct TestCandidate {
 }
 
 impl TestCandidate {
-    /// Nobody would be evicted yet; a policy is never asked about that.
+    /// No pod would be evicted yet; a policy never gets such a call.
     pub fn new(node: TestNode) -> Self {
         Self { node, candidate: api::Candidate::default() }
     }

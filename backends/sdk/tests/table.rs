@@ -269,7 +269,7 @@ async fn a_name_that_is_in_use_and_a_wrong_message_end_the_stream_alone() {
     let mut stream = Stream::filled(&channel, 5, &[(1, "first")]).await;
     let error = Stream::open(&channel, 5).await.change(&[(1, "second")], &[]).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
-    assert!(error.message().starts_with("table 5 has a stream already"), "{error}");
+    assert!(error.message().starts_with("table 5 already has a stream"), "{error}");
     assert_eq!(filtered(&channel, 5, 1, &[1]).await.unwrap(), refused(&["first"]));
     let error = stream.change(&[(0, "")], &[]).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
@@ -298,7 +298,7 @@ async fn there_is_room_for_64_tables() {
         streams.push(Stream::filled(&channel, table, &[(1, "")]).await);
     }
     let error = Stream::open(&channel, 65).await.change(&[], &[]).await.unwrap_err();
-    let expected = "this backend holds 64 tables already; more are refused";
+    let expected = "this backend already holds 64 tables, the maximum";
     assert_eq!((error.code(), error.message()), (Code::ResourceExhausted, expected));
     drop(streams.pop());
     gone(&channel, 64).await;
@@ -348,6 +348,6 @@ async fn an_open_stream_does_not_hold_up_draining() {
     let mut stream = Stream::filled(&running.channel, 5, &[(1, "")]).await;
     running.stop.send(()).unwrap();
     let end = soon(stream.applied.message()).await.unwrap_err();
-    assert_eq!((end.code(), end.message()), (Code::Unavailable, "this backend is being stopped"));
+    assert_eq!((end.code(), end.message()), (Code::Unavailable, "this backend is shutting down"));
     soon(running.served).await.unwrap().unwrap();
 }

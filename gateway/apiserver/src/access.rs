@@ -17,7 +17,7 @@ use crate::whole_text;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The file that the operator named cannot be used.
-    #[error("the kubeconfig {path} cannot be used: {source}")]
+    #[error("invalid kubeconfig {path}: {source}")]
     Named {
         /// Where it is.
         path: PathBuf,
@@ -25,16 +25,16 @@ pub enum ConnectError {
         source: KubeconfigError,
     },
     /// No file was named, and the one at the usual places cannot be used.
-    #[error("the kubeconfig cannot be used: {0}")]
+    #[error("invalid kubeconfig: {0}")]
     Usual(#[source] KubeconfigError),
     /// No file was named, and there is none at the usual places.
     #[error(
-        "there is no kubeconfig, and no service account of a pod; set KUBECONFIG, name a kubeconfig, or mount a \
+        "no kubeconfig and no service account of a pod; set KUBECONFIG or name a kubeconfig, or mount a \
          service account token"
     )]
     Nowhere(#[source] InClusterError),
     /// The configuration was read, but TLS or credentials in it are not usable.
-    #[error("the credentials for the apiserver cannot be used: {0}")]
+    #[error("invalid credentials for the apiserver: {0}")]
     Credentials(#[source] kube::Error),
 }
 

@@ -66,7 +66,7 @@ fn set(switch: &AtomicU32, (name, rows): (&str, fn(&str) -> Option<u32>), body: 
     let wanted = body.trim();
     let Some(rows) = rows(wanted) else {
         let words = if name == REJECTIONS { ", or true or false" } else { "" };
-        let rows = format!("a number of rows from 0 to {MOST}, 0 for no table{words}");
+        let rows = format!("expected a number of rows from 0 (off) to {MOST}{words}");
         return refused(StatusCode::BAD_REQUEST, &format!("failed to set {name} to {wanted:?}; {rows}"));
     };
     switch.store(rows, Ordering::Relaxed);

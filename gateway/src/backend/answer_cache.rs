@@ -1,9 +1,9 @@
-//! What a backend has answered and need not be asked again: the answers of verbs that it declares pure.
-//!
-//! An answer is filed under the exact bytes that were told about the pod, and for each node under the version of
-//! the row that was told. A memory belongs to one handshake: another revision, other args or another configuration
-//! of the backend is another [`Session`](super::session::Session), and begins with an empty one. Nothing is remembered of a
-//! backend that does not name its revision.
+//! The answer cache: answers of verbs that a backend declares pure, reused instead of calling it again.
+//! The key of an answer is the exact encoding of the pod, and for each node the version of its row. A cache belongs to
+//! one
+//! handshake: another revision, other args or another configuration
+//! of the backend is another [`Session`](super::session::Session), and starts empty. Nothing is cached for a backend
+//! that does not report its revision.
 
 mod cached_answers;
 
@@ -31,17 +31,17 @@ const MOST_REASONS: usize = 4096;
 /// Longer reasons are not remembered, in bytes: more than kube-scheduler ever sees of one.
 const LONGEST_REASON: usize = 1024;
 
-/// The remembered answers of a backend.
+/// The cached answers of a backend.
 #[derive(Debug)]
 pub struct AnswerCache {
-    /// What it said of nodes in filter calls; `None` where filter is not pure.
+    /// Verdicts of filter calls; `None` if filter is not pure.
     pub verdicts: Option<VerdictCache>,
     /// Raw scores; `None` where score is not pure.
     pub scores: Option<VerbCache<i32>>,
     trust: AtomicU8,
 }
 
-/// No reason to distrust remembered answers.
+/// No reason to distrust cached answers.
 const TRUSTED: u8 = 0;
 /// A flag: an answer was of another revision than the handshake named. Until the next handshake.
 const MIXED: u8 = 1;
@@ -49,7 +49,7 @@ const MIXED: u8 = 1;
 /// that came with filter are used under this one, and must not be combined with those of another revision either.
 const REFUTED: u8 = 2;
 
-/// Which verbs are remembered.
+/// Which verbs are cached.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CachedVerbs {
     /// Filter.
@@ -59,7 +59,7 @@ pub struct CachedVerbs {
 }
 
 impl AnswerCache {
-    /// An empty memory for these verbs. One call in `check_every` of each verb is asked all the same.
+    /// An empty cache for these verbs. One call in `check_every` of each verb is sent to the backend anyway.
     pub fn new(verbs: CachedVerbs, check_every: NonZeroU32) -> Self {
         Self {
             verdicts: verbs.filter.then(|| VerdictCache::new(check_every)),
@@ -83,19 +83,18 @@ impl AnswerCache {
         self.trust.load(Ordering::Relaxed) & MIXED != 0
     }
 
-    /// Whether the backend is not as pure as it says.
+    /// Whether the backend is not as pure as it declares.
     pub fn is_impure(&self) -> bool {
         self.trust.load(Ordering::Relaxed) & REFUTED != 0
     }
 
-    /// The backend is not as pure as it says: nothing is remembered under this revision any more. True the first
-    /// time.
+    /// The backend is not as pure as it declares: nothing is cached under this revision from now on. True the first time.
     pub fn mark_impure(&self) -> bool {
         self.trust.fetch_or(REFUTED, Ordering::Relaxed) & REFUTED == 0
     }
 }
 
-/// Remembered answers of one verb.
+/// Cached answers of one verb.
 #[derive(Debug)]
 pub struct VerbCache<A> {
     classes: Mutex<Classes<A>>,
@@ -114,7 +113,7 @@ struct Classes<A> {
     bytes: usize,
 }
 
-/// The pods about which the same was told.
+/// The pods with equal encodings.
 #[derive(Debug)]
 struct Class<A> {
     answers: CachedAnswers<A>,
@@ -148,7 +147,7 @@ impl<A> VerbCache<A> {
 }
 
 impl<A: Copy + Default> VerbCache<A> {
-    /// Whether a call that could be answered from memory is to be asked all the same.
+    /// Whether a call that the cache could answer is sent to the backend anyway.
     pub fn is_check_due(&self) -> bool {
         let every = self.check_every.get();
         self.calls.fetch_add(1, Ordering::Relaxed) % every == every - 1
@@ -250,8 +249,7 @@ impl VerdictCache {
         self.answers.is_check_due()
     }
 
-    /// What was said of these nodes: 0 for accepted, another number for each reason; `None` where nothing is
-    /// remembered.
+    /// The verdicts of these nodes: 0 for accepted, another number for each reason; `None` if not cached.
     pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l NodeRow>) -> Vec<Option<u32>> {
         self.answers.recall(pod, lines)
     }

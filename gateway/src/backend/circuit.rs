@@ -1,9 +1,7 @@
-//! Spares a backend that has stopped answering: after some calls in a row without any answer, further ones fail at once
-//! until it answers something, be it a handshake.
-//!
-//! Every call that is given up resets a stream, and many servers end a connection on which that happens often, together
-//! with the calls and the node tables on it. What opens and closes the circuit is one place, and failing at once is
-//! another, so that a breaker with other conditions fits in between.
+//! Circuit breaker for a backend that does not respond: after some calls in a row without a response, further ones fail
+//! immediately until it responds, also to a handshake.
+//! Every canceled call resets a stream, and many servers close a connection with many resets, together with its calls and
+//! node tables.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +30,7 @@ impl Circuit {
         if unanswered < MOST_UNANSWERED {
             return Ok(());
         }
-        let detail = format!("it was not asked: it has left {unanswered} calls in a row unanswered");
+        let detail = format!("not called: {unanswered} calls in a row had no answer");
         Err(BackendFailure::new(FailureKind::CircuitOpen, detail))
     }
 
@@ -59,7 +57,7 @@ mod tests {
     use super::*;
 
     fn late() -> Result<(), RpcError> {
-        Err(BackendFailure::new(FailureKind::Late, "no answer within 200ms").into())
+        Err(BackendFailure::new(FailureKind::Late, "no answer within 200 ms").into())
     }
 
     #[test]
@@ -75,7 +73,7 @@ mod tests {
             }
             let failure = circuit.check().unwrap_err();
             assert_eq!(failure.kind, FailureKind::CircuitOpen);
-            assert_eq!(failure.detail, "it was not asked: it has left 10 calls in a row unanswered");
+            assert_eq!(failure.detail, "not called: 10 calls in a row had no answer");
             circuit.ended(&answer);
             assert_eq!(circuit.check(), Ok(()), "{answer:?}");
             circuit.ended(&late());

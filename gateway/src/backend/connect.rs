@@ -44,7 +44,7 @@ pub(super) async fn connect(
     backend: &config::BackendSettings,
     within: Duration,
 ) -> Result<Connected, BackendFailure> {
-    let late = |_| cannot(&backend.url, &format!("no answer within {within:?}"));
+    let late = |_| cannot(&backend.url, &format!("no answer within {} ms", within.as_millis()));
     timeout(within, open(backend)).await.map_err(late)?
 }
 
@@ -85,14 +85,14 @@ async fn http2(
 /// TLS on a connection, or what is in its way.
 async fn secure(stream: TcpStream, tls: &BackendTls, host: &str) -> Result<TlsStream<TcpStream>, String> {
     let expected = tls.server_name.as_deref().unwrap_or(host).to_owned();
-    let name = ServerName::try_from(expected).map_err(|error| format!("the server's name: {error}"))?;
+    let name = ServerName::try_from(expected).map_err(|error| format!("invalid TLS server name: {error}"))?;
     let tls = tls.clone();
     let config = spawn_blocking(move || client(&tls)).await.expect("reading files does not panic");
     let connector = TlsConnector::from(Arc::new(config.map_err(|error| error.to_string())?));
     let stream = connector.connect(name, stream).await.map_err(|error| error.to_string())?;
     match stream.get_ref().1.alpn_protocol() {
         Some(HTTP_2) => Ok(stream),
-        _ => Err("the backend does not offer HTTP/2 (h2 by ALPN), which gRPC needs".to_owned()),
+        _ => Err("the backend does not offer HTTP/2 (ALPN h2), which gRPC requires".to_owned()),
     }
 }
 
@@ -113,7 +113,7 @@ fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
     Ok(config)
 }
 
-/// What became of a connection that ended.
+/// Why a connection ended.
 pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
     if let Some(excess) = error.and_then(excess) {
         return BackendFailure::new(FailureKind::Oversize, format!("the connection was closed: {excess}"));

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{cadences::Cadences, config, observe::Metrics};
 
-/// Makes the backends of each configuration. A connection is taken over from the configuration before when
-/// nothing that it depends on has changed, and ends when no configuration and no call uses it any more.
+/// Makes the backends of each configuration. A connection is reused from the previous configuration if
+/// nothing that it depends on has changed, and ends when no configuration and no call uses it.
 #[derive(Debug)]
 pub struct Connections {
     gateway: Arc<str>,
@@ -22,7 +22,7 @@ pub struct Connections {
     tasks: JoinSet<()>,
 }
 
-/// A connection that somebody may still use.
+/// A connection that may still be in use.
 #[derive(Debug)]
 struct Live {
     settings: config::BackendSettings,

@@ -25,7 +25,7 @@ pub(super) async fn contained<T, E: From<BackendFailure>>(
         .unwrap_or_else(|panic| Err(panicked(metrics, panic.as_ref()).into()))
 }
 
-/// The same for reading an answer that is there.
+/// The same for parsing a received response.
 pub(super) fn reading<T>(
     metrics: &Metrics,
     read: impl FnOnce() -> Result<T, BackendFailure>,

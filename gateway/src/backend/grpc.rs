@@ -47,13 +47,13 @@ pub async fn traced(
     }
     let call = exchange(connection, timed(path, limits.within, span), pieces, limits);
     let late =
-        || BackendFailure::new(FailureKind::Late, format!("no answer within {}ms", within.as_millis()));
+        || BackendFailure::new(FailureKind::Late, format!("no answer within {} ms", within.as_millis()));
     tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(late().into()))
 }
 
 /// Why nothing is sent within such limits; `None` when something is.
 pub fn too_late(limits: Limits) -> Option<BackendFailure> {
-    let detail = "it was not asked: the call had used up its time before";
+    let detail = "not called: the call's time budget was used up";
     (limits.within < WORTH_ASKING).then(|| BackendFailure::new(FailureKind::Late, detail))
 }
 
@@ -96,7 +96,7 @@ fn timed(path: &Uri, within: Duration, span: Option<&TraceContext>) -> Request<(
     request.headers_mut().insert("grpc-timeout", timeout(within));
     if let Some(span) = span {
         let mut traceparent = span.header();
-        // Never the same twice: it is no use in the table of headers, from which it would push others.
+        // Different each time: in the header table it would only evict others.
         traceparent.set_sensitive(true);
         request.headers_mut().insert(TRACEPARENT, traceparent);
     }
@@ -134,7 +134,7 @@ async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, Rp
     let mut body = begun(response)?;
     let framed = read(&mut body, most).await?;
     let trailers = body.trailers().await.map_err(|error| broken(&error))?;
-    ok(&trailers.ok_or_else(|| reset("the answer ended without a gRPC status"))?)?;
+    ok(&trailers.ok_or_else(|| reset("response ended without a gRPC status"))?)?;
     Ok(message(framed)?)
 }
 
@@ -154,7 +154,7 @@ fn begun(response: Response<RecvStream>) -> Result<RecvStream, RpcError> {
         rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
     };
     if !head.headers.get(header::CONTENT_TYPE).is_some_and(grpc) {
-        return Err(not_grpc("another content type").into());
+        return Err(not_grpc("unexpected content type").into());
     }
     Ok(body)
 }
@@ -164,12 +164,12 @@ async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, BackendFailur
     let mut joined = BytesMut::new();
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(|error| broken(&error))?;
-        // Fails only for a stream that has ended, whose window is of no use any more.
+        // Fails only for a stream that has ended, whose window no longer matters.
         let _ = body.flow_control().release_capacity(chunk.len());
         if first.len() + joined.len() + chunk.len() > most + PREFIX {
             return Err(BackendFailure::new(
                 FailureKind::Oversize,
-                format!("the answer has more than {most} bytes"),
+                format!("response is larger than {most} bytes"),
             ));
         }
         if first.is_empty() && joined.is_empty() {
@@ -185,14 +185,14 @@ async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, BackendFailur
 /// The one message of an answer.
 fn message(mut framed: Bytes) -> Result<Bytes, BackendFailure> {
     if framed.len() < PREFIX {
-        return Err(malformed("the answer holds no message"));
+        return Err(malformed("response contains no message"));
     }
     let (compressed, len) = (framed.get_u8(), framed.get_u32() as usize);
     match (compressed, framed.len()) {
         (0, here) if here == len => Ok(framed),
-        (0, here) if here > len => Err(malformed("the answer holds more than one message")),
-        (0, _) => Err(malformed("the answer's message is cut off")),
-        _ => Err(malformed("the answer is compressed, which was not offered")),
+        (0, here) if here > len => Err(malformed("response contains more than one message")),
+        (0, _) => Err(malformed("message is truncated")),
+        _ => Err(malformed("message is compressed, which the gateway does not support")),
     }
 }
 
@@ -213,7 +213,10 @@ fn malformed(detail: &str) -> BackendFailure {
 }
 
 fn not_grpc(what: &str) -> BackendFailure {
-    BackendFailure::new(FailureKind::Malformed, format!("the answer is not gRPC: {what}"))
+    BackendFailure::new(
+        FailureKind::Malformed,
+        format!("not a gRPC response: {what}; does url point to another service?"),
+    )
 }
 
 #[cfg(test)]
@@ -237,10 +240,10 @@ mod tests {
         for (framed, expected) in [
             (&[0, 0, 0, 0, 2, 7, 8][..], Ok(&[7, 8][..])),
             (&[0, 0, 0, 0, 0], Ok(&[])),
-            (&[], Err("the answer holds no message")),
-            (&[0, 0, 0, 0, 2, 7], Err("the answer's message is cut off")),
-            (&[0, 0, 0, 0, 1, 7, 8], Err("the answer holds more than one message")),
-            (&[1, 0, 0, 0, 1, 7], Err("the answer is compressed, which was not offered")),
+            (&[], Err("response contains no message")),
+            (&[0, 0, 0, 0, 2, 7], Err("message is truncated")),
+            (&[0, 0, 0, 0, 1, 7, 8], Err("response contains more than one message")),
+            (&[1, 0, 0, 0, 1, 7], Err("message is compressed, which the gateway does not support")),
         ] {
             let read = message(Bytes::copy_from_slice(framed));
             assert_eq!(read.as_deref().map_err(|failure| failure.detail.as_str()), expected);

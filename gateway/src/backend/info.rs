@@ -1,4 +1,4 @@
-//! What a backend says of itself in the handshake, held against what the configuration asks of it.
+//! A backend's handshake, checked against the configuration.
 
 pub(in crate::backend) mod limits;
 mod reader;
@@ -23,30 +23,30 @@ use crate::{
     contract::{pod::PodView, question::ScoresWanted, row::RowView},
 };
 
-/// The package of the contract that this gateway speaks.
+/// The supported package of the policy API.
 pub const API_VERSION: &str = "extender.policy.v1alpha1";
 
-/// What a backend accepts when it does not say: gRPC's usual limit.
+/// The default of the largest accepted request: gRPC's usual limit.
 const USUAL_REQUEST_BYTES: usize = 4 << 20;
 
-/// A handshake that has been read. A verb that cannot be used says why, for people.
+/// A parsed handshake. A verb that cannot be used has a reason for people.
 #[derive(Debug)]
 pub struct Info {
-    /// What the backend calls itself.
+    /// Its reported name.
     pub name: String,
     /// Its version; empty when unknown.
     pub version: String,
     /// Its revision; empty when unknown.
     pub revision: String,
-    /// What it wants to know about pods.
+    /// Its view of pods.
     pub pod: PodView,
     /// The largest request message that it accepts, in bytes.
     pub most_request_bytes: usize,
-    /// How it filters.
+    /// Its filter plan.
     pub filter: Result<FilterPlan, BackendFailure>,
-    /// How it scores.
+    /// Its score plan.
     pub score: Result<ScorePlan, BackendFailure>,
-    /// How it says who may be evicted.
+    /// Its preempt plan.
     pub preempt: Result<PreemptPlan, BackendFailure>,
     /// Whether it binds.
     pub bind: Result<(), BackendFailure>,
@@ -54,7 +54,7 @@ pub struct Info {
     pub keeps_tables: bool,
 }
 
-/// What a backend wants to know about nodes, and where the table has it.
+/// A backend's view of nodes, and its column in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodesView {
     /// The view.
@@ -70,15 +70,15 @@ pub struct NodesView {
 pub struct FilterPlan {
     /// About nodes.
     pub nodes: NodesView,
-    /// When it is asked.
+    /// When it is called.
     pub turn: Turn,
-    /// Asking changes something: it is asked for decisions alone.
+    /// It has side effects: it is called for decisions only.
     pub side_effects: bool,
-    /// What it is told about the pod.
+    /// Its view of the pod.
     pub pod: PodView,
     /// Whether scores may come with the verdicts.
     pub scores: ScoresWanted,
-    /// Whether the answer for a node depends on what is told of pod and node alone.
+    /// Whether the answer for a node depends only on the views of pod and node.
     pub pure: bool,
 }
 
@@ -91,23 +91,23 @@ pub struct ScorePlan {
     pub range: Range,
     /// How they become 0 to 10, the operator's wish included.
     pub normalization: Normalization,
-    /// Asking changes something: it is asked for decisions alone.
+    /// It has side effects: it is called for decisions only.
     pub side_effects: bool,
-    /// What it is told about the pod.
+    /// Its view of the pod.
     pub pod: PodView,
     /// Whether it may be asked about some of the nodes alone.
     pub scope: Scope,
-    /// Whether the score of a node depends on what is told of pod and node alone.
+    /// Whether the score of a node depends only on the views of pod and node.
     pub pure: bool,
 }
 
-/// How a backend is asked a verb about nodes.
+/// The plan of a verb about nodes.
 pub trait Plan: Sized {
     /// The plan of a handshake.
     fn of(info: &Info) -> &Result<Self, BackendFailure>;
-    /// What is told about the pod and about nodes.
+    /// The views of the pod and of nodes.
     fn views(&self) -> (&PodView, &NodesView);
-    /// Whether asking changes something.
+    /// Whether it has side effects.
     fn has_side_effects(&self) -> bool;
 }
 
@@ -139,16 +139,16 @@ impl Plan for ScorePlan {
     }
 }
 
-/// How a backend says who may be evicted. It is always asked in turn.
+/// The preempt plan of a backend. Preempt calls are always made in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreemptPlan {
     /// About nodes.
     pub nodes: NodesView,
-    /// Asking changes something: it is asked for decisions alone.
+    /// It has side effects: it is called for decisions only.
     pub side_effects: bool,
 }
 
-/// What the gateway can tell backends about nodes and pods.
+/// The sources of facts for backends.
 #[derive(Debug, Clone)]
 pub struct ClusterTables {
     /// Where the configuration says that it comes from.
@@ -196,7 +196,7 @@ impl Info {
         }
     }
 
-    /// Why it cannot be asked for this verb.
+    /// Why it cannot serve this verb.
     pub fn refusal(&self, verb: extender_gateway_core::Verb) -> Option<&BackendFailure> {
         match verb {
             extender_gateway_core::Verb::Filter => self.filter.as_ref().err(),

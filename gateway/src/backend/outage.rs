@@ -1,5 +1,5 @@
-//! When the log says that a backend is down: as it goes, at the first failure of another kind, and then once a minute,
-//! whatever becomes of the attempts to connect.
+//! When an outage of a backend is logged: when it begins, at the first failure of another kind, and then once a minute,
+//! regardless of the attempts to connect.
 
 use std::time::Duration;
 
@@ -14,29 +14,29 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// The time for which a backend is down.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    /// When it began, and when it was last said.
+    /// When it began, and when it was last logged.
     said: Option<(Instant, Instant)>,
-    /// The kinds of failures that were said: an operator who mends one cause has to hear of the next.
+    /// The kinds of failures that were logged: after the operator fixes one cause, the next must be logged.
     kinds: Vec<FailureKind>,
 }
 
 impl Outage {
-    /// Another attempt has failed: says so if it is time.
+    /// Records a failed attempt and logs it if it is due.
     pub(super) fn say(&mut self, backend: &config::BackendSettings, failure: &BackendFailure) {
         let Some(lasted) = self.turn(failure.kind) else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {
             0 => ("down", String::new()),
-            minutes => ("still down", format!(" after {minutes} min")),
+            minutes => ("still down", format!(" for {minutes} min")),
         };
         tracing::warn!(
             backend = %backend.name,
             url = %backend.url,
             kind = failure.kind.as_str(),
-            "backend is {down}{minutes}: {failure}; its failure policies decide until it is back"
+            "backend is {down}{minutes}: {failure}; its failure policies apply until it is reachable"
         );
     }
 
-    /// How long the backend has been down; `None` when it is too early to say it again.
+    /// How long the backend has been down; `None` if it is too early to log it again.
     fn turn(&mut self, kind: FailureKind) -> Option<Duration> {
         let now = Instant::now();
         let (began, last) = *self.said.get_or_insert((now, now));

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A backend that does not take its settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("backend {backend} does not take its new settings: {failure}")]
+#[error("backend {backend} rejected its new settings: {failure}")]
 pub struct PreflightRefusal {
     /// Which one.
     pub backend: BackendName,

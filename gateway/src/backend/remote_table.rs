@@ -80,9 +80,8 @@ impl TableReference {
         if self.table.misses.miss() == MissKind::TooMany {
             tracing::warn!(
                 backend,
-                "calls do not find the nodes that the backend holds, so that nodes go with them, with a trial every \
-                 {} s: a proxy seems to spread the calls of one connection over several replicas; balance \
-                 connections instead, or let the backend not announce the table of nodes",
+                "backend often misses its node table, so calls carry their nodes (retried every {} s): a proxy seems to spread the calls of one connection over several replicas; \
+                 balance connections instead of calls, or disable the node table in the backend",
                 REST.as_secs()
             );
         }

@@ -1,5 +1,6 @@
-//! The connection to a backend: as the one task that keeps it says, and as calls see it. Calls never wait: they see the
-//! connection that is there, or why there is none.
+//! The connection to a backend: its state as published by the task that maintains it and as seen by calls. Calls never
+//! wait:
+//! they get the current connection, or why there is none.
 
 mod announce;
 mod retry;
@@ -26,16 +27,16 @@ use super::{
 };
 use crate::{config, contract::question::RequestHead};
 
-/// A connection, and what the backend behind it is.
+/// A connection and the backend's handshake.
 #[derive(Debug)]
 pub struct Session {
     /// Sends requests; a clone is a handle to the same connection.
     pub connection: SendRequest<Bytes>,
     /// From the latest handshake.
     pub info: Info,
-    /// What it answered under this handshake.
+    /// The answer cache of this handshake.
     pub cache: AnswerCache,
-    /// Whether it answers.
+    /// The circuit breaker.
     pub circuit: Arc<Circuit>,
     /// The nodes that it holds.
     pub tables: RemoteTables,
@@ -84,7 +85,7 @@ impl Paths {
     }
 }
 
-/// Whether there is a connection.
+/// The state of the connection.
 #[derive(Debug)]
 pub(super) struct ConnectionState(Result<Arc<Session>, (BackendFailure, ConnectAttempts)>);
 

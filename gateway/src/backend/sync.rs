@@ -1,8 +1,9 @@
-//! Fills a table of nodes at a backend, and keeps it: the gateway's side of `NodeTableService`.
-//!
-//! One small message is under way at a time, and what changes meanwhile waits in the table, where of each node only
-//! the latest row is: a backend that does not read holds up nothing and costs no memory. Until the backend has
-//! everything, and whenever the stream ends, calls bring the nodes themselves.
+//! Fills a node table at a backend and keeps it up to date: the client of `NodeTableService`.
+//! One small message is in flight at a time; later changes stay in the table, which has only the latest row of each
+//! node: a
+//! backend that does not read blocks nothing and costs no memory. Until the backend has everything, and whenever the
+//! stream
+//! ends, calls carry their nodes.
 
 mod difference;
 
@@ -59,12 +60,12 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// Keeps the table at the backend for as long as it is of use.
+    /// Keeps the table at the backend as long as it is needed.
     pub async fn keep(self, connection: SendRequest<Bytes>, path: Uri) {
         let mut pause = FIRST_RETRY;
         loop {
             let began = Instant::now();
-            // A bug that this stream meets is the end of the stream: calls bring the nodes.
+            // A panic ends the stream: calls carry their nodes.
             let Err(ended) = contained(&self.metrics, self.run(&connection, &path)).await;
             self.held.set(None);
             let backend = &self.backend;
@@ -74,7 +75,7 @@ impl TableStream {
                     tracing::warn!(
                         backend,
                         similar,
-                        "backend announces {SERVICE} and does not serve it: {ended}"
+                        "backend announces {SERVICE} but does not implement it; calls carry their nodes: {ended}"
                     );
                 }
                 return;
@@ -86,7 +87,7 @@ impl TableStream {
                 tracing::info!(
                     backend,
                     similar,
-                    "the stream of nodes ended, they go with the calls for now: {ended}"
+                    "node table stream ended; calls carry their nodes until it is reopened: {ended}"
                 );
             }
             sleep(pause).await;
@@ -148,7 +149,7 @@ impl TableStream {
         message: difference::Framed,
         table: u64,
     ) -> Result<(), RpcError> {
-        let late = |_| BackendFailure::new(FailureKind::Late, "the backend does not take nodes");
+        let late = |_| BackendFailure::new(FailureKind::Late, "the backend does not accept the node table");
         let answer = timeout(PATIENCE, stream.exchange(message.bytes)).await.map_err(late)??;
         let malformed =
             |what| BackendFailure::new(FailureKind::Malformed, format!("table {table:016x}: {what}"));
@@ -157,7 +158,7 @@ impl TableStream {
         if applied == message.version {
             return Ok(());
         }
-        Err(malformed(format!("version {applied} is acknowledged where {} was sent", message.version)).into())
+        Err(malformed(format!("backend acknowledged version {applied}, expected {}", message.version)).into())
     }
 }
 

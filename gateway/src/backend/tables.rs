@@ -52,7 +52,7 @@ impl RemoteTables {
 pub(super) struct StreamContext {
     /// The backend's name, for the log.
     pub(super) backend: String,
-    /// What can be told about nodes.
+    /// The sources of facts about nodes.
     pub(super) tables: ClusterTables,
     /// Where panics are counted.
     pub(super) metrics: Arc<Metrics>,

@@ -26,22 +26,22 @@ const USUAL: &str = "EXTENDER_GATEWAYS";
 /// Where a gateway listens that has no other `admin.address`.
 const DEFAULT_URL: &str = "http://127.0.0.1:9403";
 
-const URL_HELP: &str = "The admin address of a gateway; several with commas, or the option again. Of a name with several \
+const URL_HELP: &str = "Admin URL of a gateway; repeat or separate with commas. A name with several \
     addresses, as that of a headless Service, all are asked [default: those of the variable EXTENDER_GATEWAYS, or \
     http://127.0.0.1:9403]";
 
 /// Which gateways are asked.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Which gateways")]
+#[command(next_help_heading = "Gateways")]
 pub(super) struct GatewayOptions {
     #[arg(long = "gateway", value_name = "URL", value_delimiter = ',', help = URL_HELP)]
     urls: Vec<AdminUrl>,
 
-    /// Ask the gateway's pods in this namespace, through the apiserver: works from wherever kubectl does
+    /// Query the gateway's pods in this namespace through the apiserver; works wherever kubectl does
     #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
     gateway_namespace: Option<String>,
 
-    /// Which pods of that namespace are the gateway's
+    /// Label selector of the gateway's pods
     #[arg(
         long,
         value_name = "LABELS",

@@ -13,7 +13,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// Which cluster.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Which cluster")]
+#[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterOptions {
     /// The kubeconfig [default: KUBECONFIG, ~/.kube/config or the pod's own account]
     #[arg(long, value_name = "FILE")]
@@ -35,7 +35,7 @@ pub(super) enum Way {
 /// The apiserver that is asked. Is not connected to yet.
 pub(super) struct ClusterClient {
     pub(super) client: Client,
-    /// The namespace that is meant where none is said.
+    /// The default namespace.
     pub(super) namespace: String,
 }
 
@@ -50,9 +50,7 @@ impl ClusterOptions {
         match self.client().await {
             Ok(apiserver) => Ok(Way::Open(apiserver)),
             Err(wrong) => match self.named() {
-                Some(named) => {
-                    Err(Failure::Usage(format!("{named}: the kubeconfig cannot be used: {}", wrong.cause())))
-                }
+                Some(named) => Err(Failure::Usage(format!("{named}: invalid kubeconfig: {}", wrong.cause()))),
                 None => Ok(Way::Closed(wrong.to_string())),
             },
         }
@@ -75,7 +73,7 @@ impl ClusterOptions {
 /// What went wrong with a request to the apiserver.
 pub(super) fn said(error: kube::Error) -> String {
     match RequestError::from(error) {
-        RequestError::Refused { message, .. } => format!("it refuses: {message}"),
+        RequestError::Refused { message, .. } => format!("it rejected the request: {message}"),
         RequestError::Failed(text) => text,
     }
 }

@@ -1,4 +1,4 @@
-//! `check-config`: all mistakes of a configuration, or what it means and what is hardly meant.
+//! `check-config`: all mistakes of a configuration, or the effective configuration and warnings.
 
 mod files;
 
@@ -9,16 +9,15 @@ use clap::Args;
 use super::{Console, Failure};
 use crate::config::{Config, ConfigErrors, Content, Effective, spoken};
 
-/// What the command is for.
-pub(super) const ABOUT: &str = "Print all mistakes of a configuration, or what it means.\n\n\
-    Every mistake is printed to standard error with its line, its path, what is wrong and what would be right; the \
-    exit code is then 3. The files that the configuration names are read, too: certificates, keys, the kubeconfig \
-    and the file of nodes. --no-files leaves them alone, for a look from another machine. A configuration without \
-    mistakes is printed to standard output with every default written out and the backends in the order in which \
-    their answers count. A line that begins with `warning:` on standard error is about what works and is hardly \
-    meant. No backend is asked, nor is the apiserver.";
+/// The command's description.
+pub(super) const ABOUT: &str = "Validate a configuration; print all mistakes or the effective configuration.\n\n\
+    Prints every mistake to standard error with its line, path, what is wrong and what is expected; the exit code is then 3. Also \
+    reads the files named in the configuration: certificates, keys, the kubeconfig and the node file; --no-files skips them, for \
+    use on another machine. A valid configuration is printed to standard output with all defaults and the backends in effective \
+    order. A line that begins with `warning:` on standard error marks settings that are valid but probably unintended. Contacts \
+    neither backends nor the apiserver.";
 
-/// How it is used.
+/// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway check-config --config gateway.yaml
@@ -28,12 +27,13 @@ Examples:
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct CheckConfigOptions {
-    /// The configuration, a YAML file; relative paths in it are relative to its folder. `-`: standard input, with
-    /// paths relative to the working directory
+    /// Configuration file (YAML); relative paths are relative to its folder. `-` reads standard input, with paths
+    /// relative
+    /// to the working directory
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Do not read the files that the configuration names
+    /// Do not read the files named in the configuration
     #[arg(long)]
     no_files: bool,
 }
@@ -50,7 +50,7 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     for warning in config.warnings() {
         writeln!(console.notes, "warning: {warning}")?;
     }
-    writeln!(console.out, "# {} has no mistakes. This is what it means:", spoken(file))?;
+    writeln!(console.out, "# {} is valid. Effective configuration:", spoken(file))?;
     write!(console.out, "{}", Effective(&config))?;
     Ok(())
 }

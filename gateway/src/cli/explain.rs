@@ -1,7 +1,7 @@
 //! `explain`: why a pod is where it is, or nowhere.
 //!
 //! The apiserver says where the pod is, every replica of the gateway says what it decided about it. Both are put together
-//! into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without asking anybody any more.
+//! into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
 
 mod attempt;
 mod case;
@@ -35,14 +35,14 @@ use super::{
 };
 use crate::api::{DecisionList, Status};
 
-/// What the command is for.
-pub(super) const ABOUT: &str = "Say why a pod is where it is, or nowhere.\n\n\
-    All replicas of the gateway are asked for what they decided about the pod, and the apiserver where it is. First comes in \
-    words what happened, and what nobody here can know; then each backend's part in the latest attempt; then the scored nodes, \
-    as raw score → normalised × weight, and the rejected ones, each by whom and why. With --node, what every backend said about \
-    that node in the latest attempts.";
+/// The command's description.
+pub(super) const ABOUT: &str = "Explain why a pod was scheduled where it is, or not at all.\n\n\
+    Queries all replicas of the gateway for their decisions about the pod, and the apiserver for the pod. Prints a summary, notes \
+    about what the gateway cannot know, each backend's part in the latest attempt, the scored nodes as raw score → normalized × \
+    weight, and the rejected nodes with backend and reason. With --node, prints what every backend answered for that node in the \
+    latest attempts.";
 
-/// How it is used.
+/// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway explain pod/web-0 -n shop
@@ -52,11 +52,11 @@ Examples:
   kubectl extender-explain web-0 -n shop -o json | jq '.attempts[0].calls[].backends'
 
 Exit codes:
-  0  explained
-  1  the answer cannot be printed
-  2  the command line is wrong
-  5  no gateway could be asked
-  6  nothing is known about the pod, as where it does not exist";
+  0  success
+  1  cannot write the output
+  2  usage error
+  5  no gateway answered
+  6  pod not found, or no decisions known for it";
 
 /// How many calls of each replica are read: more than a log keeps of one pod.
 const MOST_CALLS: u32 = 1000;
@@ -72,15 +72,15 @@ pub(super) struct ExplainOptions {
     #[arg(long, short, value_name = "NAMESPACE", value_parser = names::namespace)]
     namespace: Option<String>,
 
-    /// Say everything about this node
+    /// Show every backend's answer for this node
     #[arg(long, value_name = "NODE", value_parser = names::node_name)]
     node: Option<String>,
 
-    /// How many rows of each part are shown; 0: all
+    /// Maximum rows per table (0 = no limit)
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 
-    /// The form of the answer
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
 
@@ -90,7 +90,7 @@ pub(super) struct ExplainOptions {
     #[command(flatten)]
     cluster: ClusterOptions,
 
-    /// Do not ask the apiserver
+    /// Do not query the apiserver
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "gateway_namespace"])]
     no_cluster: bool,
 }
@@ -144,7 +144,7 @@ async fn look(way: &Way, subject: &ExplainedPod) -> ClusterView {
 impl ExplainOptions {
     async fn way(&self) -> Result<Way, Failure> {
         if self.no_cluster {
-            return Ok(Way::Closed("--no-cluster leaves it alone".to_owned()));
+            return Ok(Way::Closed("--no-cluster is set".to_owned()));
         }
         self.cluster.way().await
     }

@@ -1,4 +1,4 @@
-//! Why a command failed, and the exit code that says so.
+//! Why a command failed, and its exit code.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ impl Failure {
 
     /// Tells the operator, and how the process ends.
     pub(super) fn report(&self, out: &mut impl Write) -> ExitCode {
-        // Nobody is left to be told that telling failed.
+        // There is nowhere left to report this failure.
         let _ = out.write_all(format!("{}\n", self.text()).as_bytes()).and_then(|()| out.flush());
         ExitCode::from(self.exit_code())
     }
@@ -54,9 +54,9 @@ impl Failure {
             Self::Serve(text) | Self::Usage(text) | Self::Unknown(text) => {
                 format!("extender-gateway: {text}")
             }
-            Self::Away(away) => format!("extender-gateway: no gateway could be asked{}", each(away)),
+            Self::Away(away) => format!("extender-gateway: no gateway answered{}", each(away)),
             Self::Problems(count) => format!("extender-gateway: {}", counted(*count as u64, "problem")),
-            Self::Print(error) => format!("extender-gateway: cannot print: {error}"),
+            Self::Print(error) => format!("extender-gateway: cannot write the output: {error}"),
         }
     }
 }

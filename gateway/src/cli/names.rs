@@ -5,7 +5,7 @@ use extender_config::names::{is_dns_label, is_dns_subdomain};
 /// Takes the name of a node. Mirrors `ValidateNodeName` of Kubernetes.
 pub(super) fn node_name(text: &str) -> Result<String, String> {
     let name = text.strip_prefix("node/").unwrap_or(text);
-    let right = "write it as `kubectl get nodes` shows it";
+    let right = "expected a name as in `kubectl get nodes`";
     if is_dns_subdomain(name) {
         Ok(name.to_owned())
     } else {
@@ -15,7 +15,7 @@ pub(super) fn node_name(text: &str) -> Result<String, String> {
 
 /// Takes the name of a namespace. Mirrors `ValidateNamespaceName` of Kubernetes.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
-    let right = "write it as `kubectl get namespaces` shows it";
+    let right = "expected a name as in `kubectl get namespaces`";
     if is_dns_label(text) {
         Ok(text.to_owned())
     } else {
@@ -36,7 +36,7 @@ mod tests {
             let told = namespace(text).unwrap_err();
             assert!(
                 told.ends_with(
-                    "is not the name of a namespace; write it as `kubectl get namespaces` shows it"
+                    "is not the name of a namespace; expected a name as in `kubectl get namespaces`"
                 ),
                 "{told}"
             );

@@ -63,8 +63,7 @@ pub(super) fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Fa
         .map_or_else(|failure| failure.report(&mut Stderr), |()| ExitCode::SUCCESS)
 }
 
-/// Standard output, whose reader may have enough before all is written, as `head` has: the rest is for nobody, and that
-/// is no failure.
+/// Standard output, whose reader may close it before all is written, like `head`: the rest is dropped without an error.
 struct Pipe<W>(W);
 
 impl<W: Write> Write for Pipe<W> {

@@ -13,14 +13,13 @@ use crate::{
     },
 };
 
-/// What the command is for.
-pub(super) const ABOUT: &str = "Print the extenders of kube-scheduler's configuration.\n\n\
-    They are what a kube-scheduler has to be told so that it calls a gateway with this configuration. Filter, \
-    prioritize and preempt are always there, so that a backend that is added later needs no change in \
-    kube-scheduler's configuration; --minimal prints what today's backends are asked for. Who binds, resources \
-    that kube-scheduler does not count, TLS and timeouts are as the gateway's configuration says.";
+/// The command's description.
+pub(super) const ABOUT: &str = "Print the extenders entries for kube-scheduler's configuration.\n\n\
+    Prints the entries that make kube-scheduler call a gateway with this configuration. Filter, prioritize and preempt are always \
+    included, so that adding a backend needs no change in kube-scheduler; --minimal prints only the verbs in use. Binding, \
+    resources ignored by kube-scheduler, TLS and timeouts follow the gateway's configuration.";
 
-/// How it is used.
+/// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway scheduler-config --config gateway.yaml --url http://gateway:8888
@@ -32,7 +31,7 @@ Examples:
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct SchedulerConfigOptions {
-    /// The gateway's configuration, a YAML file; `-`: standard input
+    /// The gateway's configuration file (YAML); `-` reads standard input
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
@@ -40,19 +39,19 @@ pub(super) struct SchedulerConfigOptions {
     #[arg(long)]
     url: Option<String>,
 
-    /// The version of kube-scheduler, 1.18 or later; for 1.18 the file of --policy-config-file is printed
+    /// The version of kube-scheduler, 1.18 or later; for 1.18, prints the file for --policy-config-file
     #[arg(long, value_name = "VERSION", default_value = "1.36")]
     kubernetes: Version,
 
-    /// Print only the verbs that today's backends are asked for
+    /// Print only the verbs that the backends use
     #[arg(long)]
     minimal: bool,
 
-    /// The authorities that signed the gateway's certificate, on kube-scheduler's machine
+    /// CA file for the gateway's certificate, on kube-scheduler's machine
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
 
-    /// The certificate that kube-scheduler shows to the gateway, on its machine
+    /// Client certificate of kube-scheduler, on its machine
     #[arg(long, value_name = "FILE", requires = "key_file")]
     cert_file: Option<String>,
 
@@ -61,7 +60,7 @@ pub(super) struct SchedulerConfigOptions {
     key_file: Option<String>,
 }
 
-/// Prints what kube-scheduler has to be told.
+/// Prints the entries for kube-scheduler.
 pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let config = Config::read(&options.config)?;
     let credentials = Credentials {
@@ -87,7 +86,7 @@ fn note_version(version: Version, console: &mut Console<'_>) -> Result<(), Failu
     if !version.shows_all_reasons() {
         writeln!(
             console.notes,
-            "kube-scheduler up to 1.20 leaves nodes out as it is told, but does not show why unless preemption may help"
+            "kube-scheduler up to 1.20 drops rejected nodes but shows no reason unless preemption may help"
         )?;
     }
     Ok(())
@@ -98,13 +97,13 @@ fn note(reach: &Reach, form: ConfigForm, console: &mut Console<'_>) -> Result<()
     if form == ConfigForm::Policy && reach.source == UrlSource::Address {
         writeln!(
             console.notes,
-            "urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way"
+            "urlPrefix assumes kube-scheduler on the gateway's machine; set --url to change it"
         )?;
     }
     if reach.has_placeholders() {
         writeln!(
             console.notes,
-            "fill in the files of tlsConfig, or say --ca-file, --cert-file and --key-file"
+            "fill in the files of tlsConfig, or set --ca-file, --cert-file and --key-file"
         )?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `status`: how every replica of the gateway and its backends are, and what is to be done.
+//! `status`: the health of every replica and its backends, and remedies.
 
 mod render;
 mod report;
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::api::Status;
 
-/// What the command is for.
-pub(super) const ABOUT: &str = "Say how the gateway and its backends are, and what is to be done.\n\n\
+/// The command's description.
+pub(super) const ABOUT: &str = "Show the health of the gateway and its backends, and how to fix problems.\n\n\
     All replicas are asked. For each: its version and configuration, calls by verb, backends with their handshake, failures and \
     times, nodes and pods, the decision log, and every problem with what to do about it. Replicas that differ are pointed out.\n\n\
     For scripts: the exit code is 4 when pods may not be scheduled, or a replica does not answer. Warnings alone, such as a \
     configuration that was refused, are printed and end with 0.";
 
-/// How it is used.
+/// Examples.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   extender-gateway status
@@ -38,12 +38,12 @@ Exit codes:
   1  the answer cannot be printed
   2  the command line is wrong
   4  a problem, or a replica that does not answer
-  5  no gateway could be asked";
+  5  no gateway answered";
 
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct StatusOptions {
-    /// The form of the answer
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
 

@@ -73,33 +73,33 @@ fn wrong_uses_of_explain_and_status_name_the_thing_and_the_remedy() {
     let cases: [(&[&str], &str); 15] = [
         (&["explain"], "<pod/NAME>"),
         (&["explain", "web-0", "shop"], "unexpected argument 'shop'"),
-        (&["explain", "deploy/web"], "\"deploy\" is not a pod; say pod/web, with the namespace behind -n"),
-        (
-            &["explain", "Web"],
-            "\"Web\" is not the name of a pod; say pod/NAME as `kubectl get pods` shows it",
-        ),
+        (&["explain", "deploy/web"], "\"deploy\" is not a pod; expected pod/web, with the namespace in -n"),
+        (&["explain", "Web"], "\"Web\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
         (
             &["explain", "a", "-n", "a.b"],
-            "\"a.b\" is not the name of a namespace; write it as `kubectl get namespaces` shows",
+            "\"a.b\" is not the name of a namespace; expected a name as in `kubectl get namespaces`",
         ),
         (
             &["explain", "a", "--node", "a b"],
-            "\"a b\" is not the name of a node; write it as `kubectl get nodes` shows it",
+            "\"a b\" is not the name of a node; expected a name as in `kubectl get nodes`",
         ),
         (&["explain", "a", "--top", "-1"], "unexpected argument '-1'"),
         (&["explain", "a", "--top", "many"], "invalid value 'many' for '--top <N>'"),
         (&["explain", "a", "-o", "wide"], "[possible values: table, json, yaml]"),
         (
             &["explain", "a", "--gateway", "gateway:9403"],
-            "\"gateway:9403\" has no scheme; say http://HOST:PORT, as in http://",
+            "\"gateway:9403\" has no scheme; expected http://HOST:PORT such as http://",
         ),
         (
             &["status", "--gateway", "https://a:1"],
-            "an admin address speaks HTTP without TLS; say http://HOST:PORT, and reach",
+            "an admin address uses HTTP without TLS; set http://HOST:PORT, and reach",
         ),
         (&["status", "--admin-port", "1"], "--gateway-namespace <NAMESPACE>"),
         (&["status", "--gateway-namespace", "a", "--admin-port", "65536"], "65536 is not in 1..=65535"),
-        (&["status", "--gateway-namespace", "a/b"], "\"a/b\" is not the name of a namespace; write it as"),
+        (
+            &["status", "--gateway-namespace", "a/b"],
+            "\"a/b\" is not the name of a namespace; expected a name as",
+        ),
         (&["explain", "a", "--no-cluster", "--context", "b"], "cannot be used with '--context <NAME>'"),
     ];
     for (line, text) in cases {
@@ -280,8 +280,8 @@ fn scheduler_config_prints_what_the_version_reads() {
         run_with(&["scheduler-config", "--kubernetes", "v1.18.3", "--minimal"], RIGHT);
     assert!(outcome.is_ok() && out.starts_with("{\n  \"kind\": \"Policy\",\n"), "{out}");
     let expected = "\
-urlPrefix is for a kube-scheduler on the gateway's machine; --url says another way
-kube-scheduler up to 1.20 leaves nodes out as it is told, but does not show why unless preemption may help
+urlPrefix assumes kube-scheduler on the gateway's machine; set --url to change it
+kube-scheduler up to 1.20 drops rejected nodes but shows no reason unless preemption may help
 ";
     assert_eq!(notes, expected);
     assert!(!out.contains("preemptVerb"), "{out}");
@@ -295,7 +295,7 @@ kube-scheduler up to 1.20 leaves nodes out as it is told, but does not show why 
 fn files_that_are_left_to_the_operator_are_noted() {
     let tls = RIGHT.replace("nodes:", "extender: {tls: {certFile: a, keyFile: b}}\nnodes:");
     let (_, [out, notes], _) = run_with(&["scheduler-config"], &tls);
-    assert_eq!(notes, "fill in the files of tlsConfig, or say --ca-file, --cert-file and --key-file\n");
+    assert_eq!(notes, "fill in the files of tlsConfig, or set --ca-file, --cert-file and --key-file\n");
     assert!(out.contains("/FILL/IN/ca.crt"), "{out}");
     let (_, [_, notes], _) = run_with(&["scheduler-config", "--ca-file", "ca.crt"], &tls);
     assert_eq!(notes, "");

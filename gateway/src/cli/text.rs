@@ -1,6 +1,5 @@
 //! Texts for people: numbers, times and names as they stand in sentences and tables.
-//!
-//! Names and reasons come from strangers: nothing gets to a terminal that is not [`clean()`].
+//! Names and reasons are untrusted: everything is passed through [`clean()`] before it reaches a terminal.
 
 mod amounts;
 mod table;

@@ -86,8 +86,10 @@ impl fmt::Display for BindingState {
             Self::Bound => f.write_str("the pod is bound to this node"),
             Self::Free => f.write_str("the pod is not bound"),
             Self::Elsewhere(node) => write!(f, "the pod is bound to node {node}"),
-            Self::Gone => f.write_str("the pod is gone"),
-            Self::OtherUid(uid) => write!(f, "the pod is gone, and another one with UID {uid} has its name"),
+            Self::Gone => f.write_str("the pod no longer exists"),
+            Self::OtherUid(uid) => {
+                write!(f, "the pod no longer exists; another pod with UID {uid} has its name")
+            }
             Self::Unknown(error) => write!(f, "{error}"),
         }
     }

@@ -1,9 +1,9 @@
 //! Keeps the node table fed from a file, for trying things out without a cluster.
 //!
 //! The file is what `kubectl get nodes -o yaml` or `-o json` writes, or nodes as YAML documents or as a
-//! JSON array. It is looked at twice a second and read again when it is another one: written anew, renamed
+//! JSON array. It is checked twice a second and reloaded when it has changed: rewritten, renamed
 //! over, or behind another symlink. It is read when it has rested for one look, so that a file is not
-//! caught half written. A file that cannot be used changes nothing but the log.
+//! caught half written. An invalid file is logged and otherwise ignored.
 
 mod content;
 
@@ -32,7 +32,7 @@ const SLOW: Duration = Duration::from_secs(30);
 /// The most bytes that are read: more than 100,000 nodes take.
 const LARGEST: u64 = 2 << 30;
 
-/// Why a node file cannot be used.
+/// Why a node file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It cannot be read at all.
@@ -107,9 +107,11 @@ impl NodeFile {
             }
         };
         match read {
-            Ok(Ok(())) => tracing::info!(nodes = table.len(), "read the node file again"),
-            Ok(Err(error)) => tracing::warn!(%error, "the nodes stay as they are"),
-            Err(error) => tracing::error!(%error, "reading the node file failed; the nodes stay as they are"),
+            Ok(Ok(())) => tracing::info!(nodes = table.len(), "node file reloaded"),
+            Ok(Err(error)) => tracing::warn!(%error, "node file rejected; the previous nodes stay in use"),
+            Err(error) => {
+                tracing::error!(%error, "cannot read the node file; the previous nodes stay in use")
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct KnownPod {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
-    /// `spec.nodeName`; empty while it is on no node.
+    /// `spec.nodeName`; empty while it is not scheduled.
     pub node: String,
     /// `spec.priority`; 0 when it has none.
     pub priority: i32,
@@ -55,7 +55,7 @@ impl KnownPod {
 #[derive(Debug, Default)]
 pub struct PodTable {
     pods: RwLock<PodsByUid>,
-    /// Of the same pods, apart from them: who reads it holds no call up.
+    /// A copy for the same pods: reading it blocks no call.
     usage: Mutex<Usage>,
     usage_touched: Notify,
     synced: watch::Sender<bool>,

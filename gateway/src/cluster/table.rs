@@ -200,7 +200,7 @@ impl NodeTable {
         self.lock_writer().relist()
     }
 
-    /// Takes exactly the nodes of this list: whatever is not in it goes, all in one step for the calls.
+    /// Replaces the table with this list; nodes not in it are removed, all in one step for the calls.
     /// From now on the table is synced.
     pub fn replace(&self, relist: NodeRelist) {
         let mut writer = self.lock_writer();
@@ -361,7 +361,7 @@ impl NodeTable {
         drop(self.write(writer, put));
     }
 
-    /// Lets calls see everything anew.
+    /// Publishes the table to calls.
     fn swap(&self, writer: &TableWriter) {
         let fresh = writer.snapshot();
         // Returned, so that the old rows are freed after the lock.

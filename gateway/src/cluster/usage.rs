@@ -1,7 +1,7 @@
 //! What the pods on each node have requested.
 //!
 //! Kept pod by pod as a watch brings them: who is on which node, and what each takes there. Sums per node change
-//! by what one pod takes, and are exact: after any events they are what adding up the pods anew would give.
+//! by what one pod takes, and are exact: after any events they equal a new sum over all pods.
 //! Of a pod nothing else is kept, a hundred bytes or two.
 //!
 //! A pod that is created with `spec.nodeName` is checked by no scheduler and may request any number of resources

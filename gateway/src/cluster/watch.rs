@@ -33,7 +33,7 @@ async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Inf
     loop {
         tokio::select! {
             never = watcher.run() => return never,
-            Ok(()) = raw_wanted.changed() => tracing::debug!("listing nodes again: a backend wants their JSON"),
+            Ok(()) = raw_wanted.changed() => tracing::debug!("listing nodes again: a backend requests their JSON"),
         }
         watcher.list_again();
     }

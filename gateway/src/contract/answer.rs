@@ -1,4 +1,4 @@
-//! Answers of backends, checked against the contract: what the decision sees is in order.
+//! Responses of backends, checked against the API before the decision uses them.
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, filter::Refusal};
@@ -14,12 +14,12 @@ use crate::contract::{
 /// The longest reason that is read, in bytes: many times what anybody is shown of it. The rest is cut off.
 pub(super) const LONGEST_REASON: usize = 4 << 10;
 
-/// What became of a question about nodes.
+/// The result of a request about nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<T> {
     /// It was answered.
     Answered(T),
-    /// The backend does not know nodes in the form in which they came.
+    /// The backend does not support this form of nodes.
     Missed,
 }
 
@@ -32,22 +32,22 @@ impl<T> Reply<T> {
         match self {
             Self::Answered(value) => Ok(value),
             Self::Missed => {
-                Err(malformed("the backend does not know nodes inline, which every backend must".to_owned()))
+                Err(malformed("the backend does not support inline nodes, which are required".to_owned()))
             }
         }
     }
 }
 
-/// What a filter answer says.
+/// A filter response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FilterAnswer {
-    /// The nodes that are refused.
+    /// The rejected nodes.
     pub refusals: Vec<Refusal>,
     /// Raw scores of all nodes of the request, where they were wanted and came.
     pub scores: Option<Vec<i32>>,
 }
 
-/// An answer that keeps the contract.
+/// A valid response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered<T> {
     /// What was asked for.
@@ -74,10 +74,10 @@ pub fn filter(
         match refused.get_mut(*at as usize) {
             None => {
                 return Err(malformed(format!(
-                    "position {at} is out of range: {count} nodes were asked about"
+                    "position {at} is out of range: the request has {count} nodes"
                 )));
             }
-            Some(true) => return Err(malformed(format!("position {at} is refused twice"))),
+            Some(true) => return Err(malformed(format!("position {at} is rejected twice"))),
             Some(fresh) => *fresh = true,
         }
     }
@@ -95,7 +95,7 @@ pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, Ba
     check_scores(&message, 2, count)?;
     let ScoreResponse { result, scores } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
-    let value = scores.ok_or_else(|| malformed("the answer has no scores".to_owned()))?.values;
+    let value = scores.ok_or_else(|| malformed("response has no scores".to_owned()))?.values;
     Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
 }
 
@@ -117,7 +117,7 @@ fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
             named => positions += named,
         }
         if positions > most {
-            return Err(malformed(format!("{positions} positions are refused of {count} nodes")));
+            return Err(malformed(format!("{positions} positions are rejected of {count} nodes")));
         }
     }
     check_scores(message, SCORES, count)
@@ -158,12 +158,12 @@ pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, Backend
 /// Checks that the nodes were really looked at; returns the revision.
 pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
     let api::Result { evaluated, miss, revision } =
-        result.ok_or_else(|| malformed("the answer has no result".to_owned()))?;
+        result.ok_or_else(|| malformed("response has no result".to_owned()))?;
     if miss != api::Miss::Unspecified as i32 {
         return Ok(Reply::Missed);
     }
     if evaluated != count {
-        return Err(malformed(format!("{evaluated} nodes were evaluated, {count} were asked about")));
+        return Err(malformed(format!("evaluated {evaluated} nodes, expected {count}")));
     }
     Ok(Reply::Answered(revision))
 }
@@ -202,23 +202,23 @@ mod tests {
     fn a_filter_answer_that_breaks_the_contract_is_a_failure() {
         let answer = |result, rejections| FilterResponse { result, rejections, scores: None };
         for (answer, detail) in [
-            (FilterResponse::default(), "the answer has no result"),
-            (answer(Some(result(0)), vec![]), "0 nodes were evaluated, 3 were asked about"),
-            (answer(Some(result(4)), vec![]), "4 nodes were evaluated, 3 were asked about"),
+            (FilterResponse::default(), "response has no result"),
+            (answer(Some(result(0)), vec![]), "evaluated 0 nodes, expected 3"),
+            (answer(Some(result(4)), vec![]), "evaluated 4 nodes, expected 3"),
             (
                 answer(Some(result(3)), vec![rejection(&[3])]),
-                "position 3 is out of range: 3 nodes were asked about",
+                "position 3 is out of range: the request has 3 nodes",
             ),
             (
                 answer(Some(result(3)), vec![rejection(&[1]), rejection(&[0, 1])]),
-                "position 1 is refused twice",
+                "position 1 is rejected twice",
             ),
             (answer(Some(result(3)), vec![rejection(&[1]), rejection(&[])]), "a rejection names no position"),
             (answer(Some(result(1)), vec![rejection(&[0]); 4]), "4 rejections for 3 nodes"),
-            (answer(Some(result(3)), vec![rejection(&[0, 1, 2, 0])]), "4 positions are refused of 3 nodes"),
+            (answer(Some(result(3)), vec![rejection(&[0, 1, 2, 0])]), "4 positions are rejected of 3 nodes"),
             (
                 answer(Some(api::Result { miss: 1, ..Default::default() }), vec![]),
-                "the backend does not know nodes inline, which every backend must",
+                "the backend does not support inline nodes, which are required",
             ),
         ] {
             let read = filter(answer.encode_to_vec().into(), 3, Wanted::Wanted).and_then(Reply::inline);
@@ -243,10 +243,10 @@ mod tests {
         let answer =
             |result, values: &[i32]| ScoreResponse { result, scores: Some(Scores { values: values.into() }) };
         for (answer, detail) in [
-            (ScoreResponse { result: Some(result(2)), scores: None }, "the answer has no scores"),
+            (ScoreResponse { result: Some(result(2)), scores: None }, "response has no scores"),
             (answer(Some(result(2)), &[1]), "1 scores for 2 nodes"),
             (answer(Some(result(2)), &[1, 2, 3]), "3 scores for 2 nodes"),
-            (answer(None, &[1, 2]), "the answer has no result"),
+            (answer(None, &[1, 2]), "response has no result"),
         ] {
             let failure = score(answer.encode_to_vec().into(), 2).and_then(Reply::inline).unwrap_err();
             assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Malformed, detail));
@@ -306,7 +306,7 @@ mod tests {
         let positions =
             FilterResponse { result: None, rejections: vec![rejection(&[0, 1]); 2], scores: None };
         for (answer, detail) in
-            [(rejections, "4 rejections for 3 nodes"), (positions, "4 positions are refused of 3 nodes")]
+            [(rejections, "4 rejections for 3 nodes"), (positions, "4 positions are rejected of 3 nodes")]
         {
             let failure = filter(broken_behind(answer.encode_to_vec()), 3, Wanted::Wanted).unwrap_err();
             assert_eq!(failure.detail, detail);

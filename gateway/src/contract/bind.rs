@@ -18,7 +18,7 @@ use extender_gateway_core::Assignment;
 /// Bytes of the largest answer that is read: its message has at most 1024.
 pub(crate) const LARGEST_ANSWER: usize = 16 << 10;
 
-/// What is asked of a binder.
+/// A request to a binder.
 #[derive(Debug, Clone, Copy)]
 pub struct BindQuestion<'q> {
     /// `Call.id`.
@@ -31,7 +31,7 @@ pub struct BindQuestion<'q> {
     pub json: &'q Bytes,
 }
 
-/// What a binder says.
+/// A binder's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
     /// The Binding exists.
@@ -59,8 +59,8 @@ pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
         Ok(BindOutcome::Declined) => {
             Ok(Bound::Declined(reason::one_line(&reason_cut(message), reason::LONGEST)))
         }
-        Ok(BindOutcome::Unspecified) => Err(malformed("the answer has no outcome".to_owned())),
-        Err(_) => Err(malformed(format!("the answer has outcome {outcome}, which is none"))),
+        Ok(BindOutcome::Unspecified) => Err(malformed("response has no outcome".to_owned())),
+        Err(_) => Err(malformed(format!("unknown outcome {outcome}"))),
     }
 }
 
@@ -78,8 +78,8 @@ mod tests {
         };
         assert_eq!(read(1), Ok(Bound::Yes));
         assert_eq!(read(2), Ok(Bound::Declined("not mine".into())));
-        assert_eq!(read(0), Err("the answer has no outcome".into()));
-        assert_eq!(read(7), Err("the answer has outcome 7, which is none".into()));
+        assert_eq!(read(0), Err("response has no outcome".into()));
+        assert_eq!(read(7), Err("unknown outcome 7".into()));
         let broken = answer(Bytes::from_static(b"\xff\xff")).unwrap_err();
         assert_eq!(broken.kind, FailureKind::Malformed);
         assert!(answer(Bytes::new()).is_err(), "an empty answer does not mean bound");

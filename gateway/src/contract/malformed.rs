@@ -11,5 +11,5 @@ pub(crate) fn malformed(detail: String) -> BackendFailure {
 
 /// The answer is not the protobuf message that it should be.
 pub(super) fn undecodable(why: &dyn Display) -> BackendFailure {
-    malformed(format!("the answer cannot be decoded ({why})"))
+    malformed(format!("cannot decode the response ({why})"))
 }

@@ -10,18 +10,18 @@ use crate::object::{annotations::AnnotationPrefixes, pod::ObjectPod};
 /// Of the requests of all verbs about nodes.
 const POD: u32 = 2;
 
-/// What a backend wants to know about pods. Equal views share their encoding.
+/// A backend's view of pods. Equal views share their encoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodView {
     /// Among the facts.
     pub annotations: AnnotationPrefixes,
     /// The object's JSON, too.
     pub raw: bool,
-    /// What tells it from its siblings.
+    /// The fields that distinguish it from its siblings.
     pub identity: Identity,
 }
 
-/// Whether a backend is told what tells a pod from its siblings.
+/// Whether a view contains the fields that distinguish a pod from its siblings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Identity {
     /// It is.

@@ -15,7 +15,7 @@ use crate::contract::{
 /// The field of `PreemptRequest` that the other requests do not have.
 const CANDIDATES: u32 = 4;
 
-/// What is asked of a backend, in its views.
+/// A request to a backend, in its views.
 #[derive(Debug, Clone, Copy)]
 pub struct PreemptQuestion<'q> {
     /// `Call.id`.
@@ -26,7 +26,7 @@ pub struct PreemptQuestion<'q> {
     pub pod: &'q Bytes,
     /// The nodes.
     pub nodes: &'q NodesField,
-    /// Who would be evicted there: one for each node.
+    /// The victims: one entry for each node.
     pub candidates: &'q [Candidate],
 }
 
@@ -156,10 +156,10 @@ mod tests {
         let kept = vec![KeptCandidate { position: 1, victims: vec![0], added_uids: vec!["x".into()] }];
         let answered = |result| PreemptResponse { result, kept: kept.clone() }.encode_to_vec().into();
         let result = api::Result { evaluated: 2, revision: "r1".into(), ..api::Result::default() };
-        assert_eq!(answer(answered(None), 2, 1).unwrap_err().detail, "the answer has no result");
+        assert_eq!(answer(answered(None), 2, 1).unwrap_err().detail, "response has no result");
         assert_eq!(
             answer(answered(Some(result.clone())), 3, 1).unwrap_err().detail,
-            "2 nodes were evaluated, 3 were asked about"
+            "evaluated 2 nodes, expected 3"
         );
         let read = answer(answered(Some(result)), 2, 1).unwrap();
         let expected = Kept { position: 1, victims: vec![0], added: vec!["x".to_owned()] };

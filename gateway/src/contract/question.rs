@@ -24,7 +24,7 @@ const PURPOSE: u32 = 2;
 const GATEWAY: u32 = 3;
 const BACKEND: u32 = 4;
 const ARGS: u32 = 5;
-/// What is asked of a backend, in its views.
+/// A request to a backend, in its views.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'q> {
     /// `Call.id`.

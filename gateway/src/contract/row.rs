@@ -104,7 +104,7 @@ impl RowView {
     }
 }
 
-/// The entry of a node of which the name alone is told.
+/// The entry of a node with only its name.
 pub fn name_alone(name: &str) -> Bytes {
     let row = RowMessage { name, ..RowMessage::default() };
     let mut entry = Vec::with_capacity(row.encoded_len());

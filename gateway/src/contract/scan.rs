@@ -45,7 +45,7 @@ impl<'m> Fields<'m> {
                 Value::Bytes(take(rest, len)?)
             }
             WireType::StartGroup | WireType::EndGroup => {
-                return Err(undecodable(&"it has a group, which proto3 does not know"));
+                return Err(undecodable(&"it contains a group, which proto3 does not support"));
             }
         };
         Ok(Field { number, value })
@@ -122,11 +122,11 @@ mod tests {
         for (bytes, why) in [
             (&[10, 5, 1][..], "it ends inside a field"),
             (&[13, 1], "it ends inside a field"),
-            (&[11, 12], "it has a group, which proto3 does not know"),
+            (&[11, 12], "it contains a group, which proto3 does not support"),
             (&[10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "it ends inside a field"),
         ] {
             let failure = numbers(bytes, 1, 1).unwrap_err();
-            assert_eq!(failure.detail, format!("the answer cannot be decoded ({why})"));
+            assert_eq!(failure.detail, format!("cannot decode the response ({why})"));
         }
         for bytes in [&[0xff; 11][..], &[7], &[0, 0], &[8]] {
             assert!(numbers(bytes, 1, 1).is_err(), "{bytes:?}");

@@ -1,7 +1,7 @@
-//! How one backend is asked about nodes in one call, for filter and prioritize alike: known answers are looked up, the
-//! backend is asked about the other nodes, and both together are the answer.
-//!
-//! What differs between the verbs is a [`NodeQuestion`]; what a backend is asked with in a call is an [`Ask`].
+//! Calls one backend for nodes in one call, for filter and prioritize: known answers are looked up, the backend is
+//! called for
+//! the other nodes, and both are combined.
+//! The difference between the verbs is a [`NodeQuestion`]; the data of a call to a backend is an [`Ask`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,17 +37,17 @@ pub(super) struct Participant<'d, S> {
     pub(super) settings: &'d S,
     /// How long it may take for an answer.
     pub(super) timeout: Duration,
-    /// How it can be asked, or why it cannot be.
+    /// How to call it, or why it is unavailable.
     pub(super) ready: Readiness,
 }
 
-/// How a backend can be asked in a call.
+/// How to call a backend in a call.
 pub(super) struct Ready {
     pub(super) session: Arc<Session>,
     pub(super) views: Views,
 }
 
-/// What a backend is asked about, and until when the call waits for it.
+/// The nodes for a backend, and the deadline of its answer.
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'c> {
     pub(super) context: &'c CallContext<'c>,
@@ -57,11 +57,11 @@ pub(super) struct NodeContext<'c> {
 
 /// A question about nodes: what filter and prioritize do differently.
 pub(super) trait NodeQuestion: Sync {
-    /// How a backend wants to be asked.
+    /// The backend's plan for the verb.
     type Plan: Plan;
     /// The backend's answer about the nodes that it was asked about.
     type Fresh: Send;
-    /// The answer about one node, as it is remembered.
+    /// The cached answer for one node.
     type Cached: Copy + PartialEq + Send;
     /// The answer about all nodes in question; by default that about no nodes.
     type Answer: Default;
@@ -153,16 +153,16 @@ impl<'l> Certain<'l> {
 pub(super) struct Ask<'a> {
     pub(super) backend: &'a Backend,
     pub(super) session: &'a Arc<Session>,
-    /// In which view it is told about nodes.
+    /// Its view of nodes.
     view: &'a NodesView,
     context: &'a CallContext<'a>,
     views: Views,
     scores: ScoresWanted,
     /// How long it may take for an answer.
     timeout: Duration,
-    /// Until when it has to have answered, however often it is asked.
+    /// The deadline of its answer, over all attempts.
     until: Instant,
-    /// What it is asked is recorded here.
+    /// Records the requests to it.
     attempt: &'a mut OpenAttempt,
 }
 
@@ -264,7 +264,7 @@ impl<'a> Ask<'a> {
         Q::send(self.backend, self.session, question, attempt).await
     }
 
-    /// Remembers answers, where that is allowed, unless they show that it should not be.
+    /// Caches answers, if allowed, unless they contradict cached ones.
     fn remember<Q: NodeQuestion>(
         &mut self,
         recalled: &Recalled<Q::Cached>,
@@ -288,17 +288,17 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// It is asked once more, in the time that is left.
+    /// Calls it once more within the remaining time.
     fn again(&mut self) {
         self.timeout = self.until.duration_since(Instant::now());
     }
 
-    /// What it is told about the pod.
+    /// Its view of the pod.
     pub(super) fn pod(&self) -> &'a Bytes {
         self.context.pod(self.views)
     }
 
-    /// What it is told about nodes.
+    /// The nodes in its view.
     fn told(&self) -> &'a EncodedNodes {
         self.context.nodes(self.views)
     }
@@ -336,15 +336,15 @@ fn may_combine(known: CacheSource, cache: &AnswerCache) -> bool {
     }
 }
 
-/// From now on the backend is asked each time. Returns whether that is new.
+/// Disables cached answers of the backend. Returns whether that is new.
 fn distrust(cache: &AnswerCache, backend: &str, verb: Verb) -> bool {
     let first = cache.mark_impure();
     if first {
         tracing::error!(
             backend,
             verb = verb.backend_name(),
-            "backend answers differently than before to the same question, so the verb is not pure; it is asked for \
-             each pod from now on, until its next revision"
+            "backend gave a different answer to the same request, so the verb is not pure; its answers are no longer cached until its next \
+             revision"
         );
     }
     first

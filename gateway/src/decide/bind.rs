@@ -1,8 +1,8 @@
-//! Decides a bind call: who binds, and what is true in the end.
+//! Decides a bind call: chooses the binder and determines the final state.
 //!
 //! The interested backends are asked one after the other, and the gateway itself binds when none of them
-//! does: behind an extender that binds, kube-scheduler has no binder of its own. Whatever a backend says or
-//! fails to say, the apiserver has the last word ([`BindingState`]). Calls share nothing, so that binds that are
+//! does: behind an extender that binds, kube-scheduler has no binder of its own. Regardless of a backend's answer, the
+//! state in the apiserver is decisive ([`BindingState`]). Calls share nothing, so that binds that are
 //! under way at the same time do not wait for one another.
 
 mod error;
@@ -34,12 +34,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// reads of a pod from its latest state.
 const SHOWS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Who binds pods, where the gateway does.
+/// The binders.
 #[derive(Debug)]
 pub struct Binders {
     /// Where Bindings go.
     pub apiserver: Apiserver,
-    /// The backend that is asked first, where it is interested.
+    /// The backend that is called first, if it matches.
     pub first: Option<BackendName>,
 }
 
@@ -58,9 +58,9 @@ struct BindAttempt<'c> {
     assignment: &'c Assignment,
     id: String,
     trace: Option<TraceContext>,
-    /// When the call is answered, whatever is known by then.
+    /// The deadline of the response, whatever the state.
     deadline: Instant,
-    /// Until when somebody may be asked to bind; what is left then is for the last look.
+    /// Until when a binder may be called; the rest is for the final read.
     ask_until: Instant,
 }
 
@@ -92,7 +92,7 @@ impl Decider {
         attempt.built_in().await
     }
 
-    /// Whether any backend could be asked. Where none could, nothing needs to be known about the pod.
+    /// Whether any backend can bind. If none can, no facts about the pod are needed.
     fn some_may_bind(&self, namespace: &str) -> bool {
         let may = |backend: &config::BackendSettings| backend.bind.is_some() && backend.mode == Mode::Enforce;
         !self.exempt.contains(namespace) && self.backends.iter().any(|backend| may(&backend.settings))
@@ -122,8 +122,8 @@ impl<'c> BindAttempt<'c> {
         Ok(BindOutcome::NotBound)
     }
 
-    /// The pod's JSON: the call names the pod and does not describe it. It decides who is asked; what became of
-    /// the pod, the watch may not have heard yet.
+    /// The pod's JSON: the call names the pod and does not describe it. It selects the binders; the
+    /// watch may not have delivered the pod's latest state yet.
     async fn pod(&self) -> Result<Bytes, BindError> {
         if let Some(watched) = self.watched() {
             return Ok(watched);
@@ -209,12 +209,12 @@ impl<'c> BindAttempt<'c> {
                 BindingState::Bound => return Ok(BindOutcome::Bound),
                 BindingState::Free if !over && read < shown => sleep(pause).await,
                 BindingState::Unknown(_) if !over => sleep(pause).await,
-                // The backend may have done what it says: nobody can tell, or it is the pod that is another.
+                // The backend may be right: the state is unknown, or the pod was replaced.
                 truth @ (BindingState::Unknown(_) | BindingState::Gone | BindingState::OtherUid(_)) => {
                     return Err(BindError::from(truth).into());
                 }
                 truth @ (BindingState::Free | BindingState::Elsewhere(_)) => {
-                    let detail = format!("it says that it has bound the pod; {truth}");
+                    let detail = format!("it reported the pod as bound, but {truth}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
                     part.policy = OnFailure::Fail;
                     let failed = self.failed_call(known, part.policy);
@@ -227,7 +227,7 @@ impl<'c> BindAttempt<'c> {
         }
     }
 
-    /// Finds out what a failure means: the answer was lost, the work perhaps not.
+    /// Determines the state after a failure: the response was lost, but the bind may have succeeded.
     async fn failed(
         &self,
         (backend, settings): (&Backend, &BindSettings),
@@ -246,7 +246,7 @@ impl<'c> BindAttempt<'c> {
         }
     }
 
-    /// Binds the pod here. A Binding that is there already, by whomever, is as good.
+    /// Binds the pod. An existing Binding, by any binder, counts as success.
     async fn built_in(&self) -> Result<(), CallError> {
         let Err(refused) = self.binders.apiserver.bind(self.assignment, self.ask_until).await else {
             return Ok(());

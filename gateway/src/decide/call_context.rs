@@ -1,4 +1,4 @@
-//! What one call is about, encoded once for each view that some backend wants.
+//! The pod and nodes of one call, encoded once for each view in use.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -36,7 +36,7 @@ pub(super) struct CallContext<'c> {
     pub(super) id: String,
     /// The span of the decision, where traces are made.
     pub(super) trace: Option<TraceContext>,
-    /// Where it is put down what backends are asked.
+    /// Records the calls to backends.
     pub(super) recorder: Recorder,
     known: &'c ClusterTables,
     /// Until when the call waits for unknown nodes. Once for all backends.
@@ -130,7 +130,7 @@ impl EncodedNodes {
             None => self.lines.at(*node as usize),
             Some(known) => {
                 let rank = known.binary_search(node);
-                self.lines.at(rank.expect("nobody is asked about nodes that cannot be told"))
+                self.lines.at(rank.expect("nodes without rows are never sent"))
             }
         };
         match asked {
@@ -186,7 +186,7 @@ pub(super) type Readiness = Result<Ready, BackendFailure>;
 
 /// Why pod and nodes cannot be encoded for a backend.
 enum Unready {
-    /// This backend cannot be asked; its failure policy decides what that means.
+    /// This backend is unavailable; its failure policy applies.
     Backend(BackendFailure),
     /// The request holds a node that cannot be read, which ends the call.
     Call(CallError),
@@ -383,8 +383,8 @@ fn with_strangers<'n>(found: Found, names: impl Iterator<Item = &'n str>) -> Fou
 fn no_facts() -> BackendFailure {
     BackendFailure::new(
         FailureKind::Unsuitable,
-        "wants facts about nodes, and the request has names alone: set nodes.source to Watch, or \
-         nodeCacheCapable to false in kube-scheduler's configuration",
+        "needs facts about nodes, but the request contains only names: set nodes.source: Watch, or nodeCacheCapable: false in kube-scheduler's \
+         configuration",
     )
 }
 

@@ -7,7 +7,7 @@ use extender_gateway_core::{BackendFailure, Verb};
 use super::BindError;
 use crate::{object::ObjectError, wire::WireError};
 
-/// Why a call has no decision. Displayed, it is what the caller is told, once the door has made one line of it.
+/// Why a call has no decision. Displayed as the response to the caller, after reduction to one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
     /// The body is not a request that can be read.
@@ -16,7 +16,7 @@ pub enum CallError {
     Backend {
         /// Its configured name.
         name: String,
-        /// What it was asked.
+        /// The verb.
         verb: Verb,
         /// What happened.
         failure: BackendFailure,
@@ -26,12 +26,12 @@ pub enum CallError {
         /// How many.
         nodes: u32,
     },
-    /// The pod was refused on all nodes too often in a short time.
+    /// The pod was rejected on all nodes too often in a short time.
     Repeated {
         /// One of the reasons.
         reason: String,
     },
-    /// The pod is not bound, or nobody can say whether it is.
+    /// The pod is not bound, or its state is unknown.
     Bind(BindError),
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for CallError {
                 write!(f, "no node is left, and {nodes} nodes are not yet known to the gateway")
             }
             Self::Repeated { reason } => {
-                write!(f, "no node is left, and the pod was tried too often in a short time; {reason}")
+                write!(f, "no node is left, and the pod was retried too often in a short time; {reason}")
             }
         }
     }

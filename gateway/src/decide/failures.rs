@@ -1,5 +1,5 @@
-//! The one path of every backend failure: said in the log once a second at most, and put into the call's record, from
-//! which it is counted.
+//! Handles every backend failure: logs it at most once per second, and adds it to the call's record, from which it is
+//! counted.
 
 use extender_gateway_core::{BackendFailure, Verb};
 use extender_otlp::TraceContext;
@@ -43,7 +43,7 @@ impl FailureRecorder {
             namespace = pod.namespace(),
             trace_id = trace.map(|trace| display(trace.trace_id)),
             similar = unsaid,
-            "backend failed: {failure}"
+            "backend call failed: {failure}"
         );
     }
 }

@@ -27,9 +27,9 @@ use crate::{
     wire::reply::Reason,
 };
 
-/// What the reply says about a node that the gateway does not know.
+/// The reason of a node that is not in the node table.
 const NOT_YET_KNOWN: &str = "node is not yet known to the gateway";
-/// What it says about a node that the gateway has seen deleted.
+/// The reason of a deleted node.
 const DELETED: &str = "node was deleted";
 
 /// A repetition in less time than this would only be late again.
@@ -38,7 +38,7 @@ const WORTH_ASKING: Duration = Duration::from_millis(1);
 /// A decided filter call.
 #[derive(Debug)]
 pub struct Filtered {
-    /// The nodes that fell.
+    /// The rejected nodes.
     pub rejected: Rejected,
     /// Why, for each group of `rejected`.
     pub reasons: Vec<Reason>,
@@ -195,7 +195,7 @@ impl Decider {
             }
             Pace::JustTooFast => {
                 let (pod, namespace) = (call.pod.name(), call.pod.namespace());
-                let text = "the pod is refused over and over; kube-scheduler has to back off";
+                let text = "pod rejected too often in a short time; returning an error so that kube-scheduler backs off";
                 tracing::warn!(pod, namespace, "{text}");
             }
             Pace::TooFast => {}
@@ -244,7 +244,7 @@ fn about(call: Call<'_>) -> AttemptScope {
 }
 
 impl Decider {
-    /// Finds out how a backend can be asked, and what its place in the fold is.
+    /// Determines how to call a backend, and its place in the fold.
     async fn seat(
         &self,
         context: &mut CallContext<'_>,
@@ -275,7 +275,7 @@ impl Decider {
 }
 
 impl FilterParticipant<'_> {
-    /// Whether asking once more could help: not where asking is impossible, nor without time.
+    /// Whether a second call could help: not if the backend is unavailable or no time is left.
     fn again(&self, deadline: Instant) -> Again {
         let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
         if in_time && self.ready.is_ok() { Again::InTime } else { Again::TooLate }

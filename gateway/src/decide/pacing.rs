@@ -1,10 +1,9 @@
-//! What kube-scheduler was told about pods that fit nowhere, for a while.
+//! Remembers the responses for pods that fit nowhere, for a while.
 //!
 //! kube-scheduler tries a rejected pod again at once when its condition changes, and the condition is made of
 //! the reasons: a text that differs from one attempt to the next makes it try the pod hundreds of times a
-//! second. So a node's first text is kept for a while (`texts`), and a pod that comes back too often all the
-//! same, since the condition also counts nodes over a changing sample, gets an error, for which kube-scheduler
-//! backs off (`pace`).
+//! second. So a node's first text is kept for a while (`texts`), and a pod that is still retried too often, since
+//! the condition also counts nodes over a changing sample, gets an error, after which kube-scheduler backs off (`pace`).
 //!
 //! Both are bounded, and apart: a pod's pace takes 300 bytes, its texts may take megabytes.
 
@@ -32,11 +31,11 @@ use crate::{
 pub struct RetryPacing {
     paces: Mutex<Paces>,
     texts: Mutex<FirstReasons>,
-    /// What a pod's UID, which may be of any length, is remembered as. Nobody outside can make two of them meet.
+    /// Hashes pods' UIDs, which may have any length. Keyed, so that no caller can cause collisions.
     hasher: RandomState,
 }
 
-/// What became of the texts of a call.
+/// The changes to the texts of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct HeldReasons {
     /// Nodes whose text had changed and is again what it was.

@@ -2,8 +2,8 @@
 //! ones left.
 //!
 //! A backend that wants facts about nodes is not asked about a node that the table does not know after the
-//! patience for such nodes. Where its answer counts, that node is no candidate any more, under either failure
-//! policy: it could not be told whether the backend would keep it.
+//! patience for such nodes. If its answer counts, that node is no longer a candidate, under
+//! either failure policy, since the backend's verdict on it is unknown.
 
 mod encoded;
 mod shadow;
@@ -36,7 +36,7 @@ pub struct PreemptCall<'c> {
     pub request: &'c PreemptRequest,
     /// Its pod, which needs room.
     pub pod: &'c ObjectPod<'c>,
-    /// When it came; the decision's budget counts from here.
+    /// When it was received; the decision's budget starts here.
     pub began: Instant,
 }
 
@@ -50,7 +50,7 @@ struct PreemptStep<'s> {
     until: Instant,
 }
 
-/// What a backend did with a question.
+/// The effect of a backend's answer.
 struct Asked {
     told: EncodedVictims,
     kept: Result<Vec<Kept>, BackendFailure>,
@@ -84,7 +84,7 @@ impl Decider {
         Ok(chain.into_left())
     }
 
-    /// Asks one backend and takes what it says. Returns how many candidates fell because their nodes are not
+    /// Calls one backend and applies its answer. Returns how many candidates fell because their nodes are not
     /// known.
     async fn step(
         &self,
@@ -167,7 +167,7 @@ impl Decider {
     }
 }
 
-/// The nodes of the candidates that are left out of those that a backend is told about, which are in the same order.
+/// The nodes of the remaining candidates among those sent to a backend, in the same order.
 fn untold(left: &[Candidate], told: &[Candidate]) -> Vec<u32> {
     let mut told = told.iter().map(|candidate| candidate.node).peekable();
     let left = left.iter().map(|candidate| candidate.node);
@@ -185,14 +185,14 @@ fn victims(left: &[Candidate]) -> Vec<(u32, u32)> {
 fn addable(pods: Option<&PodTable>, call: PreemptCall<'_>, (node, uid): (u32, &str)) -> Result<(), String> {
     let node = call.request.name(node);
     let Some(victim) = pods.and_then(|pods| pods.get(uid)) else {
-        return Err("the gateway knows no such pod".to_owned());
+        return Err("no such pod is known".to_owned());
     };
     if victim.node != node {
         return Err(format!("it is not on node {node}"));
     }
     let priority = call.pod.priority();
     if victim.priority >= priority {
-        return Err(format!("its priority {} is not below the pod's, {priority}", victim.priority));
+        return Err(format!("its priority {} is not lower than the pod's, {priority}", victim.priority));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Scores that came with the answers to filter calls, until the prioritize call that usually follows.
+//! Keeps scores that were prefetched with filter answers for the prioritize call that usually follows.
 //!
 //! They are of verbs that are not pure, so they are good for one prioritize call, soon, about the same pod, and
 //! for rows as they were.
@@ -28,7 +28,7 @@ pub(super) struct PrefetchedScores {
 /// The scores of one backend.
 #[derive(Debug)]
 pub(super) struct BackendScores {
-    /// Not held up by it: the nodes' rows that the backend is told go with its session.
+    /// Weak, so that the session, with its rows, can be dropped.
     session: Weak<Session>,
     pod: Bytes,
     /// In the order of the filter call.

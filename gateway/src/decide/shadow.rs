@@ -1,4 +1,4 @@
-//! Backends in shadow: asked beside the decision, and compared with it. No call waits for them.
+//! Backends in shadow mode: called in the background and compared with the decision. No call waits for them.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -29,11 +29,11 @@ use crate::{
     record::{Agreement, BackendOutcome, CallRecord, OnFailure, Outcome, Rpcs},
 };
 
-/// A question to a backend in shadow, as far as it is the same for all verbs.
+/// A call to a backend in shadow mode, for all verbs.
 pub(super) struct ShadowCall {
     pub(super) backend: Arc<Backend>,
     pub(super) session: Arc<Session>,
-    /// The record of the question: its own, beside that of the call.
+    /// The record of this call, separate from that of the decision.
     pub(super) record: CallRecord,
     pub(super) pod: Bytes,
     pub(super) nodes: NodesField,
@@ -42,12 +42,12 @@ pub(super) struct ShadowCall {
     pub(super) _place: OwnedSemaphorePermit,
 }
 
-/// What is asked of a backend in shadow, and what its answer means.
+/// A verb's request to a backend in shadow mode, and the comparison of its answer.
 pub(super) trait ShadowQuestion: Send + Sync + 'static {
     /// The verb.
     const VERB: Verb;
 
-    /// Asks, and compares the answer with the decision.
+    /// Calls the backend and compares the answer with the decision.
     fn ask(
         self,
         call: &ShadowCall,
@@ -55,7 +55,7 @@ pub(super) trait ShadowQuestion: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(Agreement, Outcome), BackendFailure>> + Send;
 }
 
-/// A question that can be asked; `None` where there is nothing to ask about; or why it cannot be asked.
+/// A request; `None` without nodes; or why the backend is unavailable.
 pub(super) type Prepared<Q> = Result<Option<(ShadowCall, Q)>, BackendFailure>;
 
 /// Which of the nodes that are left would it reject?
@@ -109,7 +109,7 @@ impl Decider {
         }
     }
 
-    /// Asks a backend in shadow by a task of its own, which outlives the call. That it cannot be asked is recorded, too.
+    /// Calls a backend in shadow mode in a separate task, which outlives the call. Unavailability is recorded as well.
     pub(super) fn spawn<Q: ShadowQuestion>(
         &self,
         backend: &Arc<Backend>,
@@ -134,7 +134,7 @@ impl Decider {
         }
     }
 
-    /// Lets this happen beside the call, which does not wait for it. A panic is counted.
+    /// Runs this in the background, detached from the call. A panic is counted.
     fn spawn_counted<F>(&self, work: impl FnOnce(Arc<Observer>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -99,7 +99,7 @@ impl Accept {
         };
         // Without it a small answer waits for the acknowledgement of an earlier one.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!("TCP_NODELAY could not be set: {error}");
+            tracing::debug!("cannot set TCP_NODELAY: {error}");
         }
         let ending = slot.ending();
         ending.by(tokio::spawn(serve(Accepted { stream, caller, slot })).abort_handle());
@@ -116,7 +116,7 @@ impl Accept {
             let address = self.address.as_str();
             tracing::warn!(
                 address, %caller, similar,
-                "connection refused: all {} connections of this address have requests under way; look for callers \
+                "connection refused: all {} connections of this address have requests in progress; look for callers \
                  that open too many, or raise the limit of open files",
                 self.limit.most()
             );
@@ -127,7 +127,7 @@ impl Accept {
         self.dropped("accept", 1);
         if let Some(similar) = self.failed.turn() {
             let address = self.address.as_str();
-            tracing::warn!(address, similar, "a connection could not be accepted: {error}");
+            tracing::warn!(address, similar, "cannot accept a connection: {error}");
         }
         // These are about that connection alone.
         if !matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {

@@ -1,4 +1,4 @@
-//! Answers: the one table from what went wrong to what kube-scheduler is told.
+//! Responses: the one table from errors to responses to kube-scheduler.
 
 use std::{
     collections::VecDeque,
@@ -31,10 +31,10 @@ pub(super) struct CallRefusal {
     log: LoggedAt,
 }
 
-/// Where a refusal is said in the log: once.
+/// Whether an error has been logged: it is logged once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoggedAt {
-    /// Nobody has said it yet.
+    /// Not logged yet.
     Here,
     /// What caused it has its own line, and not more than one a second.
     AtItsCause,
@@ -59,22 +59,22 @@ impl CallRefusal {
     pub(super) fn path(path: &str, verbs: &VerbPaths) -> Self {
         let VerbPaths { filter, prioritize, preempt, bind } = verbs;
         let text = format!(
-            "extender-gateway: no verb at {path}; a path ends with /{filter}, /{prioritize}, /{preempt} or /{bind}"
+            "extender-gateway: no verb in path {path}; expected a path that ends with /{filter}, /{prioritize}, /{preempt} or /{bind}"
         );
         Self::new(StatusCode::NOT_FOUND, "path", text)
     }
 
     /// Verbs are posted.
     pub(super) fn method(method: &Method) -> Self {
-        let text = format!("extender-gateway: method {method} is not served, kube-scheduler sends POST");
+        let text = format!("extender-gateway: method {method} is not allowed; expected POST");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", text)
     }
 
     /// The body is too large.
     pub(super) fn too_large(most: usize) -> Self {
         let text = format!(
-            "extender-gateway: the request has more than {most} bytes; raise extender.maxRequestBytes, or set \
-             nodeCacheCapable in kube-scheduler's configuration"
+            "extender-gateway: the request is larger than {most} bytes; raise extender.maxRequestBytes, or set nodeCacheCapable: true in \
+             kube-scheduler's configuration"
         );
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
     }
@@ -86,7 +86,7 @@ impl CallRefusal {
 
     /// A bug of the gateway.
     pub(super) fn panicked() -> Self {
-        let text = "extender-gateway: internal error while deciding; the gateway's log has the place";
+        let text = "extender-gateway: internal error; see the gateway's log";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "panic", text)
     }
 
@@ -148,7 +148,7 @@ pub(super) fn reply(pieces: Vec<Bytes>) -> Response<ReplyBody> {
     response
 }
 
-/// A body that is there already.
+/// A body that is complete.
 #[derive(Debug, Default)]
 pub(super) struct ReplyBody {
     pieces: VecDeque<Bytes>,

@@ -36,8 +36,8 @@ impl BodyError {
     pub(super) fn refusal(self) -> CallRefusal {
         match self {
             Self::TooLarge(most) => CallRefusal::too_large(most),
-            Self::Late => CallRefusal::request(format!("the body did not arrive within {PATIENCE:?}")),
-            Self::Broken(error) => CallRefusal::request(format!("the body could not be read ({error})")),
+            Self::Late => CallRefusal::request(format!("request body not received within {PATIENCE:?}")),
+            Self::Broken(error) => CallRefusal::request(format!("cannot read the request body ({error})")),
         }
     }
 }

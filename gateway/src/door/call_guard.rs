@@ -1,4 +1,4 @@
-//! A request from when it comes to when it has gone, so that what became of it is known even where nobody waited for the answer.
+//! Guards a request from its arrival to its end, so that its outcome is recorded even if the caller disconnects.
 
 use std::{
     net::SocketAddr,
@@ -19,17 +19,17 @@ use crate::{
     record::HttpCall,
 };
 
-/// A request that is under way. The observer is told of it when it is dropped.
+/// A request in progress. Passes its record to the observer when dropped.
 #[derive(Debug)]
 pub(super) struct CallGuard<'o> {
     observer: &'o Arc<Observer>,
-    /// There until then.
+    /// `Some` until then.
     http_call: Option<HttpCall>,
     in_flight: Option<InFlight>,
 }
 
 impl<'o> CallGuard<'o> {
-    /// It has just come.
+    /// A request that has just arrived.
     pub(super) fn new(
         observer: &'o Arc<Observer>,
         (head, caller): (&Parts, SocketAddr),
@@ -48,7 +48,7 @@ impl<'o> CallGuard<'o> {
             request_bytes: 0,
             response_bytes: 0,
             status: 0,
-            // Until there is an answer: who goes before that is gone.
+            // Until there is a response: the caller may disconnect before that.
             outcome: "ok",
             message: String::new(),
             record: None,
@@ -56,13 +56,13 @@ impl<'o> CallGuard<'o> {
         Self { observer, http_call: Some(http_call), in_flight: None }
     }
 
-    /// It requests this verb.
+    /// Sets its verb.
     pub(super) fn enter(&mut self, verb: Verb) {
         self.verb = Some(verb);
         self.in_flight = Some(self.observer.metrics.verb(Some(verb)).begun());
     }
 
-    /// It leaves with this answer.
+    /// Finishes it with this response.
     pub(super) fn answered(mut self, response: Response<ReplyBody>) -> Response<ReplyBody> {
         self.status = response.status().as_u16();
         let bytes = response.body().size_hint().exact().unwrap_or_default();
@@ -91,7 +91,7 @@ impl Drop for CallGuard<'_> {
         http_call.took = http_call.started.elapsed();
         if http_call.status == 0 {
             http_call.outcome = "gone";
-            "the caller went before there was an answer".clone_into(&mut http_call.message);
+            "the caller disconnected before the response".clone_into(&mut http_call.message);
         }
         Arc::clone(self.observer).settle_soon(http_call);
     }

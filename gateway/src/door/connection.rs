@@ -31,7 +31,7 @@ use super::{
 };
 use crate::observe::SeldomEach;
 
-/// How often an HTTP/2 caller is asked whether it is there, and how long it may take to say so: idle
+/// How often an HTTP/2 caller is pinged, and how long it may take to respond: idle
 /// connections are kept, dead ones are not.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
@@ -49,7 +49,7 @@ pub(super) struct Host {
     pub(super) tls: Option<Arc<Tls>>,
     /// Whether callers are asked to go elsewhere.
     pub(super) leaving: AtomicBool,
-    /// Whether a handshake that failed for this cause is said.
+    /// Whether a failed handshake of this cause is logged.
     pub(super) refused: SeldomEach<TlsCause>,
 }
 
@@ -74,7 +74,7 @@ impl Host {
 
     fn say(&self, error: &HandshakeError, caller: SocketAddr) {
         if matches!(error, HandshakeError::Gone) {
-            return tracing::debug!(%caller, "TLS handshake: {error}");
+            return tracing::debug!(%caller, "TLS handshake failed: {error}");
         }
         if let Some(similar) = self.refused.turn(error.cause()) {
             tracing::warn!(%caller, similar, "TLS handshake failed: {error}");
@@ -126,7 +126,7 @@ impl Connection {
 
 fn ended(connection: Result<(), hyper::Error>) {
     if let Err(error) = connection {
-        tracing::debug!("a connection ended early: {error}");
+        tracing::debug!("connection closed by an error: {error}");
     }
 }
 

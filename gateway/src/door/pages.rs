@@ -29,7 +29,8 @@ use crate::observe::Metrics;
 /// How long a request may take until its answer begins, its body included.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// Serves these routes, for ever; returns what made that impossible. HTTP/1.1 is all that probes, scrapers and curl need.
+/// Serves these routes indefinitely; returns the error that ended it. HTTP/1.1 is all that probes, scrapers and curl
+/// need.
 pub(crate) async fn pages(
     listener: Bound,
     address: Address,
@@ -62,6 +63,6 @@ async fn connection(accepted: Accepted, routes: Router) {
         .max_header_size(LARGEST_HEAD as usize)
         .serve_connection(TokioIo::new(patient(stream)), service);
     if let Err(error) = served.await {
-        tracing::debug!(%caller, "a connection ended early: {error}");
+        tracing::debug!(%caller, "connection closed by an error: {error}");
     }
 }

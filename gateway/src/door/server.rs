@@ -19,7 +19,7 @@ use tokio::{net::TcpListener, time::sleep};
 use super::{Door, accept::Accept, connection::Host, limit::Address, tls::Tls};
 use crate::observe::SeldomEach;
 
-/// How long calls are taken on after the gateway was told to stop: until nobody sends any more.
+/// How long new calls are accepted after a stop signal, until callers have switched to another replica.
 const LEAVE: Duration = Duration::from_secs(3);
 /// How long connections that never brought a call may take then. HTTP/2 that was agreed on and has not begun
 /// does not hear that it should end.
@@ -54,7 +54,7 @@ pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Fu
     }
 }
 
-/// Keeps the certificates as their files are, for ever.
+/// Keeps the certificates up to date with their files.
 async fn follow(tls: Option<Arc<Tls>>) {
     match tls {
         Some(tls) => match tls.follow().await {},
@@ -78,6 +78,6 @@ async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<O
     tokio::select! {
         () = connections.shutdown() => {}
         () = silent => {}
-        () = sleep(DRAIN) => tracing::warn!("calls are still under way after {DRAIN:?}; they are cut off"),
+        () = sleep(DRAIN) => tracing::warn!("calls still in progress after {DRAIN:?} are canceled"),
     }
 }

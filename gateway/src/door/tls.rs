@@ -65,7 +65,7 @@ impl Tls {
         TlsAcceptor::from(self.current.load_full())
     }
 
-    /// Uses what the files hold, for ever.
+    /// Keeps the certificates up to date with their files.
     pub(super) async fn follow(&self) -> Infallible {
         let settings = self.settings.clone();
         let mut files = Follower::new(Ok(self.first.clone()), LOOK, move || Files::read(&settings));
@@ -79,9 +79,11 @@ impl Tls {
         match server {
             Ok(server) => {
                 self.current.store(Arc::new(server));
-                tracing::info!("the certificates of extender.tls were read again; new connections get them");
+                tracing::info!("certificates of extender.tls reloaded; new connections use them");
             }
-            Err(error) => tracing::warn!("extender.tls.{error}; new connections get what was there before"),
+            Err(error) => {
+                tracing::warn!("cannot reload extender.tls, the previous certificates stay in use: {error}")
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ impl Affinity<'_> {
         self.node_affinity.as_ref().map_or(0, NodeAffinity::entries)
     }
 
-    /// As a fact; `None` when nothing is said about nodes.
+    /// As a fact; `None` without terms about nodes.
     pub(super) fn to_nodes(&self) -> Option<api::NodeAffinity> {
         self.node_affinity.as_ref().map(|affinity| api::NodeAffinity {
             required: affinity.required.as_ref().map(selector),

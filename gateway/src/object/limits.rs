@@ -160,7 +160,7 @@ pub(super) fn check_bytes(kind: &'static str, json: &[u8]) -> Result<(), ObjectE
     Err(ObjectError::new(kind, "", problem))
 }
 
-/// The name of an object of which nothing else is read, as far as it is a name.
+/// The name of an object that is not parsed further, if it is a valid name.
 fn name_of(json: &[u8]) -> Option<String> {
     #[derive(Debug, Default, Deserialize)]
     #[serde(default)]

@@ -21,7 +21,7 @@ pub(super) struct Meta<'a> {
     pub(super) uid: Text<'a>,
     #[serde(borrow)]
     pub(super) labels: Map<'a, Text<'a>>,
-    /// Private, because nobody may take one that was not wanted.
+    /// Private, because it may only be read if it was requested.
     #[serde(borrow)]
     annotations: Map<'a, Text<'a>>,
     #[serde(borrow)]

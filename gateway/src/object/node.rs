@@ -72,7 +72,7 @@ struct NodeCondition<'a> {
     status: Text<'a>,
 }
 
-/// Reads a node. It must have a name; whatever else is there must be of its type.
+/// Reads a node. It must have a name; all other fields must have their type.
 pub fn parse(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
     read_from(Origin::Cluster, json)
 }

@@ -85,7 +85,7 @@ struct Tolerated<'a> {
     toleration_seconds: Option<i64>,
 }
 
-/// Reads a pod. It may lack everything, its name too; a field that is there must be of its type.
+/// Reads a pod. It may lack everything, including its name; existing fields must have their type.
 pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
     read("Pod", json, Origin::Cluster)
 }
@@ -126,7 +126,7 @@ impl ObjectPod<'_> {
         &self.metadata.uid
     }
 
-    /// `spec.nodeName`; empty while the pod is on no node.
+    /// `spec.nodeName`; empty while the pod is not scheduled.
     pub fn node_name(&self) -> &str {
         &self.spec.node_name
     }
@@ -136,7 +136,7 @@ impl ObjectPod<'_> {
         self.spec.priority
     }
 
-    /// Whether the pod has succeeded or failed, and so holds nothing any more.
+    /// Whether the pod has succeeded or failed, and so holds no resources.
     pub fn has_ended(&self) -> bool {
         self.status.has_ended()
     }

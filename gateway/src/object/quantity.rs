@@ -26,7 +26,7 @@ pub struct Quantity {
 /// A text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a quantity: write a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, \
+    "invalid quantity {0:?}: expected a number with one of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, \
      Ti, Pi, Ei, or an exponent, such as 100m, 2, 1.5Gi or 1e3"
 )]
 pub struct QuantityError(String);

@@ -58,7 +58,7 @@ struct ContainerStatus<'a> {
 }
 
 impl<'a> PodStatus<'a> {
-    /// Whether the pod holds nothing any more. Mirrors the selector of `newPodInformer` of kube-scheduler.
+    /// Whether the pod no longer holds resources. Mirrors the selector of `newPodInformer` of kube-scheduler.
     pub(super) fn has_ended(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }

@@ -119,7 +119,7 @@ impl DecisionLog {
         };
         let calls = entries.iter().filter(|entry| !entry.beside && query.wants_verb(entry.verb));
         let calls = calls.filter(|entry| query.node.as_deref().is_none_or(|node| entry.offers(node)));
-        // Looking for what is said seldom may mean to look at everything, which is bounded.
+        // A search for a rare text may scan the whole log, which is bounded.
         let (calls, mut looked) = (calls.filter(|entry| has_part(entry)), 0);
         let mut wanted = calls.filter_map(|entry| {
             looked += 1;

@@ -16,7 +16,7 @@ use crate::{
     wire::Offer,
 };
 
-/// The latest calls.
+/// The decision log.
 #[derive(Debug, Default)]
 pub struct LatestCalls(PerVerb<Mutex<Option<LatestCall>>>);
 

@@ -1,6 +1,6 @@
 //! The log: one line a fact, on standard error, so that standard output holds only what scripts read.
 //!
-//! Nothing in a process that serves writes to standard error itself: it blocks when nobody reads it. Lines, panics and the
+//! Nothing in a process that serves writes to standard error itself: it blocks when it is not read. Lines, panics and the
 //! last message of a process that fails go through [`writer`], which drops what finds no room.
 
 mod writer;
@@ -44,7 +44,7 @@ impl Drop for Flush {
     }
 }
 
-/// Standard error, through the log's queue where there is a log, so that nothing waits for ever to write there.
+/// Standard error, through the log's queue where there is a log, so that no write blocks.
 #[derive(Debug)]
 pub struct Stderr;
 
@@ -104,7 +104,7 @@ pub fn init(settings: &config::LogSettings) -> io::Result<Flush> {
         set_hook(Box::new(panicked));
     }
     if let Some(refused) = refused {
-        tracing::warn!("RUST_LOG={refused:?} is not used: {WORDS}");
+        tracing::warn!("RUST_LOG={refused:?} is invalid and ignored: {WORDS}");
     }
     Ok(Flush)
 }
@@ -131,8 +131,8 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 }
 
 /// What a level may be.
-const WORDS: &str = "error, warn, info, debug, a number from 0 to 10, or directives such as \
-                     info,extender_gateway::backend=debug would be right";
+const WORDS: &str = "expected error, warn, info, debug, a number from 0 to 10, or directives such as \
+                     info,extender_gateway::backend=debug";
 
 /// Whether each of these directives has a level. One without means `trace`, as the word does: lines of that level are left out
 /// when the program is built, and the library says so in words of its own, amid the log.
@@ -169,7 +169,7 @@ pub fn set_level(text: &str) -> Result<String, String> {
 
 /// The level that the configuration says now.
 pub fn configure(level: LogLevel) {
-    // Nobody is left to tell where there is no log.
+    // Without a log there is nowhere to report it.
     let _ = set_level(&usual(level));
 }
 

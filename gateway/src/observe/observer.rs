@@ -1,4 +1,4 @@
-//! Who is told what became of calls, and makes of it what can be seen: metrics, traces, the decision log, the log.
+//! Receives the records of calls and creates metrics, traces, the decision log and log lines from them.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,27 +22,27 @@ use crate::record::{
     BackendAttempt, BackendOutcome, CacheSource, CallRecord, HttpCall, OnFailure, Outcome, Rpc,
 };
 
-/// What the ways of looking at calls share.
+/// The destinations of call records.
 #[derive(Debug)]
 pub struct Observer {
-    /// Counts.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The latest calls.
+    /// The decision log.
     pub decisions: DecisionLog,
-    /// Makes spans; `None` where there are no traces.
+    /// Creates spans; `None` if tracing is disabled.
     pub tracer: Option<Tracer>,
-    /// What is written to the log of scores and rejections.
+    /// The tables of scores and rejections in the log.
     pub debug: Debug,
     /// The latest call of each verb.
     pub latest: LatestCalls,
     /// The latest failure of each backend.
     pub failures: LatestFailures,
-    /// What happens beside calls and behind them.
+    /// Background work of calls.
     tasks: TaskTracker,
 }
 
 impl Observer {
-    /// Everything at its beginning; the decision log may take so many bytes.
+    /// An empty observer; the decision log may use so many bytes.
     pub fn new(metrics: Arc<Metrics>, log_bytes: usize) -> Self {
         Self {
             metrics,
@@ -61,44 +61,42 @@ impl Observer {
         Self { tracer, ..self }
     }
 
-    /// Takes down what became of a call, behind its answer: this is no part of what its caller waits for.
+    /// Records a finished call, after its response: the caller does not wait for this.
     pub fn settle_soon(self: Arc<Self>, http_call: HttpCall) {
         match Handle::try_current() {
             Ok(runtime) => {
                 let counted = self.tasks.token();
                 drop(runtime.spawn(async move {
                     if http_call.http.1 == Version::HTTP_2 {
-                        // The answer is written by the connection's task, which is woken after this one.
+                        // The response is written by the connection's task, which is woken after this one.
                         yield_now().await;
                     }
                     self.settle_whole(http_call);
                     drop(counted);
                 }));
             }
-            // The runtime is gone, and with it whoever could look.
+            // The runtime has shut down.
             Err(_) => self.settle_whole(http_call),
         }
     }
 
-    /// Lets this happen beside calls: what it finds out is to be seen, too.
+    /// Runs this in the background; its results are recorded as well.
     pub fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
         tokio::spawn(self.tasks.track_future(work));
     }
 
-    /// Waits, but no longer than this, until all is taken down that has happened. For when nobody calls any more.
+    /// Waits, at most for this time, until everything is recorded. For use after the last call.
     pub async fn settled(&self, within: Duration) {
         self.tasks.close();
         if timeout(within, self.tasks.wait()).await.is_err() {
-            tracing::warn!(
-                "what was asked in shadow has no answer after {within:?}, and is left out of the traces"
-            );
+            tracing::warn!("shadow call has no answer after {within:?}; it is not traced");
         }
     }
 
-    /// A panic is counted, as that of a call.
+    /// A panic is counted like that of a call.
     fn settle_whole(&self, mut http_call: HttpCall) {
         http_call.record.iter_mut().for_each(CallRecord::collect_attempts);
-        // What a panic leaves half done are records of this call.
+        // A panic leaves at most this call's records incomplete.
         if catch_unwind(AssertUnwindSafe(|| self.settle(&http_call))).is_err() {
             self.metrics.panicked();
         }
@@ -131,7 +129,7 @@ impl Observer {
         self.keep(record, ending);
     }
 
-    /// Records what a shadow backend answered.
+    /// Records the answer of a backend in shadow mode.
     pub fn settle_beside(&self, verb: Verb, record: &CallRecord) {
         if let Some(tracer) = &self.tracer {
             tracer.settle_beside(verb, record);
@@ -147,7 +145,7 @@ impl Observer {
     fn count(&self, ending: (Verb, &'static str), part: &BackendOutcome, example: Option<[u8; 16]>) {
         let name = part.backend.name.as_str();
         let (verb, outcome) = ending;
-        // A backend that is gone meanwhile is not counted any more.
+        // A backend that was removed in the meantime is not counted.
         let Some(meters) = self.metrics.known_backend(name, verb) else { return };
         count(&meters, (outcome, part), example);
         if let Outcome::Failed(failure) = &part.outcome {
@@ -163,7 +161,7 @@ impl Observer {
     }
 }
 
-/// How many nodes somebody scored.
+/// How many nodes have a score.
 fn scored(record: &CallRecord) -> usize {
     record
         .backends
@@ -174,7 +172,7 @@ fn scored(record: &CallRecord) -> usize {
         .unwrap_or(0)
 }
 
-/// Counts what a backend did in a call that ended so.
+/// Counts a backend's part in a call with this outcome.
 fn count(meters: &BackendMetrics, (outcome, part): (&str, &BackendOutcome), example: Option<[u8; 16]>) {
     let applied = applied(outcome, part);
     for attempt in &part.attempts {
@@ -224,14 +222,14 @@ fn count_inquiry(
     let sum = |bytes: fn(&Rpc) -> usize| exchanges.iter().map(bytes).sum();
     meters.bytes(sum(|exchange| exchange.sent), sum(|exchange| exchange.received));
     match failure {
-        // How long it would have taken, nobody knows.
+        // Its full duration is unknown.
         None if attempt.canceled => {}
         None => meters.answered(attempt.took, example),
         Some(failure) => meters.failed(failure, attempt.took, example),
     }
 }
 
-/// What became of the call by a failure: nothing where the backend answered the second time, or was not needed.
+/// The effect of a failure on the call: none if the backend answered the second time, or was not needed.
 fn applied(outcome: &str, part: &BackendOutcome) -> Applied {
     if part.agreement.is_some() || !matches!(part.outcome, Outcome::Failed(_)) {
         return Applied::None;

@@ -1,4 +1,4 @@
-//! What one backend was asked in one call, put down as it happens.
+//! The calls to one backend within one call, recorded as they happen.
 
 use std::{
     mem,
@@ -13,37 +13,37 @@ use tokio::time::Instant;
 
 use crate::contract::nodes::NodeForm;
 
-/// Finding out what a backend says: from what is known, and for the rest by asking it.
+/// One attempt to get a backend's answer: from known answers, and for the rest by calling it.
 #[derive(Debug)]
 pub struct BackendAttempt {
     /// When it began.
     pub started: Instant,
     /// How long it took.
     pub took: Duration,
-    /// How many nodes the backend was asked about.
+    /// How many nodes were sent to the backend.
     pub requested: u32,
-    /// For how many its answer was known.
+    /// How many had a known answer.
     pub cached: u32,
-    /// From where.
+    /// The source of known answers.
     pub source: CacheSource,
-    /// The questions that went to it.
+    /// The requests sent to it.
     pub rpcs: Rpcs,
-    /// Why there is no answer.
+    /// The failure, if any.
     pub failure: Option<FailureKind>,
-    /// Nobody waited for the answer any more.
+    /// The call ended without the answer.
     pub canceled: bool,
-    /// How often the backend did not hold the nodes that a question named.
+    /// How often the backend did not hold the nodes that a request named.
     pub misses: u32,
-    /// Answers showed that a verb that is declared pure is not.
+    /// Answers showed that a verb declared pure is not.
     pub impure: bool,
 }
 
-/// From where answers are known.
+/// The source of known answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheSource {
-    /// They are remembered from other pods.
+    /// The answer cache.
     AnswerCache,
-    /// They came with the answer to filter.
+    /// Prefetched with the answer to filter.
     Filter,
 }
 
@@ -63,12 +63,12 @@ impl BackendAttempt {
         }
     }
 
-    /// Of so many nodes the backend's answer is known.
+    /// So many nodes have a known answer.
     pub fn set_cached(&mut self, nodes: usize) {
         self.cached = u32::try_from(nodes).unwrap_or(u32::MAX);
     }
 
-    /// The backend is asked about so many nodes.
+    /// So many nodes are sent to the backend.
     pub fn set_requested(&mut self, nodes: usize) {
         self.requested = u32::try_from(nodes).unwrap_or(u32::MAX);
     }
@@ -84,7 +84,7 @@ impl BackendAttempt {
     }
 }
 
-/// Where attempts come together, by the place of the backend's part in the record.
+/// Collects attempts by the index of the backend's part in the record.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Arc<Mutex<Vec<(usize, BackendAttempt)>>>);
 
@@ -103,12 +103,12 @@ impl Recorder {
     }
 }
 
-/// An attempt that is under way. It gets to its recorder however it ends: one that is dropped was given up.
+/// An attempt in progress. It reaches its recorder however it ends: a dropped one was canceled.
 #[derive(Debug)]
 pub struct OpenAttempt {
     recorder: Recorder,
     part: usize,
-    /// There until then.
+    /// `Some` until then.
     attempt: Option<BackendAttempt>,
 }
 
@@ -143,7 +143,7 @@ impl Drop for OpenAttempt {
     }
 }
 
-/// The questions that went to a backend.
+/// The requests sent to a backend.
 #[derive(Debug, Default)]
 pub struct Rpcs {
     /// The span that they are parts of, where traces are made.
@@ -153,42 +153,42 @@ pub struct Rpcs {
     all: Vec<Rpc>,
 }
 
-/// One question that went to a backend.
+/// One request sent to a backend.
 #[derive(Debug)]
 pub struct Rpc {
     /// Its span, where traces are made.
     pub span: Option<TraceContext>,
     /// When it was sent.
     pub started: Instant,
-    /// How long the answer took.
+    /// The duration until the response.
     pub took: Duration,
-    /// About how many nodes.
+    /// How many nodes it contained.
     pub nodes: u32,
-    /// How these were named.
+    /// The form of the nodes.
     pub form: NodeForm,
-    /// Bytes of the question.
+    /// Bytes of the request.
     pub sent: usize,
-    /// Bytes of the answer.
+    /// Bytes of the response.
     pub received: usize,
-    /// Why there is no answer.
+    /// The failure, if any.
     pub failure: Option<FailureKind>,
     /// The gRPC status.
     pub code: &'static str,
 }
 
-/// How a question ended.
+/// How a request ended.
 #[derive(Debug)]
 pub struct RpcEnd {
-    /// Bytes of the answer.
+    /// Bytes of the response.
     pub received: usize,
-    /// Why there is none.
+    /// The failure, if any.
     pub failure: Option<FailureKind>,
     /// The gRPC status.
     pub code: &'static str,
 }
 
 impl Rpcs {
-    /// A question of so many bytes goes out now. Returns its span.
+    /// A request of so many bytes is sent now. Returns its span.
     pub fn start(&mut self, (nodes, form): (u32, NodeForm), sent: usize) -> Option<TraceContext> {
         let span = self.trace.as_ref().map(TraceContext::child);
         self.open = Some(Rpc {

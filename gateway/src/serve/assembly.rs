@@ -46,7 +46,7 @@ impl Assembly {
             NodeSource::Request | NodeSource::NamesOnly => None,
         };
         let pods = PodWatch::new();
-        // Where there is no way to the apiserver, that ends the start, as for nodes.
+        // Without an apiserver the start fails, as for nodes.
         if config.pod_source() == PodSource::Watch {
             pods.begin();
         }
@@ -92,11 +92,11 @@ impl Assembly {
         self.pods.feed(nodes)
     }
 
-    /// What calls are answered with under this configuration. Waits, not for ever, until each of its backends
+    /// What calls are answered with under this configuration. Waits, for a limited time, until each of its backends
     /// was tried.
     ///
     /// # Errors
-    /// Pods are to be bound or, unlike before, to be watched, and there is no way to the apiserver.
+    /// Pods are to be bound or, unlike before, to be watched, and the apiserver cannot be found.
     pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
         for warning in config.warnings() {
             tracing::warn!("configuration: {warning}");
@@ -120,7 +120,7 @@ impl Assembly {
         let decider = Decider::new(backends, terms);
         let start = self.cadences.start;
         if timeout(start, decider.first_attempts()).await.is_err() {
-            tracing::warn!("some backends did not answer within {start:?}; serving without them");
+            tracing::warn!("some backends are not connected after {start:?}; serving without them");
         }
         self.generation += 1;
         Ok(Served {
@@ -141,8 +141,9 @@ impl Assembly {
         Ok(Some(Binders { apiserver: self.apiserver(config.cluster.kubeconfig.clone()).await?, first }))
     }
 
-    /// What this configuration may know of pods. Begins the watch if nobody needed it before, and then waits, not
-    /// for ever, until they are listed. One that has begun goes on, and is used unless the file says None.
+    /// The pods for this configuration. Starts the watch if it is not running, and then waits, for a limited time,
+    /// until they
+    /// are listed. A running watch continues, and is used unless the file sets None.
     async fn pods_for(&mut self, config: &Config) -> Result<Option<Arc<PodTable>>, ConnectError> {
         if config.pods.source == Some(PodSource::None) {
             return Ok(None);
@@ -176,10 +177,10 @@ impl Assembly {
     }
 }
 
-/// Waits, not for ever, until the objects are listed.
+/// Waits, for a limited time, until the objects are listed.
 pub(super) async fn listed(objects: &str, synced: impl Future<Output = ()>) {
     if timeout(START, synced).await.is_err() {
-        tracing::warn!("the {objects} are not listed after {START:?}; serving without them");
+        tracing::warn!("{objects} not listed after {START:?}; serving without them");
     }
 }
 

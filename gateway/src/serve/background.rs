@@ -44,7 +44,7 @@ impl Background {
         let (tell, failed) = oneshot::channel();
         thread::Builder::new().name("background".to_owned()).spawn(move || {
             let failure = runtime.block_on(self.run());
-            // Nobody listens any more when the process is about to end anyway.
+            // No receiver means that the process is about to end.
             let _ = tell.send(failure);
         })?;
         Ok(failed)
@@ -58,17 +58,17 @@ impl Background {
         let served = pages(self.listener, Address::Metrics, (routes, Arc::clone(&metrics)));
         let administered = pages(admin, Address::Admin, (admin::routes(shown), Arc::clone(&metrics)));
         tokio::select! {
-            error = administered => format!("the admin address ended: {error}"),
+            error = administered => format!("admin server stopped: {error}"),
             never = telemetry::count_spans(spans) => match never {},
             never = telemetry::count_lost_lines(metrics) => match never {},
             failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
             failure = self.pods.run(self.kubeconfig.as_deref()) => failure,
-            error = served => format!("the metrics address ended: {error}"),
+            error = served => format!("metrics server stopped: {error}"),
         }
     }
 }
 
-/// Feeds the table for ever; returns what made that impossible.
+/// Feeds the table indefinitely; returns the error that ended it.
 async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>, kubeconfig: Option<&Path>) -> String {
     match (source, table) {
         (NodeSource::Watch, Some(table)) => match extender_apiserver::connect(kubeconfig).await {

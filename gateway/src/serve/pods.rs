@@ -21,7 +21,7 @@ pub(super) struct PodWatch {
 #[derive(Debug)]
 pub struct PodFeed {
     table: Arc<PodTable>,
-    /// What is told what the pods on each node have requested.
+    /// Receives the usage of each node.
     nodes: Vec<Arc<NodeTable>>,
     wanted: watch::Receiver<bool>,
 }
@@ -53,10 +53,10 @@ impl PodWatch {
 }
 
 impl PodFeed {
-    /// Waits until the watch is wanted, and feeds the table for ever; returns what made that impossible.
+    /// Waits until the watch is needed, and feeds the table indefinitely; returns the error that ended it.
     pub(super) async fn run(mut self, kubeconfig: Option<&Path>) -> String {
         if self.wanted.wait_for(|wanted| *wanted).await.is_err() {
-            // Nobody is left who could want it.
+            // It can no longer be requested.
             return std::future::pending().await;
         }
         match extender_apiserver::connect(kubeconfig).await {

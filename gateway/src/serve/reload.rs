@@ -38,14 +38,14 @@ pub(super) struct Reload {
     start: Config,
     /// What is in use.
     config: Config,
-    /// What kube-scheduler had to be told at the start, or was said to need since.
+    /// The entries for kube-scheduler at the start, or those logged since.
     told: Entries,
     assembly: Assembly,
     door: Arc<Door>,
     metrics: Arc<Metrics>,
     looks: Interval,
     hangups: Signal,
-    /// What was said last of settings that backends refuse, while they are tried again.
+    /// The last logged rejection of settings by a backend, while they are retried.
     refused: Option<String>,
     changes: TelemetryReload,
     gateway_status: Arc<GatewayStatus>,
@@ -113,7 +113,7 @@ impl Reload {
         }
     }
 
-    /// Follows the file for ever; what comes back is a task that panicked, a reason to stop the process.
+    /// Follows the file indefinitely; returns only if a task panicked, which must stop the process.
     pub(super) async fn follow(mut self) -> JoinError {
         loop {
             tokio::select! {
@@ -125,7 +125,7 @@ impl Reload {
                     Err(panicked) => return panicked,
                 },
                 _ = self.hangups.recv() => if is_standard_input(&self.path) {
-                    tracing::warn!("the configuration came from standard input, which is not read again");
+                    tracing::warn!("cannot reload: the configuration was read from standard input");
                 } else {
                     match self.read().await {
                         Ok(now) => self.reload(now, ReloadCause::Hangup).await,
@@ -158,7 +158,7 @@ impl Reload {
         }
     }
 
-    /// Who sends a signal waits for an answer; a file that was touched is no news.
+    /// The sender of a signal expects a log line; a touched file does not matter.
     fn unchanged(&mut self, cause: ReloadCause) {
         self.refused = None;
         self.gateway_status.unchanged();
@@ -194,7 +194,8 @@ impl Reload {
         if !entries.are_covered_by(&self.told) {
             tracing::warn!(
                 file = %self.path.display(),
-                "kube-scheduler has to be told something else than before: run `extender-gateway scheduler-config`"
+                "kube-scheduler's extender configuration is out of date: run `extender-gateway scheduler-config`, update it and restart \
+                 kube-scheduler"
             );
             self.told = entries;
         }
@@ -204,14 +205,14 @@ impl Reload {
         self.config = config;
         self.refused = None;
         self.metrics.reloaded("ok");
-        tracing::info!(file = %self.path.display(), "the configuration was read again and is in use");
+        tracing::info!(file = %self.path.display(), "configuration reloaded");
     }
 
     fn refuse(&mut self, why: &dyn Display) {
         self.refused = None;
         self.metrics.reloaded("refused");
         self.gateway_status.refused(why.to_string());
-        tracing::error!(file = %self.path.display(), "the configuration stays as it was: {why}");
+        tracing::error!(file = %self.path.display(), "configuration change rejected, the previous one stays in use: {why}");
     }
 
     /// This configuration, if this process can take it.
@@ -228,11 +229,11 @@ async fn parsed(path: PathBuf, content: Result<Content, ConfigErrors>) -> Result
         content.and_then(|content| Config::of_file(&path, &content)).map_err(|mistakes| mistakes.to_string())
     });
     // A configuration that triggers a bug is no reason to stop.
-    parsed.await.unwrap_or_else(|panicked| Err(format!("it could not be parsed: {panicked}")))
+    parsed.await.unwrap_or_else(|panicked| Err(format!("cannot parse it: {panicked}")))
 }
 
 fn needs_a_restart(fields: &[&str]) -> String {
-    format!("a running gateway does not change {}; restart it, or undo the change", fields.join(", "))
+    format!("{} cannot change while the gateway runs; restart it, or undo the change", fields.join(", "))
 }
 
 #[cfg(test)]

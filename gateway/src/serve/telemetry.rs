@@ -16,7 +16,7 @@ use crate::{
 
 /// How often spans and lost log lines are counted.
 const COUNT: Duration = Duration::from_secs(1);
-/// How the gateway calls itself.
+/// The gateway's service name.
 const SERVICE: &str = "extender-gateway";
 
 /// Why telemetry cannot be started.
@@ -85,7 +85,7 @@ impl TelemetryReload {
     }
 }
 
-/// Counts what became of spans, for ever: the exporter counts for itself.
+/// Copies the exporter's counts of spans to the metrics, indefinitely.
 pub(super) async fn count_spans(observer: Arc<Observer>) -> Infallible {
     let Some(tracer) = &observer.tracer else { return std::future::pending().await };
     let mut before = tracer.delivery();
@@ -98,7 +98,7 @@ pub(super) async fn count_spans(observer: Arc<Observer>) -> Infallible {
     }
 }
 
-/// Counts lost log lines, for ever: the log counts for itself, and is there before the metrics are.
+/// Copies the log's count of lost lines to the metrics, indefinitely: the log exists before the metrics.
 pub(super) async fn count_lost_lines(metrics: Arc<Metrics>) -> Infallible {
     let mut before = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Certificates and keys, as they stand in PEM files.
+//! Certificates and keys in PEM files.
 //!
 //! A file is read whole before anything is made of it, so that what is in use can be compared with what is
 //! there now.
@@ -20,14 +20,14 @@ use crate::config::KeyPair;
 
 /// The largest file, in bytes. All public authorities together take some 200 KiB.
 const LARGEST: u64 = 4 << 20;
-const READABLE: &str = "a PEM file that the gateway may read";
-const CERTIFICATE: &str = "it has to begin with -----BEGIN CERTIFICATE-----";
-const KEY: &str = "it has to begin with -----BEGIN PRIVATE KEY-----, without a passphrase";
-const AUTHORITY: &str = "certificates of authorities, of version 3";
-const PAIR: &str = "the key of the first certificate there";
-const USABLE: &str = "a certificate of version 3, which `openssl x509` makes with -extfile";
+const READABLE: &str = "expected a PEM file that the gateway can read";
+const CERTIFICATE: &str = "expected a PEM block -----BEGIN CERTIFICATE-----";
+const KEY: &str = "expected a PEM block -----BEGIN PRIVATE KEY-----, without a passphrase";
+const AUTHORITY: &str = "expected CA certificates (X.509 version 3)";
+const PAIR: &str = "expected the key of its first certificate";
+const USABLE: &str = "expected an X.509 version 3 certificate (openssl x509 -extfile)";
 
-/// Why a file of the configuration cannot be used for TLS.
+/// Why a TLS file is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {}: {problem}; {remedy}", path.display())]
 pub struct PemError {
@@ -37,7 +37,7 @@ pub struct PemError {
     pub path: PathBuf,
     /// What is wrong with it.
     pub problem: String,
-    /// What would be right.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -74,7 +74,7 @@ impl PemFile {
         }
     }
 
-    /// The authorities in the file, at least one.
+    /// The CA certificates in the file, at least one.
     ///
     /// # Errors
     /// The file has none, or one that cannot be read.
@@ -83,7 +83,7 @@ impl PemFile {
         for certificate in self.certificates()? {
             store
                 .add(certificate)
-                .map_err(|error| self.wrong(format!("not an authority: {error}"), AUTHORITY))?;
+                .map_err(|error| self.wrong(format!("not a CA certificate: {error}"), AUTHORITY))?;
         }
         Ok(store)
     }
@@ -130,9 +130,9 @@ impl IdentityFiles {
         let made = build(self.chain.certificates()?, self.key.key()?);
         made.map_err(|error| match error {
             rustls::Error::InvalidCertificate(error) => {
-                self.chain.wrong(format!("cannot be used: {error:?}"), USABLE)
+                self.chain.wrong(format!("is invalid: {error:?}"), USABLE)
             }
-            error => self.key.wrong(format!("does not go with {}: {error}", self.chain.path.display()), PAIR),
+            error => self.key.wrong(format!("does not match {}: {error}", self.chain.path.display()), PAIR),
         })
     }
 
@@ -175,16 +175,15 @@ mod tests {
         let garbage = "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n";
         let wrong = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for (content, problem) in [
-            ("", "has no certificate; it has to begin with -----BEGIN CERTIFICATE-----"),
+            ("", "has no certificate; expected a PEM block -----BEGIN CERTIFICATE-----"),
             (garbage, "is not PEM: base64 decode error: "),
-            (wrong, "not an authority: invalid peer certificate: "),
+            (wrong, "not a CA certificate: invalid peer certificate: "),
         ] {
             let said = file(content).authorities().unwrap_err().to_string();
             assert!(said.starts_with(&format!("caFile: ca.crt: {problem}")), "{said}");
         }
         let said = PemFile::read("keyFile", Path::new("/nowhere/tls.key")).unwrap_err().to_string();
-        let expected = "keyFile: /nowhere/tls.key: cannot be read: No such file or directory (os error 2); \
-                        a PEM file that the gateway may read";
+        let expected = "keyFile: /nowhere/tls.key: cannot be read: No such file or directory (os error 2); expected a PEM file that the gateway can read";
         assert_eq!(said, expected);
     }
 

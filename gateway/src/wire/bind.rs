@@ -105,7 +105,7 @@ mod tests {
             ("\"u\"", "null", "the request has no PodUID"),
             ("\"a\"", "\"\"", "the request has no Node"),
             ("\"a\"", "7", "malformed JSON: expected the Node in quotes, found '7' at byte 55"),
-            ("\"a\"}", "\"a\"} x", "unexpected text behind the JSON value at byte 60"),
+            ("\"a\"}", "\"a\"} x", "unexpected text after the JSON value at byte 60"),
             (
                 "\"p\"",
                 "\"../../nodes/a\"",

@@ -147,7 +147,7 @@ impl<'a> Cursor<'a> {
     pub fn end(&mut self) -> Result<(), WireError> {
         match self.peek() {
             None => Ok(()),
-            Some(_) => Err(WireError::at(self.at, "unexpected text behind the JSON value")),
+            Some(_) => Err(WireError::at(self.at, "unexpected text after the JSON value")),
         }
     }
 

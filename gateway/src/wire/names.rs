@@ -110,7 +110,7 @@ impl NameTexts {
         }
         checked(all, &ends)
             .map(|all| Self { all, ends })
-            .map_err(|entry| WireError::at(strings[entry].inner().start, "a node name that is not UTF-8"))
+            .map_err(|entry| WireError::at(strings[entry].inner().start, "node name is not UTF-8"))
     }
 
     #[inline]
@@ -131,7 +131,7 @@ fn checked(all: Vec<u8>, ends: &[u32]) -> Result<String, usize> {
 
 fn malformed(all: &[u8], ends: &[u32]) -> usize {
     let malformed = |entry: &usize| str::from_utf8(&all[range(ends, *entry)]).is_err();
-    (0..ends.len()).find(malformed).expect("not all of them are texts")
+    (0..ends.len()).find(malformed).expect("not all names are strings")
 }
 
 /// Where the name at an entry stands in the text of all.

@@ -186,7 +186,7 @@ fn nodes(cursor: &mut Cursor<'_>, victim: ReadVictim) -> Result<Vec<Offered>, Wi
     cursor.object(|cursor, key| {
         name_fits(("a node's name", cursor.place()), key.len())?;
         let name = str::from_utf8(key)
-            .map_err(|_| WireError::at(cursor.place(), "a node name that is not UTF-8"))?
+            .map_err(|_| WireError::at(cursor.place(), "node name is not UTF-8"))?
             .to_owned();
         let offered = offered(cursor, name.clone(), victim)?;
         (seen, victims) = (seen + 1, victims + offered.victims.len());

@@ -74,7 +74,7 @@ async fn every_failure_says_what_is_wrong() {
         (&usual, "caFile: DIRother.crt", "invalid peer certificate: UnknownIssuer"),
         (&usual, "caFile: DIRgone.crt", "gone.crt: cannot be read: No such file"),
         (&usual, "caFile: DIRempty.crt", "empty.crt: has no certificate"),
-        (&usual, "caFile: DIRca.crt, certFile: DIRgateway.crt, keyFile: DIRstranger.key", "does not go with"),
+        (&usual, "caFile: DIRca.crt, certFile: DIRgateway.crt, keyFile: DIRstranger.key", "does not match"),
         (&elsewhere, "caFile: DIRca.crt", "certificate not valid for name"),
         (&usual, "caFile: DIRca.crt, serverName: b.test", "certificate not valid for name"),
         (&old, "caFile: DIRca.crt", "NoApplicationProtocol"),

@@ -164,7 +164,7 @@ async fn a_binder_is_not_believed_because_the_pod_is_watched() {
     let lying = binder(says(BindOutcome::Bound)).await;
     let gateway = watching(&apiserver, &lying).await;
     gateway.pods.as_ref().unwrap().apply(watched("u-1", "web", None).as_bytes()).unwrap();
-    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is gone");
+    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod no longer exists");
 }
 
 #[tokio::test]
@@ -187,7 +187,8 @@ async fn a_watched_pod_that_is_another_or_bound_is_read() {
     let gateway = watching(&apiserver, &declining).await;
     gateway.pods.as_ref().unwrap().apply(watched("u-1", "web", None).as_bytes()).unwrap();
     let other = gateway.post("/bind", TO_A.replace("web-0", "web-1")).await;
-    let text = "extender-gateway: cannot bind: the pod is gone, and another one with UID u-2 has its name";
+    let text =
+        "extender-gateway: cannot bind: the pod no longer exists; another pod with UID u-2 has its name";
     refused(&other, text);
     assert!(declining.messages("Bind").is_empty());
 }
@@ -198,8 +199,8 @@ async fn without_a_binder_the_answer_says_what_to_set() {
     let gateway = Gateway::start(&format!("nodes: {{source: Request}}\nbackends:\n{backend}")).await;
     refused(
         &gateway.post("/bind", TO_A).await,
-        "extender-gateway: bind is not served here: set `binder` in the gateway's configuration to BuiltIn or a \
-         backend's name, or leave bindVerb out of kube-scheduler's",
+        "extender-gateway: bind is not configured: set `binder` to BuiltIn or a backend's name, or remove bindVerb from kube-scheduler's \
+                 configuration",
     );
     refused(&gateway.post("/bind", "{}").await, "extender-gateway: bad request: the request has no PodName");
 }
@@ -213,5 +214,5 @@ async fn a_kubeconfig_that_cannot_be_used_fails_the_start() {
     let observer = Arc::new(Observer::new(Arc::new(Metrics::new()), 0));
     let mut assembly = Assembly::new(&config, "test".into(), observer, Cadences::default());
     let error = assembly.serve(&config).await.unwrap_err().to_string();
-    assert!(error.starts_with("the kubeconfig /no/such/file cannot be used: "), "{error}");
+    assert!(error.starts_with("invalid kubeconfig /no/such/file: "), "{error}");
 }

@@ -20,18 +20,19 @@ async fn the_built_in_binder_says_what_keeps_it() {
     let elsewhere = "extender-gateway: cannot bind: the pod is bound to node b";
     refused(&gateway.post("/bind", TO_A).await, elsewhere);
     apiserver.set("web-0", "u-2", None);
-    let other = "extender-gateway: cannot bind: the pod is gone, and another one with UID u-2 has its name";
+    let other =
+        "extender-gateway: cannot bind: the pod no longer exists; another pod with UID u-2 has its name";
     refused(&gateway.post("/bind", TO_A).await, other);
     assert_eq!(apiserver.node(), None, "the other pod was bound");
     apiserver.delete("web-0");
-    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is gone");
+    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod no longer exists");
     apiserver.set("web-0", "u-1", None);
     for (code, text) in
         [(500, "told so"), (409, "told so"), (403, "told so; bind the gateway's service account")]
     {
         apiserver.binds(&[Turn::Status(code)]);
         let error = gateway.post("/bind", TO_A).await.error();
-        let expected = format!("extender-gateway: cannot bind: the apiserver refuses: {text}");
+        let expected = format!("extender-gateway: cannot bind: the apiserver rejected the request: {text}");
         assert!(error.starts_with(&expected), "{error}");
     }
     let counted = r#"extender_gateway_calls_total{verb="bind",outcome="apiserver"} 3"#;
@@ -59,10 +60,9 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
         apiserver.set("web-0", "u-1", None);
         bound(&bind_with(&apiserver, turn).await);
     }
-    for (turn, text) in [
-        (Turn::Drop, "the apiserver cannot be asked: "),
-        (Turn::Hang, "the apiserver did not answer in time"),
-    ] {
+    for (turn, text) in
+        [(Turn::Drop, "cannot reach the apiserver: "), (Turn::Hang, "the apiserver did not respond in time")]
+    {
         apiserver.set("web-0", "u-1", None);
         let error = bind_with(&apiserver, turn).await.error();
         assert!(error.starts_with(&format!("extender-gateway: cannot bind: {text}")), "{turn:?}: {error}");
@@ -71,7 +71,7 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
     apiserver.binds(&[Turn::DoAndDrop]);
     apiserver.reads(&[Turn::Status(500)]);
     let error = built_in(&apiserver).await.post("/bind", TO_A).await.error();
-    assert!(error.starts_with("extender-gateway: cannot bind: the apiserver cannot be asked"), "{error}");
+    assert!(error.starts_with("extender-gateway: cannot bind: cannot reach the apiserver"), "{error}");
 }
 
 #[tokio::test]
@@ -111,10 +111,7 @@ async fn an_apiserver_that_is_away_is_an_error_and_nobody_is_asked() {
         let backend = backend("only", &lying, rest);
         let gateway = Gateway::start(&format!("{head}binder: {binder}\nbackends:\n{backend}")).await;
         let error = gateway.post("/bind", TO_A).await.error();
-        assert!(
-            error.starts_with("extender-gateway: cannot bind: the apiserver cannot be asked: "),
-            "{error}"
-        );
+        assert!(error.starts_with("extender-gateway: cannot bind: cannot reach the apiserver: "), "{error}");
         assert!(error.contains("Connection refused"), "{error}");
     }
     assert!(lying.messages("Bind").is_empty());
@@ -128,24 +125,25 @@ async fn about_a_pod_that_cannot_be_bound_nobody_is_asked() {
     apiserver.set("web-0", "u-1", Some("b"));
     refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is bound to node b");
     apiserver.set("web-0", "u-2", Some("a"));
-    let other = "extender-gateway: cannot bind: the pod is gone, and another one with UID u-2 has its name";
+    let other =
+        "extender-gateway: cannot bind: the pod no longer exists; another pod with UID u-2 has its name";
     refused(&gateway.post("/bind", TO_A).await, other);
     apiserver.delete("web-0");
-    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod is gone");
+    refused(&gateway.post("/bind", TO_A).await, "extender-gateway: cannot bind: the pod no longer exists");
     assert!(binding.messages("Bind").is_empty() && apiserver.bindings().is_empty());
 }
 
 /// Ways in which a backend can fail, and what the gateway says of it.
 fn faults() -> [(Act, &'static str); 8] {
     [
-        (Act::Hang, "no answer within 150ms"),
+        (Act::Hang, "no answer within 150 ms"),
         (Act::Reset, "the stream was reset: "),
         (Act::Drop, "the connection was lost"),
         (Act::Status(9, "not here"), "FAILED_PRECONDITION: not here"),
         (Act::Status(12, ""), "UNIMPLEMENTED"),
-        (Act::Http(502), "the answer is not gRPC: HTTP status 502"),
-        (Act::Message(Vec::new()), "the answer has no outcome"),
-        (Act::Message(b"\xff\xff\xff".to_vec()), "the answer cannot be decoded"),
+        (Act::Http(502), "not a gRPC response: HTTP status 502"),
+        (Act::Message(Vec::new()), "response has no outcome"),
+        (Act::Message(b"\xff\xff\xff".to_vec()), "cannot decode the response"),
     ]
 }
 
@@ -175,7 +173,7 @@ async fn a_backend_that_was_not_asked_needs_no_look_at_the_truth() {
     let filtering = Scripted::refusing(&[], "", 0).await;
     for (address, text) in [
         (free, format!("cannot connect to {free}: connection refused")),
-        (filtering.address, "does not serve bind; leave bind out of its configuration".to_owned()),
+        (filtering.address, "does not serve bind; remove bind from its configuration".to_owned()),
     ] {
         let apiserver = Apiserver::start().await;
         let start = async |policy: &str| {
@@ -209,7 +207,7 @@ async fn after_an_unclear_failure_the_truth_decides() {
             apiserver.reads(&[Turn::Usual, Turn::Status(500)]);
             let bad = binder(act.clone()).await;
             let answer = with(&apiserver, &bad, &settings).await.post("/bind", TO_A).await;
-            refused(&answer, "extender-gateway: cannot bind: the apiserver refuses: told so");
+            refused(&answer, "extender-gateway: cannot bind: the apiserver rejected the request: told so");
         }
     }
     assert!(apiserver.bindings().is_empty(), "the built-in binder must not act on what is unclear");
@@ -221,7 +219,7 @@ async fn a_backends_word_is_checked() {
     let lying = binder(says(BindOutcome::Bound)).await;
     let settings = "{failurePolicy: Next}";
     let answer = with(&apiserver, &lying, settings).await.post("/bind", TO_A).await;
-    let text = "extender-gateway: backend only failed bind: it says that it has bound the pod; the pod is";
+    let text = "extender-gateway: backend only failed bind: it reported the pod as bound, but the pod is";
     refused(&answer, &format!("{text} not bound"));
     assert_eq!(apiserver.node(), None);
 
@@ -244,7 +242,7 @@ async fn a_binding_that_does_not_show_is_looked_for_in_vain_for_a_second() {
     let apiserver = Apiserver::start().await.within("20s");
     let lying = binder(says(BindOutcome::Bound)).await;
     let error = with(&apiserver, &lying, "{}").await.post("/bind", TO_A).await.error();
-    assert!(error.ends_with("it says that it has bound the pod; the pod is not bound"), "{error}");
+    assert!(error.ends_with("it reported the pod as bound, but the pod is not bound"), "{error}");
     let reads = apiserver.log().len();
     assert!((3..=10).contains(&reads), "{reads} reads");
 }

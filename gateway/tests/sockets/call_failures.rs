@@ -25,19 +25,19 @@ fn faults() -> Vec<(Act, &'static str)> {
     let wrong =
         extender_policy_api::v1alpha1::ScoreResponse { result: Some(result(7)), ..Default::default() };
     vec![
-        (Act::Hang, "no answer within 150ms"),
-        (Act::Endless(empty), "no answer within 150ms"),
+        (Act::Hang, "no answer within 150 ms"),
+        (Act::Endless(empty), "no answer within 150 ms"),
         (Act::Reset, "the stream was reset: "),
         (Act::Drop, "the connection was lost"),
         (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
         (Act::Status(12, ""), "UNIMPLEMENTED"),
-        (Act::Http(404), "the answer is not gRPC: HTTP status 404"),
-        (Act::Message(Vec::new()), "the answer has no result"),
-        (Act::Message(wrong.encode_to_vec()), "7 nodes were evaluated, 2 were asked about"),
-        (Act::Message(b"\xff\xff\xff".to_vec()), "the answer cannot be decoded"),
-        (Act::Framed(b"\x00\x00\x00".to_vec()), "the answer holds no message"),
-        (Act::Framed(framed(&[0; 16]).repeat(2)), "the answer holds more than one message"),
-        (Act::Framed(vec![0; 1 << 20]), "the answer has more than 67584 bytes"),
+        (Act::Http(404), "not a gRPC response: HTTP status 404; does url point to another service?"),
+        (Act::Message(Vec::new()), "response has no result"),
+        (Act::Message(wrong.encode_to_vec()), "evaluated 7 nodes, expected 2"),
+        (Act::Message(b"\xff\xff\xff".to_vec()), "cannot decode the response"),
+        (Act::Framed(b"\x00\x00\x00".to_vec()), "response contains no message"),
+        (Act::Framed(framed(&[0; 16]).repeat(2)), "response contains more than one message"),
+        (Act::Framed(vec![0; 1 << 20]), "response is larger than 67584 bytes"),
     ]
 }
 
@@ -133,8 +133,7 @@ async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {
     }
     assert_eq!(filter().await.json()["NodeNames"], json!(["b"]), "a missed handshake costs no call");
     go.send(true).unwrap();
-    let down =
-        "extender-gateway: backend flaky failed filter: the handshake failed: UNAVAILABLE: not serving";
+    let down = "extender-gateway: backend flaky failed filter: handshake failed: UNAVAILABLE: not serving";
     while filter().await.error() != down {}
     assert!(handshakes() >= before + 5);
     ready.store(true, Ordering::Relaxed);

@@ -233,7 +233,7 @@ const BAD_CALLS: [(&str, &str, &[u8], u16, &str); 11] = [
     ("POST", "/prioritize", &LARGE, 413, "the request has more than 1048576 bytes"),
     ("POST", "/preempt", b"{}", 400, "bad request: the request has no Pod"),
     ("POST", "/bind", b"{}", 200, "bad request: the request has no PodName"),
-    ("POST", "/nothing", b"{}", 404, "no verb at /nothing"),
+    ("POST", "/nothing", b"{}", 404, "no verb in path /nothing"),
     ("GET", "/filter", b"", 405, "method GET is not served"),
 ];
 

@@ -48,7 +48,7 @@ async fn a_stream_that_is_reset_is_the_cause_though_the_connection_stays() {
     ))
     .await;
     let error = gateway.post("/filter", by_name(&["a"])).await.error();
-    let expected = "extender-gateway: backend b failed filter: the handshake failed: the stream was reset: ";
+    let expected = "extender-gateway: backend b failed filter: handshake failed: the stream was reset: ";
     assert!(error.starts_with(expected), "{error}");
 }
 

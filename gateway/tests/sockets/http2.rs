@@ -86,7 +86,7 @@ async fn a_panic_ends_one_call_and_not_the_connection() {
     let requests = connect_h2(secured.gateway.address, &secured.client(None, HTTP_2)).await;
     let (under_way, mut stream) = begin(&requests, "/filter").await;
     let to_a = json!({"PodName": "web-0", "PodNamespace": "shop", "PodUID": "u-1", "Node": "a"}).to_string();
-    let error = "extender-gateway: internal error while deciding; the gateway's log has the place";
+    let error = "extender-gateway: internal error; see the gateway's log";
     assert_eq!(call(&requests, "/bind", to_a).await, (200, json!({"Error": error})));
     assert_eq!(call(&requests, "/filter", by_name(&["a", "b"])).await, (200, accepted()));
     stream.send_data(by_name(&["a", "b"]).into(), true).unwrap();

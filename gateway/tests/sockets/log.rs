@@ -64,10 +64,10 @@ async fn each_cause_of_a_refused_handshake_is_said_with_its_remedy() {
     }
     let most = 1 + began.elapsed().as_secs();
     for text in [
-        "the caller shows no certificate (peer sent no certificates); certFile and keyFile in the tlsConfig",
-        "the caller's certificate is of no authority in extender.tls.clientCAFile (invalid peer certificate: ",
-        "no name of extender.tls.allowedNames (it has the names [other, x.test]); another certificate, or its name in",
-        "the caller does not accept the gateway's certificate (UnknownCA); the authority of extender.tls.certFile",
+        "the caller sent no client certificate (peer sent no certificates); set certFile and keyFile in the tlsConfig",
+        "the caller's certificate is not signed by a CA in extender.tls.clientCAFile (invalid peer certificate: ",
+        "contains none of extender.tls.allowedNames (it has the names [other, x.test]); use another certificate, or add its name",
+        "the caller rejected the gateway's certificate (UnknownCA); check caFile in the tlsConfig",
         "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix",
     ] {
         let lines = written.with(&["TLS handshake failed: ", text]);
@@ -93,9 +93,9 @@ async fn refused_calls_bring_a_line_a_second_for_each_kind() {
     }
     let most = 1 + began.elapsed().as_secs();
     for kind in [
-        ["verb=\"filter\"", "outcome=\"request\"", "call refused: extender-gateway: bad request"],
-        ["verb=\"filter\"", "outcome=\"unknown_nodes\"", "call refused: extender-gateway: no node is left"],
-        ["verb=\"prioritize\"", "outcome=\"request\"", "call refused: extender-gateway: bad request"],
+        ["verb=\"filter\"", "outcome=\"request\"", "call rejected: extender-gateway: bad request"],
+        ["verb=\"filter\"", "outcome=\"unknown_nodes\"", "call rejected: extender-gateway: no node is left"],
+        ["verb=\"prioritize\"", "outcome=\"request\"", "call rejected: extender-gateway: bad request"],
     ] {
         let lines = written.with(&kind);
         assert!((1..=most).contains(&(lines.len() as u64)), "{kind:?}: {lines:#?}");

@@ -182,7 +182,7 @@ async fn another_number_of_scores_makes_the_answer_malformed() {
 }
 
 #[tokio::test]
-async fn scores_that_come_with_filter_are_clamped_and_normalised_like_others() {
+async fn scores_that_come_with_filter_are_clamped_and_normalized_like_others() {
     use extender_policy_api::v1alpha1::Normalization;
     let mut info = info(NodeView::Facts);
     info.verbs[1].score_max = Some(3);

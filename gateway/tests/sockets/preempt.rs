@@ -137,10 +137,10 @@ async fn a_node_without_victims_fails_the_call_or_falls() {
 #[tokio::test]
 async fn a_call_that_brings_no_answer_is_decided_by_the_failure_policy() {
     for (act, text) in [
-        (Act::Hang, "no answer within 150ms"),
+        (Act::Hang, "no answer within 150 ms"),
         (Act::Drop, "the connection was lost"),
         (Act::Status(14, "not now"), "UNAVAILABLE: not now"),
-        (Act::Message(Vec::new()), "the answer has no result"),
+        (Act::Message(Vec::new()), "response has no result"),
     ] {
         let timeout = format!("timeout: {}", act.timeout());
         let ignoring = format!("{timeout}, failurePolicy: Ignore");
@@ -240,8 +240,8 @@ async fn added_victims_are_on_the_node_and_matter_less() {
     for (added, outcome) in [
         ("u7", Ok(left(&[("n1", &["u1", "u7"], 1)]))),
         ("u8", Err("cannot add victim u8: it is not on node n1")),
-        ("u9", Err("cannot add victim u9: its priority 10 is not below the pod's, 10")),
-        ("u0", Err("cannot add victim u0: the gateway knows no such pod")),
+        ("u9", Err("cannot add victim u9: its priority 10 is not lower than the pod's, 10")),
+        ("u0", Err("cannot add victim u0: no such pod is known")),
         ("u2", Err("added victim u2 is already a victim")),
     ] {
         let backend = keeping(NodeView::Name, vec![adding(0, &[0], &[added])]).await;

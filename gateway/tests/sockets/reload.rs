@@ -166,8 +166,8 @@ async fn settings_that_a_backend_refuses_are_not_used() {
             program.counted(&reloaded("refused", count)).await;
             assert_eq!(reason(&mut client).await, "no");
         }
-        let said = "the configuration stays as it was: backend only does not take its new settings: \
-                    the handshake failed: INVALID_ARGUMENT: args.rack: no such rack";
+        let said = "configuration change rejected, the previous one stays in use: backend only rejected its new settings: \
+                    handshake failed: INVALID_ARGUMENT: args.rack: no such rack";
         program.wrote(said, 1).await;
         assert_eq!(program.said(said).len(), 1);
         assert_eq!(program.said("is down"), [""; 0], "the connection in use is not touched");
@@ -186,8 +186,8 @@ async fn a_backend_that_refuses_what_it_has_holds_up_no_other_change() {
         let file = folder.path().join("gateway.yaml");
         fs::write(&file, configured("nodes: {source: NamesOnly}", &[&wrong])).unwrap();
         let program = Program::start(&file).await;
-        program.wrote("backend is down: the handshake failed", 1).await;
-        assert_eq!(program.said("backend is down: the handshake failed").len(), 1);
+        program.wrote("backend is down: handshake failed", 1).await;
+        assert_eq!(program.said("backend is down: handshake failed").len(), 1);
         let away = "name: away, url: 'http://127.0.0.1:1', score: {}";
         fs::write(&file, configured("nodes: {source: NamesOnly}", &[&wrong, away])).unwrap();
         program.counted(&reloaded("ok", 1)).await;

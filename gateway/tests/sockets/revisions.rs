@@ -353,8 +353,8 @@ async fn a_contradiction_refuses_the_verb_with_a_sentence() {
     let cases: [(Change, &str); 4] = [
         (whole_set, "depends on the whole set of nodes"),
         (effects, "has side effects"),
-        (raw_nodes, "wants the JSON of nodes"),
-        (raw_pod, "wants the JSON of pods"),
+        (raw_nodes, "requests the JSON of nodes"),
+        (raw_pod, "requests the JSON of pods"),
     ];
     for (contradict, why) in cases {
         let mut info = pure(NodeView::Facts);

@@ -173,10 +173,9 @@ async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answ
     for _ in 0..15 {
         errors.push(gateway.post("/filter", by_name(&["a", "b"])).await.error());
     }
-    let late = "extender-gateway: backend racks failed filter: no answer within 300ms";
+    let late = "extender-gateway: backend racks failed filter: no answer within 300 ms";
     assert!(errors[..10].iter().all(|error| error == late), "{errors:#?}");
-    let open = "extender-gateway: backend racks failed filter: it was not asked: it has left 10 calls in a row \
-                unanswered";
+    let open = "extender-gateway: backend racks failed filter: not called: 10 calls in a row had no answer";
     assert!(errors[10..].iter().all(|error| error == open), "{errors:#?}");
     assert_eq!(still.backend.messages("Filter").len() - before, 10);
     let text = gateway.metrics.text();

@@ -62,7 +62,13 @@ async fn a_gateway_serves_what_it_read_once_and_says_so_at_sighup() {
         while !addresses.next_line().await.unwrap().unwrap().starts_with("extender listening on ") {}
         let id = child.id().unwrap().to_string();
         assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
-        while !log.next_line().await.unwrap().unwrap().contains("standard input, which is not read again") {}
+        while !log
+            .next_line()
+            .await
+            .unwrap()
+            .unwrap()
+            .contains("cannot reload: the configuration was read from standard input")
+        {}
     };
     timeout(Duration::from_mins(1), test).await.unwrap();
 }

@@ -77,7 +77,7 @@ async fn before_it_serves_it_says_what_it_waits_for() {
         let starting = Starting::new(&file).await;
         asked.acquire().await.unwrap().forget();
         let answer = get(starting.admin, "/debug/status").await;
-        let why = "the gateway is still starting: it waits for nodes, pods or a first answer of its backends";
+        let why = "the gateway is starting: waiting for nodes, pods or backends";
         assert_eq!((answer.status, answer.json()), (503, serde_json::json!({"error": why})));
         assert_eq!(get(starting.admin, "/debug/decisions").await.status, 200);
         let program = starting.serving().await;
@@ -210,7 +210,7 @@ async fn the_log_level_changes_while_it_runs_and_nothing_else_comes_into_the_log
         };
         let refused = async |count| {
             Client::connect(program.extender).await.post("/made/up", b"").await;
-            program.wrote("no verb at /made/up", count).await;
+            program.wrote("no verb in path /made/up", count).await;
         };
         assert_eq!(put("debug").await.status, 200);
         refused(1).await;

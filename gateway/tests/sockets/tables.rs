@@ -164,7 +164,7 @@ async fn calls_that_keep_missing_bring_rows_for_half_a_minute() {
         pass(Duration::from_secs(30)).await;
         until_missed(misses + 1).await;
     }
-    let lines = written.with(&["calls do not find the nodes", "backend=\"only\""]);
+    let lines = written.with(&["backend often misses its node table", "backend=\"only\""]);
     assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 

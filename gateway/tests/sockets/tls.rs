@@ -69,7 +69,7 @@ async fn plain_http_is_told_that_tls_is_spoken() {
     let answer = secured.gateway.post("/filter", by_name(&["a"])).await;
     assert_eq!(answer.status, 400);
     let said = answer.header("x-extender-gateway-error");
-    assert_eq!(said, Some("extender-gateway: this address speaks TLS"));
+    assert_eq!(said, Some("extender-gateway: this address requires TLS"));
 }
 
 #[tokio::test]

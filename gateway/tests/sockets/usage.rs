@@ -123,7 +123,6 @@ async fn without_a_watch_of_pods_the_verb_is_refused_with_a_sentence() {
     let error = seen.gateway.post("/filter", about(&sibling(1), &["a"])).await.error();
     assert_eq!(
         error,
-        "extender-gateway: backend only failed filter: wants to know what pods have requested, and pods are not \
-         watched; set pods.source to Watch"
+        "extender-gateway: backend only failed filter: needs usage, but pods are not watched; set pods.source: Watch"
     );
 }

@@ -184,7 +184,7 @@ impl ScoreOutcome {
 }
 
 impl NodeScores {
-    /// The demo's policies declare no normalisation: each counts score × weight, as an extender does.
+    /// The demo's policies declare no normalization: each counts score × weight, as an extender does.
     fn of(node: usize, opinions: &[Opinion<i32>], answered: Option<i64>) -> Result<Self, Failure> {
         let (mut raw, mut expected) = (Vec::with_capacity(opinions.len()), 0);
         for opinion in opinions {

@@ -68,7 +68,7 @@ pub struct Backend {
     pub extender: Extender,
     /// Whether somebody listens at its address.
     pub reach: Reach,
-    /// Who says how scores are normalised.
+    /// Who says how scores are normalized.
     pub scale: Scale,
     /// How Filter goes over the wire.
     pub filter: Manner,
@@ -128,7 +128,7 @@ pub enum Reach {
     Dead,
 }
 
-/// Who says how scores are normalised.
+/// Who says how scores are normalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scale {
     /// The backend's handshake.

@@ -215,7 +215,7 @@ const SITUATIONS: &[Situation] = &[
     ("a denominator beyond 32 bits", |s| {
         s.expected.first().prioritized.sums.values().any(|sum| sum.denom().bits() > 32)
     }),
-    ("no normalisation", |s| normalized(s, Normalize::None, Best::Largest)),
+    ("no normalization", |s| normalized(s, Normalize::None, Best::Largest)),
     ("Range", |s| normalized(s, Normalize::Range, Best::Largest)),
     ("Max", |s| normalized(s, Normalize::Max, Best::Largest)),
     ("MinMax", |s| normalized(s, Normalize::MinMax, Best::Largest)),

@@ -23,7 +23,7 @@ struct Arguments {
     /// How the apiserver is reached [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// What the policy calls itself, 1 to 63 bytes
+    /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "label-binder", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
@@ -36,7 +36,7 @@ Examples:
   label-binder --kubeconfig ~/.kube/config
   label-binder --address 0.0.0.0:9000
 
-Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage or a kubeconfig that cannot be used.";
+Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error or invalid kubeconfig.";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -23,7 +23,7 @@ struct Arguments {
     /// File with the rules
     #[arg(long, value_name = "FILE")]
     rules: PathBuf,
-    /// What the policy calls itself, 1 to 63 bytes
+    /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "label-rules", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
@@ -36,7 +36,7 @@ Examples:
   label-rules --rules racks-drained.yaml
   label-rules --rules zones-preferred.yaml --name zones --address 0.0.0.0:9000
 
-Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage or bad rules.";
+Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error or invalid rules.";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

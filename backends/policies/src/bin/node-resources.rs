@@ -16,7 +16,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Arguments {
-    /// What the policy calls itself, 1 to 63 bytes
+    /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "node-resources", value_parser = program::name)]
     name: String,
     /// Where to listen; port 0 takes a free one
@@ -29,7 +29,7 @@ Examples:
   node-resources
   node-resources --name bin-packing --address 0.0.0.0:9000
 
-Exit codes: 0 stopped by a signal, 1 failed to start, 2 bad usage.";
+Exit codes: 0 stopped by a signal, 1 failed to start, 2 usage error.";
 
 fn main() -> ExitCode {
     let Arguments { name, address } = Arguments::parse();

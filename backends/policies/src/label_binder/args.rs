@@ -28,7 +28,9 @@ impl Annotations {
     pub(super) fn new(fields: Fields) -> Result<Self, ArgsError> {
         let Fields { labels, prefix } = fields;
         if labels.is_empty() {
-            return Err(ArgsError::new("args.labels is empty; [topology.kubernetes.io/zone] would be right"));
+            return Err(ArgsError::new(
+                "args.labels is empty; expected a list such as [topology.kubernetes.io/zone]",
+            ));
         }
         if let Some(prefix) = prefix.as_deref().filter(|prefix| !names::is_dns_subdomain(prefix)) {
             let wrong = "is not a DNS name; what stands before a slash is, such as node.example.com";
@@ -41,7 +43,7 @@ impl Annotations {
             if let Some((other, _)) = key_of_label.iter().find(|(_, taken)| **taken == key) {
                 let both =
                     format!("args.labels[{at}] {label:?} becomes the annotation {key}, as {other:?} does");
-                return Err(ArgsError::new(format!("{both}; leave one of them out")));
+                return Err(ArgsError::new(format!("{both}; remove one of them")));
             }
             key_of_label.insert(label, key);
         }
@@ -57,7 +59,9 @@ impl Annotations {
 
 fn key(label: &str, prefix: Option<&str>) -> Result<String, String> {
     if !names::is_qualified_name(label) {
-        return Err(format!("{label:?} is not a label's key; topology.kubernetes.io/zone would be one"));
+        return Err(format!(
+            "{label:?} is not a label key; expected a key such as topology.kubernetes.io/zone"
+        ));
     }
     let name = label.split_once('/').map_or(label, |(_, name)| name);
     Ok(prefix.map_or_else(|| label.to_owned(), |prefix| format!("{prefix}/{name}")))
@@ -103,12 +107,12 @@ mod tests {
             (r#"{"labels":["/zone"]}"#, "args.labels[0] \"/zone\" is not a label's key"),
             (
                 r#"{"labels":["a","a"]}"#,
-                "args.labels[1] \"a\" becomes the annotation a, as \"a\" does; leave one of them out",
+                "args.labels[1] \"a\" becomes the annotation a, as \"a\" does; remove one of them",
             ),
             (r#"{"labels":["a"],"prefix":"A/"}"#, "args.prefix \"A/\" is not a DNS name"),
             (
                 r#"{"labels":["a.io/zone","b.io/zone"],"prefix":"c.io"}"#,
-                "args.labels[1] \"b.io/zone\" becomes the annotation c.io/zone, as \"a.io/zone\" does; leave",
+                "args.labels[1] \"b.io/zone\" becomes the annotation c.io/zone, as \"a.io/zone\" does; remove",
             ),
         ] {
             let error = annotations(args).unwrap_err().to_string();

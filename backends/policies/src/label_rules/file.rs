@@ -41,7 +41,7 @@ const REQUIREMENT: Fields = Fields {
 const RULES: &str = "a list of rules";
 const REQUIREMENTS: &str = "a list with at least one requirement such as [{key: disk, equals: ssd}]";
 const VALUES: &str = "a list with at least one value such as [ssd]";
-const REASON: &str = "why nodes are refused, at most 200 bytes on one line, without %";
+const REASON: &str = "the reason of rejections, at most 200 bytes on one line, without %";
 const SCORE: &str = "the score of a node that meets all requirements, a whole number other than 0";
 
 /// Reads a rule file.
@@ -158,7 +158,9 @@ fn reason(text: &str) -> Result<Arc<str>, String> {
     match text.trim() {
         "" => Err("is empty".to_owned()),
         text if text.len() > MAX_REASON => Err(format!("has {} bytes", text.len())),
-        text if text.contains(['%', '\n', '\r']) => Err("has % or a line break".to_owned()),
+        text if text.contains(['%', '\n', '\r']) => {
+            Err("contains % or a line break, which corrupts events".to_owned())
+        }
         text => Ok(text.into()),
     }
 }

@@ -41,10 +41,14 @@ impl RuleFile {
     fn look(&self, content: Result<Content, ConfigErrors>, name: &str, replace: &Replace) {
         let file = self.path.display();
         match content.and_then(|content| rules(&content)) {
-            Err(errors) => tracing::error!(%file, "the rules stay as they were: {}", errors.on_one_line()),
+            Err(errors) => {
+                tracing::error!(%file, "rule change rejected, the previous rules stay in use: {}", errors.on_one_line())
+            }
             Ok(rules) => match replace.with(LabelRules::new(name, rules)) {
-                Ok(()) => tracing::info!(%file, "the rules have changed"),
-                Err(error) => tracing::error!(%file, "the rules stay as they were: {error}"),
+                Ok(()) => tracing::info!(%file, "rules reloaded"),
+                Err(error) => {
+                    tracing::error!(%file, "rule change rejected, the previous rules stay in use: {error}")
+                }
             },
         }
     }

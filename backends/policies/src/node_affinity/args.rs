@@ -71,7 +71,7 @@ fn preferred_mistakes(added: &NodeAffinity) -> Vec<String> {
     let place = "args.addedAffinity.preferredDuringSchedulingIgnoredDuringExecution";
     let weights = added.preferred.iter().map(|term| term.weight).enumerate();
     let weights = weights.filter(|(_, weight)| !(1..=100).contains(weight));
-    let weights = weights.map(|(at, weight)| format!("{place}[{at}].weight is {weight}; 1 to 100 are right"));
+    let weights = weights.map(|(at, weight)| format!("{place}[{at}].weight is {weight}; expected 1 to 100"));
     let terms = Preferred::of(&added.preferred).err().unwrap_or_default();
     let terms = terms.into_iter().map(|(at, wrong)| format!("{place}[{at}].preference.{wrong}"));
     weights.chain(terms).collect()
@@ -157,8 +157,8 @@ mod tests {
                 preferred(&format!(r#"{{"weight": 1, "preference": {wrong}}}"#)),
                 "IgnoredDuringExecution[0].preference.matchExpressions[0].operator is \"Is\"",
             ),
-            (preferred(r#"{"weight": 101, "preference": {}}"#), "[0].weight is 101; 1 to 100 are right"),
-            (preferred(r#"{"weight": 0, "preference": {}}"#), "[0].weight is 0; 1 to 100 are right"),
+            (preferred(r#"{"weight": 101, "preference": {}}"#), "[0].weight is 101; expected 1 to 100"),
+            (preferred(r#"{"weight": 0, "preference": {}}"#), "[0].weight is 0; expected 1 to 100"),
         ] {
             let error = read_json(&args).unwrap_err().to_string();
             assert!(error.contains(expected), "{args}: {error}");

@@ -92,7 +92,9 @@ impl Test<'_> {
 fn label(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, String> {
     let NodeSelectorRequirement { key, operator, values } = requirement;
     if !names::is_qualified_name(key) {
-        return Err(format!(".key {key:?} is not a label's key; topology.kubernetes.io/zone would be one"));
+        return Err(format!(
+            ".key {key:?} is not a label key; expected a key such as topology.kubernetes.io/zone"
+        ));
     }
     let test = test(operator, values)?;
     if let Some((at, value)) = values.iter().enumerate().find(|(_, value)| !names::is_label_value(value)) {
@@ -113,14 +115,12 @@ fn test<'a>(operator: &str, values: &'a [String]) -> Result<Test<'a>, String> {
         ("Gt", [limit]) => number(limit).map(Test::Gt),
         ("Lt", [limit]) => number(limit).map(Test::Lt),
         ("Gt" | "Lt", _) => Err(format!(".values has {} values; {operator} needs exactly one", values.len())),
-        _ => Err(format!(
-            ".operator is {operator:?}; In, NotIn, Exists, DoesNotExist, Gt or Lt would be right"
-        )),
+        _ => Err(format!(".operator is {operator:?}; expected In, NotIn, Exists, DoesNotExist, Gt or Lt")),
     }
 }
 
 fn number(limit: &str) -> Result<i64, String> {
-    limit.parse().map_err(|_| format!(".values[0] is {limit:?}; a whole number of 64 bits is right"))
+    limit.parse().map_err(|_| format!(".values[0] is {limit:?}; expected a whole number of 64 bits"))
 }
 
 /// Mirrors `nodeSelectorRequirementsAsFieldSelector`: other fields than the name are empty.
@@ -129,7 +129,7 @@ fn field(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, Strin
     let wanted = match operator.as_str() {
         "In" => Wanted::Equal,
         "NotIn" => Wanted::Different,
-        _ => return Err(format!(".operator is {operator:?}; In or NotIn would be right for a field")),
+        _ => return Err(format!(".operator is {operator:?}; expected In or NotIn for a field")),
     };
     match &values[..] {
         [value] => Ok(Requirement::Field { key, value, wanted }),
@@ -170,12 +170,12 @@ mod tests {
         let long = "v".repeat(64);
         for (labels, key, operator, values, expected) in [
             (true, "", "Exists", &[][..], "matchExpressions[0].key \"\" is not a label's key"),
-            (true, "k", "in", &["v"], "matchExpressions[0].operator is \"in\"; In, NotIn,"),
+            (true, "k", "in", &["v"], "matchExpressions[0].operator is \"in\"; expected In, NotIn,"),
             (true, "k", "In", &[], "matchExpressions[0].values is empty; In needs"),
             (true, "k", "In", &["v", &long], "values[1] is \"vvv"),
             (true, "k", "Exists", &["v"], "values is not empty; Exists knows none"),
             (true, "k", "Gt", &["1", "2"], "values has 2 values; Gt needs exactly one"),
-            (true, "k", "Lt", &["1.5"], "values[0] is \"1.5\"; a whole number"),
+            (true, "k", "Lt", &["1.5"], "values[0] is \"1.5\"; expected a whole number"),
             (true, "k", "Gt", &["-5"], "values[0] is \"-5\", which no label can have; at most 63"),
             (false, NAME, "Exists", &[], "matchFields[0].operator is \"Exists\"; In or NotIn"),
             (false, NAME, "In", &["a", "b"], "matchFields[0].values has 2 values"),

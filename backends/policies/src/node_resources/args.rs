@@ -62,7 +62,7 @@ struct PointFields {
     score: i64,
 }
 
-/// What nobody checks, and how nodes are scored.
+/// The ignored resources, and how nodes are scored.
 pub(super) fn read(args: &Args) -> Result<(Ignored, Strategy), ArgsError> {
     let fields: Fields = args.parse()?;
     let mut mistakes = ignored_mistakes(&fields);
@@ -83,13 +83,13 @@ fn ignored_mistakes(fields: &Fields) -> Vec<String> {
     let resources =
         fields.ignored_resources.iter().enumerate().filter(|(_, name)| !names::is_qualified_name(name));
     let resources = resources.map(|(at, name)| {
-        format!("args.ignoredResources[{at}] {name:?} is no resource's name; example.com/gpu would be one")
+        format!("args.ignoredResources[{at}] {name:?} is not a resource name; expected a name such as example.com/gpu")
     });
     let wrong = |group: &str| group.contains('/') || !names::is_qualified_name(group);
     let groups = fields.ignored_resource_groups.iter().enumerate().filter(|(_, group)| wrong(group));
     let groups = groups.map(|(at, group)| {
         format!(
-            "args.ignoredResourceGroups[{at}] {group:?} is no group of resources; example.com would be one"
+            "args.ignoredResourceGroups[{at}] {group:?} is not a resource group; expected a group such as example.com"
         )
     });
     resources.chain(groups).collect()
@@ -112,18 +112,18 @@ fn resources(fields: &StrategyFields, mistakes: &mut Vec<String>) -> Vec<Weighte
 
 fn resource(given: &ResourceFields, aim: Type, before: &[Weighted]) -> Result<Weighted, String> {
     let ResourceFields { name, weight } = given;
-    let known = "cpu, memory, ephemeral-storage, hugepages-2Mi or example.com/gpu would be one";
+    let known = "expected a name such as cpu, memory, ephemeral-storage, hugepages-2Mi or example.com/gpu";
     let resource = Resource::named(name).ok_or_else(|| format!(".name {name:?} is not scored; {known}"))?;
     if before.iter().any(|weighted| weighted.resource == resource) {
-        return Err(format!(".name {name:?} is there twice; leave one of them out"));
+        return Err(format!(".name {name:?} is listed twice; remove one"));
     }
     match (aim, weight) {
         (_, 0) => Ok(Weighted { resource, weight: 1 }),
         (Type::BalancedAllocation, 2..) => {
-            Err(format!(".weight is {weight}; BalancedAllocation knows no other than 1"))
+            Err(format!(".weight is {weight}; BalancedAllocation supports only weight 1"))
         }
         (_, 1..=100) => Ok(Weighted { resource, weight: *weight }),
-        _ => Err(format!(".weight is {weight}; 1 to 100 are right")),
+        _ => Err(format!(".weight is {weight}; expected 1 to 100")),
     }
 }
 
@@ -134,7 +134,7 @@ fn aim(fields: &StrategyFields, mistakes: &mut Vec<String>) -> Option<Aim> {
             shape(&ratio.shape, mistakes).map(Aim::RequestedToCapacityRatio)
         }
         (Type::RequestedToCapacityRatio, None) => {
-            mistakes.push(format!("{place} is missing; its shape says what a utilization is worth"));
+            mistakes.push(format!("{place} is missing; expected a shape that maps utilization to scores"));
             None
         }
         (other, Some(_)) => {
@@ -151,10 +151,10 @@ fn shape(points: &[PointFields], mistakes: &mut Vec<String>) -> Option<Shape> {
     let place = "args.scoringStrategy.requestedToCapacityRatio.shape";
     for (at, PointFields { utilization, score }) in points.iter().enumerate() {
         if !(0..=100).contains(utilization) {
-            mistakes.push(format!("{place}[{at}].utilization is {utilization}; 0 to 100 are right"));
+            mistakes.push(format!("{place}[{at}].utilization is {utilization}; expected 0 to 100"));
         }
         if !(0..=MAX_POINT).contains(score) {
-            mistakes.push(format!("{place}[{at}].score is {score}; 0 to {MAX_POINT} are right"));
+            mistakes.push(format!("{place}[{at}].score is {score}; expected 0 to {MAX_POINT}"));
         }
     }
     let scaled = |point: &PointFields| Point {
@@ -162,12 +162,12 @@ fn shape(points: &[PointFields], mistakes: &mut Vec<String>) -> Option<Shape> {
         score: point.score.saturating_mul(MAX_POINT),
     };
     if points.is_empty() {
-        mistakes.push(format!("{place} is empty; at least one point is right"));
+        mistakes.push(format!("{place} is empty; expected at least one point"));
     }
     for (at, pair) in points.windows(2).enumerate().filter(|(_, pair)| !rises(pair)) {
         let [before, point] = [&pair[0], &pair[1]].map(|point| point.utilization);
         mistakes.push(format!(
-            "{place}[{}].utilization is {point}; more than {before}, that of the point before, is right",
+            "{place}[{}].utilization is {point}; expected more than {before}, that of the previous point",
             at + 1
         ));
     }
@@ -256,10 +256,13 @@ mod tests {
             (resources(r#"[{"name": "cpu"}, {"name": "cpu"}]"#), "resources[1].name \"cpu\" is there twice"),
             (resources(r#"[{"name": "cpu", "weight": 101}]"#), "resources[0].weight is 101; 1 to 100"),
             (resources(r#"[{"name": "cpu", "weight": -1}]"#), "resources[0].weight is -1; 1 to 100"),
-            (ratio("[]"), "args.scoringStrategy.requestedToCapacityRatio.shape is empty; at least one point"),
+            (
+                ratio("[]"),
+                "args.scoringStrategy.requestedToCapacityRatio.shape is empty; expected at least one point",
+            ),
             (
                 ratio(r#"[{"utilization": 9, "score": 1}, {"utilization": 8, "score": 2}]"#),
-                "shape[1].utilization is 8; more than 9, that of the point before, is right",
+                "shape[1].utilization is 8; expected more than 9, that of the previous point",
             ),
             (
                 ratio(r#"[{"utilization": 1.5, "score": 1}]"#),

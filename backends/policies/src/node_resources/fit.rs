@@ -18,7 +18,7 @@ const MAX_NAMED_SHORTAGES: usize = 10;
 const MAX_REASON_BYTES: usize = 1_000;
 const UNKNOWN_USAGE: &str = "what is requested on the node is not known";
 
-/// Resources that nobody checks. Only extended ones can be ignored.
+/// Ignored resources. Only extended ones can be ignored.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Ignored {
     /// Names, such as "example.com/gpu".

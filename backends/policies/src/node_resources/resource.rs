@@ -34,7 +34,7 @@ impl Resource {
         matches!(self, Self::Scalar(_))
     }
 
-    /// How much of it is there: thousandths of a CPU, bytes, whole values.
+    /// The amount: thousandths of a CPU, bytes, whole values.
     pub(super) fn amount(&self, amounts: &Resources) -> i64 {
         match self {
             Self::Cpu => amounts.milli_cpu,

@@ -151,7 +151,7 @@ mod tests {
             (change(|request| request.uid.clear()), "uid is missing"),
             (change(|request| request.node.clear()), "node is missing"),
             (change(|request| request.pod = Some(api::Pod::default())), "pod.facts is missing"),
-            (change(|request| request.call.as_mut().unwrap().purpose = 0), "call.purpose is not given"),
+            (change(|request| request.call.as_mut().unwrap().purpose = 0), "call.purpose is missing"),
             (change(|request| request.call.as_mut().unwrap().purpose = 3), "only answers PURPOSE_DECIDE"),
             (change(|request| request.call.as_mut().unwrap().purpose = 77), "only answers PURPOSE_DECIDE"),
         ] {

@@ -155,7 +155,7 @@ fn a_request_that_is_not_whole_is_refused_and_says_why() {
     type Change = fn(&mut api::FilterRequest);
     let cases: [(Change, &str); 10] = [
         (|r| r.call = None, "call is missing"),
-        (|r| r.call = Some(api::Call::default()), "call.purpose is not given"),
+        (|r| r.call = Some(api::Call::default()), "call.purpose is missing"),
         (|r| r.pod = None, "pod is missing"),
         (|r| r.pod = Some(api::Pod::default()), "pod.facts is missing"),
         (|r| r.nodes = None, "nodes is missing"),
@@ -252,7 +252,7 @@ fn a_policy_that_lost_count_is_an_error_and_no_acceptance() {
     let bad = api::FilterRequest { pod: Some(pod("lost count")), ..request(&["no", "b"]) };
     let (code, text) = status(filter(&backend(both()), &bad).unwrap_err());
     assert_eq!(code, Code::Internal);
-    assert_eq!(text, "the policy's filter_all gave 1 answers for 2 nodes; one for each is right");
+    assert_eq!(text, "filter_all returned 1 answers for 2 nodes; expected one per node");
 }
 
 #[test]

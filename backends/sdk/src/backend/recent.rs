@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::Prepared;
 
-/// More configured policies than this in one process are built anew at times; they still work.
+/// With more configured policies than this, some are rebuilt at times; they still work.
 const MAX_POLICIES: usize = 32;
 
 /// The most bytes of args that are kept. What a policy builds from them can be some tens of times as large.

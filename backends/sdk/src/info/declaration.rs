@@ -14,7 +14,7 @@ const MAX_VERSION: usize = 64;
 
 /// What is wrong with an [`Info`]: all of it, one sentence each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the policy's info is wrong: {}", .0.join("; "))]
+#[error("invalid policy info: {}", .0.join("; "))]
 pub struct DeclarationError(Vec<String>);
 
 impl DeclarationError {
@@ -43,7 +43,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// What the verb is told about each node.
+    /// The verb's view of each node.
     pub(crate) fn view(self) -> View {
         self.view
     }
@@ -89,8 +89,9 @@ fn mistakes(info: &Info) -> Vec<String> {
         mistakes.push(format!("no verb is declared; {right}"));
     }
     if info.preempt.is_some_and(|verb| verb.memory == Memory::Pure) {
-        mistakes
-            .push("preempt is pure, and its answers depend on the victims; leave Verb::pure out".to_owned());
+        mistakes.push(
+            "preempt cannot be pure, because its answers depend on the victims; remove Verb::pure".to_owned(),
+        );
     }
     if let Some(verb) = info.preempt {
         mistakes.extend(usage_mistake("preempt", verb));
@@ -113,7 +114,7 @@ fn text_mistakes(info: &Info) -> Vec<String> {
     ];
     let wrong = limits.into_iter().filter(|(_, text, limit)| text.is_empty() || text.len() > *limit);
     wrong
-        .map(|(what, text, limit)| format!("{what} has {} bytes; 1 to {limit} are right", text.len()))
+        .map(|(what, text, limit)| format!("{what} has {} bytes; expected 1 to {limit}", text.len()))
         .collect()
 }
 
@@ -124,7 +125,7 @@ fn verb_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
 /// A view of names works where the gateway knows no nodes, and so no pods on them.
 fn usage_mistake(name: &str, verb: Verb) -> Option<String> {
     let contradicts = verb.usage == Usage::Wanted && verb.view == View::Name;
-    contradicts.then(|| format!("{name} has Verb::usage and View::Name; View::Facts would be right"))
+    contradicts.then(|| format!("{name} has Verb::usage and View::Name; use View::Facts"))
 }
 
 /// What a pure verb excludes: each of these makes an answer depend on more than the remembered key.
@@ -139,18 +140,14 @@ fn memory_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
         (info.raw_pod, "Info::raw_pod"),
     ];
     let found = excluded.into_iter().filter(|(found, _)| *found);
-    found.map(|(_, with)| format!("{name} is pure and has {with}; leave one of them out")).collect()
+    found.map(|(_, with)| format!("{name} is pure and has {with}; remove one")).collect()
 }
 
 fn scale_mistakes(scale: &Scale) -> Vec<String> {
     let mut mistakes = Vec::new();
     let bounds = scale.bounds.as_ref();
     if let Some(empty) = bounds.filter(|bounds| bounds.is_empty()) {
-        mistakes.push(format!(
-            "the scale {}..={} is empty; the least comes first",
-            empty.start(),
-            empty.end()
-        ));
+        mistakes.push(format!("the scale {}..={} is empty; expected min..=max", empty.start(), empty.end()));
     }
     if scale.normalization == Normalization::Range
         && bounds.is_none_or(|bounds| bounds.start() == bounds.end())
@@ -158,7 +155,7 @@ fn scale_mistakes(scale: &Scale) -> Vec<String> {
         mistakes.push("Normalization::Range needs Scale::between with two different bounds".to_owned());
     }
     if scale.best == Best::Least && scale.normalization == Normalization::None {
-        mistakes.push("a reversed scale needs a normalisation, such as Normalization::MinMax".to_owned());
+        mistakes.push("a reversed scale requires a normalization, such as Normalization::MinMax".to_owned());
     }
     mistakes
 }
@@ -260,7 +257,7 @@ mod tests {
                 "filter has Verb::usage and View::Name",
             ),
             (pure().preempts(Verb::per_node().usage().view(View::Name)), "preempt has Verb::usage"),
-            (scores(Scale::unbounded().reversed()), "a reversed scale needs a normalisation"),
+            (scores(Scale::unbounded().reversed()), "a reversed scale requires a normalization"),
             (scores(Scale::unbounded().normalize(Normalization::Range)), "needs Scale::between"),
             (scores(Scale::between(3..=3).normalize(Normalization::Range)), "two different bounds"),
             (scores(Scale::between(RangeInclusive::new(1, 0))), "the scale 1..=0 is empty"),

@@ -7,7 +7,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-/// What health is told about.
+/// The health of the server.
 const SERVICES: [&str; 2] = ["", SERVICE_NAME];
 
 pub(super) struct Health {
@@ -28,7 +28,7 @@ impl Health {
         HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
     }
 
-    /// Watchers hear that nothing serves any more, and then the end of their stream: an open one would
+    /// Watchers get NOT_SERVING, and then the end of their stream: an open one would
     /// hold up draining until its limit.
     pub(super) async fn stop(mut self) {
         for service in SERVICES {

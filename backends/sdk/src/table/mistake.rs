@@ -9,7 +9,7 @@ use crate::node::row::Unreadable;
 pub(super) enum Mistake {
     #[error("table is missing; it is a random number, the same in all messages of a stream")]
     Nameless,
-    #[error("table {0} has a stream already; each stream has a random number of its own")]
+    #[error("table {0} already has a stream; table numbers must be random")]
     Taken(u64),
     #[error("table is {is} and was {was}; it is the same in all messages of a stream")]
     Renamed { is: u64, was: u64 },
@@ -26,9 +26,9 @@ pub(super) enum Mistake {
     Row { position: usize, field: &'static str },
     #[error("upserts[{position}].row is not a NodeRow: {source}")]
     Broken { position: usize, source: Unreadable },
-    #[error("complete is set again; one message of a stream has it")]
+    #[error("complete is set twice; set it in one message of a stream")]
     CompleteAgain,
-    #[error("this backend holds {0} tables already; more are refused")]
+    #[error("this backend already holds {0} tables, the maximum")]
     TooManyTables(usize),
     #[error("the rows of all tables would need more than {0} bytes; more are refused")]
     TooLarge(usize),

@@ -87,7 +87,7 @@ impl Rows {
         self.shrink();
     }
 
-    /// Gives memory back when three quarters of it are not needed any more.
+    /// Releases memory when three quarters of it are unused.
     fn shrink(&mut self) {
         let rows = self.by_id.len();
         if rows < self.by_id.capacity() / 4 {

@@ -204,7 +204,7 @@ fn a_first_message_that_breaks_the_rules_opens_no_table() {
     let unknown = api::TableView { node_view: 99, ..api::TableView::default() };
     let cases = [
         (SyncNodesRequest { table: 0, ..good() }, "table is missing"),
-        (message(1, 1, &[], &[]), "table 1 has a stream already"),
+        (message(1, 1, &[], &[]), "table 1 already has a stream"),
         (SyncNodesRequest { version: 0, ..good() }, "version is 0 and was 0"),
         (SyncNodesRequest { view: None, ..good() }, "view.node_view is missing or unknown"),
         (SyncNodesRequest { view: Some(unknown), ..good() }, "view.node_view is missing or unknown"),
@@ -237,7 +237,7 @@ fn a_later_message_that_breaks_the_rules_changes_nothing() {
         (broken, "upserts[1].row is not a NodeRow: "),
         (
             SyncNodesRequest { complete: true, ..message(5, 3, &[(1, row("a"))], &[]) },
-            "complete is set again",
+            "complete is set twice",
         ),
     ];
     for (message, expected) in cases {
@@ -262,7 +262,7 @@ fn tables_and_bytes_are_limited_and_come_back() {
         text
     };
     let text = exhausted(begun(&tables, message(3, 1, &[], &[])).err().unwrap());
-    assert_eq!(text, "this backend holds 2 tables already; more are refused");
+    assert_eq!(text, "this backend already holds 2 tables, the maximum");
     let text = exhausted(applied(&mut filling, message(1, 2, &[long(3)], &[])).unwrap_err());
     assert_eq!(text, "the rows of all tables would need more than 2000 bytes; more are refused");
     drop(second);

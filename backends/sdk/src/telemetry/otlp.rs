@@ -76,7 +76,7 @@ impl Telemetry {
     }
 }
 
-/// Who sends, where no variable says it. A backend that is configured has no name before it is asked, and may have
+/// The sender, unless a variable sets it. A backend that is configured has no name before it is asked, and may have
 /// several then: it is named after the program.
 fn program(backend: &Backend) -> Program {
     let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION"));

@@ -12,7 +12,7 @@ fn ballot(normalization: Normalization, weight: u32, scores: &[i32]) -> Ballot {
 }
 
 #[test]
-fn each_normalisation_follows_its_formula() {
+fn each_normalization_follows_its_formula() {
     for (normalization, scores, expected) in [
         (Normalization::None, [-3, 0, 12], [-3, 0, 12]),
         (Normalization::Range(LARGEST), [-10, 0, 10], [0, 5, 10]),

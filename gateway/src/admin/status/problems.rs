@@ -15,7 +15,7 @@ const OVER: i64 = 600;
 const ENOUGH: u32 = 10;
 /// A decision log that reaches back less far is too small, in seconds.
 const SHORT: i64 = 600;
-/// How long a gateway may run before it is odd that nobody calls, in seconds.
+/// How long a gateway may run without a call before that is a problem, in seconds.
 const LONELY: i64 = 60;
 
 /// All problems, the worst first.
@@ -27,7 +27,7 @@ pub(super) fn of(
     let mut problems: Vec<Problem> =
         [ready(status), refused(status), nodes(status, gateway_status), pods(gateway_status)]
             .into_iter()
-            .chain([lonely(status), bound_by_nobody(status), log(status), traces(observer)])
+            .chain([never_called(status), no_binder(status), log(status), traces(observer)])
             .flatten()
             .collect();
     for backend in &status.backends {
@@ -43,65 +43,59 @@ fn problem(severity: Severity, about: &str, what: impl Into<String>, remedy: imp
 }
 
 fn ready(status: &Status) -> Option<Problem> {
-    let what = "it is not ready, so that kube-scheduler's calls go elsewhere";
-    let remedy = "wait if it has just started or is being stopped; else its log says what it waits for";
+    let what = "not ready: a Service sends calls to other replicas";
+    let remedy = "wait if it has just started or is stopping; otherwise see its log";
     (!status.ready).then(|| problem(Severity::Error, "the gateway", what, remedy))
 }
 
 fn refused(status: &Status) -> Option<Problem> {
     let refused = status.configuration.refused.as_ref()?;
-    let what = format!("the file has changed and is not in use: {}", refused.message);
-    let remedy = "correct the file; `extender-gateway check-config` says when it is right";
+    let what = format!("the changed file was rejected: {}", refused.message);
+    let remedy = "correct the file and check it with `extender-gateway check-config`";
     Some(problem(Severity::Warning, "the configuration", what, remedy))
 }
 
 fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
     if !status.nodes.synced {
-        let what =
-            "they have not been listed yet, so that backends that want facts about nodes are told none";
-        return Some(problem(
-            Severity::Error,
-            "the nodes",
-            what,
-            "see the gateway's log for why they cannot be listed",
-        ));
+        let what = "not listed yet, so backends get no facts about nodes";
+        return Some(problem(Severity::Error, "the nodes", what, "see the gateway's log"));
     }
     let (since, why) = gateway_status.table.as_ref()?.source_health.failing()?;
-    let what = format!("watching them has failed for {} s: {why}", since.as_secs());
+    let what = format!("the watch has failed for {} s: {why}", since.as_secs());
     Some(problem(
         Severity::Warning,
         "the nodes",
         what,
-        "see that the apiserver runs and lets the gateway watch nodes",
+        "check that the apiserver runs and that the gateway's account may list and watch nodes",
     ))
 }
 
 fn pods(gateway_status: &GatewayStatus) -> Option<Problem> {
     let (since, why) = gateway_status.pods.source_health.failing()?;
-    let what = format!("watching them has failed for {} s: {why}", since.as_secs());
+    let what = format!("the watch has failed for {} s: {why}", since.as_secs());
     Some(problem(
         Severity::Warning,
         "the pods",
         what,
-        "see that the apiserver runs and lets the gateway watch pods",
+        "check that the apiserver runs and that the gateway's account may list and watch pods",
     ))
 }
 
-fn lonely(status: &Status) -> Option<Problem> {
+fn never_called(status: &Status) -> Option<Problem> {
     let age = jiff::Timestamp::now().as_second() - status.started.as_second();
     let called = status.verbs.iter().any(|verb| verb.calls > 0);
-    let what = "nobody has called since the start";
-    let remedy = "see that kube-scheduler's configuration has the extender that `extender-gateway scheduler-config` prints, \
-                  and that this replica is reached";
+    let what = "no call since the start";
+    let remedy = "check that kube-scheduler's configuration has the entry that `extender-gateway scheduler-config` prints, and that it \
+                  reaches this replica";
     (!called && age > LONELY).then(|| problem(Severity::Warning, "kube-scheduler", what, remedy))
 }
 
 /// kube-scheduler binds nothing itself that has an extender with `bindVerb`.
-fn bound_by_nobody(status: &Status) -> Option<Problem> {
+fn no_binder(status: &Status) -> Option<Problem> {
     let bind = status.verbs.iter().find(|verb| verb.verb == Verb::Bind.name())?;
-    let what = "it is asked to bind pods, and nobody binds them, so that they stay on no node";
-    let remedy = "set `binder`, or take bindVerb out of kube-scheduler's configuration; `extender-gateway scheduler-config` \
-                  prints what goes together";
+    let what = "kube-scheduler sends bind calls, but no binder is configured: pods stay unscheduled";
+    let remedy = "set `binder`, or remove bindVerb from kube-scheduler's configuration (see `extender-gateway \
+                  scheduler-config`)";
     let outcome = bind.last.as_ref()?.outcome.as_str();
     (outcome == "no_binder").then(|| problem(Severity::Error, "the gateway", what, remedy))
 }
@@ -113,18 +107,18 @@ fn log(status: &Status) -> Option<Problem> {
         return None;
     }
     let age = jiff::Timestamp::now().as_second() - complete.as_second();
-    let what = format!("it is full and reaches back {age} s only");
-    (age < SHORT).then(|| problem(Severity::Warning, "the decision log", what, "a larger decisions.maxBytes"))
+    let what = format!("full; it covers only the last {age} s");
+    (age < SHORT).then(|| problem(Severity::Warning, "the decision log", what, "raise decisions.maxBytes"))
 }
 
 fn traces(observer: &Observer) -> Option<Problem> {
     let fault = observer.tracer.as_ref()?.delivery().fault?;
-    let what = format!("the collector does not take spans: {fault}");
+    let what = format!("cannot export spans: {fault}");
     Some(problem(
         Severity::Warning,
         "traces",
         what,
-        "see that it runs at otlp.endpoint and speaks otlp.protocol",
+        "check that a collector runs at otlp.endpoint with otlp.protocol",
     ))
 }
 
@@ -137,8 +131,8 @@ fn of_backend(backend: &BackendStatus, settings: &config::BackendSettings) -> Ve
     if !backend.connected {
         let worst = backend.verbs.iter().map(|verb| severity(settings, verb_of(verb))).min();
         let worst = worst.unwrap_or(Severity::Warning);
-        let what = backend.failure.clone().unwrap_or_else(|| "there is no connection".to_owned());
-        let remedy = "start it, or correct its url or tls; `mode: Disabled` takes it out of the decisions";
+        let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
+        let remedy = "start it, or correct its url or tls; `mode: Disabled` removes it from decisions";
         problems.push(problem(worst, &about, what, remedy));
     }
     for verb in &backend.verbs {
@@ -163,21 +157,15 @@ fn of_verb(about: &str, verb: &BackendVerb, settings: &config::BackendSettings) 
     let worst = severity(settings, verb_of(verb));
     let mut problems = Vec::new();
     if let Some(why) = &verb.unsuitable {
-        let what = format!("it cannot be asked to {name}: it {why}");
-        problems.push(problem(
-            worst,
-            about,
-            what,
-            "correct its configuration, or what it declares in the handshake",
-        ));
+        let what = format!("cannot serve {name}: it {why}");
+        problems.push(problem(worst, about, what, "correct its configuration or its handshake"));
     }
     let BackendVerb { failed_lately, lately, .. } = *verb;
     let failed = verb.last_failure.as_ref().map(|failure| failure.time);
     let fresh = failed.is_some_and(|failed| jiff::Timestamp::now().as_second() - failed.as_second() < OVER);
     if fresh && lately >= ENOUGH && failed_lately * 10 >= lately {
         let what = format!("{failed_lately} of the latest {lately} calls to {name} failed");
-        let remedy =
-            "its own log, and the gateway's lines `backend failed`, say why; `mode: Disabled` takes it out";
+        let remedy = "see its log and the gateway's lines `backend call failed`; `mode: Disabled` removes it from decisions";
         problems.push(problem(worst, about, what, remedy));
     }
     if let (Some(p99), Some(timeout)) = (verb.p99_seconds, timeout)
@@ -185,15 +173,16 @@ fn of_verb(about: &str, verb: &BackendVerb, settings: &config::BackendSettings) 
         && p99 > timeout.as_secs_f64() * 0.8
     {
         let what = format!(
-            "1 of 100 calls to {name} takes {:.0} ms or more, its timeout is {} ms",
+            "the 99th percentile of {name} is {:.0} ms, close to its timeout of {} ms",
             p99 * 1e3,
             timeout.as_millis()
         );
-        problems.push(problem(Severity::Warning, about, what, "make it faster, or raise its timeout"));
+        problems.push(problem(Severity::Warning, about, what, "speed it up, or raise its timeout"));
     }
     if verb.rejected_share.is_some_and(|share| share >= 0.99) && lately >= ENOUGH {
-        let what = "it rejects nearly every node that it is asked about";
-        let remedy = "look at a pod with `extender-gateway explain`; `mode: Shadow` asks it without counting its answers";
+        let what = "it rejects nearly all nodes";
+        let remedy =
+            "check a pod with `extender-gateway explain`; `mode: Shadow` keeps it running without effect";
         problems.push(problem(Severity::Warning, about, what, remedy));
     }
     problems

@@ -63,7 +63,7 @@ impl Duplex {
             }
             let Some(chunk) = body.data().await else { return Err(ended(body).await) };
             let chunk = chunk.map_err(|error| broken(&error))?;
-            // Fails only for a stream that has ended, whose window is of no use any more.
+            // Fails only for a stream that has ended, whose window no longer matters.
             let _ = body.flow_control().release_capacity(chunk.len());
             self.received.extend_from_slice(&chunk);
         }
@@ -71,26 +71,26 @@ impl Duplex {
 }
 
 impl Duplex {
-    /// Waits for the end of the stream, which nobody has asked for, and says what it is. Only after a first
+    /// Waits for an unrequested end of the stream and returns its cause. Only after a first
     /// exchange. Safe to drop and to call again.
     pub async fn failure(&mut self) -> RpcError {
         let DuplexResponses::Begun(body) = &mut self.answers else { return std::future::pending().await };
         match body.data().await {
-            Some(Ok(_)) => malformed("the backend sent what nobody had asked for").into(),
+            Some(Ok(_)) => malformed("unexpected message on the stream").into(),
             Some(Err(error)) => broken(&error).into(),
             None => ended(body).await,
         }
     }
 }
 
-/// Takes the first message of what was received, once it is there.
+/// Takes the first received message once it is complete.
 fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> {
     let Some((&[compressed, a, b, c, d], _)) = received.split_first_chunk::<PREFIX>() else {
         return Ok(None);
     };
     let len = u32::from_be_bytes([a, b, c, d]) as usize;
     if compressed != 0 || len > LARGEST_ANSWER {
-        return Err(malformed("an answer of the stream is compressed, or far too long"));
+        return Err(malformed("stream message is compressed or too large"));
     }
     if received.len() < PREFIX + len {
         return Ok(None);
@@ -102,7 +102,7 @@ fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> 
 async fn ended(body: &mut RecvStream) -> RpcError {
     match body.trailers().await {
         Err(error) => broken(&error).into(),
-        Ok(None) => reset("the stream ended without a gRPC status").into(),
+        Ok(None) => reset("stream ended without a gRPC status").into(),
         Ok(Some(trailers)) => match ok(&trailers) {
             Err(ended) => ended,
             Ok(()) => reset("the backend ended the stream").into(),

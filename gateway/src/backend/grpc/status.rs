@@ -106,7 +106,7 @@ pub(super) fn is_in(headers: &HeaderMap) -> bool {
 pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
     let mut fields = headers.get_all(STATUS).iter();
     let Some(field) = fields.next() else {
-        return Err(reset("the answer ended without a gRPC status").into());
+        return Err(reset("response ended without a gRPC status").into());
     };
     let number = match fields.next() {
         None => number(field.as_bytes()).ok_or_else(|| unreadable(&shown(field.as_bytes())))?,
@@ -115,7 +115,7 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
     let known = i32::try_from(number).map_or(Code::Unknown, Code::from_i32);
     let mut message = message(headers);
     if known == Code::Unknown && number != Code::Unknown as u32 {
-        message = format!("{STATUS} {number}, which is no code of gRPC {message}");
+        message = format!("{STATUS} {number}, which is not a gRPC code {message}");
     }
     let kind = match known {
         Code::Ok => return Ok(()),
@@ -133,10 +133,7 @@ fn number(field: &[u8]) -> Option<u32> {
 }
 
 fn unreadable(what: &str) -> BackendFailure {
-    BackendFailure::new(
-        FailureKind::Malformed,
-        format!("the gRPC status of the answer cannot be read: {what}"),
-    )
+    BackendFailure::new(FailureKind::Malformed, format!("invalid gRPC status: {what}"))
 }
 
 /// A field of another program, for people.
@@ -194,7 +191,7 @@ mod tests {
             ),
             ("8", "quota", FailureKind::Status, "RESOURCE_EXHAUSTED: quota"),
             ("2", "", FailureKind::Status, "UNKNOWN"),
-            ("99", "", FailureKind::Status, "UNKNOWN: grpc-status 99, which is no code of gRPC"),
+            ("99", "", FailureKind::Status, "UNKNOWN: grpc-status 99, which is not a gRPC code"),
         ] {
             let headers = fields(&[(STATUS, status.as_bytes()), (MESSAGE, message.as_bytes())]);
             let code = Code::from_bytes(status.as_bytes());

@@ -38,7 +38,7 @@ const LIMITS: [HandshakeLimit; 8] = [
     HandshakeLimit { most: Some(64), longest: LONGEST_KEY, ..text(9, "annotation_prefixes") },
 ];
 
-/// Refuses a handshake that holds more than it may.
+/// Rejects a handshake that exceeds the limits.
 ///
 /// # Errors
 /// Malformed, with the field and its limit.

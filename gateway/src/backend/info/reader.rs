@@ -1,4 +1,4 @@
-//! Reads a handshake, and says why a verb cannot be used.
+//! Parses a handshake and determines why a verb cannot be used.
 
 use extender_gateway_core::{
     BackendFailure, FailureKind,
@@ -25,7 +25,7 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// What is told about pods to verbs that are not pure.
+    /// The view of pods for verbs that are not pure.
     pub(super) fn pod(&self) -> PodView {
         PodView { annotations: prefixes(self.response), raw: self.response.pod_raw, identity: Identity::Told }
     }
@@ -35,7 +35,7 @@ impl Reader<'_> {
         let verb = self.verb(Verb::Filter, "filter")?;
         let pure = self.is_pure(verb, "filter")?;
         let (nodes, pod) = (self.nodes(verb)?, self.pod_of(pure));
-        // Scores come for exactly what is told to filter.
+        // Scores are prefetched only if score has the same views as filter.
         let same = |score: &&ScorePlan| {
             score.scope == Scope::Node && !score.side_effects && (&score.nodes, &score.pod) == (&nodes, &pod)
         };
@@ -50,17 +50,17 @@ impl Reader<'_> {
         if pure { self.pod().without_identity() } else { self.pod() }
     }
 
-    /// Whether the verb is pure. To call it so and to want what excludes it is a mistake of the backend.
+    /// Whether the verb is pure. A declaration that contradicts it is a mistake of the backend.
     fn is_pure(&self, verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
         let excluded = [
             (verb.scope() != Scope::Node, "depends on the whole set of nodes"),
             (verb.side_effects, "has side effects"),
-            (verb.node_view() == NodeView::FactsAndRaw, "wants the JSON of nodes"),
-            (self.response.pod_raw, "wants the JSON of pods"),
+            (verb.node_view() == NodeView::FactsAndRaw, "requests the JSON of nodes"),
+            (self.response.pod_raw, "requests the JSON of pods"),
         ];
         let excluded = excluded.iter().find(|(holds, _)| verb.pure && *holds);
         let contradiction = |(_, why): &(bool, &str)| {
-            Err(unsuitable(format!("declares {name} pure, and {why}, which exclude one another")))
+            Err(unsuitable(format!("declares {name} pure and also {why}; these are mutually exclusive")))
         };
         excluded.map_or(Ok(verb.pure), contradiction)
     }
@@ -71,7 +71,7 @@ impl Reader<'_> {
         if let (Some(least), Some(largest)) = (range.least, range.largest)
             && least > largest
         {
-            return Err(unsuitable(format!("declares scores from {least} to {largest}, which is no range")));
+            return Err(unsuitable(format!("declares an empty score range, {least} to {largest}")));
         }
         let pure = self.is_pure(verb, "score")?;
         Ok(ScorePlan {
@@ -90,7 +90,7 @@ impl Reader<'_> {
         let nodes = self.nodes(verb)?;
         if nodes.rows != RowView::Name && nodes.column.is_none() {
             return Err(unsuitable(
-                "wants facts about nodes, and preempt calls bring none; use nodes.source Watch or File"
+                "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File"
                     .to_owned(),
             ));
         }
@@ -102,15 +102,15 @@ impl Reader<'_> {
         let GetInfoResponse { api_version, requires, verbs, .. } = self.response;
         if api_version != API_VERSION {
             return Err(unsuitable(format!(
-                "speaks \"{api_version}\", this gateway speaks \"{API_VERSION}\""
+                "implements API \"{api_version}\"; this gateway supports \"{API_VERSION}\""
             )));
         }
         if let Some(required) = requires.first() {
             return Err(unsuitable(format!(
-                "requires \"{required}\", which this version of the gateway does not know"
+                "requires \"{required}\", which this gateway version does not support"
             )));
         }
-        let missing = || unsuitable(format!("does not serve {name}; leave {name} out of its configuration"));
+        let missing = || unsuitable(format!("does not serve {name}; remove {name} from its configuration"));
         verbs.iter().find(|verb| verb.verb == wanted as i32).ok_or_else(missing)
     }
 
@@ -120,20 +120,19 @@ impl Reader<'_> {
         let wanted = RowFields { annotations: prefixes(self.response), usage };
         let rows = view.and_then(|view| RowView::new(view, wanted)).ok_or_else(|| {
             unsuitable(format!(
-                "asks for node view {}, which this version of the gateway does not know",
+                "requests node view {}, which this gateway version does not support",
                 verb.node_view
             ))
         })?;
         if rows != RowView::Name && matches!(self.known.source, NodeSource::NamesOnly) {
             return Err(unsuitable(
-                "wants facts about nodes, and there are none with nodes.source NamesOnly; use Watch, Request or File"
+                "needs facts about nodes, which nodes.source: NamesOnly does not provide; set Watch, Request or File"
                     .to_owned(),
             ));
         }
         if verb.usage && self.known.pods.is_none() {
             return Err(unsuitable(
-                "wants to know what pods have requested, and pods are not watched; set pods.source to Watch"
-                    .to_owned(),
+                "needs usage, but pods are not watched; set pods.source: Watch".to_owned(),
             ));
         }
         let column = self.known.table.as_ref().map(|table| table.register(rows.clone()));
@@ -157,8 +156,10 @@ fn normalization(
         Ok(api::Normalization::Max) => Normalize::Max,
         Ok(api::Normalization::MinMax) => Normalize::MinMax,
         Err(_) => {
-            let detail =
-                format!("declares normalization {}, which this gateway does not know", verb.normalization);
+            let detail = format!(
+                "declares normalization {}, which this gateway version does not support",
+                verb.normalization
+            );
             return Err(unsuitable(detail));
         }
     };
@@ -166,21 +167,19 @@ fn normalization(
     let direction = if reversed { Direction::LeastIsBest } else { Direction::LargestIsBest };
     match settings.normalize.unwrap_or(declared) {
         Normalize::None if reversed => {
-            Err(unsuitable("has reversed scores, which need a normalization".to_owned()))
+            Err(unsuitable("declares reversed scores without a normalization".to_owned()))
         }
         Normalize::None => Ok(Normalization::None),
         Normalize::Max => Ok(Normalization::Max(direction)),
         Normalize::MinMax => Ok(Normalization::MinMax(direction)),
         Normalize::Range => match (range.least, range.largest) {
             (Some(least), Some(largest)) if least < largest => Ok(Normalization::Range(direction)),
-            _ => Err(unsuitable(
-                "declares no score_min < score_max, which normalization Range needs".to_owned(),
-            )),
+            _ => Err(unsuitable("normalization Range requires score_min < score_max".to_owned())),
         },
     }
 }
 
-/// The verb is not asked for, whatever the backend offers.
+/// The verb is not configured.
 pub(super) fn unconfigured<P>(verb: &str) -> Result<P, BackendFailure> {
     Err(unsuitable(format!("is not configured for {verb}")))
 }

@@ -49,31 +49,31 @@ fn a_verb_that_cannot_be_used_says_why() {
     let request = || known(NodeSource::Request);
     let filter = || verb(Verb::Filter);
     for (response, known, sentence) in [
-        (response(vec![]), request(), "does not serve filter; leave filter out of its configuration"),
+        (response(vec![]), request(), "does not serve filter; remove filter from its configuration"),
         (
             GetInfoResponse { api_version: "v9".into(), ..response(vec![filter()]) },
             request(),
-            "speaks \"v9\", this gateway speaks \"extender.policy.v1alpha1\"",
+            "implements API \"v9\"; this gateway supports \"extender.policy.v1alpha1\"",
         ),
         (
             GetInfoResponse { requires: vec!["usage".into()], ..response(vec![filter()]) },
             request(),
-            "requires \"usage\", which this version of the gateway does not know",
+            "requires \"usage\", which this gateway version does not support",
         ),
         (
             response(vec![VerbInfo { node_view: 0, ..filter() }]),
             request(),
-            "asks for node view 0, which this version of the gateway does not know",
+            "requests node view 0, which this gateway version does not support",
         ),
         (
             response(vec![VerbInfo { node_view: 77, ..filter() }]),
             request(),
-            "asks for node view 77, which this version of the gateway does not know",
+            "requests node view 77, which this gateway version does not support",
         ),
         (
             response(vec![filter()]),
             known(NodeSource::NamesOnly),
-            "wants facts about nodes, and there are none with nodes.source NamesOnly; use Watch, Request or File",
+            "needs facts about nodes, which nodes.source: NamesOnly does not provide; set Watch, Request or File",
         ),
     ] {
         let info = Info::read(response, &configured("filter: {}"), &known);
@@ -96,10 +96,10 @@ fn only_a_per_node_verb_without_side_effects_is_asked_at_once() {
 }
 
 #[test]
-fn the_operator_may_override_how_scores_are_normalised() {
+fn the_operator_may_override_how_scores_are_normalized() {
     use api::Normalization as Declared;
     let (largest, least) = (Direction::LargestIsBest, Direction::LeastIsBest);
-    let range = "declares no score_min < score_max, which normalization Range needs";
+    let range = "normalization Range requires score_min < score_max";
     for (declared, bounds, reversed, settings, expected) in [
         (Declared::Unspecified, None, false, settings(None, None), Ok(Normalization::None)),
         (Declared::Max, None, true, settings(None, None), Ok(Normalization::Max(least))),
@@ -125,14 +125,14 @@ fn the_operator_may_override_how_scores_are_normalised() {
             None,
             true,
             settings(None, None),
-            Err("has reversed scores, which need a normalization"),
+            Err("declares reversed scores without a normalization"),
         ),
         (
             Declared::None,
             Some((5, 4)),
             false,
             settings(None, None),
-            Err("declares scores from 5 to 4, which is no range"),
+            Err("declares an empty score range, 5 to 4"),
         ),
     ] {
         let score = VerbInfo {
@@ -153,7 +153,8 @@ fn the_operator_may_override_how_scores_are_normalised() {
 fn preempt_calls_bring_no_nodes() {
     let table = || Some(Arc::new(NodeTable::new()));
     let preempt = |view: NodeView| VerbInfo { node_view: view as i32, ..verb(Verb::Preempt) };
-    let facts = "wants facts about nodes, and preempt calls bring none; use nodes.source Watch or File";
+    let facts =
+        "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File";
     for (verbs, known, expected) in [
         (vec![preempt(NodeView::Name)], known(NodeSource::Request), Ok(RowView::Name)),
         (vec![preempt(NodeView::Name)], known(NodeSource::NamesOnly), Ok(RowView::Name)),
@@ -166,7 +167,7 @@ fn preempt_calls_bring_no_nodes() {
         (
             vec![verb(Verb::Filter)],
             known(NodeSource::Request),
-            Err("does not serve preempt; leave preempt out of its configuration"),
+            Err("does not serve preempt; remove preempt from its configuration"),
         ),
     ] {
         let info = Info::read(response(verbs), &configured("preempt: {}"), &known);

@@ -15,7 +15,7 @@ const TOO_MANY: u32 = 8;
 /// How long questions bring rows then. After that one miss more is too many again.
 pub(super) const REST: Duration = Duration::from_secs(30);
 
-/// What became of the latest questions to a backend on one connection, whichever of its tables they named.
+/// The results of the latest requests to a backend on one connection, for all of its tables.
 #[derive(Debug, Default)]
 pub(in crate::backend) struct MissBreaker {
     questions: Mutex<RecentRequests>,

@@ -38,7 +38,7 @@ impl Announcements {
         for verb in settings.verbs() {
             if let Some(failure) = info.refusal(verb) {
                 let verb = verb.backend_name();
-                tracing::error!(%backend, verb, "backend cannot be asked for this verb: it {failure}");
+                tracing::error!(%backend, verb, "backend cannot serve this verb: it {failure}");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Sessions with a backend, one after the other: when the next one begins, and what the log says between them.
-//!
-//! An outage is over when a session has lasted, not when one has begun: a backend that greets and hangs up is as far
-//! away as one that does not listen, and costs as little.
+//! Starts sessions with a backend one after the other, with backoff, and logs between them.
+//! An outage is over when a session has lasted, not when one has begun: a backend that completes the handshake and
+//! disconnects
+//! is as unavailable as one that does not listen, and costs as little.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -44,8 +44,8 @@ where
         } else if greeted.is_some_and(|greeted| greeted.elapsed() >= LASTING) {
             pause = FIRST_PAUSE;
             outage = Outage::default();
-            // A replica that is being replaced says good-bye; the next one may be there already.
-            tracing::info!(backend = %settings.name, "connecting again: {failure}");
+            // A replica that is being replaced closes the connection; the next one may already be available.
+            tracing::info!(backend = %settings.name, "connection lost, reconnecting: {failure}");
             continue;
         }
         outage.say(settings, &failure);

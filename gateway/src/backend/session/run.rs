@@ -1,7 +1,7 @@
 //! The task that keeps a backend connected.
-//!
-//! It connects, shakes hands, and asks again every second what the backend is: rules may have been edited, a replica of
-//! another build may have taken over. When the connection ends, [`mod@retry`] begins the next session. A panic in a session
+//! It connects, performs the handshake, and repeats it every second: rules may have been edited, a replica of another
+//! build
+//! may have taken over. When the connection ends, [`mod@retry`] begins the next session. A panic in a session
 //! ends that session alone.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -44,12 +44,12 @@ const LARGEST_ANSWER: usize = 1 << 20;
 /// After this many handshakes in a row without a usable answer the connection counts as lost.
 const MISSED: u32 = 5;
 
-/// What a session task needs to know.
+/// The data of a session task.
 #[derive(Debug, Clone)]
 pub struct SessionTask {
     /// The backend.
     pub settings: config::BackendSettings,
-    /// What can be told about nodes.
+    /// The sources of facts about nodes.
     pub tables: ClusterTables,
     /// The name of this replica of the gateway.
     pub gateway: Arc<str>,
@@ -59,11 +59,11 @@ pub struct SessionTask {
     pub cadences: Cadences,
 }
 
-/// Keeps a backend connected for as long as somebody could use the connection.
+/// Keeps a backend connected as long as its handle exists.
 pub async fn run(task: SessionTask, publisher: SessionPublisher) {
     let announcements = Announcements::default();
     tokio::select! {
-        () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "no longer used"),
+        () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "connection closed: its settings are no longer in use"),
         never = retry(&task.settings, &publisher, || attempt(&task, &publisher, &announcements)) => match never {},
     }
 }
@@ -113,7 +113,7 @@ impl Connecting<'_> {
             return Err(failure);
         }
         // With TLS 1.3 a refused certificate is heard of after the connection stands, at its end. Any other end
-        // says less than the handshake: nobody uses the connection now, so it ends in any case.
+        // says less than the handshake: the connection is unused, so it ends in any case.
         let ended = timeout(self.task.cadences.handshake, running)
             .await
             .ok()
@@ -153,7 +153,7 @@ impl Connecting<'_> {
             }
             // Replicas of two builds would call for a handshake with every answer.
             sleep(cadences.shortest_refresh).await;
-            // Whichever comes first; an interval would catch up after a pause, which nobody needs.
+            // Whichever comes first; an interval would catch up after a pause, which is not needed.
             let _ = timeout(cadences.refresh, self.publisher.recheck.notified()).await;
         }
     }
@@ -199,8 +199,9 @@ impl Connecting<'_> {
         }
     }
 
-    /// Waits until the table has the rows that the backend will be told, but not for ever for those with JSON, which
-    /// are listed anew when the first backend wants them.
+    /// Waits until the table has the rows for the backend, for a limited time for those with JSON, which are listed
+    /// again when
+    /// the first backend requests them.
     async fn complete(&self, info: &Info) {
         let Some(table) = &self.task.tables.table else { return };
         for column in info.columns() {
@@ -276,10 +277,10 @@ async fn running(
     }
 }
 
-/// Asks the backend what it is, under these settings, within this time.
+/// Performs the handshake with these settings, within this time.
 ///
 /// # Errors
-/// There is no answer, or it is none: `the handshake failed: …`.
+/// There is no answer, or it is none: `handshake failed: …`.
 pub(in crate::backend) async fn shake_hands(
     settings: &config::BackendSettings,
     connection: &SendRequest<Bytes>,
@@ -295,7 +296,7 @@ pub(in crate::backend) async fn shake_hands(
     let mut framed = Vec::new();
     put_prefix(request.encoded_len(), &mut framed)?;
     request.encode_raw(&mut framed);
-    let failed = |ended: RpcError| ended.context("the handshake failed");
+    let failed = |ended: RpcError| ended.context("handshake failed");
     let most = Limits { within, answer: LARGEST_ANSWER };
     let answer = grpc::unary(connection, &paths.info, [framed.into()], most).await.map_err(failed)?;
     limits::check(&answer).and_then(|()| decoded(answer)).map_err(|failure| failed(failure.into()))

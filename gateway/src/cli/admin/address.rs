@@ -14,11 +14,11 @@ impl FromStr for AdminUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         let url = BackendUrl::new(text.strip_suffix('/').unwrap_or(text));
         let url =
-            url.map_err(|wrong| format!("{wrong}; say http://HOST:PORT, as in http://127.0.0.1:9403"))?;
+            url.map_err(|wrong| format!("{wrong}; expected http://HOST:PORT such as http://127.0.0.1:9403"))?;
         match url.scheme() {
             Scheme::Http => Ok(Self(url)),
             Scheme::Https => {
-                Err("an admin address speaks HTTP without TLS; say http://HOST:PORT, and reach it through \
+                Err("an admin address uses HTTP without TLS; set http://HOST:PORT, and reach it through \
                                   a tunnel, or with --gateway-namespace through the apiserver"
                     .to_owned())
             }

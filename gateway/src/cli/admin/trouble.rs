@@ -1,4 +1,4 @@
-//! Why a gateway's admin address says nothing, and what is to be done.
+//! Why a gateway's admin address does not respond, and remedies.
 
 use std::io;
 
@@ -6,16 +6,16 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     /// The URL's host is no name that is known here.
-    #[error("the name has no address ({0}); is it right, and known here? {HERE}")]
+    #[error("cannot resolve the host name ({0}); check the spelling and this machine's DNS. {HERE}")]
     Name(io::Error),
     /// What should be a URL is none.
-    #[error("{0}; a URL is as in http://127.0.0.1:9403, several with commas")]
+    #[error("{0}; expected a URL such as http://127.0.0.1:9403, several separated by commas")]
     Url(String),
-    /// Nobody listens there.
-    #[error("cannot connect ({0}); is the gateway running, and is this its admin.address? {HERE}")]
+    /// Connection refused.
+    #[error("cannot connect ({0}); check that the gateway runs and that this is its admin.address. {HERE}")]
     Connect(io::Error),
     /// Nothing came for too long.
-    #[error("no answer within 5 s; see its log, and whether admin.address is what is asked. {HERE}")]
+    #[error("no answer within 5 s; check its log and admin.address. {HERE}")]
     Late,
     /// It came in pieces, and too slowly.
     #[error("its answer took more than a minute; ask again, or for less")]
@@ -24,25 +24,25 @@ pub(super) enum Trouble {
     #[error("the connection broke ({0}); see the gateway's log")]
     Broken(String),
     /// More than this process should hold.
-    #[error("its answer is larger than 512 MiB; ask with curl and a smaller limit")]
+    #[error("response larger than 512 MiB; use curl with a smaller limit")]
     TooLarge,
     /// Another status than 200.
-    #[error("it answers {code} {message:?}{}", remedy(*.code))]
+    #[error("HTTP {code} {message:?}{}", remedy(*.code))]
     Refused { code: u16, message: String },
     /// JSON of something else.
-    #[error("its answer cannot be read ({0}); is it an extender-gateway of this version?")]
+    #[error("cannot parse the response ({0}); is it an extender-gateway of this version?")]
     Malformed(serde_json::Error),
     /// The way through the apiserver ends there.
-    #[error("the apiserver cannot be asked: {0}")]
+    #[error("cannot reach the apiserver: {0}")]
     Apiserver(String),
     /// The labels fit no pod that runs.
-    #[error("no pod of the gateway runs there; --gateway-selector says which labels it has")]
+    #[error("no gateway pod found; check --gateway-selector")]
     NoPods,
 }
 
 /// What mostly helps.
-const HERE: &str = "It listens on 127.0.0.1 unless admin.address says otherwise: ask from its machine or through \
-                    `kubectl port-forward`, or let it listen on 0.0.0.0:9403, so that --gateway-namespace works, too";
+const HERE: &str = "By default it listens on 127.0.0.1: run this on its machine or through `kubectl port-forward`, or set \
+                    admin.address: 0.0.0.0:9403 so that --gateway-namespace works";
 
 fn remedy(code: u16) -> &'static str {
     match code {

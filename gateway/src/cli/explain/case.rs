@@ -1,4 +1,4 @@
-//! All that was found out about a pod, before anything is said about it.
+//! The evidence about a pod, before it is rendered.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -120,7 +120,7 @@ impl Evidence {
         }
     }
 
-    /// Nobody knows anything about the pod.
+    /// No data about the pod.
     pub(super) fn is_unknown(&self) -> bool {
         self.pod().is_none() && self.attempts.is_empty()
     }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const HINTS: Duration = Duration::from_secs(2);
 /// How many names of a namespace are looked through.
 const MOST_NAMES: u32 = 5000;
-/// How many near names are worth reading.
+/// How many similar names: worth reading.
 const MOST_NEAR: usize = 3;
 /// Names less like each other than this are others (Jaro and Winkler's measure, 1 where they are equal): a suffix that a
 /// controller made up is far enough from the next one.
@@ -34,7 +34,7 @@ pub(super) struct ClusterView {
 }
 
 impl ClusterView {
-    /// Nobody was asked.
+    /// Not queried.
     pub(super) fn unasked(why: &str) -> Self {
         let standing = PodState::NotAsked { why: why.to_owned() };
         Self { standing, nodes: None, node_exists: None }
@@ -54,7 +54,7 @@ impl ClusterView {
         let all = async { join!(standing(client, namespace, name), known, exists) };
         match timeout(PATIENCE, all).await {
             Ok((standing, nodes, node)) => Self { standing, nodes, node_exists: node.flatten() },
-            Err(_) => Self::unasked("it did not answer within 5 s"),
+            Err(_) => Self::unasked("no response within 5 s"),
         }
     }
 }
@@ -79,7 +79,7 @@ async fn near(pods: &Api<Pod>, name: &str) -> Vec<String> {
     nearest(name, names.collect())
 }
 
-/// The names that are like this one, the most alike first.
+/// The names similar to this one, the most similar first.
 pub(super) fn nearest(name: &str, mut names: Vec<String>) -> Vec<String> {
     let likeness = |other: &String| strsim::jaro_winkler(name, other);
     names.retain(|other| likeness(other) >= NEAR);

@@ -1,4 +1,4 @@
-//! The sentences about a pod that a table cannot say: what went which way, and what nobody here can know.
+//! Notes about a pod beyond the tables: what happened, and what the gateway cannot know.
 
 mod asked;
 mod offered;

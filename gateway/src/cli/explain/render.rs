@@ -64,19 +64,18 @@ fn rest(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result 
     writeln!(out, "{hidden}; --top 0 shows all")
 }
 
-/// Why nothing is known, and where to look.
+/// Why nothing is known, and a remedy.
 pub(super) fn unknown(case: &Evidence) -> String {
     let Evidence { namespace, name, .. } = case;
     let (first, remedy) = match &case.pod {
         PodState::Gone { near, elsewhere } => {
-            let first = format!(
-                "there is no pod {name} in namespace {namespace}, and no gateway knows a call about one"
-            );
+            let first =
+                format!("pod {name} not found in namespace {namespace}, and no gateway has decisions for it");
             (first, look(name, near, elsewhere))
         }
         _ => (
-            format!("no gateway knows a call about a pod {name} in namespace {namespace}"),
-            "is it the right namespace (-n)?".to_owned(),
+            format!("no gateway has decisions for pod {name} in namespace {namespace}"),
+            "check the namespace (-n)".to_owned(),
         ),
     };
     let lines = notes::of(case).into_iter().map(|note| format!("\n- {}", clean(&note)));
@@ -85,11 +84,11 @@ pub(super) fn unknown(case: &Evidence) -> String {
 
 fn look(name: &str, near: &[String], elsewhere: &[String]) -> String {
     match (elsewhere, near) {
-        ([], []) => "`kubectl get pods --all-namespaces` shows which there are".to_owned(),
-        ([], near) => format!("near names there are {}", near.join(", ")),
-        ([namespace], _) => format!("namespace {namespace} has one: say -n {namespace}"),
+        ([], []) => "`kubectl get pods --all-namespaces` lists all pods".to_owned(),
+        ([], near) => format!("similar names there: {}", near.join(", ")),
+        ([namespace], _) => format!("namespace {namespace} has one: set -n {namespace}"),
         (namespaces, _) => {
-            format!("{name} is in the namespaces {}: say which with -n", namespaces.join(", "))
+            format!("{name} is in the namespaces {}: choose one with -n", namespaces.join(", "))
         }
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn failed(kind: &str, message: &str, policy: &str) -> BackendFailed {
     BackendFailed { kind: kind.to_owned(), message: message.to_owned(), policy: policy.to_owned() }
 }
 
-/// A node about which nobody said anything.
+/// A node without answers.
 pub(super) fn node(name: &str) -> NodePart {
     NodePart {
         name: name.to_owned(),

@@ -16,13 +16,13 @@ impl FromStr for PodName {
             None => text,
             Some(("pod" | "pods" | "po", name)) => name,
             Some((kind, name)) => {
-                return Err(format!("{kind:?} is not a pod; say pod/{name}, with the namespace behind -n"));
+                return Err(format!("{kind:?} is not a pod; expected pod/{name}, with the namespace in -n"));
             }
         };
         if is_dns_subdomain(name) {
             return Ok(Self(name.to_owned()));
         }
-        Err(format!("{name:?} is not the name of a pod; say pod/NAME as `kubectl get pods` shows it"))
+        Err(format!("{name:?} is not the name of a pod; expected pod/NAME as in `kubectl get pods`"))
     }
 }
 
@@ -36,14 +36,14 @@ mod tests {
             assert_eq!(text.parse(), Ok(PodName("web-0".to_owned())), "{text}");
         }
         for (text, wrong) in [
-            ("deploy/web", "\"deploy\" is not a pod; say pod/web, with the namespace behind -n"),
+            ("deploy/web", "\"deploy\" is not a pod; expected pod/web, with the namespace in -n"),
             ("shop/web-0", "\"shop\" is not a pod; say pod/web-0, with the namespace behind -n"),
-            ("pod/", "\"\" is not the name of a pod; say pod/NAME as `kubectl get pods` shows it"),
-            ("pod/a/b", "\"a/b\" is not the name of a pod; say pod/NAME as `kubectl get pods` shows it"),
-            ("Web", "\"Web\" is not the name of a pod; say pod/NAME as `kubectl get pods` shows it"),
+            ("pod/", "\"\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
+            ("pod/a/b", "\"a/b\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
+            ("Web", "\"Web\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
             (
                 "web?limit=1",
-                "\"web?limit=1\" is not the name of a pod; say pod/NAME as `kubectl get pods` shows it",
+                "\"web?limit=1\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`",
             ),
         ] {
             assert_eq!(text.parse::<PodName>(), Err(wrong.to_owned()), "{text}");

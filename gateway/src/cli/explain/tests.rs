@@ -26,7 +26,7 @@ fn a_pod_that_was_placed() {
     ];
     let expected = "\
 Pod shop/web-0 is on a.
-Last asked about 9 min 48 s ago (2026-11-21 23:00:12 UTC) by gateway-0; the log has 1 attempt.
+Last call 9 min 48 s ago (2026-11-21 23:00:12 UTC) by gateway-0; the log has 1 attempt.
 Latest attempt: 3 of 5 nodes were offered, 2 left, 1 rejected; a has the highest total, 20; bound to a.
 
 CALL        BACKEND  MODE     ASKED  KNOWN  REJECTED    TIME  ANSWER
@@ -57,14 +57,14 @@ fn a_pod_that_nobody_took() {
     let preempt = Decision { offered: 2, left: Some(0), ..decision("preempt", 11) };
     let calls = vec![filter(2, &[("a", Some("full"))]), call, preempt];
     let expected = "\
-Pod shop/web-0 is on no node (Pending).
-Last asked about 9 min 49 s ago (2026-11-21 23:00:11 UTC) by gateway-0; the log has 2 attempts, the first 9 min 58 s ago.
-Latest attempt: 2 of 5 nodes were offered, every one was rejected; preemption: 0 of 2 candidates left.
+Pod shop/web-0 is not scheduled (Pending).
+Last call 9 min 49 s ago (2026-11-21 23:00:11 UTC) by gateway-0; the log has 2 attempts, the first 9 min 58 s ago.
+Latest attempt: 2 of 5 nodes were offered, all rejected; preemption: 0 of 2 candidates left.
 PodScheduled: Unschedulable: 0/5 nodes are available: 5 Insufficient cpu.
 
 CALL    BACKEND  MODE     ASKED  KNOWN  REJECTED    TIME  ANSWER
 filter  zones    Enforce      2      0         2  1.2 ms
-        racks    Enforce      2      0         0  200 ms  late: no answer within 200 ms; it was left out
+        racks    Enforce      2      0         0  200 ms  late: no answer within 200 ms; it was ignored
 
 REJECTED  BY     WHY
 a         zones  full
@@ -89,7 +89,7 @@ fn a_call_that_failed() {
     let outcome = "Latest attempt: 2 of 5 nodes were offered; filter ended with an error (backend): extender-gateway: backend \
                    zones failed filter.\n";
     assert!(text.contains(outcome), "{text}");
-    assert!(text.ends_with("  unreachable: cannot connect; this ended the call\n"), "{text}");
+    assert!(text.ends_with("  unreachable: cannot connect; the call failed\n"), "{text}");
 }
 
 #[test]
@@ -140,14 +140,14 @@ fn every_word_about_one_node() {
     let case = samples::of(standing, vec![answer("gateway-0", calls)], Some("b"));
     let expected = "
 What was said about b:
-ATTEMPT                  CALL        BACKEND  SAID
+ATTEMPT                  CALL        BACKEND  ANSWER
 2026-11-21 23:00:10 UTC  filter      zones    accepted
                          prioritize  zones    7 → 7 × 2 = 14
-                         prioritize  racks    nothing, it failed (reset: closed)
+                         prioritize  racks    failed (reset: closed)
                          prioritize  -        total 14, place 2 of 2 nodes
                          bind        binder   bound
 2026-11-21 23:00:04 UTC  filter      zones    rejected: zone is drained
-                         filter      -        rejected by zones, kube-scheduler was told: zone is drained
+                         filter      -        rejected by zones; sent to kube-scheduler: zone is drained
                          preempt     zones    2 pods to evict
 2026-11-21 23:00:01 UTC  filter      -        not offered (1 of 5 nodes was)
 ";
@@ -167,10 +167,10 @@ fn where_a_pod_is_in_words() {
     let done = PodFacts { phase: "Succeeded".into(), ..pod(Some("a")) };
     assert_eq!(there(done), "Pod shop/web-0 is on a (Succeeded).");
     let nominated = PodFacts { nominated_node: Some("b".into()), ..pod(None) };
-    assert_eq!(there(nominated), "Pod shop/web-0 is on no node (Pending); b is nominated for it.");
+    assert_eq!(there(nominated), "Pod shop/web-0 is not scheduled (Pending); b is nominated for it.");
     let unasked = || PodState::NotAsked { why: "no kubeconfig".into() };
-    assert_eq!(first(unasked(), vec![filter(1, &[])]), "Pod shop/web-0: where it is, is not known.");
-    let bound = "Pod shop/web-0 was bound to a, as the bind call says.";
+    assert_eq!(first(unasked(), vec![filter(1, &[])]), "Pod shop/web-0: location unknown.");
+    let bound = "Pod shop/web-0 was bound to a according to the bind call.";
     assert_eq!(first(unasked(), vec![bind(1, "a")]), bound);
     let gone = PodState::Gone { near: Vec::new(), elsewhere: Vec::new() };
     assert_eq!(first(gone, vec![filter(1, &[])]), "Pod shop/web-0 is gone.");
@@ -196,18 +196,18 @@ fn a_pod_that_nobody_knows() {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         unknown(PodState::Gone { near: owned(near), elsewhere: owned(elsewhere) })
     };
-    let nowhere = "there is no pod web-0 in namespace shop, and no gateway knows a call about one; ";
+    let nowhere = "pod web-0 not found in namespace shop, and no gateway has decisions for it; ";
     for (near, elsewhere, end) in [
-        (&[] as &[&str], &[] as &[&str], "`kubectl get pods --all-namespaces` shows which there are"),
-        (&["web-1", "web-2"], &[], "near names there are web-1, web-2"),
+        (&[] as &[&str], &[] as &[&str], "`kubectl get pods --all-namespaces` lists all pods"),
+        (&["web-1", "web-2"], &[], "similar names there: web-1, web-2"),
         (&["web-1"], &["test"], "namespace test has one: say -n test"),
-        (&[], &["test", "live"], "web-0 is in the namespaces test, live: say which with -n"),
+        (&[], &["test", "live"], "web-0 is in the namespaces test, live: choose one with -n"),
     ] {
         let text = gone(near, elsewhere);
         assert!(text.starts_with(&format!("{nowhere}{end}")), "{text}");
     }
-    let text = unknown(PodState::NotAsked { why: "--no-cluster leaves it alone".into() });
-    let begin = "no gateway knows a call about a pod web-0 in namespace shop; is it the right namespace (-n)?\n- The decision \
+    let text = unknown(PodState::NotAsked { why: "--no-cluster is set".into() });
+    let begin = "no gateway has decisions for pod web-0 in namespace shop; check the namespace (-n)\n- The decision \
                  log of gateway-0 begins at 2026-11-21 23:00:00 UTC, when the gateway was started.\n- Nothing is known from";
     assert!(text.starts_with(begin), "{text}");
 }

@@ -92,18 +92,18 @@ fn configuration(status: &ConfigurationStatus, now: Timestamp) -> String {
 
 fn table(table: &TableStatus) -> String {
     let listed = if table.synced { "" } else { ", not listed yet" };
-    let silent = table.silent_seconds.map(|seconds| format!(", heard of {} ago", duration(seconds)));
+    let silent = table.silent_seconds.map(|seconds| format!(", last event {} ago", duration(seconds)));
     format!("{} from {}{listed}{}", number(table.count), table.source, silent.unwrap_or_default())
 }
 
 fn log(log: &LogState) -> String {
     if log.max_bytes == 0 {
-        return "switched off".to_owned();
+        return "disabled".to_owned();
     }
     let back = log.oldest.map(|oldest| format!(", back to {}", moment(oldest))).unwrap_or_default();
     let (calls, pods) = (counted(log.calls, "call"), counted(log.pods, "pod"));
     let (used, most) = (bytes(log.bytes), bytes(log.max_bytes));
-    format!("{calls} about {pods}{back}; {used} of {most}, {} had to go", counted(log.evicted, "call"))
+    format!("{calls} about {pods}{back}; {used} of {most}, {} evicted", counted(log.evicted, "call"))
 }
 
 fn verbs(verbs: &[VerbStatus], now: Timestamp) -> Table {
@@ -144,7 +144,7 @@ fn time(seconds: Option<f64>) -> String {
 
 /// Who they are.
 fn connections(backends: &[BackendStatus]) -> Table {
-    let titles = ["BACKEND", "URL", "MODE", "STATE", "SAYS IT IS"];
+    let titles = ["BACKEND", "URL", "MODE", "STATE", "REPORTED VERSION"];
     let mut table = Table::new(titles.map(TextColumn::left).to_vec());
     for backend in backends {
         let said = backend.handshake.as_ref().map_or_else(|| NOTHING.to_owned(), introduced);
@@ -177,10 +177,10 @@ fn calls(backends: &[BackendStatus], now: Timestamp) -> Option<Table> {
         TextColumn::left("VERB"),
         TextColumn::right("CALLS"),
         TextColumn::right("FAILED"),
-        TextColumn::right("LATELY"),
+        TextColumn::right("RECENT FAILURES"),
         TextColumn::right("MEDIAN"),
         TextColumn::right("P99"),
-        TextColumn::right("REJECTS"),
+        TextColumn::right("REJECTED"),
         TextColumn::left("LAST FAILURE"),
     ]);
     let verbs = backends.iter().flat_map(|backend| backend.verbs.iter().map(move |verb| (backend, verb)));
@@ -209,7 +209,7 @@ fn row(backend: &str, verb: &BackendVerb, now: Timestamp) -> [String; 9] {
 /// A verb that cannot be asked for says why; that is worse than a call that failed.
 fn failure(verb: &BackendVerb, now: Timestamp) -> String {
     match (&verb.unsuitable, &verb.last_failure) {
-        (Some(why), _) => format!("cannot be asked: {why}"),
+        (Some(why), _) => format!("unavailable: {why}"),
         (None, Some(last)) => format!("{}: {}", ago(last.time, now), last.message),
         (None, None) => NOTHING.to_owned(),
     }

@@ -71,11 +71,9 @@ type Aspect = (&'static str, fn(&Status) -> String);
 
 const ASPECTS: [Aspect; 4] = [
     ("version", |status| status.version.clone()),
-    ("their configuration, of which these are digests", |status| status.configuration.digest.clone()),
-    ("backends, or the order in which their answers count", |status| {
-        listed(status.backends.iter().map(configured))
-    }),
-    ("what backends say of themselves", |status| listed(status.backends.iter().filter_map(introduced))),
+    ("configuration (digests)", |status| status.configuration.digest.clone()),
+    ("backends or their effective order", |status| listed(status.backends.iter().map(configured))),
+    ("the reported versions of backends", |status| listed(status.backends.iter().filter_map(introduced))),
 ];
 
 /// A sentence for each aspect that is not the same everywhere.

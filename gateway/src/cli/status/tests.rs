@@ -39,8 +39,8 @@ No problem.
 
 gateway-0 0.1.0, not ready, started 1 h 0 min ago
   configuration  /etc/extender-gateway/gateway.yaml, generation 1, in use since 2026-11-21 22:00:00 UTC (1 h 0 min ago)
-  nodes          5,000 from Watch, not listed yet, heard of 200 ms ago
-  decision log   switched off
+  nodes          5,000 from Watch, not listed yet, last event 200 ms ago
+  decision log   disabled
 
 VERB  CALLS  FAILED  MEDIAN  P99  LAST CALL
 
@@ -90,10 +90,10 @@ fn replicas_that_differ() {
     other.backends[0].handshake.as_mut().unwrap().revision = "r2".into();
     let expected = [
         "Replicas differ in version. gateway-0, gateway-1: 0.1.0; gateway-2: 0.2.0",
-        "Replicas differ in their configuration, of which these are digests. gateway-0, gateway-1: 1f; gateway-2: 2c",
-        "Replicas differ in backends, or the order in which their answers count. gateway-0, gateway-1: zones \
+        "Replicas differ in configuration (digests). gateway-0, gateway-1: 1f; gateway-2: 2c",
+        "Replicas differ in backends or their effective order. gateway-0, gateway-1: zones \
          (http://zones:9000, Enforce, filter score); gateway-2: zones (http://zones:9000, Shadow, filter score)",
-        "Replicas differ in what backends say of themselves. gateway-0, gateway-1: zones is label-rules 0.1.0 r1; \
+        "Replicas differ in the reported versions of backends. gateway-0, gateway-1: zones is label-rules 0.1.0 r1; \
          gateway-2: zones is label-rules 0.1.0 r2",
     ];
     let differing = report(vec![status("gateway-0"), other, status("gateway-1")]);
@@ -123,7 +123,7 @@ fn what_a_backend_suffers_from() {
         "  refused        1 min 0 s ago: line 3: no\n",
         "zones    http://zones:9000  Enforce   down: cannot connect  -\n",
         "racks    http://zones:9000  Disabled  -                     label-rules 0.1.0, revision r1, holds the nodes\n",
-        "  cannot be asked: it does not filter\n",
+        "  unavailable: it does not filter\n",
         "  5 s ago: late: no answer\n",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");

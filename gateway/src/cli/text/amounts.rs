@@ -32,7 +32,7 @@ pub(in crate::cli) fn trimmed(number: f64) -> String {
 /// A share from 0 to 1 as per cent: `12 %`.
 pub(in crate::cli) fn share(share: f64) -> String {
     let percent = share * 100.0;
-    // What is there must not look as if it were not.
+    // A small share must not look like none.
     if percent > 0.0 && percent < 1.0 { "< 1 %".to_owned() } else { format!("{percent:.0} %") }
 }
 

@@ -8,7 +8,7 @@ use crate::object::ObjectError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiserverError {
     /// It answered that it will not.
-    #[error("the apiserver refuses: {message}{}", remedy(*.code))]
+    #[error("the apiserver rejected the request: {message}{}", remedy(*.code))]
     Refused {
         /// The HTTP status.
         code: u16,
@@ -16,10 +16,10 @@ pub enum ApiserverError {
         message: String,
     },
     /// It did not answer in the time that was left.
-    #[error("the apiserver did not answer in time")]
+    #[error("the apiserver did not respond in time")]
     Late,
     /// It cannot be reached, or what it says cannot be understood.
-    #[error("the apiserver cannot be asked: {0}")]
+    #[error("cannot reach the apiserver: {0}")]
     Failed(String),
 }
 
@@ -41,7 +41,7 @@ impl ApiserverError {
     }
 
     pub(super) fn malformed(error: &serde_json::Error) -> Self {
-        Self::Failed(format!("it sent a pod that cannot be read ({error})"))
+        Self::Failed(format!("cannot parse the pod from the apiserver ({error})"))
     }
 }
 
@@ -56,6 +56,6 @@ impl From<RequestError> for ApiserverError {
 
 impl From<ObjectError> for ApiserverError {
     fn from(error: ObjectError) -> Self {
-        Self::Failed(format!("it sent a pod that cannot be read ({error})"))
+        Self::Failed(format!("cannot parse the pod from the apiserver ({error})"))
     }
 }

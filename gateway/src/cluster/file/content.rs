@@ -41,13 +41,13 @@ pub enum ContentError {
         problem: ObjectError,
     },
     /// Two nodes have one name.
-    #[error("object {place} is a second node of its name; remove one of them")]
+    #[error("object {place} has the same name as an earlier node; remove one of them")]
     Twice {
         /// Which object is the second.
         place: usize,
     },
     /// Perhaps it is being written just now.
-    #[error("there is no node in it; write it with `kubectl get nodes -o yaml`")]
+    #[error("the file contains no node; create it with `kubectl get nodes -o yaml`")]
     Empty,
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// What became of a node, or of the whole list.
+/// A change to a node or to the whole list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The table is as it was.

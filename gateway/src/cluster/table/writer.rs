@@ -46,7 +46,7 @@ impl NodeEntry {
         Self { facts: Some(facts), raw: raw.map(Bytes::copy_from_slice) }
     }
 
-    /// A node of which nothing but the name is known.
+    /// A node of which only the name is known.
     pub(super) fn name_alone() -> Self {
         Self { facts: None, raw: None }
     }
@@ -272,7 +272,7 @@ impl TableWriter {
         Column { id: ViewId(place), held }
     }
 
-    /// Drops the rows of views that nothing holds any more; false when there are none.
+    /// Drops the rows of views that are no longer in use; false if there are none.
     pub(super) fn drop_unheld(&mut self) -> bool {
         let unheld = |known: &Option<Registered>| {
             known.as_ref().is_some_and(|known| known.holders.strong_count() == 0)
@@ -391,7 +391,7 @@ impl TableWriter {
             changed.iter().map(|(name, _)| name.clone()).collect()
         };
         for (name, usage) in changed {
-            // Nodes without pods are not remembered for ever.
+            // Nodes without pods are dropped eventually.
             if *usage == NodeUsage::default() {
                 self.usages.by_node.remove(name);
             } else {
@@ -406,7 +406,7 @@ impl TableWriter {
         names.into_iter().filter(|name| self.renew_usage(name)).collect()
     }
 
-    /// Writes anew the rows of a node that say what is used; false when it has none.
+    /// Rewrites the rows of a node that contain usage; false if it has none.
     fn renew_usage(&mut self, name: &Arc<str>) -> bool {
         let Some(placed) = self.nodes.get_mut(name) else { return false };
         let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
@@ -498,7 +498,7 @@ impl TableWriter {
         for (name, placed) in &self.nodes {
             snapshot.put(name, placed.position, placed.slot.clone());
         }
-        // Slots that are not in it any more would be missing there.
+        // Slots that have left it would be missing there.
         snapshot.log = ChangeLog::begin(self.version);
         snapshot
     }

@@ -60,7 +60,7 @@ struct FixedSums {
     nonzero_memory: i128,
 }
 
-/// A sum that is there as long as some pod takes something of the resource.
+/// A sum that exists as long as some pod requests the resource.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Other {
     amount: i128,

@@ -10,7 +10,7 @@ pub(super) enum WatchState {
     Starting,
     /// Objects arrive.
     Watching,
-    /// The last attempt failed. Whether objects ever arrived decides what is said when they do.
+    /// The last attempt failed. Whether objects ever arrived determines the next log line.
     Failing { cause: WatchErrorCause, after: Before },
 }
 
@@ -24,9 +24,9 @@ pub(super) enum Before {
 /// Failures that want different things from the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchErrorCause {
-    /// The apiserver knows who asks, and does not allow it.
+    /// 403: the account is not authorized.
     Forbidden,
-    /// The apiserver does not know who asks.
+    /// 401: the credentials are not accepted.
     Unauthorized,
     /// Anything else, mostly that it cannot be reached.
     Other,
@@ -97,7 +97,9 @@ impl WatchErrorCause {
             Self::Unauthorized => {
                 "Check the token or client certificate of the kubeconfig or the service account"
             }
-            Self::Other => "Check that the apiserver runs and can be reached from here; it is tried again",
+            Self::Other => {
+                "Check that the apiserver runs and is reachable from the gateway; the watch is retried"
+            }
         };
         remedy.to_owned()
     }

@@ -246,11 +246,15 @@ impl<'s, S: Sink> Watcher<'s, S> {
         let Some(notice) = notice else { return };
         let (objects, known) = (S::OBJECTS, self.sink.count());
         match notice {
-            Notice::Synced => tracing::info!(known, "all {objects} are known; watching {objects}"),
-            Notice::Recovered => tracing::info!(known, "watching {objects} again"),
+            Notice::Synced => tracing::info!(known, "listed all {objects}; watching for changes"),
+            Notice::Recovered => tracing::info!(known, "watch of {objects} recovered"),
             Notice::Failed { error, cause } => {
                 let remedy = cause.remedy(objects);
-                tracing::warn!(known, error, "cannot watch {objects}; those known stay in use. {remedy}");
+                tracing::warn!(
+                    known,
+                    error,
+                    "cannot watch {objects}; the last known ones stay in use. {remedy}"
+                );
             }
         }
     }

@@ -39,8 +39,8 @@ impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoBinder => f.write_str(
-                "bind is not served here: set `binder` in the gateway's configuration to BuiltIn or a backend's \
-                 name, or leave bindVerb out of kube-scheduler's",
+                "bind is not configured: set `binder` to BuiltIn or a backend's name, or remove bindVerb from kube-scheduler's \
+                 configuration",
             ),
             Self::Pod(truth) => write!(f, "cannot bind: {truth}"),
             Self::Apiserver(error) => write!(f, "cannot bind: {error}"),

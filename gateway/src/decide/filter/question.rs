@@ -86,7 +86,7 @@ impl NodeQuestion for FilterQuestion {
         missing: Option<MissingNodes<'_, FilterAnswer>>,
     ) -> Verdicts {
         if let Some(MissingNodes { places, .. }) = &missing {
-            // Known all the same where this is a check: the fresh answer counts.
+            // Known anyway if this is a check: the new answer counts.
             places.iter().for_each(|at| known[*at as usize] = None);
         }
         let mut refusals = ask

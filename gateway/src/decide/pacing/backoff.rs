@@ -1,4 +1,4 @@
-//! How often a pod comes back that fits nowhere.
+//! Tracks how often a pod that fits nowhere is retried.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -44,7 +44,7 @@ pub(in super::super) enum AttemptScope {
     Nodes,
 }
 
-/// Whether a pod comes back too often.
+/// Whether a pod is retried too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Pace {
     /// No.
@@ -53,7 +53,7 @@ pub(in super::super) enum Pace {
     JustTooFast,
     /// Still.
     TooFast,
-    /// Nobody knows: there was no room to remember the pod.
+    /// Unknown: the memory for pods is full.
     Unknown,
 }
 

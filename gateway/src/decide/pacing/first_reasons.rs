@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::HeldReasons;
 use crate::wire::{Names, reply::Reason};
 
-/// A pod that did not come for this long is forgotten.
+/// A pod that was not retried for this long is dropped.
 const FORGOTTEN: Duration = Duration::from_mins(1);
 /// What all pods together may take, in bytes: a million nodes that share texts, 300,000 with texts of their own.
 /// What finds no room is answered as it is.

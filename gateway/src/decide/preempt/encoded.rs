@@ -1,4 +1,4 @@
-//! What a backend is told in a preempt call: the nodes that could be told, and who would be evicted there.
+//! The request to a backend in a preempt call: the nodes with rows, and their victims.
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, preempt::Candidate};
@@ -38,8 +38,7 @@ pub(super) struct EncodedVictims {
 type Encoded = Vec<Option<Bytes>>;
 
 impl Decider {
-    /// What a backend is told of the candidates that are left. Waits until the instant for nodes that are not
-    /// known.
+    /// The request for the remaining candidates. Waits until the instant for nodes that are not in the table.
     ///
     /// # Errors
     /// The backend does not serve the verb.

@@ -89,7 +89,7 @@ impl PreemptShadow {
     ) -> Result<(Agreement, Outcome), BackendFailure> {
         let added = match self.settings.added_victims {
             AddedVictims::Refused => Added::Refused,
-            // Nobody is evicted for it: to name one more is to disagree, whoever it is.
+            // Its victims are not evicted: any added victim is a disagreement.
             AddedVictims::Allowed => Added::Checked(&|_, _| Ok(())),
         };
         let asked = &self.told.candidates;

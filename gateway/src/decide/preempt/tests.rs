@@ -19,10 +19,10 @@ fn a_victim_that_is_added_is_there_and_matters_less() {
     let call = PreemptCall { request: &request, pod: &pod, began: Instant::now() };
     for (uid, expected) in [
         ("low", Ok(())),
-        ("same", Err("its priority 10 is not below the pod's, 10")),
+        ("same", Err("its priority 10 is not lower than the pod's, 10")),
         ("elsewhere", Err("it is not on node n1")),
         ("nowhere", Err("it is not on node n1")),
-        ("x", Err("the gateway knows no such pod")),
+        ("x", Err("no such pod is known")),
     ] {
         assert_eq!(addable(Some(&pods), call, (0, uid)), expected.map_err(str::to_owned), "{uid}");
         assert!(addable(None, call, (0, uid)).is_err());

@@ -21,31 +21,31 @@ use crate::door::write_timeout::{Patient, patient};
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a caller may take to read why it is refused, and how many bytes it may still send.
+/// How long a caller may take to read the reason, and how many more bytes it may send.
 const FAREWELL: Duration = Duration::from_secs(1);
 const MOST_UNREAD: u64 = 1 << 20;
 
-/// Why a connection did not come about.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::door) enum HandshakeError {
-    /// The caller went before it had said anything, as probes of load balancers do.
-    #[error("the caller went away")]
+    /// The caller disconnected without sending anything, like probes of load balancers.
+    #[error("the caller disconnected")]
     Gone,
-    /// The caller speaks HTTP without TLS.
+    /// The caller uses HTTP without TLS.
     #[error(
         "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix in its configuration"
     )]
     WithoutTls,
     /// It took too long.
-    #[error("it was not complete within {PATIENCE:?}")]
+    #[error("it did not complete within {PATIENCE:?}")]
     Late,
-    /// The caller's TLS and ours do not go together, one of the certificates included.
+    /// The TLS handshake failed, including invalid certificates.
     #[error("{0}")]
     Failed(TlsRefusal),
 }
 
 impl HandshakeError {
-    /// What lines of the log are counted by.
+    /// The key of log lines.
     pub(in crate::door) fn cause(&self) -> TlsCause {
         match self {
             Self::Gone => TlsCause::Gone,
@@ -56,10 +56,10 @@ impl HandshakeError {
     }
 }
 
-/// A connection that did not come about.
+/// A failed connection.
 pub(in crate::door) struct FailedHandshake {
     pub(in crate::door) error: HandshakeError,
-    /// Tells the caller, in bounded time; to be awaited.
+    /// Sends the reason to the caller, in bounded time; must be awaited.
     pub(in crate::door) farewell: BoxFuture<'static, ()>,
 }
 
@@ -69,7 +69,7 @@ impl From<HandshakeError> for FailedHandshake {
     }
 }
 
-/// Makes a connection with TLS of one without.
+/// Performs the TLS handshake on a connection.
 pub(in crate::door) async fn handshake(
     tls: &Tls,
     stream: TcpStream,
@@ -96,7 +96,7 @@ async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Faile
 
 /// The answer to HTTP without TLS.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
-    x-extender-gateway-error: extender-gateway: this address speaks TLS\r\n\r\n";
+    x-extender-gateway-error: extender-gateway: this address requires TLS\r\n\r\n";
 
 /// Says a last word and waits, not for long, until it is read: closed with bytes unread, the connection would
 /// be reset, and the caller's log would have that instead of the reason.

@@ -1,4 +1,4 @@
-//! Why TLS with a caller did not come about, in words that say what to set right.
+//! Why a TLS handshake with a caller failed, with the remedy.
 
 use std::{fmt, io};
 
@@ -11,10 +11,11 @@ use super::clients::NotAllowed;
 /// What webpki calls a certificate of version 1 or 2. Its errors come without their type.
 const OLD_VERSION: &str = "UnsupportedCertVersion";
 
-/// In which way. Each is said by itself, so that one kind of caller keeps no other out of the log.
+/// The cause of a failed handshake. Each is logged separately, so that one kind of caller does not suppress others in the
+/// log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::door) enum TlsCause {
-    /// The caller went without a word.
+    /// The caller disconnected.
     Gone,
     /// HTTP without TLS.
     WithoutTls,
@@ -26,11 +27,11 @@ pub(in crate::door) enum TlsCause {
     Version,
     /// No certificate.
     NoCertificate,
-    /// A certificate of another authority.
+    /// A certificate of another CA.
     UnknownAuthority,
     /// A certificate without an allowed name.
     Name,
-    /// A certificate that is not valid any more, or not yet.
+    /// A certificate that has expired or is not valid yet.
     Time,
     /// A certificate that is not for clients.
     Purpose,
@@ -38,7 +39,7 @@ pub(in crate::door) enum TlsCause {
     OldCertificate,
     /// A certificate with something else wrong.
     Certificate,
-    /// The caller does not accept the gateway's certificate.
+    /// The caller rejected the gateway's certificate.
     NotTrusted,
     /// Anything else.
     Other,
@@ -48,7 +49,7 @@ pub(in crate::door) enum TlsCause {
 #[derive(Debug)]
 pub(in crate::door) struct TlsRefusal {
     pub(super) cause: TlsCause,
-    /// What was found, as rustls or the check of names says it.
+    /// The error of rustls or of the check of names.
     found: String,
 }
 
@@ -70,49 +71,50 @@ impl From<&io::Error> for TlsRefusal {
 impl fmt::Display for TlsRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause.remedy() {
-            Some((wrong, right)) => write!(out, "{wrong} ({}); {right}", self.found),
+            Some((wrong, remedy)) => write!(out, "{wrong} ({}); {remedy}", self.found),
             None => out.write_str(&self.found),
         }
     }
 }
 
 impl TlsCause {
-    /// What is wrong and what would be right; `None` where what was found has to speak for itself.
+    /// What is wrong, and the remedy; `None` if the error needs no explanation.
     fn remedy(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
-            Self::NotTls => ("the caller does not speak TLS", "an https URL in its configuration"),
+            Self::NotTls => ("the caller does not speak TLS", "use an https URL"),
             Self::Version => {
-                ("the caller's TLS is too old", "TLS 1.2 or 1.3, with one of their usual ciphers")
+                ("the caller supports no TLS version or cipher of the gateway", "it needs TLS 1.2 or 1.3")
             }
             Self::NoCertificate => (
-                "the caller shows no certificate",
-                "certFile and keyFile in the tlsConfig of kube-scheduler's extender, or \
+                "the caller sent no client certificate",
+                "set certFile and keyFile in the tlsConfig of kube-scheduler's extender, or \
                  extender.tls.clientCertificate: Optional",
             ),
             Self::UnknownAuthority => (
-                "the caller's certificate is of no authority in extender.tls.clientCAFile",
-                "a certificate that one of them has signed, or its authority added to that file",
+                "the caller's certificate is not signed by a CA in extender.tls.clientCAFile",
+                "use one that is, or add its CA to that file",
             ),
             Self::Name => (
-                "the caller's certificate has no name of extender.tls.allowedNames",
-                "another certificate, or its name in allowedNames",
+                "the caller's certificate contains none of extender.tls.allowedNames",
+                "use another certificate, or add its name",
             ),
             Self::Time => (
-                "the caller's certificate is not valid now",
-                "a new certificate, if both machines' clocks are right",
+                "the caller's certificate has expired or is not valid yet",
+                "renew it, and check both machines' clocks",
             ),
-            Self::Purpose => {
-                ("the caller's certificate is not for clients", "one whose extended key usage has clientAuth")
-            }
+            Self::Purpose => (
+                "the caller's certificate does not allow client authentication",
+                "its extended key usage must contain clientAuth",
+            ),
             Self::OldCertificate => (
-                "the caller's certificate is not of version 3",
-                "one with extensions, which openssl x509 makes with -extfile",
+                "the caller's certificate is not X.509 version 3",
+                "create one with extensions (openssl x509 -extfile)",
             ),
-            Self::Certificate => ("the caller's certificate cannot be accepted", "another certificate"),
+            Self::Certificate => ("the caller's certificate is invalid", "use another certificate"),
             Self::NotTrusted => (
-                "the caller does not accept the gateway's certificate",
-                "the authority of extender.tls.certFile as caFile in the tlsConfig of kube-scheduler's extender, \
-                 and the name of its urlPrefix in the certificate",
+                "the caller rejected the gateway's certificate",
+                "check caFile in the tlsConfig of kube-scheduler's extender, that the certificate contains the host of \
+                 urlPrefix, and that it has not expired",
             ),
             Self::Gone | Self::WithoutTls | Self::Late | Self::Other => return None,
         })
@@ -175,7 +177,7 @@ fn cause_of_alert(alert: Alert) -> (TlsCause, String) {
         | Alert::CertificateRevoked
         | Alert::UnsupportedCertificate => (TlsCause::NotTrusted, format!("{alert:?}")),
         Alert::ProtocolVersion => (TlsCause::Version, format!("{alert:?}")),
-        _ => (TlsCause::Other, format!("the caller does not accept the gateway: {alert:?}")),
+        _ => (TlsCause::Other, format!("the caller rejected the gateway: {alert:?}")),
     }
 }
 
@@ -202,8 +204,8 @@ mod tests {
                 TlsCause::UnknownAuthority,
                 "extender.tls.clientCAFile (invalid",
             ),
-            (CertificateError::Expired.into(), TlsCause::Time, "a new certificate"),
-            (CertificateError::InvalidPurpose.into(), TlsCause::Purpose, "has clientAuth"),
+            (CertificateError::Expired.into(), TlsCause::Time, "renew it"),
+            (CertificateError::InvalidPurpose.into(), TlsCause::Purpose, "must contain clientAuth"),
             (
                 CertificateError::BadSignature.into(),
                 TlsCause::Certificate,
@@ -215,16 +217,16 @@ mod tests {
                 "allowedNames (it has the names [a, b]); ",
             ),
             (other(Said(OLD_VERSION)), TlsCause::OldCertificate, "-extfile"),
-            (other(Said("what else")), TlsCause::Certificate, "accepted (what else); another"),
+            (other(Said("what else")), TlsCause::Certificate, "invalid (what else); use another"),
             (PeerIncompatible::Tls12NotOffered.into(), TlsCause::Version, "TLS 1.2 or 1.3"),
             (InvalidMessage::InvalidContentType.into(), TlsCause::NotTls, "an https URL"),
             (
                 Error::AlertReceived(Alert::UnknownCA),
                 TlsCause::NotTrusted,
-                "certificate (UnknownCA); the authority of",
+                "certificate (UnknownCA); check caFile in",
             ),
             (Error::AlertReceived(Alert::ProtocolVersion), TlsCause::Version, "(ProtocolVersion)"),
-            (Error::AlertReceived(Alert::DecodeError), TlsCause::Other, "accept the gateway: DecodeError"),
+            (Error::AlertReceived(Alert::DecodeError), TlsCause::Other, "rejected the gateway: DecodeError"),
             (Error::DecryptError, TlsCause::Other, "cannot decrypt peer's message"),
         ];
         for (error, cause, text) in cases {
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_says_is_said() {
+    fn errors_of_the_system_are_kept() {
         let ended = TlsRefusal::from(&io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"));
         assert_eq!(ended.to_string(), "the caller ended the connection");
         let reset = TlsRefusal::from(&io::Error::from(io::ErrorKind::ConnectionReset));

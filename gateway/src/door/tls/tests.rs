@@ -70,7 +70,7 @@ fn files_that_cannot_be_used_at_the_start_are_named() {
     let pair = Pair::new();
     pair.write("tls.key", &KeyPair::generate().unwrap().serialize_pem());
     let error = Tls::open(pair.settings()).unwrap_err().to_string();
-    assert!(error.starts_with("keyFile: ") && error.contains("tls.key: does not go with /"), "{error}");
+    assert!(error.starts_with("keyFile: ") && error.contains("tls.key: does not match /"), "{error}");
     pair.write("tls.crt", "");
     let error = Tls::open(pair.settings()).unwrap_err().to_string();
     assert!(error.starts_with("certFile: ") && error.contains("tls.crt: has no certificate"), "{error}");
@@ -96,5 +96,5 @@ async fn files_are_followed_and_bad_ones_are_said_once() {
     pair.renew();
     five_looks(&tls).await;
     assert!(!Arc::ptr_eq(&first, &tls.current.load()));
-    assert_eq!((log.lines("WARN"), log.lines("were read again")), (1, 1));
+    assert_eq!((log.lines("WARN"), log.lines("extender.tls reloaded")), (1, 1));
 }

@@ -1,4 +1,4 @@
-//! One call as the decision log keeps it: what each backend said about each node, in few bytes.
+//! One call in the decision log: the answer of each backend for each node, packed.
 
 use std::{
     mem::size_of_val,
@@ -38,15 +38,15 @@ pub(super) struct LogEntry {
     pub(super) left: Option<u32>,
     pub(super) outcome: &'static str,
     pub(super) message: Option<Box<str>>,
-    /// What its numbers mean.
+    /// The dictionary of its numbers.
     pub(super) dictionary: Arc<Dictionary>,
     /// The nodes that were offered.
     pub(super) nodes: Runs,
     pub(super) offered: u32,
     pub(super) parts: Box<[PartEntry]>,
-    /// Nobody was asked, because of the pod's namespace.
+    /// No backend was called, because the pod's namespace is exempt.
     pub(super) exempt: bool,
-    /// Of what was asked beside the call with the same id.
+    /// Whether it contains the shadow calls of the call with this id.
     pub(super) beside: bool,
 }
 
@@ -59,19 +59,19 @@ pub(super) struct PartEntry {
     pub(super) asked: u32,
     pub(super) known: u32,
     pub(super) took: Duration,
-    /// Positions of nodes that it could not be told about.
+    /// Positions of nodes without the facts that it needs.
     pub(super) unknown: Runs,
-    /// Positions of nodes that it could not be told about because they were deleted.
+    /// Positions of nodes without the facts that it needs because they were deleted.
     pub(super) deleted: Runs,
     /// Those that are too large for a question to it.
     pub(super) oversize: Runs,
     pub(super) said: SaidEntry,
     pub(super) opinion: Option<&'static str>,
-    /// Nobody waited for its answer any more.
+    /// The call ended without its answer.
     pub(super) given_up: bool,
 }
 
-/// What it said. Positions are those in the call.
+/// Its answer. Positions are those in the call.
 #[derive(Debug)]
 pub(super) enum SaidEntry {
     Nothing,
@@ -98,7 +98,7 @@ pub(super) enum SaidEntry {
     Choice(u32),
 }
 
-/// What a record does not say of its call.
+/// Data of a call that its record does not contain.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::observe) struct CallEnd<'e> {
     pub(in crate::observe) verb: Verb,
@@ -111,7 +111,7 @@ pub(in crate::observe) struct CallEnd<'e> {
 }
 
 impl LogEntry {
-    /// Keeps what an record says.
+    /// Packs a record.
     pub(super) fn new(
         record: &CallRecord,
         pod: Arc<PodRef>,
@@ -224,12 +224,12 @@ impl PartEntry {
     }
 }
 
-/// How long a backend was waited for.
+/// How long the call waited for a backend.
 fn waited(attempt: &BackendAttempt) -> Duration {
     if attempt.rpcs.all().is_empty() { Duration::ZERO } else { attempt.took }
 }
 
-/// The longest text of a backend that is kept, in bytes: it is shown again for each node that it is said of.
+/// The longest text of a backend that is kept, in bytes: it is repeated for each node that it applies to.
 const LONGEST: usize = 1024;
 
 fn cut(text: &str) -> &str {

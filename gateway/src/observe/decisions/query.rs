@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{api::Decision, record::PodRef};
 
-/// How many calls are shown when nobody says.
+/// The default number of calls.
 const USUAL: usize = 100;
 /// The most.
 const MOST: usize = 5_000;
@@ -20,7 +20,7 @@ pub struct Query {
     pub namespace: Option<String>,
     /// Its UID.
     pub uid: Option<String>,
-    /// Calls that this node was offered in; of each only what was said about this node.
+    /// Calls that offered this node; of each only the answers for this node.
     pub node: Option<String>,
     /// Calls in which this backend had a part.
     pub backend: Option<String>,

@@ -154,7 +154,7 @@ impl Retention {
         }
         pod.turn = turn;
         if pod.calls.len() >= MOST_OF_A_POD {
-            // The pod's own limit: nobody else has more room for it.
+            // The pod's own limit: evicting it frees no room for others.
             drop(self.drop_oldest(&mut pod));
         }
         let now = entry.time;
@@ -209,7 +209,7 @@ impl Retention {
         while self.bytes() > self.most {
             let oldest = self.first_to_go(now);
             let Some((key, mut pod)) = oldest.and_then(|key| self.take(&key)) else {
-                // Nothing is left but texts of nobody.
+                // Only unused texts are left.
                 self.dictionary = Arc::default();
                 self.earlier.clear();
                 return;

@@ -1,4 +1,4 @@
-//! A call of the log as the admin address shows it.
+//! Converts a call of the decision log to the JSON of the admin address.
 
 mod sheet;
 
@@ -20,15 +20,15 @@ use crate::{
     config::Choice,
 };
 
-/// What is said of a backend whose answer was not needed any more, or came too late for a caller who had gone.
-const GIVEN_UP: &str = "given up: nobody waited for its answer any more";
+/// The failure of a backend whose answer was no longer needed, or came after the caller disconnected.
+const GIVEN_UP: &str = "canceled: the caller disconnected, or the call was decided without it";
 
-/// A time as it is shown.
+/// A time in a response.
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Shows a call, with what was asked beside it.
+/// Converts a call, with its shadow calls.
 pub(super) fn decision<'e>(entry: &LogEntry, beside: impl Iterator<Item = &'e LogEntry>) -> Decision {
     let texts = Glossary::of(entry);
     let mut sheet = VerdictTable::new(entry, &texts);

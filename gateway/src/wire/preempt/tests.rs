@@ -81,7 +81,7 @@ fn a_request_that_is_not_one_says_what_is_wrong() {
             victims(r#"{"Pods":[{"UID":"1"}],"NumPDBViolations":1.5}"#),
             "NumPDBViolations is not a whole number at byte 80",
         ),
-        (victims(r#"{"Pods":[{"UID":"1"}]}"#) + "x", "unexpected text behind the JSON value at byte 63"),
+        (victims(r#"{"Pods":[{"UID":"1"}]}"#) + "x", "unexpected text after the JSON value at byte 63"),
     ] {
         assert_eq!(read(&body).map(drop), Err(message.to_owned()), "{body}");
     }

@@ -70,7 +70,7 @@ fn bad_requests_are_refused_with_the_place() {
             r#"{"Pod":{},"Nodes":{"items":[null]}}"#,
             "malformed JSON: expected an object, found 'n' at byte 28",
         ),
-        (r#"{"Pod":{},"NodeNames":["a"]} x"#, "unexpected text behind the JSON value at byte 29"),
+        (r#"{"Pod":{},"NodeNames":["a"]} x"#, "unexpected text after the JSON value at byte 29"),
     ] {
         assert_eq!(read(body).err().as_deref(), Some(message), "{body}");
     }
@@ -89,7 +89,7 @@ fn each_name_is_utf_8_by_itself() {
     ] {
         let body = [br#"{"Pod":{},"NodeNames":["#, names, b"]}"].concat();
         let error = Request::read(body.into()).unwrap_err();
-        assert_eq!(error.to_string(), format!("a node name that is not UTF-8 at byte {place}"), "{names:?}");
+        assert_eq!(error.to_string(), format!("node name is not UTF-8 at byte {place}"), "{names:?}");
     }
 }
 

@@ -73,7 +73,7 @@ async fn a_call_whose_caller_hangs_up_is_gone() {
     until("it is not asked", || !bad.messages("Filter").is_empty()).await;
     drop(client);
     let call = seen.call(1).await;
-    let why = "the caller went before there was an answer";
+    let why = "the caller disconnected before the response";
     assert_eq!((call.outcome.as_str(), call.message.as_deref(), call.left), ("gone", Some(why), None));
     assert_eq!((call.offered, call.backends.len()), (2, 2));
     bad.given_up().await;

@@ -39,7 +39,7 @@ fn counts(raw: i32, normalized: f64, weighted: f64) -> NodeVerdict {
 }
 
 #[tokio::test]
-async fn a_call_has_raw_normalised_weighted_and_the_sum_that_was_answered() {
+async fn a_call_has_raw_normalized_weighted_and_the_sum_that_was_answered() {
     let plain = scoring(scale(Normalization::None, false, (0, 10)), [3, 99, -4]).await;
     let spread = scoring(scale(Normalization::MinMax, true, (0, 1000)), [0, 300, 1000]).await;
     let failing = Scripted::always(Act::Status(14, "gone")).await;

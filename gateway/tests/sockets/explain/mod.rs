@@ -175,15 +175,15 @@ async fn gateways_that_cannot_be_found_through_the_apiserver_are_away() {
     let none = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []});
     let refused = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "message": "pods is forbidden"});
     for (answer, text) in [
-        ((200, none), "no pod of the gateway runs there; --gateway-selector says which labels it has"),
-        ((403, refused), "the apiserver cannot be asked: it refuses: pods is forbidden"),
+        ((200, none), "no gateway pod found; check --gateway-selector"),
+        ((403, refused), "cannot reach the apiserver: it rejected the request: pods is forbidden"),
     ] {
         let apiserver = Server::start([("/api/v1/namespaces/gw/pods", answer)]).await;
         let kubeconfig = apiserver.kubeconfig();
         let line = ["web-0", "--gateway-namespace", "gw", "--kubeconfig", path(kubeconfig.path())];
         let (code, out, err) = run(PLUGIN, &line).await;
         let expected = format!(
-            "extender-gateway: no gateway could be asked\n- the pods app.kubernetes.io/name=extender-gateway in namespace gw: {text}\n"
+            "extender-gateway: no gateway answered\n- the pods app.kubernetes.io/name=extender-gateway in namespace gw: {text}\n"
         );
         assert_eq!((code, out.as_str(), err), (5, "", expected));
     }
@@ -194,18 +194,22 @@ async fn without_a_way_to_the_apiserver_the_gateways_are_enough() {
     let gateway = Server::start([(DECISIONS, decisions("gateway-0", &[filter(), bind()]))]).await;
     let (code, out, _) = run(GATEWAY, &["explain", "web-0", "-n", "shop", "--gateway", &gateway.url()]).await;
     assert_eq!(code, 0);
-    assert!(out.starts_with("Pod shop/web-0 was bound to a, as the bind call says.\n"), "{out}");
-    assert!(out.contains("- Nothing is known from the apiserver: there is no kubeconfig, and no service account of a pod; set KUBECONFIG,"), "{out}");
+    assert!(out.starts_with("Pod shop/web-0 was bound to a according to the bind call.\n"), "{out}");
+    assert!(
+        out.contains(
+            "- No data from the apiserver: no kubeconfig and no service account of a pod; set KUBECONFIG or"
+        ),
+        "{out}"
+    );
     let line = ["explain", "web-0", "-n", "shop", "--gateway", &gateway.url(), "--no-cluster"];
     let (_, out, _) = run(GATEWAY, &line).await;
-    assert!(out.contains("- Nothing is known from the apiserver: --no-cluster leaves it alone.\n"), "{out}");
+    assert!(out.contains("- No data from the apiserver: --no-cluster is set.\n"), "{out}");
     let nobody = Nobody::new();
     let away = kubeconfig(nobody.address);
     let line = ["explain", "web-0", "--gateway", &gateway.url(), "--kubeconfig", path(away.path())];
     let (code, out, _) = run(GATEWAY, &line).await;
     assert!(
-        code == 0
-            && out.contains("- Nothing is known from the apiserver: ServiceError: client error (Connect)"),
+        code == 0 && out.contains("- No data from the apiserver: ServiceError: client error (Connect)"),
         "{out}"
     );
 }
@@ -216,7 +220,7 @@ async fn a_pod_that_does_not_exist_is_looked_for() {
     let here = list(&json!([{"metadata": {"name": "web-1", "namespace": "shop"}}]), 0);
     let everywhere = |items: Value| (200, list(&items, 0));
     for (others, end) in [
-        (json!([]), "near names there are web-1"),
+        (json!([]), "similar names there: web-1"),
         (
             json!([{"metadata": {"name": "web-0", "namespace": "test"}}]),
             "namespace test has one: say -n test",
@@ -228,7 +232,7 @@ async fn a_pod_that_does_not_exist_is_looked_for() {
         let line = ["explain", "web-0", "--gateway", &gateway.url(), "--kubeconfig", path(kubeconfig.path())];
         let (code, out, err) = run(GATEWAY, &line).await;
         let expected = format!(
-            "extender-gateway: there is no pod web-0 in namespace shop, and no gateway knows a call about one; {end}\n"
+            "extender-gateway: pod web-0 not found in namespace shop, and no gateway has decisions for it; {end}\n"
         );
         assert!(code == 6 && out.is_empty() && err.starts_with(&expected), "{code} {err}");
     }
@@ -296,10 +300,7 @@ async fn a_usual_kubeconfig_that_is_broken_is_said() {
     command.args(["explain", "web-0", "-n", "shop", "--gateway", &gateway.url()]);
     command.env_clear().env("KUBECONFIG", broken.path()).kill_on_drop(true);
     let (code, out, _) = ended(command.output().await.unwrap());
-    assert!(
-        code == 0 && out.contains("- Nothing is known from the apiserver: the kubeconfig cannot be used: "),
-        "{out}"
-    );
+    assert!(code == 0 && out.contains("- No data from the apiserver: invalid kubeconfig: "), "{out}");
 }
 
 #[tokio::test]
@@ -318,7 +319,7 @@ async fn the_number_of_nodes_is_the_gateways_where_the_apiserver_says_none() {
 async fn a_cluster_that_is_named_has_to_be_usable() {
     let line = ["explain", "web-0", "--kubeconfig", "/nonexistent/config"];
     let (code, _, err) = run(GATEWAY, &line).await;
-    let begin = "extender-gateway: --kubeconfig /nonexistent/config: the kubeconfig cannot be used: ";
+    let begin = "extender-gateway: --kubeconfig /nonexistent/config: invalid kubeconfig: ";
     assert!(code == 2 && err.starts_with(begin), "{code} {err}");
     let apiserver = Server::start([]).await;
     let kubeconfig = apiserver.kubeconfig();

@@ -50,7 +50,7 @@ async fn a_replica_that_is_away_is_a_problem_and_all_of_them_a_failure() {
     assert_eq!(code, 4);
     assert!(out.starts_with(&format!("ERROR    {away} does not answer: cannot connect (")), "{out}");
     let (code, out, err) = run(GATEWAY, &["status", "--gateway", &away]).await;
-    let begin = format!("extender-gateway: no gateway could be asked\n- {away}: cannot connect (");
+    let begin = format!("extender-gateway: no gateway answered\n- {away}: cannot connect (");
     assert!(code == 5 && out.is_empty() && err.starts_with(&begin), "{code} {err}");
 }
 

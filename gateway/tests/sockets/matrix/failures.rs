@@ -95,47 +95,51 @@ pub(crate) fn faults() -> Vec<Fault> {
     });
     faults.extend([
         greeting("not ready", Act::Status(14, "no, %"), ("status", "UNAVAILABLE: no, percent")),
-        greeting("never ready", Act::Hang, ("late", "no answer within 5000ms")),
+        greeting("never ready", Act::Hang, ("late", "no answer within 5000 ms")),
     ]);
     faults
 }
 
 fn greeting(name: &str, act: Act, (kind, said): (&'static str, &str)) -> Fault {
-    let said = format!("the handshake failed: {said}");
+    let said = format!("handshake failed: {said}");
     Fault { name: name.to_owned(), script: Script::Greets(act), verbs: VERBS, kind, said }
 }
 
 fn transport() -> Vec<Fault> {
     vec![
-        Fault::new("hangs", |_| Act::Hang, ("late", "no answer within 150ms")),
-        Fault::new("never ends", |verb| Act::Endless(verb.answer(2)), ("late", "no answer within 150ms")),
-        Fault::new("trickles", |verb| Act::Trickle(verb.answer(2)), ("late", "no answer within 150ms")),
+        Fault::new("hangs", |_| Act::Hang, ("late", "no answer within 150 ms")),
+        Fault::new("never ends", |verb| Act::Endless(verb.answer(2)), ("late", "no answer within 150 ms")),
+        Fault::new("trickles", |verb| Act::Trickle(verb.answer(2)), ("late", "no answer within 150 ms")),
         Fault::new("resets", |_| Act::Reset, ("reset", "the stream was reset: ")),
         Fault::new("resets amid", |verb| Act::Torn(verb.answer(2)), ("reset", "the stream was reset: ")),
         Fault::new("hangs up", |_| Act::Drop, ("reset", "the connection was lost")),
-        Fault::new("HTTP 404", |_| Act::Http(404), ("malformed", "the answer is not gRPC: HTTP status 404")),
-        Fault::new("HTTP 503", |_| Act::Http(503), ("malformed", "the answer is not gRPC: HTTP status 503")),
+        Fault::new(
+            "HTTP 404",
+            |_| Act::Http(404),
+            ("malformed", "not a gRPC response: HTTP status 404; does url point to another service?"),
+        ),
+        Fault::new(
+            "HTTP 503",
+            |_| Act::Http(503),
+            ("malformed", "not a gRPC response: HTTP status 503; does url point to another service?"),
+        ),
         Fault::new(
             "half a prefix",
             |_| Act::Framed(vec![0; 3]),
-            ("malformed", "the answer holds no message"),
+            ("malformed", "response contains no message"),
         ),
-        Fault::new(
-            "cut off",
-            |_| Act::Framed(vec![0, 0, 0, 0, 9, 1]),
-            ("malformed", "the answer's message is cut off"),
-        ),
+        Fault::new("cut off", |_| Act::Framed(vec![0, 0, 0, 0, 9, 1]), ("malformed", "message is truncated")),
         Fault::new(
             "two messages",
             |verb| Act::Framed(framed(&verb.answer(2)).repeat(2)),
-            ("malformed", "the answer holds more than one message"),
+            ("malformed", "response contains more than one message"),
         ),
         Fault::new(
             "compressed",
             |_| Act::Framed(vec![1, 0, 0, 0, 1, 7]),
             ("malformed", "the answer is compressed"),
         ),
-        Fault::new("oversize", |_| Act::Framed(vec![0; 1 << 20]), ("oversize", "the answer has more than ")),
+        Fault::new("oversize", |_| Act::Framed(vec![0; 1 << 20]), ("oversize", "response is larger than ")),
     ]
 }
 
@@ -146,36 +150,26 @@ fn malformed(name: &str, does: fn(Verb) -> Act, said: &str, verbs: &'static [Ver
 fn contents() -> Vec<Fault> {
     let empty = |_| Act::Message(Vec::new());
     let mut faults = vec![
-        malformed(
-            "garbage",
-            |_| Act::Message(b"\xff\xff\xff".to_vec()),
-            "the answer cannot be decoded",
-            VERBS,
-        ),
-        malformed("empty", empty, "the answer has no result", ABOUT_NODES),
-        malformed("empty", empty, "the answer has no outcome", &[Verb::Bind]),
-        malformed(
-            "a strange outcome",
-            |_| Act::Message(bound(7)),
-            "the answer has outcome 7, which is none",
-            &[Verb::Bind],
-        ),
+        malformed("garbage", |_| Act::Message(b"\xff\xff\xff".to_vec()), "cannot decode the response", VERBS),
+        malformed("empty", empty, "response has no result", ABOUT_NODES),
+        malformed("empty", empty, "response has no outcome", &[Verb::Bind]),
+        malformed("a strange outcome", |_| Act::Message(bound(7)), "unknown outcome 7", &[Verb::Bind]),
         malformed(
             "fewer evaluated",
             |verb| Act::Message(verb.answer(1)),
-            "1 nodes were evaluated, 2 were asked about",
+            "evaluated 1 nodes, expected 2",
             ABOUT_NODES,
         ),
         malformed(
             "more evaluated",
             |verb| Act::Message(verb.about(2, 3)),
-            "3 nodes were evaluated, 2 were asked about",
+            "evaluated 3 nodes, expected 2",
             ABOUT_NODES,
         ),
         malformed(
             "a miss",
             |_| Act::Message(missed()),
-            "the backend does not know nodes inline",
+            "the backend does not support inline nodes",
             &[Verb::Filter, Verb::Score],
         ),
     ];
@@ -189,8 +183,8 @@ fn of_filter() -> [Fault; 6] {
     let wrong = |name, does, said| malformed(name, does, said, &[Verb::Filter]);
     [
         wrong("out of range", |_| refused(&[&[2]]), "position 2 is out of range"),
-        wrong("in two groups", |_| refused(&[&[0], &[0]]), "position 0 is refused twice"),
-        wrong("twice in a group", |_| refused(&[&[1, 1]]), "position 1 is refused twice"),
+        wrong("in two groups", |_| refused(&[&[0], &[0]]), "position 0 is rejected twice"),
+        wrong("twice in a group", |_| refused(&[&[1, 1]]), "position 1 is rejected twice"),
         wrong("a rejection of nothing", |_| refused(&[&[0], &[]]), "a rejection names no position"),
         wrong("too many rejections", |_| refused(&[&[0], &[0], &[0]]), "3 rejections for 2 nodes"),
         wrong("too many positions", |_| refused(&[&[0], &[1, 0]]), "3 positions are refused of 2 nodes"),
@@ -202,7 +196,7 @@ fn of_score() -> [Fault; 3] {
     [
         wrong("too few scores", |_| scores(0, 1), "1 scores for 2 nodes"),
         wrong("too many scores", |_| scores(0, 3), "3 scores for 2 nodes"),
-        wrong("no scores", |_| Act::Message(Verb::Filter.answer(2)), "the answer has no scores"),
+        wrong("no scores", |_| Act::Message(Verb::Filter.answer(2)), "response has no scores"),
     ]
 }
 

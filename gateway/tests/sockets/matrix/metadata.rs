@@ -54,7 +54,7 @@ fn metadata(name: &'static str, fields: &[(&'static str, &[u8])], meaning: Meani
 /// gRPC's own fields.
 fn statuses() -> Vec<Metadata> {
     let (status, message) = ("grpc-status", "grpc-message");
-    let unreadable = "the gRPC status of the answer cannot be read: ";
+    let unreadable = "invalid gRPC status: ";
     vec![
         metadata("OK", &[(status, b"0")], Counts),
         metadata("OK in two digits", &[(status, b"00")], Counts),
@@ -161,7 +161,7 @@ fn answer(fields: &Fields, place: Place, message: &[u8]) -> Act {
 impl Meaning {
     fn at(self, place: Place) -> Self {
         match (self, place) {
-            (Counts, Place::HeadAlone) => Fails("reset", "the answer ended without a gRPC status"),
+            (Counts, Place::HeadAlone) => Fails("reset", "response ended without a gRPC status"),
             (meaning, _) => meaning,
         }
     }
@@ -259,8 +259,7 @@ async fn in_a_handshake(metadata: &Metadata, place: Place) {
     match metadata.meaning.at(place) {
         Counts => assert_eq!(reply.json()["NodeNames"], json!(["b"]), "{case}"),
         Fails(_, said) => {
-            let expected =
-                format!("extender-gateway: backend bad failed filter: the handshake failed: {said}");
+            let expected = format!("extender-gateway: backend bad failed filter: handshake failed: {said}");
             assert!(reply.error().starts_with(&expected), "{case}: {}", reply.error());
         }
     }
@@ -329,15 +328,21 @@ fn another_head_is_no_grpc() {
         let head = head.iter().map(|(name, value)| (*name, value.to_vec())).collect();
         Exactly { status, head, body: None, trailers: Vec::new() }
     };
-    let another = "the answer is not gRPC: another content type";
+    let another = "not a gRPC response: unexpected content type; does url point to another service?";
     let cases = [
         (head(200, &[]), another),
         (head(200, &[("content-type", b"application/grpc-web+proto")]), another),
         (head(200, &[("content-type", b"\xff")]), another),
         (head(200, &[("content-type", b"text/html"), GRPC]), another),
-        (head(204, &[GRPC]), "the answer is not gRPC: HTTP status 204"),
-        (head(500, &[GRPC, ("grpc-status", b"0")]), "the answer is not gRPC: HTTP status 500"),
-        (head(304, &[("content-length", b"7")]), "the answer is not gRPC: HTTP status 304"),
+        (head(204, &[GRPC]), "not a gRPC response: HTTP status 204; does url point to another service?"),
+        (
+            head(500, &[GRPC, ("grpc-status", b"0")]),
+            "not a gRPC response: HTTP status 500; does url point to another service?",
+        ),
+        (
+            head(304, &[("content-length", b"7")]),
+            "not a gRPC response: HTTP status 304; does url point to another service?",
+        ),
     ];
     let check = |(mut exactly, said): (Exactly, &'static str)| async move {
         if exactly.status == 200 {

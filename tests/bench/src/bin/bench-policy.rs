@@ -12,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Refuses nodes by one label and scores them by others, declared as one likes.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What the policy calls itself, 1 to 63 bytes
+    /// Name of the policy in its handshake, 1 to 63 bytes
     #[arg(long, default_value = "bench-policy")]
     name: String,
     /// What it says about its verbs

@@ -239,7 +239,7 @@ pub enum Normalize {
 pub enum Best {
     /// The largest.
     Largest,
-    /// The least: 10 minus the normalised score counts. Not with [`Normalize::None`].
+    /// The least: 10 minus the normalized score counts. Not with [`Normalize::None`].
     Least,
 }
 

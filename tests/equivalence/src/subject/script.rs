@@ -175,7 +175,7 @@ impl Script {
         })
     }
 
-    /// With the range, and with the normalisation unless the configuration overrides it: then with another.
+    /// With the range, and with the normalization unless the configuration overrides it: then with another.
     fn scaled(&self, mut info: VerbInfo) -> VerbInfo {
         let Some(score) = &self.backend.extender.score else { return info };
         (info.score_min, info.score_max) = score.range;

@@ -71,7 +71,8 @@ fn mistakes_of_a_rule() {
 
 #[test]
 fn mistakes_of_a_reason() {
-    let mangled = format!("rules[0].reason: has % or a line break; expected {REASON}");
+    let mangled =
+        format!("rules[0].reason: contains % or a line break, which corrupts events; expected {REASON}");
     let long = format!("reason: {}", "r".repeat(201));
     let cases = [
         ("name: x", &*format!("rules[0].reason: is missing; expected {REASON}")),

@@ -19,7 +19,7 @@ fn evenness(loads: &[Load], requested: impl Fn(&Load) -> i64) -> i64 {
     ((1.0 - deviation(&fractions)) * WHOLE as f64) as i64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 resources")]
+#[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^52 resources")]
 fn deviation(fractions: &[f64]) -> f64 {
     match fractions {
         [] | [_] => 0.0,

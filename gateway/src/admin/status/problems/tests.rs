@@ -136,7 +136,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         |scene| scene.status.ready = false,
         "the gateway",
         Severity::Error,
-        "it is not ready, so that kube-scheduler's calls go elsewhere",
+        "not ready: a Service sends calls to other replicas",
     ),
     (
         |scene| {
@@ -145,37 +145,32 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         },
         "the configuration",
         Severity::Warning,
-        "the file has changed and is not in use: line 3: no",
+        "the changed file was rejected: line 3: no",
     ),
     (
         |scene| scene.status.nodes.synced = false,
         "the nodes",
         Severity::Error,
-        "they have not been listed yet, so that backends that want facts about nodes are told none",
+        "not listed yet, so backends get no facts about nodes",
     ),
     (
         |scene| scene.gateway_status.table.as_ref().unwrap().source_health.failed(|| "forbidden".to_owned()),
         "the nodes",
         Severity::Warning,
-        "watching them has failed for # s: forbidden",
+        "the watch has failed for # s: forbidden",
     ),
     (
         |scene| scene.gateway_status.pods.source_health.failed(|| "forbidden".to_owned()),
         "the pods",
         Severity::Warning,
-        "watching them has failed for # s: forbidden",
+        "the watch has failed for # s: forbidden",
     ),
-    (
-        |scene| scene.status.verbs[0].calls = 0,
-        "kube-scheduler",
-        Severity::Warning,
-        "nobody has called since the start",
-    ),
+    (|scene| scene.status.verbs[0].calls = 0, "kube-scheduler", Severity::Warning, "no call since the start"),
     (
         |scene| scene.status.log.complete_since = Some(ago(5)),
         "the decision log",
         Severity::Warning,
-        "it is full and reaches back # s only",
+        "full; it covers only the last # s",
     ),
     (
         |scene| {
@@ -183,7 +178,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         },
         "the configuration",
         Severity::Warning,
-        "the file has changed and is not in use: ",
+        "the changed file was rejected: ",
     ),
 ];
 
@@ -211,7 +206,7 @@ const BACKENDS: [(Change, &str, Severity, &str); 7] = [
         |scene| filter(scene).unsuitable = Some("wants facts".to_owned()),
         "backend zones",
         Severity::Error,
-        "it cannot be asked to filter: it wants facts",
+        "cannot serve filter: it wants facts",
     ),
     (
         |scene| (filter(scene).failed_lately, filter(scene).last_failure) = (2, Some(failed(1))),
@@ -223,13 +218,13 @@ const BACKENDS: [(Change, &str, Severity, &str); 7] = [
         |scene| filter(scene).p99_seconds = Some(0.161),
         "backend zones",
         Severity::Warning,
-        "1 of 100 calls to filter takes 161 ms or more, its timeout is 200 ms",
+        "the 99th percentile of filter is 161 ms, close to its timeout of 200 ms",
     ),
     (
         |scene| filter(scene).rejected_share = Some(1.0),
         "backend zones",
         Severity::Warning,
-        "it rejects nearly every node that it is asked about",
+        "it rejects nearly all nodes",
     ),
 ];
 

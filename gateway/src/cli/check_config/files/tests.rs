@@ -75,23 +75,22 @@ fn certificates_keys_and_authorities() {
         (
             server("certFile: gone, keyFile: tls.key"),
             right,
-            "extender.tls.certFile: gone: cannot be read: No such file or directory (os error 2); a PEM file that",
+            "extender.tls.certFile: gone: cannot be read: No such file or directory (os error 2); expected a PEM file that",
         ),
         (
             server("certFile: empty, keyFile: tls.key"),
             right,
-            "extender.tls.certFile: empty: has no certificate; it has to begin with -----BEGIN CERTIFICATE-----",
+            "extender.tls.certFile: empty: has no certificate; expected a PEM block -----BEGIN CERTIFICATE-----",
         ),
         (
             server("certFile: tls.crt, keyFile: tls.crt"),
             right,
-            "extender.tls.keyFile: tls.crt: has no key; it has to begin with -----BEGIN PRIVATE KEY-----",
+            "extender.tls.keyFile: tls.crt: has no key; expected a PEM block -----BEGIN PRIVATE KEY-----",
         ),
         (
             server("certFile: tls.crt, keyFile: other.key"),
             right,
-            "extender.tls.keyFile: other.key: does not go with tls.crt: keys may not be consistent: KeyMismatch; \
-             the key of the first certificate there",
+            "extender.tls.keyFile: other.key: does not match tls.crt: keys may not be consistent: KeyMismatch; expected the key of its first certificate",
         ),
         (
             server("certFile: tls.crt, keyFile: tls.key, clientCAFile: ''").replace("''", "."),
@@ -102,7 +101,7 @@ fn certificates_keys_and_authorities() {
         (
             String::new(),
             "caFile: tls.crt, certFile: tls.crt, keyFile: other.key",
-            "backends[0].tls.keyFile: other.key: does not go with tls.crt: ",
+            "backends[0].tls.keyFile: other.key: does not match tls.crt: ",
         ),
     ];
     check(&cases);
@@ -128,7 +127,7 @@ fn kubeconfigs_and_files_of_nodes() {
         (
             "nodes: {source: File, file: pods.json}".to_owned(),
             right,
-            "nodes.file: pods.json: object 1 is of kind Pod, not Node; keep nodes alone in this file",
+            "nodes.file: pods.json: object 1 is of kind Pod, expected Node",
         ),
     ];
     check(&cases);

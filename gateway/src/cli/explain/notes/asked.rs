@@ -1,4 +1,4 @@
-//! Whether the gateway was asked about the pod at all, and since when not any more.
+//! Whether the gateway was called for the pod at all, and since when no longer.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -24,7 +24,7 @@ pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
     }
 }
 
-/// An attempt after the last call, which nobody was asked about.
+/// An attempt after the last call, without a call to the gateway.
 pub(in crate::cli::explain) struct TriedAgain<'a> {
     /// When the last call was answered.
     last: Timestamp,
@@ -45,33 +45,30 @@ fn since(case: &Evidence, again: &TriedAgain<'_>) -> String {
     let TriedAgain { last, tried, condition } = again;
     let (moment_of_last, ago) = (moment(*last), ago(*last, case.time));
     let begin = if has_all_since(case, *last) {
-        format!("Not asked since {moment_of_last} ({ago}): {}", own_doing(condition))
+        format!("Not called since {moment_of_last} ({ago}): {}", own_doing(condition))
     } else {
-        format!(
-            "No call after {moment_of_last} ({ago}) is known, but not everything could be looked through."
-        )
+        format!("No call after {moment_of_last} ({ago}) found, but the logs may be incomplete.")
     };
     format!("{begin} PodScheduled, written at {}, says: {}", moment(*tried), words(condition))
 }
 
-const UNSEEN: &str = "No call about the pod is known, but not everything could be looked through.";
+const UNSEEN: &str = "No call for the pod found, but the logs may be incomplete.";
 
 /// Why there is no call about a pod that exists.
 fn never(case: &Evidence, pod: &PodFacts) -> String {
     if pod.created_with_node {
-        return "Never asked: the pod was created with spec.nodeName, so no scheduler decided where it goes."
+        return "Never called: the pod was created with spec.nodeName, so no scheduler decided where it goes."
             .to_owned();
     }
     if let Some(gated) = pod.scheduled.as_ref().filter(|condition| condition.reason == "SchedulingGated") {
         return format!(
-            "Not asked yet: the pod is held back by its spec.schedulingGates.{}",
+            "Not called yet: the pod is held back by its spec.schedulingGates.{}",
             following(gated)
         );
     }
     let text = match (refused(pod), &pod.node) {
         (None, None) => {
-            "Not asked: no scheduler has tried the pod yet; does one run that has the name in its \
-            spec.schedulerName?"
+            "Not called: no scheduler has tried the pod yet; check that a scheduler with its spec.schedulerName runs."
                 .to_owned()
         }
         (condition, _) if !has_all_since(case, pod.created) => {
@@ -79,15 +76,15 @@ fn never(case: &Evidence, pod: &PodFacts) -> String {
         }
         (Some(condition), _) => {
             format!(
-                "Not asked since the pod was created, {}: {}{}",
+                "Not called since the pod was created, {}: {}{}",
                 moment(pod.created),
                 own_doing(condition),
                 following(condition)
             ) + &only_one(case)
         }
         (None, Some(_)) => {
-            "Never asked: the pod was placed by another scheduler, or by one that has this gateway not among \
-            its extenders (`extender-gateway scheduler-config` prints them)."
+            "Never called: the pod was placed by another scheduler, or by one that does not list this gateway as an \
+            extender (`extender-gateway scheduler-config` prints them)."
                 .to_owned()
                 + &only_one(case)
         }
@@ -105,7 +102,7 @@ pub(in crate::cli::explain) fn refused(pod: &PodFacts) -> Option<&ShownCondition
 /// Why an attempt does not get to an extender.
 fn own_doing(condition: &ShownCondition) -> &'static str {
     if condition.reason == "SchedulerError" {
-        "the attempt ended with an error before the gateway was asked."
+        "the attempt ended with an error before the gateway was called."
     } else {
         "kube-scheduler's own filters left no node."
     }
@@ -128,7 +125,7 @@ fn scheduler(pod: &PodFacts) -> String {
     match pod.scheduler_name.as_str() {
         "" | "default-scheduler" => String::new(),
         name => format!(
-            " Its spec.schedulerName is {name}: where that scheduler has this gateway not among its extenders, it is never asked."
+            " Its spec.schedulerName is {name}: if that scheduler does not list this gateway as an extender, the gateway is never called."
         ),
     }
 }
@@ -138,13 +135,10 @@ fn has_all_since(case: &Evidence, time: Timestamp) -> bool {
     case.away.is_empty() && case.gateways.iter().all(|replica| replica.reaches_back_to(time))
 }
 
-/// With one replica nobody knows whether it is the only one.
+/// One replica may not be the only one.
 fn only_one(case: &Evidence) -> String {
     match case.gateways.as_slice() {
-        [only] => format!(
-            " Only {} was asked: where there are more replicas, --gateway-namespace asks all of them.",
-            only.name
-        ),
+        [only] => format!(" Only {} was queried; --gateway-namespace queries all replicas.", only.name),
         _ => String::new(),
     }
 }

@@ -30,12 +30,11 @@ fn nobody(case: &Evidence, attempt: &SchedulingAttempt) -> Option<String> {
     nobody.then(|| if exempt { is_exempt(case) } else { UNMATCHED.to_owned() })
 }
 
-const UNMATCHED: &str = "Nobody was asked in this attempt: no backend has both a block for the verb and a match that \
-                         takes the pod; `extender-gateway check-config` prints them.";
+const UNMATCHED: &str = "No backend was called in this attempt: no backend has both a block for the verb and a match for the pod; `extender-gateway check-config` prints them.";
 
 fn is_exempt(case: &Evidence) -> String {
     format!(
-        "Nobody was asked in this attempt: namespace {} is one of exempt.namespaces (kube-system and the gateway's own, unless \
+        "No backend was called in this attempt: namespace {} is one of exempt.namespaces (kube-system and the gateway's own, unless \
          the configuration says otherwise).",
         case.namespace
     )
@@ -51,20 +50,20 @@ fn not_offered(case: &Evidence, filter: &Decision) -> Option<String> {
     if case.node_exists.is_none() && case.cluster_nodes == Some(filter.offered.into()) {
         let names = filter.nodes.iter().map(|node| node.name.clone()).collect();
         return Some(format!(
-            "{name} was not offered in this attempt, and all {} that are known were: is the name right{}?",
+            "{name} was not offered in this attempt, although all {} that are known were: check the name{}.",
             counted(u64::from(filter.offered), "node"),
             meant(&nearest(name, names))
         ));
     }
     Some(format!(
         "{name} was not offered in this attempt ({}): kube-scheduler's own filters rejected it, or found enough nodes before it \
-         (percentageOfNodesToScore). Which, the gateway does not see.",
+         (percentageOfNodesToScore). The gateway cannot tell which.",
         offered(filter, case.cluster_nodes)
     ))
 }
 
 fn meant(near: &[String]) -> String {
-    if near.is_empty() { String::new() } else { format!("; near names are {}", near.join(", ")) }
+    if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) }
 }
 
 /// How many nodes were offered, of how many: `500 of 5,000 nodes were`.
@@ -83,20 +82,19 @@ fn nominated(filter: &Decision) -> Option<String> {
     let of_pod = filter.pod.nominated_node.as_ref()?;
     (*of_pod == only.name).then(|| {
         format!(
-            "One node offered: nominated. kube-scheduler tries {of_pod}, the pod's status.nominatedNodeName, alone before all \
-             others, and asks nobody for scores if it stays."
+            "One node offered: nominated. kube-scheduler tries {of_pod}, the pod's status.nominatedNodeName, first and alone, and requests no scores if it is feasible."
         )
     })
 }
 
-/// Nodes are left, and nobody was asked for scores.
+/// Nodes are left, but no scores were requested.
 fn not_scored(attempt: &SchedulingAttempt, filter: &Decision) -> Option<String> {
     let left = filter.left.filter(|left| *left > 0 && filter.outcome == "ok")?;
     if attempt.call(Verb::Prioritize).is_some() {
         return None;
     }
     if left == 1 {
-        let why = "kube-scheduler asks for no scores where there is nothing to choose";
+        let why = "kube-scheduler requests no scores for a single node";
         return Some(format!("One feasible node: not scored. {why}."));
     }
     Some(format!(

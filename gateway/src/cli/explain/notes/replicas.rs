@@ -16,7 +16,7 @@ pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
     notes.extend(others(case));
     notes.extend(case.away.iter().map(|away| format!("{} did not answer: {}.", away.gateway, away.why)));
     if let PodState::NotAsked { why } = &case.pod {
-        notes.push(format!("Nothing is known from the apiserver: {why}."));
+        notes.push(format!("No data from the apiserver: {why}."));
     }
 }
 
@@ -33,7 +33,7 @@ impl Replica {
 fn log(case: &Evidence, replica: &Replica) -> Option<String> {
     let (name, log) = (&replica.name, &replica.log);
     if log.max_bytes == 0 {
-        return Some(format!("The decision log of {name} is switched off: decisions.maxBytes is 0 there."));
+        return Some(format!("The decision log of {name} is disabled: decisions.maxBytes is 0."));
     }
     let complete = match case.pod() {
         Some(pod) => replica.reaches_back_to(pod.created),
@@ -51,12 +51,12 @@ fn reach(replica: &Replica) -> String {
     let evicted = counted(log.evicted, "call");
     let size = bytes(log.max_bytes);
     format!(
-        "is complete since {complete} at most: {evicted} had to go since it was started (decisions.maxBytes is {size} now)"
+        "is complete only since {complete}: {evicted} evicted since the start (decisions.maxBytes is {size})"
     )
 }
 
 fn truncated(replica: &Replica) -> String {
-    format!("{} has more calls about this pod than fit into one answer; the latest are here.", replica.name)
+    format!("{} has more calls for this pod than one response holds; the latest are shown.", replica.name)
 }
 
 /// Calls about pods that had the name before.
@@ -67,5 +67,5 @@ fn others(case: &Evidence) -> Option<String> {
         1 => "1 call is".to_owned(),
         count => format!("{} are", counted(count as u64, "call")),
     };
-    Some(format!("{calls} about other pods of this name and not shown: this one's UID is {uid}."))
+    Some(format!("{calls} for other pods of this name and not shown: this one's UID is {uid}."))
 }

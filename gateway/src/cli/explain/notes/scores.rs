@@ -34,7 +34,7 @@ fn against(place: &str, scored: &Decision) -> Option<String> {
     if total < highest {
         let has = listed(&names);
         return Some(format!(
-            "The pod is on {place} (total {total}), although {has} more here (total {highest}). {UNSEEN}"
+            "The pod is on {place} (total {total}), although {has} a higher total ({highest}). {UNSEEN}"
         ));
     }
     let count = number(names.len() as u64);
@@ -58,7 +58,6 @@ fn outside(place: &str, filter: &Decision) -> Option<String> {
 
 fn elsewhere(place: &str) -> String {
     format!(
-        "The pod is on {place}, which the latest attempt that is known did not leave: a later attempt or another scheduler put it \
-         there."
+        "The pod is on {place}, which was rejected in the latest known attempt: a later attempt or another scheduler placed it there."
     )
 }

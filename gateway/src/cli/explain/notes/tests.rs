@@ -34,7 +34,7 @@ fn where_everything_is_known_there_is_nothing_to_add() {
 #[test]
 fn a_pod_that_was_tried_again_and_nobody_asked() {
     let calls = vec![filter(10, &[("a", Some("full"))])];
-    let expected = "Not asked since 2026-11-21 23:00:10 UTC (9 min 50 s ago): kube-scheduler's own filters left no node. \
+    let expected = "Not called since 2026-11-21 23:00:10 UTC (9 min 50 s ago): kube-scheduler's own filters left no node. \
                     PodScheduled, written at 2026-11-21 23:01:00 UTC, says: Unschedulable: 0/5 nodes are available: 5 \
                     Insufficient cpu.";
     assert_eq!(notes(refused(60), calls.clone()), [expected]);
@@ -45,41 +45,39 @@ fn a_pod_that_was_tried_again_and_nobody_asked() {
     let mut case = samples::case(refused(60), calls.clone());
     case.away
         .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });
-    let expected = "No call after 2026-11-21 23:00:10 UTC (9 min 50 s ago) is known, but not everything could be looked \
-                    through. PodScheduled, written at";
+    let expected = "No call after 2026-11-21 23:00:10 UTC (9 min 50 s ago) found, but the logs may be incomplete. PodScheduled, written at";
     assert!(of(&case)[0].starts_with(expected), "{:?}", of(&case));
     let mut failed = refused(60);
     failed.scheduled.as_mut().unwrap().reason = "SchedulerError".to_owned();
     assert!(
         notes(failed, calls)[0]
-            .contains("ago): the attempt ended with an error before the gateway was asked.")
+            .contains("ago): the attempt ended with an error before the gateway was called.")
     );
 }
 
 #[test]
 fn a_pod_that_nobody_was_ever_asked_about() {
     let never = |pod| notes(pod, Vec::new());
-    let expected = "Not asked since the pod was created, 2026-11-21 23:00:05 UTC: kube-scheduler's own filters left no node. \
-                    PodScheduled says: Unschedulable: 0/5 nodes are available: 5 Insufficient cpu. Only gateway-0 was asked: \
-                    where there are more replicas, --gateway-namespace asks all of them.";
+    let expected = "Not called since the pod was created, 2026-11-21 23:00:05 UTC: kube-scheduler's own filters left no node. \
+                    PodScheduled says: Unschedulable: 0/5 nodes are available: 5 Insufficient cpu. Only gateway-0 was queried; --gateway-namespace queries all replicas.";
     assert_eq!(never(refused(60)), [expected]);
     only(
         &never(pod(None)),
-        "Not asked: no scheduler has tried the pod yet; does one run that has the name in its ",
+        "Not called: no scheduler has tried the pod yet; check that a scheduler with its ",
     );
     only(
         &never(pod(Some("a"))),
-        "Never asked: the pod was placed by another scheduler, or by one that has this gateway not ",
+        "Never called: the pod was placed by another scheduler, or by one that does not list this ",
     );
     let created_there = PodFacts { created_with_node: true, ..pod(Some("a")) };
     only(
         &never(created_there),
-        "Never asked: the pod was created with spec.nodeName, so no scheduler decided",
+        "Never called: the pod was created with spec.nodeName, so no scheduler decided",
     );
     let other = PodFacts { scheduler_name: "batch".to_owned(), ..pod(Some("a")) };
     assert!(
         never(other)[0]
-            .contains(" Its spec.schedulerName is batch: where that scheduler has this gateway not among")
+            .contains(" Its spec.schedulerName is batch: if that scheduler does not list this gateway as")
     );
     let condition = ShownCondition {
         status: "False".into(),
@@ -90,7 +88,7 @@ fn a_pod_that_nobody_was_ever_asked_about() {
     let gated = PodFacts { scheduled: Some(condition), ..pod(None) };
     only(
         &never(gated),
-        "Not asked yet: the pod is held back by its spec.schedulingGates. PodScheduled says: SchedulingGated: ",
+        "Not called yet: the pod is held back by its spec.schedulingGates. PodScheduled says: SchedulingGated: ",
     );
 }
 
@@ -109,7 +107,7 @@ fn a_node_that_was_not_offered() {
     case.cluster_nodes = None;
     only(&of(&case), "node-9 was not offered in this attempt (2 nodes were): ");
     case.node_exists = Some(false);
-    only(&of(&case), "There is no node node-9 in the cluster; near names are node-1, node-2.");
+    only(&of(&case), "There is no node node-9 in the cluster; similar names: node-1, node-2.");
     case.node = Some("node-2".to_owned());
     assert_eq!(of(&case), [""; 0]);
 }
@@ -154,25 +152,25 @@ fn a_pod_that_is_not_where_the_totals_say() {
         let names: Vec<_> = scores.iter().map(|(name, _)| (*name, None)).collect();
         vec![filter(10, &names), prioritize(11, scores)]
     };
-    let expected = "The pod is on a (total 6), although b has more here (total 10). Scores of kube-scheduler's own plugins and of \
+    let expected = "The pod is on a (total 6), although b has a higher total (10). Scores of kube-scheduler's own plugins and of \
                     other extenders are added to these, and the gateway does not see them.";
     assert_eq!(notes(pod(Some("a")), scored(&[("a", 3), ("b", 5)])), [expected]);
     let several = [("a", 3), ("b", 5), ("c", 5), ("d", 5), ("e", 5)];
     let on_a = |count| notes(pod(Some("a")), scored(&several[..count]));
-    only(&on_a(4), "The pod is on a (total 6), although b, c and d have more here (total 10). ");
-    only(&on_a(5), "The pod is on a (total 6), although 4 nodes have more here (total 10). ");
+    only(&on_a(4), "The pod is on a (total 6), although b, c and d have a higher total (10). ");
+    only(&on_a(5), "The pod is on a (total 6), although 4 nodes have a higher total (10). ");
     only(
         &notes(pod(Some("b")), scored(&several)),
         "4 nodes share the highest total, 10. Scores of kube-scheduler's own plugins",
     );
     only(
         &notes(pod(Some("z")), scored(&several)),
-        "The pod is on z, which the latest attempt that is known did not leave: a later",
+        "The pod is on z, which was rejected in the latest known attempt: a later",
     );
     let rejected = vec![filter(10, &[("a", Some("full"))])];
     only(
         &notes(pod(Some("a")), rejected),
-        "The pod is on a, which the latest attempt that is known did not leave: ",
+        "The pod is on a, which was rejected in the latest known attempt: ",
     );
 }
 
@@ -181,12 +179,12 @@ fn nobody_was_interested() {
     let empty = Decision { backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     let scored = Decision { backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
     let found = notes(pod(Some("a")), vec![empty, scored]);
-    only(&found, "Nobody was asked in this attempt: no backend has both a block for the verb ");
+    only(&found, "No backend was called in this attempt: no backend has both a block for the verb ");
     let exempt = Decision { exempt: true, backends: Vec::new(), ..prioritize(11, &[("a", 1), ("b", 0)]) };
     let called = Decision { exempt: true, backends: Vec::new(), ..filter(10, &[("a", None), ("b", None)]) };
     only(
         &notes(pod(Some("a")), vec![called, exempt]),
-        "Nobody was asked in this attempt: namespace shop is one of exempt.namespaces (kube-system and the gateway's own,",
+        "No backend was called in this attempt: namespace shop is one of exempt.namespaces (kube-system and the gateway's own,",
     );
 }
 
@@ -197,11 +195,10 @@ fn a_log_that_does_not_have_it() {
         case.gateways[0].log = log;
         of(&case)
     };
-    let lost = "No call about the pod is known, but not everything could be looked through.";
+    let lost = "No call for the pod found, but the logs may be incomplete.";
     let evicted =
         LogState { evicted: 1234, oldest: Some(at(0)), complete_since: Some(at(300)), ..samples::log() };
-    let expected = "The decision log of gateway-0 is complete since 2026-11-21 23:05:00 UTC at most: 1,234 calls had to go since it was \
-                    started (decisions.maxBytes is 64 MiB now).";
+    let expected = "The decision log of gateway-0 is complete only since 2026-11-21 23:05:00 UTC: 1,234 calls evicted since the start (decisions.maxBytes is 64 MiB).";
     assert_eq!(with(evicted.clone(), Vec::new()), [lost, expected]);
     assert_eq!(with(evicted, whole_attempt()), [expected]);
     let restarted = LogState { since: at(400), oldest: None, ..samples::log() };
@@ -212,7 +209,7 @@ fn a_log_that_does_not_have_it() {
     let begun = LogState { since: in_that_second, oldest: None, ..samples::log() };
     assert_eq!(with(begun, whole_attempt()), [""; 0], "the apiserver says no milliseconds");
     let off = LogState { max_bytes: 0, oldest: None, ..samples::log() };
-    let expected = "The decision log of gateway-0 is switched off: decisions.maxBytes is 0 there.";
+    let expected = "The decision log of gateway-0 is disabled: decisions.maxBytes is 0.";
     assert_eq!(with(off, Vec::new()), [lost, expected]);
 }
 
@@ -221,29 +218,26 @@ fn what_could_not_be_looked_through_proves_nothing() {
     let mut case = samples::case(refused(60), Vec::new());
     case.away
         .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });
-    let expected = "No call about the pod is known, but not everything could be looked through. PodScheduled says: \
+    let expected = "No call for the pod found, but the logs may be incomplete. PodScheduled says: \
                     Unschedulable: 0/5 nodes are available: 5 Insufficient cpu.";
     assert_eq!(of(&case), [expected, "http://gateway-1:9403 did not answer: no answer within 5 s."]);
     // Without a condition no scheduler has tried, whatever the logs have.
     case.pod = PodState::There(Box::new(pod(None)));
-    assert!(of(&case)[0].starts_with("Not asked: no scheduler has tried the pod yet; "));
+    assert!(of(&case)[0].starts_with("Not called: no scheduler has tried the pod yet; "));
 }
 
 #[test]
 fn what_replicas_and_the_apiserver_do_not_say() {
     let mut case = samples::case(pod(Some("a")), whole_attempt());
     case.gateways[0].truncated = true;
-    only(
-        &of(&case),
-        "gateway-0 has more calls about this pod than fit into one answer; the latest are here.",
-    );
+    only(&of(&case), "gateway-0 has more calls for this pod than one response holds; the latest are shown.");
     case.gateways[0].truncated = false;
     case.away
         .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });
     only(&of(&case), "http://gateway-1:9403 did not answer: no answer within 5 s.");
     case.away.clear();
-    case.pod = PodState::NotAsked { why: "--no-cluster leaves it alone".to_owned() };
-    only(&of(&case), "Nothing is known from the apiserver: --no-cluster leaves it alone.");
+    case.pod = PodState::NotAsked { why: "--no-cluster is set".to_owned() };
+    only(&of(&case), "No data from the apiserver: --no-cluster is set.");
 }
 
 #[test]
@@ -255,11 +249,11 @@ fn calls_about_an_earlier_pod_of_the_name_are_not_shown() {
     let mut calls = whole_attempt();
     calls.push(of_uid("u-0", filter(500, &[("z", Some("full"))])));
     let case = samples::case(pod(Some("a")), calls.clone());
-    only(&of(&case), "1 call is about other pods of this name and not shown: this one's UID is u-1.");
+    only(&of(&case), "1 call is for other pods of this name and not shown: this one's UID is u-1.");
     assert_eq!(case.attempts.len(), 1);
     // Of a pod that is gone, the latest is shown.
     let gone = PodState::Gone { near: Vec::new(), elsewhere: Vec::new() };
     let case = samples::of(gone, vec![answer("gateway-0", calls)], None);
     assert_eq!(case.uid.as_deref(), Some("u-0"));
-    only(&of(&case), "3 calls are about other pods of this name and not shown: this one's UID is u-0.");
+    only(&of(&case), "3 calls are for other pods of this name and not shown: this one's UID is u-0.");
 }

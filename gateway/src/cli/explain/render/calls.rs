@@ -73,14 +73,12 @@ fn failed(call: &Decision, part: &BackendPart, failure: &BackendFailed) -> Strin
     let BackendFailed { kind, message, policy } = failure;
     let last = call.backends.last().and_then(|part| part.failure.as_ref()) == Some(failure);
     let meant = match policy.as_str() {
-        _ if part.mode == "Shadow" => "nothing depended on it",
-        "fail" | "next" if call.is(Verb::Bind) && call.outcome == "ok" && last => {
-            "the pod was bound all the same"
-        }
+        _ if part.mode == "Shadow" => "the decision did not depend on it",
+        "fail" | "next" if call.is(Verb::Bind) && call.outcome == "ok" && last => "the pod was bound anyway",
         "fail" if call.outcome == "ok" => "no node was left for it",
-        "fail" => "this ended the call",
-        "ignore" => "it was left out",
-        "next" => "the next one was asked",
+        "fail" => "the call failed",
+        "ignore" => "it was ignored",
+        "next" => "the next binder was called",
         other => other,
     };
     format!("{kind}: {message}; {meant}")
@@ -101,11 +99,11 @@ mod tests {
             super::answer(&call, &part)
         };
         let offered = || filter(10, &[("a", None)]);
-        assert_eq!(said(offered(), "Enforce", "ignore"), "late: no answer; it was left out");
+        assert_eq!(said(offered(), "Enforce", "ignore"), "late: no answer; it was ignored");
         assert_eq!(said(offered(), "Enforce", "fail"), "late: no answer; no node was left for it");
-        assert_eq!(said(offered(), "Shadow", "ignore"), "late: no answer; nothing depended on it");
-        assert_eq!(said(bind(10, "a"), "Enforce", "next"), "late: no answer; the pod was bound all the same");
+        assert_eq!(said(offered(), "Shadow", "ignore"), "late: no answer; the decision did not depend on it");
+        assert_eq!(said(bind(10, "a"), "Enforce", "next"), "late: no answer; the pod was bound anyway");
         let ended = Decision { outcome: "backend".to_owned(), ..offered() };
-        assert_eq!(said(ended, "Enforce", "fail"), "late: no answer; this ended the call");
+        assert_eq!(said(ended, "Enforce", "fail"), "late: no answer; the call failed");
     }
 }

@@ -28,13 +28,13 @@ fn standing(case: &Evidence) -> String {
     let pod = format!("Pod {}/{}", case.namespace, case.name);
     match (&case.pod, case.place()) {
         (PodState::There(facts), _) => format!("{pod} {}.", place(facts)),
-        (PodState::Gone { .. }, None) => format!("{pod} is gone."),
+        (PodState::Gone { .. }, None) => format!("{pod} no longer exists."),
         (PodState::Gone { .. }, Some(node)) => {
-            format!("{pod} is gone; the gateway had a call to bind it to {node}.")
+            format!("{pod} no longer exists; the gateway had a call to bind it to {node}.")
         }
-        (PodState::NotAsked { .. }, None) => format!("{pod}: where it is, is not known."),
+        (PodState::NotAsked { .. }, None) => format!("{pod}: location unknown."),
         (PodState::NotAsked { .. }, Some(node)) => {
-            format!("{pod} was bound to {node}, as the bind call says.")
+            format!("{pod} was bound to {node} according to the bind call.")
         }
     }
 }
@@ -46,8 +46,8 @@ fn place(pod: &PodFacts) -> String {
     };
     match (&pod.node, &pod.nominated_node) {
         (Some(node), _) => format!("is on {node}{phase}"),
-        (None, Some(node)) => format!("is on no node{phase}; {node} is nominated for it"),
-        (None, None) => format!("is on no node{phase}"),
+        (None, Some(node)) => format!("is not scheduled{phase}; {node} is nominated for it"),
+        (None, None) => format!("is not scheduled{phase}"),
     }
 }
 
@@ -63,7 +63,7 @@ fn asked(case: &Evidence, attempt: &SchedulingAttempt) -> String {
     };
     let by = attempt.last().map_or("", |call| call.gateway.as_str());
     let last = attempt.last().map_or(attempt.time, |call| call.decision.time);
-    format!("Last asked about {} ({}) by {by}; {log}.", ago(last, case.time), moment(last))
+    format!("Last call {} ({}) by {by}; {log}.", ago(last, case.time), moment(last))
 }
 
 /// What came out of the latest attempt.
@@ -83,8 +83,8 @@ fn filter(call: &Decision, all: Option<u64>) -> String {
     match call.left {
         _ if call.outcome != "ok" => format!("{offer} offered; {}", failed(call)),
         _ if call.offered == 0 => "no node was offered".to_owned(),
-        Some(0) => format!("{offer} offered, every one was rejected"),
-        Some(left) if left == call.offered => format!("{offer} offered, none was rejected"),
+        Some(0) => format!("{offer} offered, all rejected"),
+        Some(left) if left == call.offered => format!("{offer} offered, none rejected"),
         Some(left) => {
             format!(
                 "{offer} offered, {} left, {} rejected",
@@ -107,7 +107,7 @@ fn prioritize(call: &Decision) -> String {
         return failed(call);
     }
     match best(call) {
-        None => "nobody scored".to_owned(),
+        None => "no backend scores".to_owned(),
         Some((total, nodes)) => match nodes.as_slice() {
             [node] => format!("{} has the highest total, {total}", node.name),
             nodes => format!("{} share the highest total, {total}", counted(nodes.len() as u64, "node")),
@@ -131,7 +131,7 @@ fn bind(call: &Decision) -> String {
     }
 }
 
-/// The scheduler's own words about a pod that is on no node; those of a later attempt are in a note.
+/// The scheduler's own words about a pod that is not scheduled; those of a later attempt are in a note.
 fn condition(case: &Evidence) -> Option<String> {
     let condition = refused(case.pod()?).filter(|_| tried_again(case).is_none())?;
     Some(format!("PodScheduled: {}", words(condition)))

@@ -1,4 +1,4 @@
-//! What every backend said about one node in the latest attempts.
+//! The answers of every backend for one node in the latest attempts.
 
 use extender_gateway_core::Verb;
 use std::fmt;
@@ -18,12 +18,12 @@ use crate::{
 
 /// Writes a table with a line for each backend of each call.
 pub(super) fn write(case: &Evidence, name: &str, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let titles = ["ATTEMPT", "CALL", "BACKEND", "SAID"];
+    let titles = ["ATTEMPT", "CALL", "BACKEND", "ANSWER"];
     let mut table = Table::new(titles.map(TextColumn::left).to_vec());
     for attempt in case.attempts.iter().take(top.rows()) {
         of_attempt(attempt, name, case, &mut table);
     }
-    write!(out, "\nWhat was said about {}:\n{table}", clean(name))?;
+    write!(out, "\nAnswers for {}:\n{table}", clean(name))?;
     rest(out, case.attempts.len().saturating_sub(top.rows()), "attempt")
 }
 
@@ -37,7 +37,7 @@ fn of_attempt(attempt: &SchedulingAttempt, name: &str, case: &Evidence, table: &
     }
 }
 
-/// Who said what; the gateway's own line last.
+/// The answers; the gateway's own line last.
 fn of_call(call: &AttemptCall, name: &str, case: &Evidence) -> Vec<(String, String)> {
     let decision = &call.decision;
     let Some(part) = node(decision, name) else { return missing(decision, case) };
@@ -48,7 +48,7 @@ fn of_call(call: &AttemptCall, name: &str, case: &Evidence) -> Vec<(String, Stri
         .collect();
     lines.extend(sum(decision, part).map(|sum| (NOTHING.to_owned(), sum)));
     if lines.is_empty() {
-        lines.push((NOTHING.to_owned(), "it was there, and nobody was asked".to_owned()));
+        lines.push((NOTHING.to_owned(), "offered, no backend was called".to_owned()));
     }
     lines
 }
@@ -73,12 +73,12 @@ fn said(decision: &Decision, backend: &BackendPart, part: &NodePart) -> String {
     if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") }
 }
 
-/// Why a backend said nothing about the node.
+/// Why a backend has no answer for the node.
 fn silent(decision: &Decision, backend: &BackendPart) -> String {
     match (&backend.failure, &backend.answer) {
-        (Some(failure), _) => format!("nothing, it failed ({}: {})", failure.kind, failure.message),
+        (Some(failure), _) => format!("failed ({}: {})", failure.kind, failure.message),
         (None, Some(answer)) if decision.is(Verb::Bind) => answer.clone(),
-        _ => "not asked".to_owned(),
+        _ => "not called".to_owned(),
     }
 }
 
@@ -102,7 +102,7 @@ fn sum(decision: &Decision, part: &NodePart) -> Option<String> {
     let rejected = if said_so {
         format!("rejected by {by}")
     } else {
-        format!("rejected, since {by} could not be told about it")
+        format!("rejected: {by} needs facts that the gateway does not have")
     };
-    Some(format!("{rejected}, kube-scheduler was told: {reason}"))
+    Some(format!("{rejected}; sent to kube-scheduler: {reason}"))
 }

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Writes the table, the node where the pod is among its rows in any case; nothing where nobody scored.
+/// Writes the table, the node where the pod is among its rows in any case; nothing without scores.
 pub(super) fn write(
     attempt: &SchedulingAttempt,
     place: Option<&str>,

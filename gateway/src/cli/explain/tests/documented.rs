@@ -18,7 +18,7 @@ struct Scored {
     name: &'static str,
     weight: u32,
     normalization: &'static str,
-    /// Raw and normalised, in the order of the nodes.
+    /// Raw and normalized, in the order of the nodes.
     scores: [(i32, f64); 5],
 }
 

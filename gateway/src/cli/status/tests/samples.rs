@@ -135,13 +135,13 @@ pub(super) fn documented() -> Status {
             Severity::Error,
             "backend quota",
             "cannot connect to quota:9000: connection refused",
-            "start it, or correct its url or tls; `mode: Disabled` takes it out of the decisions",
+            "start it, or correct its url or tls; `mode: Disabled` removes it from decisions",
         ),
         problem(
             Severity::Warning,
             "the configuration",
-            &format!("the file has changed and is not in use: {message}"),
-            "correct the file; `extender-gateway check-config` says when it is right",
+            &format!("the changed file was rejected: {message}"),
+            "correct the file and check it with `extender-gateway check-config`",
         ),
     ];
     status

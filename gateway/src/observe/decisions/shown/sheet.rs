@@ -1,4 +1,4 @@
-//! What was said about the nodes of a call, put together from what each backend said.
+//! The answers for the nodes of a call, merged from all backends.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use super::super::{
 };
 use crate::api::{NodePart, NodeVerdict};
 
-/// What is said of a node that a backend could not be told about.
+/// The reason of a node without the facts that a backend needs.
 const UNKNOWN: &str = "node is not yet known to the gateway";
 const DELETED: &str = "node was deleted";
 const OVERSIZE: &str = "node is too large for the backend";
-/// What is said of a candidate that a backend did not keep: preempt has no reasons.
+/// The reason of a candidate that a backend dropped: preempt has no reasons.
 const LEFT_OUT: &str = "left out";
 
-/// The nodes of a call, and what was said about them so far.
+/// The nodes of a call, and the answers for them so far.
 pub(super) struct VerdictTable {
     nodes: Vec<NodePart>,
 }
@@ -43,7 +43,7 @@ impl VerdictTable {
         self.nodes
     }
 
-    /// Adds what a backend said that comes behind those before.
+    /// Adds the answer of the next backend.
     pub(super) fn add(&mut self, part: &PartEntry, texts: &Glossary) {
         let name = texts.at(part.name);
         match &part.said {
@@ -58,7 +58,7 @@ impl VerdictTable {
         }
     }
 
-    /// Lets what a backend said count: a node's first rejection is the one that kube-scheduler is told.
+    /// Counts a backend's answer: a node's first rejection is the one that kube-scheduler gets.
     pub(super) fn count(&mut self, part: &PartEntry, texts: &Glossary) {
         let name = texts.at(part.name);
         if matches!(part.said, SaidEntry::Refused { .. } | SaidEntry::Kept { .. }) {
@@ -74,7 +74,7 @@ impl VerdictTable {
         }
     }
 
-    /// Adds the sums of what was scored.
+    /// Adds the total scores.
     pub(super) fn total(&mut self, parts: &[PartEntry]) {
         let ballots: Vec<Ballot> = parts.iter().filter_map(ballot).collect();
         let totals = score::totals(self.nodes.len(), &ballots.iter().collect::<Vec<_>>());
@@ -91,7 +91,7 @@ impl VerdictTable {
         }
     }
 
-    /// A candidate that an earlier backend left out was no question any more.
+    /// A candidate that an earlier backend dropped was not sent.
     fn keep(&mut self, name: &str, unknown: &Runs, (nodes, victims): (&Runs, &Numbers)) {
         let unknown: Vec<u32> = unknown.iter().collect();
         let left_out = NodeVerdict { rejected: Some(LEFT_OUT.to_owned()), ..NodeVerdict::default() };
