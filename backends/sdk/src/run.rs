@@ -125,12 +125,12 @@ mod tests {
     fn bad_usage_says_what_would_be_right() {
         for (arguments, expected) in [
             (&["--adress"][..], "unknown option --adress"),
-            (&["--address"], "is not HOST:PORT"),
+            (&["--address"], "expected HOST:PORT"),
             (
                 &["--address", "localhost"],
                 "invalid --address \"localhost\"; expected HOST:PORT such as 0.0.0.0:9000",
             ),
-            (&["--address=1.2.3.4:x"], "is not HOST:PORT"),
+            (&["--address=1.2.3.4:x"], "expected HOST:PORT"),
         ] {
             let mistake = parse(arguments).unwrap_err();
             assert!(mistake.contains(expected), "{arguments:?}: {mistake}");

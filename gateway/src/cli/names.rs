@@ -30,7 +30,11 @@ mod tests {
     #[test]
     fn nodes_and_namespaces() {
         assert_eq!(node_name("node/a.b-1").as_deref(), Ok("a.b-1"));
-        assert!(node_name("a_b").unwrap_err().starts_with("\"a_b\" is not the name of a node; write it as"));
+        assert!(
+            node_name("a_b")
+                .unwrap_err()
+                .starts_with("\"a_b\" is not the name of a node; expected a name as")
+        );
         assert_eq!(namespace("shop").as_deref(), Ok("shop"));
         for text in ["a.b", "", "Shop", "a&b"] {
             let told = namespace(text).unwrap_err();

@@ -134,7 +134,7 @@ fn the_help_has_the_exit_codes() {
 
 /// What `RIGHT` means.
 const MEANING: &str = "\
-# /etc/gateway.yaml has no mistakes. This is what it means:
+# /etc/gateway.yaml is valid. Effective configuration:
 apiVersion: extender-gateway.io/v1alpha1
 kind: GatewayConfiguration
 extender:
@@ -155,7 +155,7 @@ otlp: {}
   # protocol: OTEL_EXPORTER_OTLP_PROTOCOL
   # timeout: OTEL_EXPORTER_OTLP_TIMEOUT
 traces:
-  # exporter: OTLP where the OTEL_* variables say so, or None
+  # exporter: OTLP if the OTEL_* variables enable it, otherwise None
   # ratio: OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1
   keepSlowerThan: 500ms
   # podAnnotation: none

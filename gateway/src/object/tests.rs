@@ -55,7 +55,7 @@ fn an_error_names_the_field_and_what_is_wrong() {
         (
             r#"{"spec":{"containers":[{},{"resources":{"requests":{"cpu":"12x"}}}]}}"#,
             "spec.containers[1].resources.requests.cpu",
-            r#""12x" is not a quantity"#,
+            r#"invalid quantity "12x""#,
         ),
         (r#"{"spec":{"overhead":{"memory":true}}}"#, "spec.overhead.memory", "expected a quantity"),
         (

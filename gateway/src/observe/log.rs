@@ -214,7 +214,7 @@ mod tests {
         for text in ["", "loud", "extender_gateway=loud", "-1", "trace", "info,h2=TRACE", "extender_gateway"]
         {
             let wrong = directives(text).unwrap_err();
-            assert!(wrong.contains("is not a log level; error, warn, info, debug"), "{wrong}");
+            assert!(wrong.contains("is not a log level; expected error, warn, info, debug"), "{wrong}");
         }
     }
 }

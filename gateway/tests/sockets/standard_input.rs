@@ -40,7 +40,7 @@ fn paths_are_relative_to_the_working_directory_and_mistakes_have_a_name_for_it()
     std::fs::write(folder.path().join("nodes.json"), nodes).unwrap();
     let output = run(folder.path(), &["check-config", "--config", "-"], &text);
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.starts_with("# standard input has no mistakes. "), "{said}");
+    assert!(said.starts_with("# standard input is valid. "), "{said}");
     let arguments = ["scheduler-config", "--url", "http://a:1", "--config", "-"];
     let output = run(folder.path(), &arguments, &text);
     assert!(output.stdout.starts_with(b"extenders:\n- urlPrefix: \"http://a:1\"\n"));

@@ -100,11 +100,17 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (args, expected) in [
             ("", "args: missing field `labels`"),
-            (r#"{"labels":[]}"#, "args.labels is empty; [topology.kubernetes.io/zone]"),
+            (
+                r#"{"labels":[]}"#,
+                "args.labels is empty; expected a list such as [topology.kubernetes.io/zone]",
+            ),
             (r#"{"labels":["a",7]}"#, "args.labels[1]: invalid type: integer `7`, expected a string"),
             (r#"{"lables":["a"]}"#, "args.lables: unknown field `lables`, expected `labels` or `prefix`"),
-            (r#"{"labels":["a","a b"]}"#, "args.labels[1] \"a b\" is not a label's key; topology"),
-            (r#"{"labels":["/zone"]}"#, "args.labels[0] \"/zone\" is not a label's key"),
+            (
+                r#"{"labels":["a","a b"]}"#,
+                "args.labels[1] \"a b\" is not a label key; expected a key such as topology",
+            ),
+            (r#"{"labels":["/zone"]}"#, "args.labels[0] \"/zone\" is not a label key"),
             (
                 r#"{"labels":["a","a"]}"#,
                 "args.labels[1] \"a\" becomes the annotation a, as \"a\" does; remove one of them",

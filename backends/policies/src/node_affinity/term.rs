@@ -169,7 +169,7 @@ mod tests {
     fn what_cannot_be_read_is_said_with_its_place() {
         let long = "v".repeat(64);
         for (labels, key, operator, values, expected) in [
-            (true, "", "Exists", &[][..], "matchExpressions[0].key \"\" is not a label's key"),
+            (true, "", "Exists", &[][..], "matchExpressions[0].key \"\" is not a label key"),
             (true, "k", "in", &["v"], "matchExpressions[0].operator is \"in\"; expected In, NotIn,"),
             (true, "k", "In", &[], "matchExpressions[0].values is empty; In needs"),
             (true, "k", "In", &["v", &long], "values[1] is \"vvv"),
@@ -177,7 +177,7 @@ mod tests {
             (true, "k", "Gt", &["1", "2"], "values has 2 values; Gt needs exactly one"),
             (true, "k", "Lt", &["1.5"], "values[0] is \"1.5\"; expected a whole number"),
             (true, "k", "Gt", &["-5"], "values[0] is \"-5\", which no label can have; at most 63"),
-            (false, NAME, "Exists", &[], "matchFields[0].operator is \"Exists\"; In or NotIn"),
+            (false, NAME, "Exists", &[], "matchFields[0].operator is \"Exists\"; expected In or NotIn"),
             (false, NAME, "In", &["a", "b"], "matchFields[0].values has 2 values"),
         ] {
             let requirements = vec![requirement(key, operator, values)];

@@ -231,9 +231,12 @@ mod tests {
             ),
             (
                 r#"{"ignoredResources": ["a b"]}"#.to_owned(),
-                "args.ignoredResources[0] \"a b\" is no resource's",
+                "args.ignoredResources[0] \"a b\" is not a resource name",
             ),
-            (r#"{"ignoredResourceGroups": ["a.com/x"]}"#.to_owned(), "Groups[0] \"a.com/x\" is no group"),
+            (
+                r#"{"ignoredResourceGroups": ["a.com/x"]}"#.to_owned(),
+                "Groups[0] \"a.com/x\" is not a resource group",
+            ),
             (strategy(""), "args.scoringStrategy: missing field `type`"),
             (
                 strategy(r#""type": "Least""#),
@@ -253,9 +256,12 @@ mod tests {
                 "resources[0].weight is 2; BalancedAllocation",
             ),
             (resources(r#"[{"name": "gpu"}]"#), "resources[0].name \"gpu\" is not scored"),
-            (resources(r#"[{"name": "cpu"}, {"name": "cpu"}]"#), "resources[1].name \"cpu\" is there twice"),
-            (resources(r#"[{"name": "cpu", "weight": 101}]"#), "resources[0].weight is 101; 1 to 100"),
-            (resources(r#"[{"name": "cpu", "weight": -1}]"#), "resources[0].weight is -1; 1 to 100"),
+            (resources(r#"[{"name": "cpu"}, {"name": "cpu"}]"#), "resources[1].name \"cpu\" is listed twice"),
+            (
+                resources(r#"[{"name": "cpu", "weight": 101}]"#),
+                "resources[0].weight is 101; expected 1 to 100",
+            ),
+            (resources(r#"[{"name": "cpu", "weight": -1}]"#), "resources[0].weight is -1; expected 1 to 100"),
             (
                 ratio("[]"),
                 "args.scoringStrategy.requestedToCapacityRatio.shape is empty; expected at least one point",
@@ -268,8 +274,11 @@ mod tests {
                 ratio(r#"[{"utilization": 1.5, "score": 1}]"#),
                 "shape[0].utilization: invalid type: floating point `1.5`",
             ),
-            (ratio(r#"[{"utilization": 101, "score": 1}]"#), "shape[0].utilization is 101; 0 to 100"),
-            (ratio(r#"[{"utilization": 1, "score": 11}]"#), "shape[0].score is 11; 0 to 10"),
+            (
+                ratio(r#"[{"utilization": 101, "score": 1}]"#),
+                "shape[0].utilization is 101; expected 0 to 100",
+            ),
+            (ratio(r#"[{"utilization": 1, "score": 11}]"#), "shape[0].score is 11; expected 0 to 10"),
         ] {
             let error = read_json(&args).unwrap_err().to_string();
             assert!(error.contains(expected), "{args}: {error}");

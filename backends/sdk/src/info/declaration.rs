@@ -243,11 +243,11 @@ mod tests {
     fn each_mistake_is_named() {
         let cases = [
             (Info::new("p", "1"), "no verb is declared"),
-            (Info::new("", "1").filters(Verb::per_node()), "name has 0 bytes; 1 to 63"),
+            (Info::new("", "1").filters(Verb::per_node()), "name has 0 bytes; expected 1 to 63"),
             (Info::new("n".repeat(64), "1").filters(Verb::per_node()), "name has 64 bytes"),
             (Info::new("p", "").filters(Verb::per_node()), "version has 0 bytes"),
-            (pure().revision("r".repeat(65)), "revision has 65 bytes; 1 to 64"),
-            (Info::new("p", "1").preempts(Verb::per_node().pure()), "preempt is pure"),
+            (pure().revision("r".repeat(65)), "revision has 65 bytes; expected 1 to 64"),
+            (Info::new("p", "1").preempts(Verb::per_node().pure()), "preempt cannot be pure"),
             (pure().raw_pod(), "filter is pure and has Info::raw_pod"),
             (pure().filters(Verb::whole_set().pure()), "has Verb::whole_set"),
             (pure().filters(Verb::per_node().pure().side_effects()), "has Verb::side_effects"),

@@ -71,11 +71,14 @@ mod tests {
             assert_eq!(url.to_string(), text.trim_end_matches('/'));
         }
         for (text, wrong) in [
-            ("", "\"\" has no scheme; say http://HOST:PORT"),
-            ("127.0.0.1:9403", "\"127.0.0.1:9403\" has no scheme; say http://HOST:PORT"),
-            ("http://gateway", "\"gateway\" has no port; say http://HOST:PORT"),
-            ("http://gateway:9403/debug", "has \"/debug\" after the host and port; say http://HOST:PORT"),
-            ("https://gateway:9403", "an admin address speaks HTTP without TLS; say http://HOST:PORT, and"),
+            ("", "\"\" has no scheme; expected http://HOST:PORT"),
+            ("127.0.0.1:9403", "\"127.0.0.1:9403\" has no scheme; expected http://HOST:PORT"),
+            ("http://gateway", "\"gateway\" has no port; expected http://HOST:PORT"),
+            (
+                "http://gateway:9403/debug",
+                "has \"/debug\" after the host and port; expected http://HOST:PORT",
+            ),
+            ("https://gateway:9403", "an admin address uses HTTP without TLS; set http://HOST:PORT, and"),
         ] {
             let told = text.parse::<AdminUrl>().unwrap_err();
             assert!(told.starts_with(wrong), "{text}: {told}");

@@ -56,11 +56,11 @@ async fn answers_that_are_none() {
     for (answer, said) in [
         (
             "HTTP/1.1 400 Bad Request\r\ncontent-length: 25\r\n\r\n{\"error\": \"no such verb\"}",
-            "it answers 400 \"no such verb\"",
+            "HTTP 400 \"no such verb\"",
         ),
         (
             "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nhm?\n",
-            "it answers 404 \"hm?\"; is it the admin address of an extender-gateway? The metrics and the extender have others",
+            "HTTP 404 \"hm?\"; is it the admin address of an extender-gateway? The metrics and the extender have others",
         ),
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",

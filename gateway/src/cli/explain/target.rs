@@ -37,7 +37,7 @@ mod tests {
         }
         for (text, wrong) in [
             ("deploy/web", "\"deploy\" is not a pod; expected pod/web, with the namespace in -n"),
-            ("shop/web-0", "\"shop\" is not a pod; say pod/web-0, with the namespace behind -n"),
+            ("shop/web-0", "\"shop\" is not a pod; expected pod/web-0, with the namespace in -n"),
             ("pod/", "\"\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
             ("pod/a/b", "\"a/b\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),
             ("Web", "\"Web\" is not the name of a pod; expected pod/NAME as in `kubectl get pods`"),

@@ -139,7 +139,7 @@ fn every_word_about_one_node() {
     let standing = PodState::There(Box::new(pod(Some("b"))));
     let case = samples::of(standing, vec![answer("gateway-0", calls)], Some("b"));
     let expected = "
-What was said about b:
+Answers for b:
 ATTEMPT                  CALL        BACKEND  ANSWER
 2026-11-21 23:00:10 UTC  filter      zones    accepted
                          prioritize  zones    7 → 7 × 2 = 14
@@ -173,7 +173,7 @@ fn where_a_pod_is_in_words() {
     let bound = "Pod shop/web-0 was bound to a according to the bind call.";
     assert_eq!(first(unasked(), vec![bind(1, "a")]), bound);
     let gone = PodState::Gone { near: Vec::new(), elsewhere: Vec::new() };
-    assert_eq!(first(gone, vec![filter(1, &[])]), "Pod shop/web-0 is gone.");
+    assert_eq!(first(gone, vec![filter(1, &[])]), "Pod shop/web-0 no longer exists.");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_pod_that_nobody_knows() {
     for (near, elsewhere, end) in [
         (&[] as &[&str], &[] as &[&str], "`kubectl get pods --all-namespaces` lists all pods"),
         (&["web-1", "web-2"], &[], "similar names there: web-1, web-2"),
-        (&["web-1"], &["test"], "namespace test has one: say -n test"),
+        (&["web-1"], &["test"], "namespace test has one: set -n test"),
         (&[], &["test", "live"], "web-0 is in the namespaces test, live: choose one with -n"),
     ] {
         let text = gone(near, elsewhere);
@@ -208,7 +208,7 @@ fn a_pod_that_nobody_knows() {
     }
     let text = unknown(PodState::NotAsked { why: "--no-cluster is set".into() });
     let begin = "no gateway has decisions for pod web-0 in namespace shop; check the namespace (-n)\n- The decision \
-                 log of gateway-0 begins at 2026-11-21 23:00:00 UTC, when the gateway was started.\n- Nothing is known from";
+                 log of gateway-0 begins at 2026-11-21 23:00:00 UTC, when the gateway was started.\n- No data from the apiserver";
     assert!(text.starts_with(begin), "{text}");
 }
 

@@ -92,9 +92,9 @@ async fn files_are_followed_and_bad_ones_are_said_once() {
     pair.write("tls.crt", "garbage");
     five_looks(&tls).await;
     assert!(Arc::ptr_eq(&first, &tls.current.load()), "the old one stays");
-    assert_eq!((log.lines("WARN"), log.lines("extender.tls.certFile: ")), (1, 1));
+    assert_eq!((log.lines("WARN"), log.lines("stay in use: certFile: ")), (1, 1));
     pair.renew();
     five_looks(&tls).await;
     assert!(!Arc::ptr_eq(&first, &tls.current.load()));
-    assert_eq!((log.lines("WARN"), log.lines("extender.tls reloaded")), (1, 1));
+    assert_eq!((log.lines("WARN"), log.lines("certificates of extender.tls reloaded")), (1, 1));
 }

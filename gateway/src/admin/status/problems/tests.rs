@@ -192,7 +192,7 @@ const BACKENDS: [(Change, &str, Severity, &str); 7] = [
         Severity::Error,
         "connection refused",
     ),
-    (|scene| zones(scene).connected = false, "backend zones", Severity::Error, "there is no connection"),
+    (|scene| zones(scene).connected = false, "backend zones", Severity::Error, "no connection"),
     (
         |scene| {
             zones(scene).connected = false;
@@ -200,7 +200,7 @@ const BACKENDS: [(Change, &str, Severity, &str); 7] = [
         },
         "backend zones",
         Severity::Warning,
-        "there is no connection",
+        "no connection",
     ),
     (
         |scene| filter(scene).unsuitable = Some("wants facts".to_owned()),
@@ -251,7 +251,7 @@ fn each_problem_has_its_sentence_and_a_remedy() {
 }
 
 #[test]
-fn a_bind_call_that_nobody_takes_keeps_pods_from_all_nodes() {
+fn bind_calls_without_a_binder_are_an_error() {
     let ended = |outcome: &str| {
         let mut scene = Scene::new();
         let last = LastCall { time: ago(1), node_form: None, nodes: 1, outcome: outcome.to_owned() };
@@ -261,7 +261,7 @@ fn a_bind_call_that_nobody_takes_keeps_pods_from_all_nodes() {
     };
     assert_eq!(ended("ok"), []);
     let [problem] = &ended("no_binder")[..] else { panic!("one") };
-    assert_eq!((problem.severity, problem.what.contains("nobody binds")), (Severity::Error, true));
+    assert_eq!((problem.severity, problem.what.contains("no binder is configured")), (Severity::Error, true));
 }
 
 #[test]

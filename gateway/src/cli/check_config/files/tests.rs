@@ -95,7 +95,7 @@ fn certificates_keys_and_authorities() {
         (
             server("certFile: tls.crt, keyFile: tls.key, clientCAFile: ''").replace("''", "."),
             right,
-            "extender.tls.clientCAFile: .: cannot be read: Is a directory",
+            "extender.tls.clientCAFile: .: cannot be read: is a directory",
         ),
         (String::new(), "caFile: gone", "backends[0].tls.caFile: gone: cannot be read: No such file"),
         (
@@ -127,7 +127,7 @@ fn kubeconfigs_and_files_of_nodes() {
         (
             "nodes: {source: File, file: pods.json}".to_owned(),
             right,
-            "nodes.file: pods.json: object 1 is of kind Pod, expected Node",
+            "nodes.file: pods.json: object 1 is of kind \"Pod\", not Node",
         ),
     ];
     check(&cases);

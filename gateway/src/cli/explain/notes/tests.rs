@@ -135,7 +135,7 @@ fn one_feasible_node_is_not_scored() {
     let one = vec![filter(10, &[("a", None), ("b", Some("full"))]), bind(11, "a")];
     only(
         &notes(pod(Some("a")), one),
-        "One feasible node: not scored. kube-scheduler asks for no scores where there is nothing",
+        "One feasible node: not scored. kube-scheduler requests no scores for a single node.",
     );
     let two = vec![filter(10, &[("a", None), ("b", None)])];
     only(

@@ -48,10 +48,10 @@ fn what_is_wrong_is_said_with_its_place() {
             "object 2 is of kind \"Pod\"",
         ),
         (r#"{"kind":"List","items":[{"metadata":{}}]}"#, "object 1: Node.metadata.name"),
-        ("metadata: {name: a}\n---\nmetadata: {name: a}\n", "object 2 is a second node"),
+        ("metadata: {name: a}\n---\nmetadata: {name: a}\n", "object 2 has the same name"),
         (
             "metadata: {name: a}\nstatus: {capacity: {cpu: two}}\n",
-            "object 1: Node.status.capacity.cpu: \"two\" is not",
+            "object 1: Node.status.capacity.cpu: invalid quantity \"two\"",
         ),
         ("metadata: {name: a, labels: {on: true}}\n", "object 1: Node.metadata.labels.on"),
         ("just words\n", "not JSON"),
