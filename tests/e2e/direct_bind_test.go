@@ -70,7 +70,7 @@ func TestABindWithoutAnApiserverSaysSo(t *testing.T) {
 		config := s.builtIn()
 		config.Nodes.Source = "Request"
 		config.Cluster.Kubeconfig = s.kubeconfigToNowhere()
-		const want = "extender-gateway: cannot bind: cannot reach the apiserver: "
+		const want = "extender-gateway: cannot bind: the request to the apiserver failed: "
 		if got := s.bind(serveGateway(s, config).Address, pod, "node"); !strings.HasPrefix(got, want) {
 			s.Errorf("%q does not begin with %q", got, want)
 		}

@@ -117,7 +117,7 @@ fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
             named => positions += named,
         }
         if positions > most {
-            return Err(malformed(format!("{positions} positions are rejected of {count} nodes")));
+            return Err(malformed(format!("{positions} rejected positions for {count} nodes")));
         }
     }
     check_scores(message, SCORES, count)
@@ -215,7 +215,7 @@ mod tests {
             ),
             (answer(Some(result(3)), vec![rejection(&[1]), rejection(&[])]), "a rejection names no position"),
             (answer(Some(result(1)), vec![rejection(&[0]); 4]), "4 rejections for 3 nodes"),
-            (answer(Some(result(3)), vec![rejection(&[0, 1, 2, 0])]), "4 positions are rejected of 3 nodes"),
+            (answer(Some(result(3)), vec![rejection(&[0, 1, 2, 0])]), "4 rejected positions for 3 nodes"),
             (
                 answer(Some(api::Result { miss: 1, ..Default::default() }), vec![]),
                 "the backend does not support inline nodes, which are required",
@@ -306,7 +306,7 @@ mod tests {
         let positions =
             FilterResponse { result: None, rejections: vec![rejection(&[0, 1]); 2], scores: None };
         for (answer, detail) in
-            [(rejections, "4 rejections for 3 nodes"), (positions, "4 positions are rejected of 3 nodes")]
+            [(rejections, "4 rejections for 3 nodes"), (positions, "4 rejected positions for 3 nodes")]
         {
             let failure = filter(broken_behind(answer.encode_to_vec()), 3, Wanted::Wanted).unwrap_err();
             assert_eq!(failure.detail, detail);

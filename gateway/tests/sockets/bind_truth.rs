@@ -60,9 +60,10 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
         apiserver.set("web-0", "u-1", None);
         bound(&bind_with(&apiserver, turn).await);
     }
-    for (turn, text) in
-        [(Turn::Drop, "cannot reach the apiserver: "), (Turn::Hang, "the apiserver did not respond in time")]
-    {
+    for (turn, text) in [
+        (Turn::Drop, "the request to the apiserver failed: "),
+        (Turn::Hang, "the apiserver did not respond in time"),
+    ] {
         apiserver.set("web-0", "u-1", None);
         let error = bind_with(&apiserver, turn).await.error();
         assert!(error.starts_with(&format!("extender-gateway: cannot bind: {text}")), "{turn:?}: {error}");
@@ -71,7 +72,10 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
     apiserver.binds(&[Turn::DoAndDrop]);
     apiserver.reads(&[Turn::Status(500)]);
     let error = built_in(&apiserver).await.post("/bind", TO_A).await.error();
-    assert!(error.starts_with("extender-gateway: cannot bind: cannot reach the apiserver"), "{error}");
+    assert!(
+        error.starts_with("extender-gateway: cannot bind: the request to the apiserver failed"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -80,19 +84,23 @@ async fn only_a_confirmed_binding_is_success() {
     let gateway = built_in(&apiserver).await;
     let failure = r#"{"kind":"Status","status":"Failure","message":"quota"}"#;
     for (code, body, text) in [
-        (302, "", "refuses: HTTP status 302 Found"),
-        (307, "", "refuses: HTTP status 307 Temporary Redirect"),
-        (304, "", "refuses: HTTP status 304 Not Modified"),
-        (202, "", "refuses: HTTP status 202 Accepted"),
-        (204, "", "refuses: HTTP status 204 No Content"),
-        (200, "<html>sign in</html>", "cannot be asked: the answer to the Binding is not a Status"),
-        (200, failure, "cannot be asked: the Binding is not confirmed: quota"),
+        (302, "", "the apiserver rejected the request: HTTP status 302 Found"),
+        (307, "", "the apiserver rejected the request: HTTP status 307 Temporary Redirect"),
+        (304, "", "the apiserver rejected the request: HTTP status 304 Not Modified"),
+        (202, "", "the apiserver rejected the request: HTTP status 202 Accepted"),
+        (204, "", "the apiserver rejected the request: HTTP status 204 No Content"),
+        (
+            200,
+            "<html>sign in</html>",
+            "the request to the apiserver failed: the answer to the Binding is not a Status",
+        ),
+        (200, failure, "the request to the apiserver failed: the Binding is not confirmed: quota"),
         // Not retried until the deadline: what it says is the answer.
-        (503, failure, "refuses: quota"),
+        (503, failure, "the apiserver rejected the request: quota"),
     ] {
         apiserver.binds(&[Turn::Answer(code, body)]);
         let error = gateway.post("/bind", TO_A).await.error();
-        assert_eq!(error, format!("extender-gateway: cannot bind: the apiserver {text}"), "{code} {body}");
+        assert_eq!(error, format!("extender-gateway: cannot bind: {text}"), "{code} {body}");
         assert_eq!(apiserver.node(), None);
     }
     let asked = apiserver.log().len();
@@ -111,7 +119,10 @@ async fn an_apiserver_that_is_away_is_an_error_and_nobody_is_asked() {
         let backend = backend("only", &lying, rest);
         let gateway = Gateway::start(&format!("{head}binder: {binder}\nbackends:\n{backend}")).await;
         let error = gateway.post("/bind", TO_A).await.error();
-        assert!(error.starts_with("extender-gateway: cannot bind: cannot reach the apiserver: "), "{error}");
+        assert!(
+            error.starts_with("extender-gateway: cannot bind: the request to the apiserver failed: "),
+            "{error}"
+        );
         assert!(error.contains("Connection refused"), "{error}");
     }
     assert!(lying.messages("Bind").is_empty());

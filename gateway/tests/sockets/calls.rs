@@ -228,13 +228,13 @@ const BAD_CALLS: [(&str, &str, &[u8], u16, &str); 11] = [
     ("POST", "/filter", br#"{"NodeNames":["a"]}"#, 200, "bad request: the request has no Pod"),
     ("POST", "/filter", br#"{"Pod":{}}"#, 200, "bad request: the request has neither Nodes"),
     ("POST", "/filter", br#"{"Pod":{"metadata":7},"NodeNames":[]}"#, 200, "bad request: Pod: "),
-    ("POST", "/filter", &LARGE, 200, "the request has more than 1048576 bytes; raise extender"),
+    ("POST", "/filter", &LARGE, 200, "the request is larger than 1048576 bytes; raise extender"),
     ("POST", "/prioritize", b"{", 400, "bad request: malformed JSON"),
-    ("POST", "/prioritize", &LARGE, 413, "the request has more than 1048576 bytes"),
+    ("POST", "/prioritize", &LARGE, 413, "the request is larger than 1048576 bytes"),
     ("POST", "/preempt", b"{}", 400, "bad request: the request has no Pod"),
     ("POST", "/bind", b"{}", 200, "bad request: the request has no PodName"),
     ("POST", "/nothing", b"{}", 404, "no verb in path /nothing"),
-    ("GET", "/filter", b"", 405, "method GET is not served"),
+    ("GET", "/filter", b"", 405, "method GET is not allowed"),
 ];
 
 #[tokio::test]
@@ -272,7 +272,7 @@ async fn a_node_that_cannot_be_read_is_named_to_those_who_sent_it() {
     assert!(error.starts_with("extender-gateway: bad request: node a: Node.status.capacity.cpu"), "{error}");
     let error = gateway.post("/filter", by_name(&["a"])).await.error();
     assert!(
-        error.starts_with("extender-gateway: backend facts failed filter: wants facts about nodes"),
+        error.starts_with("extender-gateway: backend facts failed filter: needs facts about nodes"),
         "{error}"
     );
 }
@@ -287,7 +287,7 @@ async fn a_pod_that_fits_nowhere_is_told_the_same_and_then_to_back_off() {
     .await;
     let configured = backend("only", &only, "filter: {}");
     for (reasons, told, sixth) in [
-        ("{}", ["0", "0"], "the pod was tried too often in a short time; only: 0 units are free"),
+        ("{}", ["0", "0"], "the pod was retried too often in a short time; only: 0 units are free"),
         ("{changing: AsGiven, repeated: AsGiven}", ["6", "7"], ""),
     ] {
         let rest = format!("nodes: {{source: Request}}\nreasons: {reasons}\nbackends:\n{configured}");

@@ -50,7 +50,7 @@ async fn pages_of_the_web_are_let_in_nowhere() {
         client.write(format!("{head}Content-Length: 1\r\n\r\n7").as_bytes()).await;
         let answer = client.answer().await;
         assert_eq!(answer.status, 403, "{method} {path}");
-        assert!(answer.json()["error"].as_str().unwrap().contains("web pages"), "{answer:?}");
+        assert!(answer.json()["error"].as_str().unwrap().contains("Origin header"), "{answer:?}");
     }
     assert_eq!(text(&seen.admin.send("GET", "/debug/flags/s", "").await), (200, "0\n"));
 }
@@ -70,7 +70,7 @@ async fn a_wrong_value_changes_nothing() {
     ] {
         let answer = seen.admin.send("PUT", &format!("/debug/flags/{path}"), value).await;
         let words = if path == "f" { ", or true or false" } else { "" };
-        let rest = format!("a number of rows from 0 to 1000, 0 for no table{words}");
+        let rest = format!("expected a number of rows from 0 (off) to 1000{words}");
         assert_eq!(answer.json(), json!({"error": format!("failed to set {name} to {shown}; {rest}")}));
         assert_eq!(answer.status, 400, "{value}");
     }
@@ -101,7 +101,7 @@ async fn a_body_without_an_end_or_without_letters_is_refused() {
     let answer = seen.admin.send("DELETE", "/debug/flags/v", "").await;
     assert_eq!(
         (answer.status, answer.json()["error"].as_str().unwrap()),
-        (405, "DELETE is not served at /debug/flags/v")
+        (405, "method DELETE not allowed at /debug/flags/v")
     );
 }
 

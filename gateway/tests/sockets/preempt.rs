@@ -206,7 +206,7 @@ async fn a_backend_that_wants_facts_where_there_are_none_cannot_be_asked() {
     let gateway = gateway(REQUEST, &[("guard", &backend, "")]).await;
     let answer = gateway.post("/preempt", call()).await;
     let error = answer.header("x-extender-gateway-error").unwrap();
-    assert!(answer.status == 502 && error.contains("preempt calls bring none"), "{error}");
+    assert!(answer.status == 502 && error.contains("preempt calls do not contain"), "{error}");
 }
 
 const WATCHED: &str = "nodes: {source: Watch}\npods: {source: Watch}";

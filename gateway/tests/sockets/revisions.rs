@@ -362,7 +362,7 @@ async fn a_contradiction_refuses_the_verb_with_a_sentence() {
         let function = Function::start(info).await;
         let gateway = gateway(&function, FILTER).await;
         let expected = format!(
-            "extender-gateway: backend only failed filter: declares filter pure, and {why}, which exclude one another"
+            "extender-gateway: backend only failed filter: declares filter pure and also {why}; these are mutually exclusive"
         );
         assert_eq!(filter(&gateway, &["a"]).await["Error"], expected);
         assert!(function.filtered().is_empty());

@@ -19,7 +19,7 @@ pub enum ApiserverError {
     #[error("the apiserver did not respond in time")]
     Late,
     /// It cannot be reached, or what it says cannot be understood.
-    #[error("cannot reach the apiserver: {0}")]
+    #[error("the request to the apiserver failed: {0}")]
     Failed(String),
 }
 

@@ -116,14 +116,14 @@ async fn a_wrong_parameter_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn where_nothing_is_there_is_a_list_of_what_there_is() {
+async fn an_unknown_path_lists_those_that_exist() {
     let (seen, _backends) = start().await;
     let (status, error) = seen.admin.refused("/debug/decision").await;
     assert_eq!(status, 404);
-    assert!(error.starts_with("nothing is at /debug/decision; there are GET /debug/decisions, "), "{error}");
+    assert!(error.starts_with("no such path /debug/decision; available: GET /debug/decisions, "), "{error}");
     let answer = seen.admin.send("DELETE", "/debug/decisions", "").await;
     assert_eq!(answer.status, 405);
-    assert_eq!(answer.json()["error"], "DELETE is not served at /debug/decisions");
+    assert_eq!(answer.json()["error"], "method DELETE not allowed at /debug/decisions");
 }
 
 #[tokio::test]

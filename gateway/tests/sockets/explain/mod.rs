@@ -117,7 +117,7 @@ async fn all_replicas_are_asked_and_the_apiserver() {
         "Latest attempt: 2 of 5,000 nodes were offered, 1 left, 1 rejected; bound to a.\n",
         "- One feasible node: not scored. ",
         &format!(
-            "- http://{away} did not answer: cannot connect (Connection refused (os error 111)); is the gateway "
+            "- http://{away} did not answer: cannot connect (Connection refused (os error 111)); check that the gateway runs "
         ),
         "\nb         zones  zone is drained\n",
     ] {
@@ -223,7 +223,7 @@ async fn a_pod_that_does_not_exist_is_looked_for() {
         (json!([]), "similar names there: web-1"),
         (
             json!([{"metadata": {"name": "web-0", "namespace": "test"}}]),
-            "namespace test has one: say -n test",
+            "namespace test has one: set -n test",
         ),
     ] {
         let apiserver =

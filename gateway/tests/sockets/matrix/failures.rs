@@ -33,7 +33,7 @@ pub(crate) enum Script {
 impl Fault {
     /// Of the backend that fails. Only what is late on purpose may be late: the others have time on any machine.
     pub(crate) fn timeout(&self) -> &'static str {
-        if self.said.contains("150ms") { "150ms" } else { "20s" }
+        if self.said.contains("150 ms") { "150ms" } else { "20s" }
     }
 
     /// A handshake that has no answer is waited for, by the backend that has one as well: not too short.
@@ -137,7 +137,7 @@ fn transport() -> Vec<Fault> {
         Fault::new(
             "compressed",
             |_| Act::Framed(vec![1, 0, 0, 0, 1, 7]),
-            ("malformed", "the answer is compressed"),
+            ("malformed", "message is compressed"),
         ),
         Fault::new("oversize", |_| Act::Framed(vec![0; 1 << 20]), ("oversize", "response is larger than ")),
     ]
@@ -187,7 +187,7 @@ fn of_filter() -> [Fault; 6] {
         wrong("twice in a group", |_| refused(&[&[1, 1]]), "position 1 is rejected twice"),
         wrong("a rejection of nothing", |_| refused(&[&[0], &[]]), "a rejection names no position"),
         wrong("too many rejections", |_| refused(&[&[0], &[0], &[0]]), "3 rejections for 2 nodes"),
-        wrong("too many positions", |_| refused(&[&[0], &[1, 0]]), "3 positions are refused of 2 nodes"),
+        wrong("too many positions", |_| refused(&[&[0], &[1, 0]]), "3 rejected positions for 2 nodes"),
     ]
 }
 
