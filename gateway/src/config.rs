@@ -30,7 +30,7 @@ pub use backend::{
     Weight,
 };
 pub use duration::DurationText;
-pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, spoken};
+pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
 pub use matches::Match;
 pub use nodes::NodeSource;
 pub use quantity::SizeText;

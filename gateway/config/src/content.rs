@@ -1,24 +1,13 @@
 //! The text of a configuration file.
 
-use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use crate::mistake::{ConfigErrors, Mistake};
+use crate::mistake::{ConfigErrors, Mistake, is_standard_input};
 use crate::regular_file::read_regular_file;
 
 /// The largest file in bytes: the limit of a `ConfigMap`.
 const LARGEST: u64 = 1 << 20;
-
-/// Whether this path means standard input, which can be read only once. A file of that name is `./-`.
-pub fn is_standard_input(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-/// The path for messages.
-pub fn spoken(path: &Path) -> Cow<'_, str> {
-    if is_standard_input(path) { "standard input".into() } else { path.to_string_lossy() }
-}
 
 /// The bytes of a configuration file. A file that is too large is cut and later rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,10 @@ pub mod names;
 mod regular_file;
 mod yaml;
 
-pub use content::{Content, is_standard_input, spoken};
+pub use content::Content;
 pub use cursor::{Cursor, Entry, Fields, Mistakes, Section};
 pub use findings::Finding;
 pub use follower::Follower;
-pub use mistake::{ConfigErrors, Mistake, Place, Remedy, echo};
+pub use mistake::{ConfigErrors, Mistake, Place, Remedy, echo, is_standard_input, shown_path};
 pub use regular_file::read_regular_file;
 pub use yaml::{Node, Value, parse};

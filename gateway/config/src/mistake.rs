@@ -1,9 +1,8 @@
 //! A mistake in a configuration and its message: `FILE line N: PATH: what is wrong; how to correct it`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-use crate::content::spoken;
 
 /// The longest text that a message repeats, in characters.
 const LONGEST_ECHO: usize = 80;
@@ -135,8 +134,8 @@ impl ConfigErrors {
     fn write_line(&self, out: &mut fmt::Formatter<'_>, mistake: &Mistake) -> fmt::Result {
         match (&self.file, mistake.line()) {
             (None, _) => write!(out, "{mistake}"),
-            (Some(file), Some(_)) => write!(out, "{} {mistake}", spoken(file)),
-            (Some(file), None) => write!(out, "{}: {mistake}", spoken(file)),
+            (Some(file), Some(_)) => write!(out, "{} {mistake}", shown_path(file)),
+            (Some(file), None) => write!(out, "{}: {mistake}", shown_path(file)),
         }
     }
 }
@@ -161,4 +160,14 @@ pub fn echo(text: &str) -> String {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
     }
+}
+
+/// Whether this path means standard input, which can be read only once. A file of that name is `./-`.
+pub fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The path for messages.
+pub fn shown_path(path: &Path) -> Cow<'_, str> {
+    if is_standard_input(path) { "standard input".into() } else { path.to_string_lossy() }
 }

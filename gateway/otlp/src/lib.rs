@@ -4,6 +4,7 @@
 //! - [`Ratio`] and [`Sampler`] decide what is kept.
 //! - [`Settings`] come from the standard `OTEL_*` variables and from a configuration ([`Explicit`]).
 //! - [`Exporters`] send spans; [`Spans`] queues each finished [`Span`].
+//!
 //! Spans are recorded after they have ended, with ids that were created before: calls pass through no tracer, so an untraced
 //! call costs nothing.
 

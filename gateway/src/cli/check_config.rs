@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Console, Failure};
-use crate::config::{Config, ConfigErrors, Content, Effective, spoken};
+use crate::config::{Config, ConfigErrors, Content, Effective, shown_path};
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Validate a configuration; print all mistakes or the effective configuration.\n\n\
@@ -50,7 +50,7 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     for warning in config.warnings() {
         writeln!(console.notes, "warning: {warning}")?;
     }
-    writeln!(console.out, "# {} is valid. Effective configuration:", spoken(file))?;
+    writeln!(console.out, "# {} is valid. Effective configuration:", shown_path(file))?;
     write!(console.out, "{}", Effective(&config))?;
     Ok(())
 }

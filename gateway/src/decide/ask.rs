@@ -1,7 +1,6 @@
 //! Calls one backend for nodes in one call, for filter and prioritize: known answers are looked up, the backend is
-//! called for
-//! the other nodes, and both are combined.
-//! The difference between the verbs is a [`NodeQuestion`]; the data of a call to a backend is an [`Ask`].
+//! called for the other nodes, and both are combined. The difference between the verbs is a [`NodeQuestion`]; the data of
+//! a call to a backend is an [`Ask`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +9,7 @@ use extender_gateway_core::{BackendFailure, Verb, filter::Asked};
 use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
-use super::call_context::{CallContext, EncodedNodes, Readiness, Views};
+use super::call_context::{CallContext, EncodedNodes, Readiness, Ready, Views};
 use crate::{
     backend::{
         Attempt, Backend,
@@ -39,12 +38,6 @@ pub(super) struct Participant<'d, S> {
     pub(super) timeout: Duration,
     /// How to call it, or why it is unavailable.
     pub(super) ready: Readiness,
-}
-
-/// How to call a backend in a call.
-pub(super) struct Ready {
-    pub(super) session: Arc<Session>,
-    pub(super) views: Views,
 }
 
 /// The nodes for a backend, and the deadline of its answer.

@@ -1,13 +1,16 @@
 //! The pod and nodes of one call, encoded once for each view in use.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind, filter::Asked};
 use extender_otlp::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, CallError, ask::Ready};
+use super::{Call, CallError};
 use crate::{
     backend::{
         Backend,
@@ -179,6 +182,12 @@ fn encoded<'l>(lines: impl Iterator<Item = &'l NodeRow>, bytes: usize) -> NodesF
 pub(super) struct Views {
     pod: usize,
     nodes: usize,
+}
+
+/// How to call a backend in a call.
+pub(super) struct Ready {
+    pub(super) session: Arc<Session>,
+    pub(super) views: Views,
 }
 
 /// How a backend can be asked in a call, or why it cannot be.

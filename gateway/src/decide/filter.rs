@@ -13,9 +13,8 @@ use tokio::time::Instant;
 
 use self::question::{FilterQuestion, Verdicts};
 use super::{
-    Call, CallError, Decider,
-    ask::{self, Ready},
-    call_context::{CallContext, EncodedNodes, Readiness},
+    Call, CallError, Decider, ask,
+    call_context::{CallContext, EncodedNodes, Readiness, Ready},
     failures::Failed,
     pacing::{AttemptScope, Pace},
     prefetched::BackendScores,

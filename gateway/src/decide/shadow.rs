@@ -12,7 +12,10 @@ use extender_policy_api::v1alpha1::Purpose;
 use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Call, Decider, ask::Ready, call_context::CallContext};
+use super::{
+    Call, Decider,
+    call_context::{CallContext, Ready},
+};
 use crate::{
     backend::{
         Attempt, Backend,

@@ -3,11 +3,29 @@
 use std::collections::BTreeMap;
 
 use extender_policy_api::v1alpha1::{NonZero, Resources};
+use serde::Deserialize;
 
 use super::{json::Map, quantity::Quantity};
 
 /// `corev1.ResourceList` as it is written in an object.
 pub(super) type ResourceList<'a> = Map<'a, Quantity>;
+
+/// Mirrors `corev1.ResourceRequirements`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Requirements<'a> {
+    #[serde(borrow)]
+    pub(super) requests: ResourceList<'a>,
+    #[serde(borrow)]
+    pub(super) limits: ResourceList<'a>,
+}
+
+impl Requirements<'_> {
+    /// Not the limits: where requests are missing, the apiserver has filled them in from these.
+    pub(super) fn requests(&self) -> Amounts<'_> {
+        Amounts::of(&self.requests)
+    }
+}
 
 /// Amounts by resource name. An ordered map: a pod may name tens of thousands of resources, and sums must stay n log n
 /// without depending on a hash that a pod's author could attack. A handful of names is one tree node, found by walking.

@@ -5,14 +5,11 @@
 //! maps are counted while they are read: an empty entry takes 3 bytes of JSON and a hundred of memory. Objects from the watch
 //! are not limited here: etcd has done that, and the watch has a thread of its own.
 
-use std::{cell::Cell, marker::PhantomData};
+use std::{borrow::Cow, cell::Cell, marker::PhantomData};
 
 use serde::{Deserialize, de};
 
-use super::{
-    ObjectError,
-    json::{Text, object},
-};
+use super::ObjectError;
 
 /// The most JSON of one object, in bytes. What etcd stores is protobuf, of which JSON is a multiple: a `<` is written as
 /// six bytes.
@@ -165,17 +162,17 @@ fn name_of(json: &[u8]) -> Option<String> {
     #[derive(Debug, Default, Deserialize)]
     #[serde(default)]
     struct NamedObject<'a> {
-        #[serde(borrow, deserialize_with = "object")]
+        #[serde(borrow)]
         metadata: NamedMeta<'a>,
     }
     #[derive(Debug, Default, Deserialize)]
     #[serde(default)]
     struct NamedMeta<'a> {
         #[serde(borrow)]
-        name: Text<'a>,
+        name: Cow<'a, str>,
     }
     let NamedObject { metadata } = serde_json::from_slice(json).ok()?;
-    (metadata.name.len() <= LONGEST_NAME).then(|| metadata.name.to_string())
+    (metadata.name.len() <= LONGEST_NAME).then(|| metadata.name.into_owned())
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ use serde::Deserialize;
 use super::{
     ObjectError,
     affinity::Affinity,
-    amounts::ResourceList,
+    amounts::{Requirements, ResourceList},
     annotations::AnnotationPrefixes,
     claims::{self, Volume},
     json::{List, Map, Text, nullable, object},
     limits::{self, Measures, Origin},
     meta::{Meta, Owner, owned},
     read,
-    requests::{Container, Demand, Requirements, Share},
+    requests::{Container, Demand, Share},
     status::PodStatus,
 };
 

@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1::{NonZero, Resources};
 use serde::Deserialize;
 
 use super::{
-    amounts::{Amounts, ResourceList},
+    amounts::{Amounts, Requirements, ResourceList},
     json::{List, Text, object},
     quantity::Quantity,
     status::{PodStatus, Reports},
@@ -33,23 +33,6 @@ pub(super) struct Container<'a> {
     resources: Requirements<'a>,
     #[serde(borrow)]
     restart_policy: Text<'a>,
-}
-
-/// Mirrors `corev1.ResourceRequirements`, the fields that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Requirements<'a> {
-    #[serde(borrow)]
-    requests: ResourceList<'a>,
-    #[serde(borrow)]
-    limits: ResourceList<'a>,
-}
-
-impl Requirements<'_> {
-    /// Not the limits: where requests are missing, the apiserver has filled them in from these.
-    pub(super) fn requests(&self) -> Amounts<'_> {
-        Amounts::of(&self.requests)
-    }
 }
 
 impl Container<'_> {

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    amounts::{Amounts, ResourceList},
+    amounts::{Amounts, Requirements, ResourceList},
     json::{List, Text},
-    requests::Requirements,
 };
 
 /// Mirrors `corev1.PodStatus`, the fields that are read.

@@ -3,7 +3,6 @@
 
 use std::{
     cmp::Reverse,
-    fmt::Write,
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -85,7 +84,7 @@ fn scores(record: &CallRecord, rows: usize) -> Option<String> {
     let mut table = head(&["#", "Pod", "Node", "Score"], &names);
     for (rank, (node, total)) in order.iter().take(rows).enumerate() {
         let cells = shares.iter().map(|share| share(*node));
-        row(&mut table, (rank, record, *node), [total.to_string()].into_iter().chain(cells));
+        table += &row(rank, record, *node, [total.to_string()].into_iter().chain(cells));
     }
     Some(table)
 }
@@ -114,11 +113,10 @@ fn rejections(record: &CallRecord, rows: usize) -> Option<String> {
     let mut by_node: Vec<(u32, usize, &str)> = Vec::new();
     let mut names = Vec::new();
     for part in &record.backends {
-        let Outcome::Filtered(source_health) = &part.outcome else { continue };
-        for refusal in &source_health.refusals {
-            by_node.extend(
-                source_health.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())),
-            );
+        let Outcome::Filtered(filtered) = &part.outcome else { continue };
+        for refusal in &filtered.refusals {
+            by_node
+                .extend(filtered.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())));
         }
         names.push(part.backend.name.as_str());
     }
@@ -129,7 +127,7 @@ fn rejections(record: &CallRecord, rows: usize) -> Option<String> {
         let reason =
             |column| said.iter().find(|(_, at, _)| *at == column).map_or("", |(_, _, reason)| *reason);
         let cells = (0..names.len()).map(|column| cell(reason(column)));
-        row(&mut table, (rank, record, said[0].0), cells);
+        table += &row(rank, record, said[0].0, cells);
     }
     (!by_node.is_empty()).then_some(table)
 }
@@ -144,19 +142,18 @@ fn cell(text: &str) -> String {
     text.replace(|c: char| c == '|' || c.is_control(), " ")
 }
 
-fn row(
-    table: &mut String,
-    (rank, record, node): (usize, &CallRecord, u32),
-    cells: impl Iterator<Item = String>,
-) {
+/// A row: rank, pod, node, and a cell for each backend.
+fn row(rank: usize, record: &CallRecord, node: u32, cells: impl Iterator<Item = String>) -> String {
     let pod = &record.pod;
-    let (pod, node) = (cell(&format!("{}/{}", pod.namespace, pod.name)), cell(name(record, node)));
-    // Writing to a String does not fail.
-    let _ = write!(table, "| {rank} | {pod} | {node} |");
-    cells.for_each(|cell| {
-        let _ = write!(table, " {cell} |");
-    });
-    table.push('\n');
+    let mut row = format!(
+        "| {rank} | {} | {} |",
+        cell(&format!("{}/{}", pod.namespace, pod.name)),
+        cell(name(record, node))
+    );
+    for cell in cells {
+        row = row + " " + &cell + " |";
+    }
+    row + "\n"
 }
 
 #[cfg(test)]

@@ -179,9 +179,9 @@ fn count(meters: &BackendMetrics, (outcome, part): (&str, &BackendOutcome), exam
         count_inquiry(meters, (applied, attempt), example);
     }
     match &part.outcome {
-        Outcome::Filtered(source_health) => {
+        Outcome::Filtered(filtered) => {
             let mut rejected = 0;
-            for refusal in &source_health.refusals {
+            for refusal in &filtered.refusals {
                 meters.rejected(&refusal.reason, refusal.positions.len());
                 rejected += refusal.positions.len();
             }

@@ -47,7 +47,7 @@ impl Counts {
             std::mem::replace(&mut *self.fault.lock().unwrap_or_else(PoisonError::into_inner), fault.clone());
         match (before, fault) {
             (None, Some(error)) => {
-                tracing::warn!(%error, "cannot export spans to the collector; they are lost")
+                tracing::warn!(%error, "cannot export spans to the collector; they are lost");
             }
             (Some(_), None) => tracing::info!("exporting spans to the collector works again"),
             _ => {}

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Resource;
+use serde::Deserialize;
 
-use super::watcher::HeadMeta;
 use crate::{
     cluster::{
         pods::{self, PodTable},
@@ -12,6 +12,15 @@ use crate::{
     },
     object::ObjectError,
 };
+
+/// The identity of an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct HeadMeta {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+}
 
 /// A table that a watch keeps.
 pub(super) trait Sink {

@@ -255,12 +255,12 @@ async fn living_pods_are_listed_and_watched() {
         async move { Watcher::new(&*table, client, hasty()).run().await }
     });
     table.synced().await;
-    let source_health = async {
+    let synced = async {
         while places(&table, ["web", "db", "old"]) != ["n3", "n1", "?"] {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), source_health).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), synced).await.unwrap();
     assert_eq!((table.get("u-1"), table.get("u-4").unwrap().priority, table.len()), (None, 5, 2));
     watching.abort();
 }
@@ -298,8 +298,8 @@ async fn an_apiserver_that_says_nothing_is_asked_again() {
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
     // An answer that took longer on a slow machine would only be asked for again.
     let watching = watch(&table, client(address, Duration::from_millis(300)), hasty());
-    let source_health = until(&table, facts, &["n1 b"]);
-    tokio::time::timeout(Duration::from_mins(1), source_health).await.unwrap();
+    let synced = until(&table, facts, &["n1 b"]);
+    tokio::time::timeout(Duration::from_mins(1), synced).await.unwrap();
     assert!(asked.lists.load(Ordering::Relaxed) >= 2 && asked.watches.load(Ordering::Relaxed) >= 3);
     watching.abort();
 }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     backoff::Backoff,
     lines::Lines,
-    sink::Sink,
+    sink::{HeadMeta, Sink},
     state::{Notice, WatchState},
 };
 use crate::{object::ObjectError, observe::RateLimitedLog};
@@ -86,15 +86,6 @@ struct ObjectHead {
     /// Of a `Status` in an error event.
     code: u16,
     message: String,
-}
-
-/// The identity of an object.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct HeadMeta {
-    pub(super) name: String,
-    pub(super) uid: String,
-    resource_version: String,
 }
 
 impl<'s, S: Sink> Watcher<'s, S> {

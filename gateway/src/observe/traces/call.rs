@@ -6,13 +6,13 @@ use std::time::SystemTime;
 use extender_otlp::{Parent, Span, TraceContext};
 use opentelemetry::{
     KeyValue,
-    trace::{Event, Link, SpanId},
+    trace::{Event, Link, SpanId, Status},
 };
 use opentelemetry_semantic_conventions::attribute::{
     ERROR_TYPE, K8S_NAMESPACE_NAME, K8S_NODE_NAME, K8S_POD_NAME, K8S_POD_UID,
 };
 
-use super::{door, names};
+use super::names;
 use crate::{
     config::Choice,
     record::{BackendOutcome, CallRecord, HttpCall, Outcome, RequestedNodes},
@@ -34,7 +34,7 @@ pub(super) fn span(
         attributes: attributes(http_call, record),
         links: previous.into_iter().chain(annotated).collect(),
         events: record.backends.iter().filter_map(|part| unasked(record, part)).collect(),
-        status: door::status(http_call),
+        status: status(http_call),
         ..Span::new(format!("decide {}", Verb::name_or_none(http_call.verb)), context, start..end)
     }
 }
@@ -45,6 +45,11 @@ pub(super) fn time(http_call: &HttpCall) -> (SystemTime, SystemTime) {
     let start = came.or_else(|| SystemTime::now().checked_sub(http_call.started.elapsed()));
     let start = start.unwrap_or(SystemTime::UNIX_EPOCH);
     (start, start + http_call.took)
+}
+
+/// A call that ended with an error has this status, even if its HTTP status is 200.
+pub(super) fn status(http_call: &HttpCall) -> Status {
+    if http_call.outcome == "ok" { Status::Unset } else { Status::error(http_call.message.clone()) }
 }
 
 /// A count as an attribute value.
@@ -105,7 +110,7 @@ fn unasked(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
 
 /// How many nodes a backend rejected.
 pub(super) fn rejected(said: &Outcome) -> u32 {
-    let Outcome::Filtered(source_health) = said else { return 0 };
-    let rejected: usize = source_health.refusals.iter().map(|refusal| refusal.positions.len()).sum();
+    let Outcome::Filtered(filtered) = said else { return 0 };
+    let rejected: usize = filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum();
     u32::try_from(rejected).unwrap_or(u32::MAX)
 }

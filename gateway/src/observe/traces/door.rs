@@ -2,10 +2,7 @@
 
 use extender_otlp::{Parent, Span, TraceContext};
 use http::{Method, Version};
-use opentelemetry::{
-    KeyValue,
-    trace::{SpanKind, Status},
-};
+use opentelemetry::{KeyValue, trace::SpanKind};
 use opentelemetry_semantic_conventions::attribute::{
     CLIENT_ADDRESS, CLIENT_PORT, ERROR_TYPE, HTTP_REQUEST_BODY_SIZE, HTTP_REQUEST_METHOD,
     HTTP_RESPONSE_BODY_SIZE, HTTP_RESPONSE_STATUS_CODE, HTTP_ROUTE, NETWORK_PROTOCOL_VERSION, URL_PATH,
@@ -27,14 +24,9 @@ pub(super) fn span(http_call: &HttpCall, context: TraceContext) -> Span {
         kind: SpanKind::Server,
         parent,
         attributes: attributes(http_call),
-        status: status(http_call),
+        status: call::status(http_call),
         ..Span::new(name, context, start..end)
     }
-}
-
-/// A call that ended with an error has this status, even if its HTTP status is 200.
-pub(super) fn status(http_call: &HttpCall) -> Status {
-    if http_call.outcome == "ok" { Status::Unset } else { Status::error(http_call.message.clone()) }
 }
 
 fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
