@@ -99,18 +99,17 @@ impl NodeFile {
     async fn reload(&self, table: &Arc<NodeTable>) {
         let (path, target) = (self.path.clone(), Arc::clone(table));
         let mut read = spawn_blocking(move || load(&path, &target));
-        let read = match timeout(SLOW, &mut read).await {
-            Ok(read) => read,
-            Err(_) => {
-                tracing::warn!(path = %self.path.display(), "reading the node file takes more than {SLOW:?}; check its file system");
-                read.await
-            }
+        let read = if let Ok(read) = timeout(SLOW, &mut read).await {
+            read
+        } else {
+            tracing::warn!(path = %self.path.display(), "reading the node file takes more than {SLOW:?}; check its file system");
+            read.await
         };
         match read {
             Ok(Ok(())) => tracing::info!(nodes = table.len(), "node file reloaded"),
             Ok(Err(error)) => tracing::warn!(%error, "node file rejected; the previous nodes stay in use"),
             Err(error) => {
-                tracing::error!(%error, "cannot read the node file; the previous nodes stay in use")
+                tracing::error!(%error, "cannot read the node file; the previous nodes stay in use");
             }
         }
     }

@@ -82,7 +82,7 @@ impl Tls {
                 tracing::info!("certificates of extender.tls reloaded; new connections use them");
             }
             Err(error) => {
-                tracing::warn!("cannot reload extender.tls, the previous certificates stay in use: {error}")
+                tracing::warn!("cannot reload extender.tls, the previous certificates stay in use: {error}");
             }
         }
     }

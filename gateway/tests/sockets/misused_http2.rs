@@ -83,7 +83,7 @@ async fn acknowledgements_of_no_ping_are_not_logged() {
 async fn flooding(frame: Vec<u8>, most: usize) -> (SocketAddr, mpsc::UnboundedReceiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (taken, takes) = mpsc::unbounded_channel();
+    let (report, reports) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut sent = 0;
@@ -92,13 +92,13 @@ async fn flooding(frame: Vec<u8>, most: usize) -> (SocketAddr, mpsc::UnboundedRe
         while sent < most && stream.write_all(&chunk).await.is_ok() {
             sent += chunk.len();
         }
-        taken.send(sent).unwrap();
+        report.send(sent).unwrap();
         let mut silent = Vec::new();
         while let Ok((stream, _)) = listener.accept().await {
             silent.push(stream);
         }
     });
-    (address, takes)
+    (address, reports)
 }
 
 #[tokio::test]
@@ -109,9 +109,9 @@ async fn a_backend_that_floods_frames_is_disconnected() {
         (PING, 8, "more HTTP/2 frames than its answers need"),
     ] {
         let flags = if kind == PING { ACK } else { 0 };
-        let (address, mut taken) = flooding(frame(kind, flags, &vec![0; payload]), 50 << 20).await;
+        let (address, mut sent) = flooding(frame(kind, flags, &vec![0; payload]), 50 << 20).await;
         let gateway = Gateway::start(&backend_at(address, "filter: {}")).await;
-        let taken = timeout(PATIENCE, taken.recv()).await.unwrap().unwrap();
+        let taken = timeout(PATIENCE, sent.recv()).await.unwrap().unwrap();
         assert!(taken < 50 << 20, "{kind}: all of it was taken");
         let error = gateway.post("/filter", in_full(&["a"])).await.error();
         assert!(error.contains(said), "{kind}: {error}");
@@ -119,7 +119,7 @@ async fn a_backend_that_floods_frames_is_disconnected() {
 }
 
 /// A peer that shakes hands and answers and reads nothing more, whatever comes, on each connection. The gateway's ends.
-async fn deaf() -> (SocketAddr, mpsc::UnboundedReceiver<SocketAddr>) {
+fn deaf() -> (SocketAddr, mpsc::UnboundedReceiver<SocketAddr>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     // Little is under way to it, so that it is soon that nothing more can be written.
@@ -171,7 +171,7 @@ fn is_established(end: SocketAddr) -> bool {
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn a_connection_that_was_given_up_ends_though_the_peer_reads_nothing() {
-    let (address, mut ends) = deaf().await;
+    let (address, mut ends) = deaf();
     let short = Duration::from_millis(50);
     let cadences = Cadences { handshake: Duration::from_secs(1), refresh: short, ..steady() };
     let gateway = Gateway::start_paced(&backend_at(address, "filter: {timeout: 100ms}"), cadences).await;

@@ -42,12 +42,12 @@ impl RuleFile {
         let file = self.path.display();
         match content.and_then(|content| rules(&content)) {
             Err(errors) => {
-                tracing::error!(%file, "rule change rejected, the previous rules stay in use: {}", errors.on_one_line())
+                tracing::error!(%file, "rule change rejected, the previous rules stay in use: {}", errors.on_one_line());
             }
             Ok(rules) => match replace.with(LabelRules::new(name, rules)) {
                 Ok(()) => tracing::info!(%file, "rules reloaded"),
                 Err(error) => {
-                    tracing::error!(%file, "rule change rejected, the previous rules stay in use: {error}")
+                    tracing::error!(%file, "rule change rejected, the previous rules stay in use: {error}");
                 }
             },
         }

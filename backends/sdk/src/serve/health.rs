@@ -28,8 +28,7 @@ impl Health {
         HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
     }
 
-    /// Watchers get NOT_SERVING, and then the end of their stream: an open one would
-    /// hold up draining until its limit.
+    /// Watchers get `NOT_SERVING`, and then the end of their stream: an open one would hold up draining until its limit.
     pub(super) async fn stop(mut self) {
         for service in SERVICES {
             self.reporter.set_service_status(service, ServingStatus::NotServing).await;

@@ -39,7 +39,8 @@ impl Backoff {
 
 /// A number from 0 to 1, so that gateways that lost their watches together do not return together.
 fn random() -> f64 {
-    f64::from(RandomState::new().hash_one(0_u8) as u32) / f64::from(u32::MAX)
+    let [a, b, c, d, ..] = RandomState::new().hash_one(0_u8).to_ne_bytes();
+    f64::from(u32::from_ne_bytes([a, b, c, d])) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]
