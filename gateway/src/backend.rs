@@ -41,7 +41,7 @@ use crate::{
         preempt,
         question::Question,
     },
-    observe::Metrics,
+    observe::{Metrics, RateLimitedLog},
     record::{RpcEnd, Rpcs},
 };
 
@@ -75,6 +75,7 @@ pub struct Backend {
     session: Arc<session::SessionHandle>,
     /// A permit for each question that may be under way beside decisions.
     shadow_calls: Arc<Semaphore>,
+    oversize_log: RateLimitedLog,
 }
 
 /// So many questions may be under way to a backend beside decisions: each is held until it is answered or late.
@@ -87,7 +88,13 @@ impl Backend {
         session: Arc<session::SessionHandle>,
     ) -> Self {
         let shadow_calls = Arc::new(Semaphore::new(MOST_SHADOW_CALLS));
-        Self { settings: Arc::new(settings.clone()), metrics: Arc::clone(metrics), session, shadow_calls }
+        Self {
+            settings: Arc::new(settings.clone()),
+            metrics: Arc::clone(metrics),
+            session,
+            shadow_calls,
+            oversize_log: RateLimitedLog::default(),
+        }
     }
 
     /// The connection, with the backend's handshake.
@@ -96,6 +103,20 @@ impl Backend {
     /// Why there is no connection.
     pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
         self.session.state.borrow().session()
+    }
+
+    /// Logs that the backend rejects so many nodes because they are too large for a request to it, one of this name.
+    pub fn log_oversize(&self, nodes: usize, name: &str) {
+        if let Some(similar) = self.oversize_log.turn() {
+            let backend = &self.settings.name;
+            tracing::warn!(
+                %backend,
+                nodes,
+                name,
+                similar,
+                "nodes are too large for a request to the backend, so they are rejected; let it accept larger requests, or request less of a node"
+            );
+        }
     }
 
     /// The place of a question beside decisions, until it is dropped.

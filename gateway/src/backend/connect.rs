@@ -76,6 +76,8 @@ async fn http2(
         .max_header_list_size(16 << 10)
         .max_concurrent_reset_streams(REMEMBERED_RESETS)
         .reset_stream_duration(REMEMBERED_FOR)
+        // Small DATA is limited by [`Budgeted`], which knows what was asked; h2 counts answers that cross a reset, too.
+        .data_frame_budget(usize::MAX)
         .handshake(Budgeted::new(stream))
         .await
         .map_err(|error| closed(Some(&error)))?;
@@ -115,8 +117,8 @@ fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
 
 /// Why a connection ended.
 pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
-    if let Some(excess) = error.and_then(excess) {
-        return BackendFailure::new(FailureKind::Oversize, format!("the connection was closed: {excess}"));
+    if let Some((kind, misuse)) = error.and_then(misuse) {
+        return BackendFailure::new(kind, format!("the connection was closed: {misuse}"));
     }
     let detail = match error.and_then(h2::Error::reason) {
         Some(reason) if reason != h2::Reason::NO_ERROR => format!("the connection was closed: {reason}"),
@@ -128,7 +130,7 @@ pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
 /// What the backend says of TLS on a connection that had no use yet; `None` when it ended otherwise.
 pub(super) fn refused(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
     backend.tls.as_ref()?;
-    if excess(error).is_some() {
+    if misuse(error).is_some() {
         return None;
     }
     // What the system says has a number and no text.
@@ -136,9 +138,15 @@ pub(super) fn refused(backend: &config::BackendSettings, error: &h2::Error) -> O
     Some(cannot(&backend.url, &format!("TLS: {said}")))
 }
 
-/// That the backend sent more frames than it may.
-fn excess(error: &h2::Error) -> Option<&io::Error> {
-    error.get_io().filter(|error| error.kind() == io::ErrorKind::QuotaExceeded)
+/// That the backend sent more frames than it may, or something else than frames.
+fn misuse(error: &h2::Error) -> Option<(FailureKind, &io::Error)> {
+    let error = error.get_io()?;
+    let kind = match error.kind() {
+        io::ErrorKind::QuotaExceeded => FailureKind::Oversize,
+        io::ErrorKind::Unsupported => FailureKind::Malformed,
+        _ => return None,
+    };
+    Some((kind, error))
 }
 
 fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {

@@ -44,6 +44,7 @@ impl Connections {
             |live: &&Live| session::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
+        connection.longest_timeout.raise(settings.longest_timeout());
         self.metrics.add_backend(settings.name.as_str());
         Arc::new(Backend::new(settings, &self.metrics, connection))
     }

@@ -23,8 +23,12 @@ const HEAD: usize = 9;
 const PREFACE: usize = 24;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-/// DATA with at least so many bytes is limited by the size of the answer; a flood can be made of less.
-const ANSWER: usize = 256;
+/// The flag of DATA that is partly padding.
+const PADDED: u8 = 8;
+/// DATA with at least so many bytes and no padding is limited by the size of the answer; a flood can be made of less.
+const ANSWER: usize = 2 << 10;
+/// The head of an answer in HTTP/1, read as the head of a frame, begins so.
+const HTTP_1: &[u8] = b"HTTP/1.";
 
 /// How much a backend may send besides its answers.
 #[derive(Debug)]
@@ -32,18 +36,28 @@ struct Allowance {
     what: &'static str,
     burst: u32,
     per_second: u32,
-    /// For each frame of a request, and of a table of nodes: several times what the answer to it takes.
-    per_request: u32,
 }
 
-const FRAMES: Allowance =
-    Allowance { what: "HTTP/2 frames", burst: 10_000, per_second: 1_000, per_request: 32 };
-const BYTES: Allowance = Allowance {
-    what: "bytes of HTTP/2 frames other than DATA",
-    burst: 1 << 20,
-    per_second: 64 << 10,
-    per_request: 32 << 10,
-};
+const FRAMES: Allowance = Allowance { what: "HTTP/2 frames", burst: 10_000, per_second: 1_000 };
+const BYTES: Allowance =
+    Allowance { what: "bytes of HTTP/2 frames other than DATA", burst: 1 << 20, per_second: 64 << 10 };
+
+/// Frames for a request, or a message of a table of nodes: several times what the answer takes.
+const PER_REQUEST: usize = 32;
+/// A peer that reads this much may say so in a frame (`WINDOW_UPDATE`); some servers do it every 4 KiB, twice.
+const PER_UPDATE: usize = 1 << 10;
+/// Bytes for each of these frames.
+const PER_FRAME: usize = 1 << 10;
+
+/// The frames that a peer may send for a frame that it was sent. DATA counts by its size: the flow control of the peer
+/// decides how many frames a request is cut into.
+fn reason_to_send(frame: &Frame) -> usize {
+    match frame.kind {
+        HEADERS => PER_REQUEST,
+        DATA => (frame.payload / 8).min(PER_REQUEST) + frame.payload / PER_UPDATE,
+        _ => 0,
+    }
+}
 
 /// What is left of an allowance.
 #[derive(Debug)]
@@ -94,7 +108,15 @@ struct Frames {
 /// The head of a frame, as far as it matters here.
 struct Frame {
     kind: u8,
+    flags: u8,
     payload: usize,
+}
+
+impl Frame {
+    /// Whether it is a part of an answer, whose size is limited elsewhere.
+    fn is_answer(&self) -> bool {
+        self.kind == DATA && self.flags & PADDED == 0 && self.payload >= ANSWER
+    }
 }
 
 impl Frames {
@@ -110,10 +132,10 @@ impl Frames {
         if self.begun < HEAD {
             return None;
         }
-        let [high, middle, low, kind, ..] = self.head;
+        let [high, middle, low, kind, flags, ..] = self.head;
         self.payload = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.begun = 0;
-        Some(Frame { kind, payload: self.payload })
+        Some(Frame { kind, flags, payload: self.payload })
     }
 }
 
@@ -137,26 +159,35 @@ impl<S> Budgeted<S> {
     }
 
     fn count_received(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while let Some(Frame { kind, payload }) = self.received.next(&mut bytes) {
-            if kind == DATA && payload >= ANSWER {
+        while let Some(frame) = self.received.next(&mut bytes) {
+            if frame.is_answer() {
                 continue;
             }
+            if self.received.head.starts_with(HTTP_1) {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "the backend answers in HTTP/1, not in HTTP/2",
+                ));
+            }
             self.frames.take(1)?;
-            if kind != DATA {
-                self.bytes.take(u32::try_from(HEAD + payload).unwrap_or(u32::MAX))?;
+            if frame.kind != DATA {
+                self.bytes.take(in_32_bits(HEAD + frame.payload))?;
             }
         }
         Ok(())
     }
 
     fn count_sent(&mut self, mut bytes: &[u8]) {
-        while let Some(Frame { kind, .. }) = self.sent.next(&mut bytes) {
-            if matches!(kind, DATA | HEADERS) {
-                self.frames.put(FRAMES.per_request);
-                self.bytes.put(BYTES.per_request);
-            }
+        while let Some(frame) = self.sent.next(&mut bytes) {
+            let frames = reason_to_send(&frame);
+            self.frames.put(in_32_bits(frames));
+            self.bytes.put(in_32_bits(frames * PER_FRAME));
         }
     }
+}
+
+fn in_32_bits(amount: usize) -> u32 {
+    u32::try_from(amount).unwrap_or(u32::MAX)
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Budgeted<S> {
@@ -230,6 +261,7 @@ mod tests {
     use super::*;
 
     const PING: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
 
     fn frame(kind: u8, payload: usize) -> Vec<u8> {
         let length = u32::try_from(payload).unwrap().to_be_bytes();
@@ -275,6 +307,40 @@ mod tests {
         }
     }
 
+    /// A server of Go reads frames of a megabyte, and says twice for every 4 KiB that it has read them.
+    #[tokio::test(start_paused = true)]
+    async fn window_updates_for_large_requests_are_not_limited() {
+        let mut budgeted = Budgeted::new(());
+        budgeted.count_sent(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        let request = [frame(HEADERS, 40), frame(DATA, 1 << 20)].concat();
+        let answer = [frame(WINDOW_UPDATE, 4).repeat(2 * 256), frame(HEADERS, 20), frame(DATA, 7)].concat();
+        for _ in 0..1_000 {
+            budgeted.count_sent(&request);
+            budgeted.count_received(&answer).unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn floods_in_disguise_are_floods() {
+        let mut padded = frame(DATA, 4096);
+        padded[4] = PADDED;
+        for flood in [padded, frame(DATA, ANSWER - 1), frame(WINDOW_UPDATE, 4), frame(4, 0), frame(9, 0)] {
+            let mut budgeted = Budgeted::new(());
+            budgeted.count_sent(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+            let refused = frames_until_refused(&mut budgeted, &flood);
+            assert_eq!(refused, 10_000);
+            // A byte of a request, for which the peer has opened the window, is no reason to send more.
+            budgeted.count_sent(&frame(DATA, 1));
+            assert_eq!(frames_until_refused(&mut budgeted, &flood), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_in_http_1_is_called_so() {
+        let refused = Budgeted::new(()).count_received(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn frames_are_found_wherever_reads_and_writes_end() {
         let frames = [frame(HEADERS, 3), frame(DATA, 0), frame(PING, 8), frame(DATA, 300)].concat();
@@ -282,7 +348,7 @@ mod tests {
             let mut found = Vec::new();
             let mut follow = Frames::default();
             for mut part in frames.chunks(length) {
-                while let Some(Frame { kind, payload }) = follow.next(&mut part) {
+                while let Some(Frame { kind, payload, .. }) = follow.next(&mut part) {
                     found.push((kind, payload));
                 }
             }

@@ -101,6 +101,11 @@ impl AckedTable {
         references.finish(self.table, self.applied)
     }
 
+    /// Whether questions can name this row.
+    pub fn has(&self, row: &RowState) -> bool {
+        self.id_of(row).is_some()
+    }
+
     /// The id that names the row in the table; `None` where the table may not have it.
     fn id_of(&self, row: &RowState) -> Option<u32> {
         let id = row.id.filter(|id| id.generation == self.generation && row.version <= self.rows)?;

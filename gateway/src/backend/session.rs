@@ -7,7 +7,13 @@ mod retry;
 mod run;
 mod view_changes;
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use extender_gateway_core::BackendFailure;
@@ -120,6 +126,22 @@ pub struct SessionHandle {
     /// Tells the task to shake hands now: an answer came from another revision than the latest handshake, or a
     /// call was reset, and the connection with it perhaps.
     pub(super) recheck: Arc<Notify>,
+    /// How long calls may be under way on a connection that takes no new ones.
+    pub(super) longest_timeout: Arc<LongestTimeout>,
+}
+
+/// The longest timeout of the configurations that share a connection, in milliseconds.
+#[derive(Debug, Default)]
+pub(super) struct LongestTimeout(AtomicU64);
+
+impl LongestTimeout {
+    pub(super) fn raise(&self, timeout: Duration) {
+        self.0.fetch_max(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// A connection as its task sees it.
@@ -127,6 +149,7 @@ pub struct SessionHandle {
 pub struct SessionPublisher {
     state: watch::Sender<ConnectionState>,
     recheck: Arc<Notify>,
+    longest_timeout: Arc<LongestTimeout>,
 }
 
 impl SessionPublisher {
@@ -137,6 +160,13 @@ impl SessionPublisher {
     /// Whether answers were of another revision than the handshake told, so that a handshake has to confirm it.
     fn is_mixed(&self) -> bool {
         self.state.borrow().session().is_ok_and(|session| session.cache.has_mixed_revisions())
+    }
+
+    /// Answers are of another revision than the handshake that is in use.
+    fn mix_revisions(&self) {
+        if let Ok(session) = self.state.borrow().session() {
+            session.cache.mark_mixed_revisions();
+        }
     }
 
     /// Whether the backend has turned out not to be as pure as it declares.
@@ -152,10 +182,14 @@ impl SessionPublisher {
 /// Both ends of a connection that has not been tried.
 pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
     let (publish, seen) = watch::channel(ConnectionState::untried());
-    let look_again = Arc::new(Notify::new());
+    let (recheck, longest_timeout) = (Arc::new(Notify::new()), Arc::<LongestTimeout>::default());
     (
-        SessionPublisher { state: publish, recheck: Arc::clone(&look_again) },
-        SessionHandle { state: seen, recheck: look_again },
+        SessionPublisher {
+            state: publish,
+            recheck: Arc::clone(&recheck),
+            longest_timeout: Arc::clone(&longest_timeout),
+        },
+        SessionHandle { state: seen, recheck, longest_timeout },
     )
 }
 

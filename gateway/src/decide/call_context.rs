@@ -48,15 +48,27 @@ pub(super) struct CallContext<'c> {
     brought: Option<u64>,
     pods: Vec<(PodView, Bytes)>,
     nodes: Vec<NodesInView>,
+    /// Whether questions name nodes by their ids in tables that backends hold.
+    by_ids: bool,
 }
 
-/// Nodes in a view, as backends are told about them that accept so much.
+/// Nodes in a view, for backends.
 #[derive(Debug)]
 struct NodesInView {
     view: NodesView,
-    /// Nodes with more bytes were left out; `None` for none.
-    largest: Option<usize>,
     told: EncodedNodes,
+    /// Which nodes are left out.
+    left_out: LeftOut,
+}
+
+/// Which nodes a backend is not told about because they are too large.
+#[derive(Debug, PartialEq, Eq)]
+enum LeftOut {
+    None,
+    /// Those of more bytes.
+    Above(usize),
+    /// Those that one backend does not hold yet.
+    ForOne,
 }
 
 /// Nodes in one view.
@@ -100,10 +112,10 @@ impl EncodedNodes {
         *self.bytes.get_or_init(|| total(self.lines.iter()))
     }
 
-    /// The same without nodes of more than so many bytes; `None` where there is none.
-    fn without_large(&self, most: usize) -> Option<Self> {
-        let is_large = |line: &NodeRow| line.state.bytes.len() > most;
-        if !self.lines.iter().any(is_large) {
+    /// The same without these nodes; `None` where this leaves out none or all of them.
+    fn without(&self, is_large: impl Fn(&NodeRow) -> bool) -> Option<Self> {
+        let large = self.lines.iter().filter(|line| is_large(line)).count();
+        if large == 0 || large == self.lines.len() {
             return None;
         }
         let known = self.known.clone().unwrap_or_else(|| (0..number(self.lines.len())).collect());
@@ -232,11 +244,16 @@ impl<'c> CallContext<'c> {
             brought: None,
             pods: Vec::new(),
             nodes: Vec::new(),
+            by_ids: true,
         }
     }
 
     pub(super) fn pod(&self, views: Views) -> &Bytes {
         &self.pods[views.pod].1
+    }
+
+    pub(super) fn name(&self, node: u32) -> &str {
+        self.call.request.names.name(node)
     }
 
     pub(super) fn nodes(&self, views: Views) -> &EncodedNodes {
@@ -263,40 +280,49 @@ impl<'c> CallContext<'c> {
         Ok(Ready { session, views })
     }
 
-    /// From now on it waits for no node.
-    pub(super) fn stop_waiting(&mut self) {
+    /// From now on it is for questions in shadow: they wait for no node, and bring the rows of all.
+    pub(super) fn decided(&mut self) {
         self.patience = Instant::now();
+        self.by_ids = false;
     }
 
     /// Makes sure that pod and nodes are there in these views.
     async fn encode_views(&mut self, pod: &PodView, nodes: &NodesView) -> Result<Views, Unready> {
-        let known = self.nodes.iter().position(|known| known.view == *nodes && known.largest.is_none());
+        let known =
+            self.nodes.iter().position(|known| known.view == *nodes && known.left_out == LeftOut::None);
         let nodes = if let Some(place) = known {
             place
         } else {
             let told = self.encode_nodes(nodes).await?;
-            self.nodes.push(NodesInView { view: nodes.clone(), largest: None, told });
+            self.nodes.push(NodesInView { view: nodes.clone(), told, left_out: LeftOut::None });
             self.nodes.len() - 1
         };
         Ok(Views { pod: self.encode_pod(pod), nodes })
     }
 
-    /// The place of those of the nodes at a place that a backend can be told about. One node must not keep it from
-    /// being asked about the others.
+    /// The place of those of the nodes at a place that a backend can be told about. One node must not keep it from being
+    /// asked about the others. If all are too large, the question fails, and the failure policy applies.
     fn that_fit(&mut self, place: usize, session: &Session) -> usize {
         let NodesInView { view, told, .. } = &self.nodes[place];
         let most = session.info.most_request_bytes;
-        // What it holds it has accepted, and is not sent again.
-        if session.tables.latest(told.source, view).is_some() || told.bytes() <= most {
+        if told.bytes() <= most {
             return place;
         }
-        let largest = Some(most / LARGE_PART);
-        let known = self.nodes.iter().position(|known| known.view == *view && known.largest == largest);
-        if let Some(known) = known {
+        let held = if self.by_ids { session.tables.latest(told.source, view) } else { None };
+        // What it holds it has accepted, and is not sent again.
+        let is_sent = |row: &NodeRow| held.as_ref().is_none_or(|held| !held.has(&row.state));
+        if total(told.lines.iter().filter(|row| is_sent(row))) <= most {
+            return place;
+        }
+        let largest = most / LARGE_PART;
+        let left_out = if held.is_some() { LeftOut::ForOne } else { LeftOut::Above(largest) };
+        let is_same = |known: &NodesInView| known.view == *view && known.left_out == left_out;
+        if let (LeftOut::Above(_), Some(known)) = (&left_out, self.nodes.iter().position(is_same)) {
             return known;
         }
-        let Some(told) = told.without_large(most / LARGE_PART) else { return place };
-        self.nodes.push(NodesInView { view: view.clone(), largest, told });
+        let is_large = |row: &NodeRow| row.state.bytes.len() > largest && is_sent(row);
+        let Some(told) = told.without(is_large) else { return place };
+        self.nodes.push(NodesInView { view: view.clone(), told, left_out });
         self.nodes.len() - 1
     }
 

@@ -265,6 +265,9 @@ impl Decider {
             let EncodedNodes { unknown, deleted, oversize, .. } = told;
             seat.deleted.clone_from(deleted);
             seat.oversize.clone_from(oversize);
+            if let Some(node) = oversize.first() {
+                backend.log_oversize(oversize.len(), context.name(*node));
+            }
             let is_new =
                 |node: &&u32| [deleted, oversize].iter().all(|known| known.binary_search(node).is_err());
             seat.unknown = unknown.iter().filter(is_new).copied().collect();

@@ -106,8 +106,10 @@ impl Decider {
         };
         let terms = Terms { policy: settings.failure_policy, added };
         let Asked { told, kept } = asked;
-        if told.unknown > 0 && kept.is_ok() {
-            record.backends[at].unknown = untold(chain.left(), &told.candidates);
+        let unknown = u32::try_from(told.unknown.len()).unwrap_or(u32::MAX);
+        if kept.is_ok() {
+            let part = &mut record.backends[at];
+            (part.unknown, part.deleted, part.oversize) = (told.unknown, told.deleted, told.oversize);
         }
         let taken = chain.take(&told.candidates, kept, terms);
         let failure = match &taken {
@@ -127,8 +129,6 @@ impl Decider {
         };
         match taken {
             Taken::Counted => {
-                // Trying again soon would not bring a deleted node back.
-                let unknown = told.unknown - told.hopeless;
                 self.metrics.unknown_nodes(u64::from(unknown));
                 Ok(unknown)
             }
@@ -165,13 +165,6 @@ impl Decider {
         let kept = backend.preempt(&session, question, attempt).await;
         Ok(Asked { told, kept })
     }
-}
-
-/// The nodes of the remaining candidates among those sent to a backend, in the same order.
-fn untold(left: &[Candidate], told: &[Candidate]) -> Vec<u32> {
-    let mut told = told.iter().map(|candidate| candidate.node).peekable();
-    let left = left.iter().map(|candidate| candidate.node);
-    left.filter(|node| told.next_if_eq(node).is_none()).collect()
 }
 
 /// How many victims there are on each node that is left.

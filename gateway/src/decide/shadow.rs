@@ -166,7 +166,7 @@ async fn prepare<P: Plan>(
     nodes: impl Iterator<Item = u32>,
 ) -> Prepared<Vec<u32>> {
     let place = backend.shadow_call()?;
-    context.stop_waiting();
+    context.decided();
     // A backend cannot be told about nodes that cannot be read.
     let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
     let Ready { session, views } = ready?;

@@ -38,12 +38,15 @@ where
     let mut outage = Outage::default();
     loop {
         let SessionEnd { failure, ready_since: greeted } = session().await;
-        if failure.kind == FailureKind::Oversize {
-            // It floods the connection, and is likely to do it again.
-            pause = LONGEST_PAUSE;
-        } else if greeted.is_some_and(|greeted| greeted.elapsed() >= LASTING) {
-            pause = FIRST_PAUSE;
+        let has_lasted = greeted.is_some_and(|greeted| greeted.elapsed() >= LASTING);
+        if has_lasted {
             outage = Outage::default();
+        }
+        if failure.kind == FailureKind::Oversize {
+            // It sends more than it may, and is likely to do it again.
+            pause = LONGEST_PAUSE;
+        } else if has_lasted {
+            pause = FIRST_PAUSE;
             // A replica that is being replaced closes the connection; the next one may already be available.
             tracing::info!(backend = %settings.name, "connection lost, reconnecting: {failure}");
             continue;

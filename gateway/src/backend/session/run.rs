@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    Paths, Session, SessionPublisher,
+    LongestTimeout, Paths, Session, SessionPublisher,
     announce::Announcements,
     retry::{self, retry},
     view_changes::ViewChanges,
@@ -90,7 +90,7 @@ impl Connecting<'_> {
     /// One connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
         let (requests, connection) = connect(&self.task.settings, self.task.cadences.connect).await?;
-        let grace = self.task.settings.longest_timeout();
+        let grace = Arc::clone(&self.publisher.longest_timeout);
         let (_session, over) = oneshot::channel();
         // A task of its own: a connection that takes no new calls still finishes those that are under way.
         let mut running = tokio::spawn(running(connection, over, grace));
@@ -175,6 +175,10 @@ impl Connecting<'_> {
                     similar,
                     "backend changes too often what it wants to be told; its latest handshake is not used yet"
                 );
+            }
+            if latest.revision != response.revision {
+                // What the revision before it answered is not to be used either.
+                self.publisher.mix_revisions();
             }
             return;
         }
@@ -263,12 +267,12 @@ impl Known {
 async fn running(
     connection: impl Future<Output = Result<(), h2::Error>>,
     session: oneshot::Receiver<Infallible>,
-    grace: Duration,
+    grace: Arc<LongestTimeout>,
 ) -> Result<(), h2::Error> {
     let over = async {
         // An error: the sender is dropped when the session ends.
         let _ = session.await;
-        sleep(grace).await;
+        sleep(grace.get()).await;
     };
     tokio::select! {
         biased;

@@ -1,7 +1,7 @@
 //! How often a backend may change, on one connection, what it wants to be told: each time the rows of all nodes are
 //! encoded anew, on the thread that serves calls.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use tokio::time::Instant;
@@ -26,10 +26,12 @@ struct LatestChange {
 impl ViewChanges {
     /// Whether a handshake is taken after this one: not if it asks for other views too soon.
     pub(super) fn allow(&mut self, known: &GetInfoResponse, next: &GetInfoResponse) -> bool {
+        // Lists have no order: a backend may write them from a map.
         let views = |info: &GetInfoResponse| {
-            let views =
-                info.verbs.iter().map(|verb| (verb.verb, verb.node_view, verb.usage)).collect::<Vec<_>>();
-            (views, info.annotation_prefixes.clone(), info.pod_raw, info.services.clone())
+            let verbs: BTreeSet<_> =
+                info.verbs.iter().map(|verb| (verb.verb, verb.node_view, verb.usage)).collect();
+            let set = |texts: &[String]| texts.iter().cloned().collect::<BTreeSet<_>>();
+            (verbs, set(&info.annotation_prefixes), info.pod_raw, set(&info.services))
         };
         views(known) == views(next) || self.turn()
     }
@@ -71,6 +73,11 @@ mod tests {
             }
         }
         assert_eq!(taken, [1, 6, 16, 36, 76, 136, 196]);
+        let prefixes = ["a.example.com/", "b.example.com/"].map(str::to_owned).to_vec();
+        let listed = GetInfoResponse { annotation_prefixes: prefixes.clone(), ..known.clone() };
+        let reversed = prefixes.into_iter().rev().collect();
+        let reversed = GetInfoResponse { annotation_prefixes: reversed, ..known.clone() };
+        assert!((0..100).all(|_| changes.allow(&listed, &reversed)), "another order is no other view");
         let revised = GetInfoResponse { revision: "2".to_owned(), ..known.clone() };
         assert!(changes.allow(&known, &revised), "another revision with the same views is taken at once");
         tokio::time::advance(QUIET).await;

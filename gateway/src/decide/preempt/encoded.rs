@@ -28,14 +28,20 @@ pub(super) struct EncodedVictims {
     pub(super) nodes: Option<NodesField>,
     /// Their victims.
     pub(super) messages: Vec<api::Candidate>,
-    /// How many there are whose nodes could not be told.
-    pub(super) unknown: u32,
-    /// How many of them trying again would not help: the nodes were deleted, or are too large for a question.
-    pub(super) hopeless: u32,
+    /// The nodes of the others, by what keeps them from the backend: they are not known yet,
+    pub(super) unknown: Vec<u32>,
+    /// they were deleted,
+    pub(super) deleted: Vec<u32>,
+    /// or they are too large for a question.
+    pub(super) oversize: Vec<u32>,
 }
 
-/// The rows of nodes, one after the other; `None` for a node that is not known.
-type Encoded = Vec<Option<Bytes>>;
+/// The row of a candidate's node, or why there is none.
+enum CandidateRow {
+    Row(Bytes),
+    Unknown,
+    Deleted,
+}
 
 impl Decider {
     /// The request for the remaining candidates. Waits until the instant for nodes that are not in the table.
@@ -50,23 +56,29 @@ impl Decider {
         left: &[Candidate],
     ) -> Result<EncodedVictims, BackendFailure> {
         let plan = session.info.preempt.as_ref().map_err(BackendFailure::clone)?;
-        let (found, deleted) = self.rows(call, until, &plan.nodes, left).await;
+        let found = self.rows(call, until, &plan.nodes, left).await;
         let most = session.info.most_request_bytes;
-        let bytes: usize = found.iter().flatten().map(Bytes::len).sum();
-        let is_oversize = |row: &Bytes| bytes > most && row.len() > most / LARGE_PART;
+        let sizes = found.iter().map(|row| if let CandidateRow::Row(row) = row { row.len() } else { 0 });
+        let bytes: usize = sizes.clone().sum();
+        let small = sizes.filter(|size| *size > 0 && *size <= most / LARGE_PART).count();
+        // If all are too large, the question fails, and the failure policy applies.
+        let is_oversize = |row: &Bytes| bytes > most && small > 0 && row.len() > most / LARGE_PART;
         let mut rows = Rows::with_capacity(bytes.min(most));
-        let mut told = EncodedVictims { hopeless: deleted, ..EncodedVictims::default() };
+        let mut told = EncodedVictims::default();
         let mut room = Room { facts: most, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
-            told.hopeless += u32::from(row.as_ref().is_some_and(is_oversize));
-            let row = row.filter(|row| !is_oversize(row));
-            let Some(row) = row else {
-                told.unknown += 1;
-                continue;
+            let why = match row {
+                CandidateRow::Row(row) if !is_oversize(&row) => {
+                    rows.push(&row);
+                    told.messages.push(self.message((call, candidate), &session.info.pod, &mut room)?);
+                    told.candidates.push(candidate.clone());
+                    continue;
+                }
+                CandidateRow::Row(_) => &mut told.oversize,
+                CandidateRow::Unknown => &mut told.unknown,
+                CandidateRow::Deleted => &mut told.deleted,
             };
-            rows.push(&row);
-            told.messages.push(self.message((call, candidate), &session.info.pod, &mut room)?);
-            told.candidates.push(candidate.clone());
+            why.push(candidate.node);
         }
         told.nodes = (!told.candidates.is_empty()).then(|| rows.finish());
         Ok(told)
@@ -78,19 +90,27 @@ impl Decider {
         until: Instant,
         view: &NodesView,
         left: &[Candidate],
-    ) -> (Encoded, u32) {
+    ) -> Vec<CandidateRow> {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
         match (&self.known.table, &view.column) {
             (Some(table), Some(column)) if view.rows != RowView::Name => {
                 let Found { rows: lines, unknown, deleted, .. } = table.rows(names, column.id(), until).await;
-                let (mut rows, mut unknown) = (lines.iter(), unknown.into_iter().peekable());
+                let mut rows = lines.iter();
                 let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
-                let row = |place| if unknown.next_if_eq(&place).is_some() { None } else { rows.next() };
-                let rows = places.map(row).map(|line| Some(line?.state.bytes.clone())).collect();
-                (rows, u32::try_from(deleted.len()).unwrap_or(u32::MAX))
+                let row = |place: u32| {
+                    if deleted.binary_search(&place).is_ok() {
+                        return CandidateRow::Deleted;
+                    }
+                    if unknown.binary_search(&place).is_ok() {
+                        return CandidateRow::Unknown;
+                    }
+                    rows.next()
+                        .map_or(CandidateRow::Unknown, |line| CandidateRow::Row(line.state.bytes.clone()))
+                };
+                places.map(row).collect()
             }
             // A plan without a column wants names alone.
-            _ => (names.map(row::name_alone).map(Some).collect(), 0),
+            _ => names.map(|name| CandidateRow::Row(row::name_alone(name))).collect(),
         }
     }
 

@@ -218,9 +218,13 @@ impl PartEntry {
         }
     }
 
+    /// The nodes that the backend was not told about.
+    pub(super) fn untold(&self) -> [&Runs; 3] {
+        [&self.unknown, &self.deleted, &self.oversize]
+    }
+
     fn bytes(&self) -> usize {
-        let untold = [&self.unknown, &self.deleted, &self.oversize];
-        size_of_val(self) + untold.iter().map(|nodes| nodes.bytes()).sum::<usize>() + self.said.bytes()
+        size_of_val(self) + self.untold().iter().map(|nodes| nodes.bytes()).sum::<usize>() + self.said.bytes()
     }
 }
 

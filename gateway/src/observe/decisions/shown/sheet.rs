@@ -54,7 +54,7 @@ impl VerdictTable {
                     self.score(&ballot, name);
                 }
             }
-            SaidEntry::Kept { nodes, victims } => self.keep(name, &part.unknown, (nodes, victims)),
+            SaidEntry::Kept { nodes, victims } => self.keep(name, part, (nodes, victims)),
         }
     }
 
@@ -92,11 +92,12 @@ impl VerdictTable {
     }
 
     /// A candidate that an earlier backend dropped was not sent.
-    fn keep(&mut self, name: &str, unknown: &Runs, (nodes, victims): (&Runs, &Numbers)) {
-        let unknown: Vec<u32> = unknown.iter().collect();
+    fn keep(&mut self, name: &str, part: &PartEntry, (nodes, victims): (&Runs, &Numbers)) {
+        let mut untold: Vec<u32> = part.untold().into_iter().flat_map(Runs::iter).collect();
+        untold.sort_unstable();
         let left_out = NodeVerdict { rejected: Some(LEFT_OUT.to_owned()), ..NodeVerdict::default() };
         let asked = |node: &u32| {
-            self.nodes[*node as usize].rejected_by.is_none() && unknown.binary_search(node).is_err()
+            self.nodes[*node as usize].rejected_by.is_none() && untold.binary_search(node).is_err()
         };
         let left = self.all().filter(asked);
         left.collect::<Vec<_>>().into_iter().for_each(|node| self.put(node, name, &left_out));
