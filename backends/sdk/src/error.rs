@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a call, and the status that each becomes: the contract's error table.
+//! The errors of a call and their status codes: the contract's error table.
 
 use std::any::Any;
 
@@ -64,7 +64,7 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    /// From what `catch_unwind` caught.
+    /// From the payload that `catch_unwind` returned.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let constant = panic.downcast_ref::<&str>().copied();
         let text = constant.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
