@@ -316,7 +316,7 @@ impl<'a> Section<'a> {
         self.cursor.mistake_at(place, &path.path, wrong.into(), remedy.into());
     }
 
-    /// An optional mapping; without it as if it were `{}`.
+    /// An optional mapping; if it is absent, as if it were `{}`.
     pub fn subsection(&self, name: &str, fields: &Fields) -> Option<Section<'a>> {
         match self.optional(name) {
             Some(cursor) => cursor.section(fields),

@@ -85,7 +85,7 @@ mod tests {
         let (mut follower, reads) = follower("a");
         *reads.lock().unwrap() = vec!["a", "b", "bc", "bcd", "bcd"];
         assert_eq!(follower.changed().await, "bcd");
-        // A value that comes and goes between two reads is no change.
+        // A value that appears only between two reads is not a change.
         *reads.lock().unwrap() = vec!["x", "bcd", "bcd", "a"];
         assert_eq!(follower.changed().await, "a");
     }

@@ -152,7 +152,7 @@ mod tests {
         let ratio = Ratio::new(0.5).unwrap();
         let kept = (0..10_000).filter(|_| ratio.keeps_trace(ids::trace())).count();
         assert!((4_500..5_500).contains(&kept), "{kept}");
-        // The first half of the id is no matter, and the bound is exclusive.
+        // The first half of the id does not matter, and the bound is exclusive.
         assert!(ratio.keeps_trace(TraceId::from((7 << 64) | 0x7fff_ffff_ffff_ffff)));
         assert!(!ratio.keeps_trace(TraceId::from((7 << 64) | 0x8000_0000_0000_0000)));
         assert!(!Ratio::NONE.keeps_trace(TraceId::from(1)));

@@ -16,7 +16,7 @@ pub struct Seat {
     pub unknown: Vec<u32>,
     /// As `unknown`, for deleted nodes: also rejected, but a retry would not help.
     pub deleted: Vec<u32>,
-    /// The same of nodes that are too large for a question to this backend.
+    /// As `unknown`, for nodes that are too large for a request to this backend.
     pub oversize: Vec<u32>,
 }
 
@@ -85,7 +85,7 @@ pub enum By {
     Unknown(usize),
     /// The gateway, for the backend at this seat, about nodes that were deleted.
     Deleted(usize),
-    /// The gateway, for the backend at this seat, about nodes that are too large for a question to it.
+    /// The gateway, for the backend at this seat, about nodes that are too large for a request to it.
     Oversize(usize),
 }
 

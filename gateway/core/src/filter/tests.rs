@@ -169,12 +169,12 @@ struct Backend {
 }
 
 impl Backend {
-    /// The answer about the nodes at these positions of the call, with positions in the question.
+    /// The answer about the nodes at these positions of the call, with positions in the request.
     fn answer(&self, asked: &[u32]) -> Result<Vec<Refusal>, BackendFailure> {
         if asked.len() > self.most {
             return Err(down());
         }
-        // A whole-set backend refuses by rank, so that the company of a node matters.
+        // A whole-set backend refuses by rank, so that the other nodes of the call matter.
         let refused = |rank: usize, at: u32| match self.seat.turn {
             Turn::Parallel => self.refuses[at as usize],
             Turn::InTurn => self.refuses[rank],
@@ -184,8 +184,8 @@ impl Backend {
     }
 }
 
-/// What asking the backends one after the other gives: the seat that rejected each node, or the seat
-/// that failed the call.
+/// The result of calling the backends one after the other: the seat that rejected each node, or the seat that
+/// failed the call.
 fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     let mut fallen = vec![None; count as usize];
     let mut unknown = 0;
@@ -212,7 +212,7 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     Ok(fallen)
 }
 
-/// What the fold gives when answers arrive in the order that `pick` chooses.
+/// The result of the fold when answers arrive in the order that `pick` chooses.
 fn folded(
     count: u32,
     backends: &[Backend],
