@@ -1,4 +1,4 @@
-//! What is true of a bind when something goes wrong: the apiserver is asked, and nothing else is believed.
+//! The result of a bind when something fails: only the apiserver's state counts.
 
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ async fn the_built_in_binder_says_what_keeps_it() {
     assert!(gateway.metrics.text().contains(counted));
 }
 
-/// Binds with an apiserver that does this with the Binding. Where it hangs, the time for the Binding passes at once, and
-/// the rest, a quarter of the budget, is there for reading.
+/// Binds with an apiserver that handles the Binding in this way. If it hangs, the time for the Binding passes at
+/// once, and the rest, a quarter of the budget, is left for reading.
 async fn bind_with(apiserver: &Apiserver, turn: Turn) -> Answer {
     let gateway = built_in(apiserver).await;
     apiserver.binds(&[turn]);
@@ -67,7 +67,7 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
         let error = bind_with(&apiserver, turn).await.error();
         assert!(error.starts_with(&format!("extender-gateway: cannot bind: {text}")), "{turn:?}: {error}");
     }
-    // Done, and nobody can say so.
+    // Done, and the answer is lost.
     apiserver.binds(&[Turn::DoAndDrop]);
     apiserver.reads(&[Turn::Status(500)]);
     let error = built_in(&apiserver).await.post("/bind", TO_A).await.error();
@@ -87,7 +87,7 @@ async fn only_a_confirmed_binding_is_success() {
         (204, "", "refuses: HTTP status 204 No Content"),
         (200, "<html>sign in</html>", "cannot be asked: the answer to the Binding is not a Status"),
         (200, failure, "cannot be asked: the Binding is not confirmed: quota"),
-        // Not retried until the deadline: what it says is the answer.
+        // Not retried until the deadline: this answer counts.
         (503, failure, "refuses: quota"),
     ] {
         apiserver.binds(&[Turn::Answer(code, body)]);
@@ -133,7 +133,7 @@ async fn about_a_pod_that_cannot_be_bound_nobody_is_asked() {
     assert!(binding.messages("Bind").is_empty() && apiserver.bindings().is_empty());
 }
 
-/// Ways in which a backend can fail, and what the gateway says of it.
+/// Ways in which a backend can fail, and the gateway's text for each.
 fn faults() -> [(Act, &'static str); 8] {
     [
         (Act::Hang, "no answer within 150 ms"),

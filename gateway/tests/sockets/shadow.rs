@@ -1,4 +1,4 @@
-//! Backends in shadow: asked beside the decision, counted, never merged.
+//! Backends in shadow: called in the background, counted, never merged.
 
 use crate::support::{
     Gateway,
@@ -61,7 +61,7 @@ async fn a_shadow_that_is_down_has_failed() {
     }
 }
 
-/// What the backend `real`, which spares u2, leaves of [`call`].
+/// The result of [`call`] with the backend `real`, which spares u2.
 fn decided() -> serde_json::Value {
     left(&[("n1", &["u1"], 1), ("n2", &["u3"], 0)])
 }

@@ -1,4 +1,4 @@
-//! What can be asked of the log, and what cannot.
+//! Valid and invalid queries of the log.
 
 use extender_gateway::api::{API_VERSION, DecisionList};
 use extender_policy_api::v1alpha1::NodeView;
