@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody is left to hear that standard error is closed.
+            // Standard error is closed: the message cannot be delivered.
             let _ = writeln!(io::stderr(), "bench: {failure}");
             ExitCode::FAILURE
         }
@@ -117,7 +117,7 @@ fn measure_case(stage: &Stage, workloads: &Workloads, case: &Case, rounds: usize
     Ok(Line::new(case.label(), &floor, &calls, &roles))
 }
 
-/// Of small differences there are more rounds.
+/// Small differences need more rounds.
 const ROUNDS_OF_OBSERVED: usize = 5;
 
 /// What it costs to see what the gateway does, beside what it takes without.
@@ -171,7 +171,7 @@ fn print_rest(lines: &[Line]) {
     }
 }
 
-/// On standard error, which is not the report.
+/// On standard error, separate from the report.
 fn say_time_left(start: Instant, cases: &[Case], done: usize) -> io::Result<()> {
     let weight = |cases: &[Case]| cases.iter().map(Case::weight).sum::<f64>();
     let (past, future) = cases.split_at(done);
