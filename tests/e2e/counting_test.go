@@ -15,7 +15,7 @@ type counter struct {
 	filters, binds atomic.Int64
 	// last is when the last filter call came, in nanoseconds of the Unix epoch.
 	last atomic.Int64
-	// address is where kube-scheduler finds it.
+	// address is where kube-scheduler calls it.
 	address string
 }
 
