@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// counter stands between kube-scheduler and an extender and counts the filter and bind calls.
+// counter is a proxy between kube-scheduler and an extender that counts the filter and bind calls.
 type counter struct {
 	filters, binds atomic.Int64
 	// last is when the last filter call came, in nanoseconds of the Unix epoch.

@@ -47,14 +47,14 @@ func (s *scenario) schedulerWithout(plugins []string, gateway *process.Server) {
 	})
 }
 
-// cpus makes nodes that have so many whole CPUs for pods.
+// cpus makes nodes that have this many whole CPUs for pods.
 func cpus(count int64) objects.NodeOption {
 	return func(n *corev1.Node) {
 		n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(count, resource.DecimalSI)
 	}
 }
 
-// requesting makes a pod that requests so many thousandths of a CPU.
+// requesting makes a pod that requests this many thousandths of a CPU.
 func requesting(app string, milli int64) *corev1.Pod {
 	pod := objects.NewReplicaSet(shop, app, nil).Pod()
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)

@@ -7,8 +7,8 @@ use tonic::{Code, Status};
 
 use crate::{ArgsError, BindFailed, DeclarationError, NotReady, View, node::row::Unreadable, size::Refused};
 
-/// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a client
-/// that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
+/// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a
+/// client that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
 const MAX_STATUS_MESSAGE_BYTES: usize = 1 << 10;
 
 /// Why a call is not answered.

@@ -9,8 +9,8 @@ use crate::{
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
 ///
 /// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter),
-/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods are called from one thread at a time unless the runtime of
-/// [`serve`](crate::serve) has several, must not block (no other call is served meanwhile), and may
+/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods are called from one thread at a time unless the
+/// runtime of [`serve`](crate::serve) has several, must not block (no other call is served meanwhile), and may
 /// panic: that call fails, the next one is answered.
 pub trait Policy: Send + Sync + 'static {
     /// What this policy is, and which data it needs. Called once, before the first call; it must not change during

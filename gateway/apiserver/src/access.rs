@@ -118,8 +118,8 @@ pub fn client(mut config: Config, timeouts: ClientTimeouts) -> Result<Client, Co
     Client::try_from(config).map_err(ConnectError::Credentials)
 }
 
-/// Reads this kubeconfig and the files that it names. Does not connect, and runs no program that the kubeconfig names
-/// for its credentials.
+/// Reads this kubeconfig and the files that it names. Does not connect, and runs no program that the kubeconfig
+/// names for its credentials.
 ///
 /// # Errors
 /// It cannot be used.

@@ -1,5 +1,5 @@
-//! Reads the tree of a file and collects all mistakes instead of stopping at the first: a [`Cursor`] is a value with its
-//! path, a [`Section`] a mapping whose field names have been checked.
+//! Reads the tree of a file and collects all mistakes instead of stopping at the first: a [`Cursor`] is a value
+//! with its path, a [`Section`] a mapping whose field names have been checked.
 //!
 //! A reader returns `None` exactly when it has recorded a mistake, or an earlier reader has.
 

@@ -1,5 +1,5 @@
-//! Decides which traces are kept, by a key or a trace id only, so that all replicas, and all processes of a trace, decide the
-//! same.
+//! Decides which traces are kept, by a key or a trace id only, so that all replicas, and all processes of a trace,
+//! decide the same.
 
 use opentelemetry::trace::TraceId;
 
@@ -63,7 +63,8 @@ impl Ratio {
     }
 }
 
-/// A stable hash: FNV-1a with the finalizer of `SplitMix64`, since FNV alone leaves the first bits of similar keys similar.
+/// A stable hash: FNV-1a with the finalizer of `SplitMix64`, since FNV alone leaves the first bits of similar keys
+/// similar.
 fn mixed(key: &[u8]) -> u64 {
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, fnv);

@@ -106,7 +106,7 @@ func (g generator) view(mode controlplane.NodeMode) policyapi.NodeView {
 	return pick(g, policyapi.NodeView_NODE_VIEW_NAME, policyapi.NodeView_NODE_VIEW_FACTS, policyapi.NodeView_NODE_VIEW_FACTS_AND_RAW)
 }
 
-// pod is a pod without an owner. About half of them request the managed resource, some of these an amount of 0.
+// pod is a different pod for each i. About half of them request the managed resource, some of these an amount of 0.
 func (g generator) pod(i int) *corev1.Pod {
 	pod := objects.NewReplicaSet("shop", "checkout", nil).Pod()
 	pod.Name, pod.UID = fmt.Sprintf("checkout-%d", i), types.UID(fmt.Sprintf("uid-%d", i))

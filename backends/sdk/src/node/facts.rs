@@ -61,7 +61,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The fields of one number: fields stand in ascending order.
+    /// The fields with one number: fields are in ascending order.
     fn fields(self, tag: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let fields = Fields::of(self.encoded).map(|field| field.expect(CHECKED));
         fields.skip_while(move |field| field.tag < tag).take_while(move |field| field.tag == tag)

@@ -11,8 +11,8 @@ pub struct Seat {
     pub turn: Turn,
     /// Whether it may declare that preemption could help.
     pub preemption: Preemption,
-    /// Positions of nodes without the facts that it needs, ascending. The gateway rejects them, at this seat's place in the
-    /// order, if the backend's answer counts.
+    /// Positions of nodes without the facts that it needs, ascending. The gateway rejects them, at this seat's
+    /// place in the order, if the backend's answer counts.
     pub unknown: Vec<u32>,
     /// As `unknown`, for deleted nodes: also rejected, but a retry would not help.
     pub deleted: Vec<u32>,
@@ -25,7 +25,8 @@ pub struct Seat {
 pub enum Turn {
     /// Immediately: its verdict on a node depends only on that node.
     Parallel,
-    /// After all earlier ones, with the nodes they left: its verdict depends on the whole set, or its call has side effects.
+    /// After all earlier ones, with the nodes they left: its verdict depends on the whole set, or its call has side
+    /// effects.
     InTurn,
 }
 
@@ -112,8 +113,8 @@ pub enum Verdict {
         /// The failure.
         failure: BackendFailure,
     },
-    /// No node is left, and some were rejected only because the gateway does not know them yet: an error, so that the pod is
-    /// retried soon.
+    /// No node is left, and some were rejected only because the gateway does not know them yet: an error, so that
+    /// the pod is retried soon.
     NotYetKnown {
         /// Their number.
         nodes: u32,

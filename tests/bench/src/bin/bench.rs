@@ -1,4 +1,4 @@
-//! `bench`: the gateway alone with three policies, beside the floor.
+//! `bench`: compares the gateway alone, with three policies, with the floor.
 
 use std::{
     fs,
@@ -19,10 +19,10 @@ use extender_bench::{
     stage::{Role, Stage},
 };
 
-/// Measures the gateway with three policies, beside an extender that only echoes.
+/// Compares the gateway with three policies with an extender that only echoes.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How often everybody is asked in turn.
+    /// The number of rounds in which every contender is called.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Where the report goes as JSON.
@@ -120,7 +120,7 @@ fn measure_case(stage: &Stage, workloads: &Workloads, case: &Case, rounds: usize
 /// Small differences need more rounds.
 const ROUNDS_OF_OBSERVED: usize = 5;
 
-/// What it costs to see what the gateway does, beside what it takes without.
+/// Compares the gateway with and without observability.
 fn compare_observed(
     stage: &Stage,
     workloads: &Workloads,
