@@ -1,6 +1,5 @@
-# The commands of the project. Rust is needed for all of them, Go for those with a real kube-scheduler. Other tools are
-# installed where that asks nobody (tests/tools/ensure); a command whose tool is missing fails and names it, nothing is
-# skipped.
+# The commands of the project. All of them need Rust, those with a real kube-scheduler also Go. Other tools are installed
+# where that needs no password (tests/tools/ensure); a command whose tool is missing fails with its name, and skips nothing.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -11,12 +10,12 @@ SHELL := bash
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CARGO_DENY := 0.20.2
 GO_VERSION := 1.26
-# The types that kube-scheduler 1.18 reads: they and those of today do not fit into one Go module.
+# The types that kube-scheduler 1.18 reads: they and the current ones do not fit into one Go module.
 LEGACY := tests/kube/legacypolicy
-# The OpenTelemetry Collector, a Go module of its own for the same reason.
+# The OpenTelemetry Collector, a separate Go module for the same reason.
 COLLECTOR := tests/kube/cmd/otel-collector
 
-# What the Go tests and benchmarks run; they look here first.
+# The folder where the Go tests and benchmarks look for programs first.
 export EXTENDER_GATEWAY_BIN_DIR := $(TARGET)/release
 
 help: ## This list
@@ -32,9 +31,9 @@ test: valgrind format lint docs rust-tests go-checks binaries demo guard go-test
 e2e: binaries go prometheus ## The product behind a real kube-scheduler, case by case
 	cd tests && go test -count=1 -timeout 40m -v ./e2e/...
 
-# PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS choose
-# situations instead of a preset: make bench ARGS="--nodes 5000 --policies 8". The first run compiles
-# Kubernetes, which takes minutes more.
+# PRESET is quick (4 minutes), standard (30) or full (a day); ROUNDS and PODS change its rounds. ARGS select
+# situations instead of a preset: make bench ARGS="--nodes 5000 --policies 8". The first run also compiles
+# Kubernetes, which takes minutes.
 bench: PRESET := $(if $(ARGS),,$(or $(PRESET),standard))
 bench: binaries go ## The gateway alone, then pods a second of a real kube-scheduler (PRESET=quick|standard|full)
 	@mkdir -p $(TARGET)/bench
@@ -61,7 +60,7 @@ guard-record: export EXTENDER_GUARD_RECORD := yes
 guard-record: binaries valgrind ## Records the current cost of the three calls as ceilings
 	$(GUARD)
 
-# Of the whole workspace, for the same reason as the binaries below.
+# For the whole workspace, for the same reason as the binaries below.
 GUARD := cargo test --locked --workspace --test ceilings --test instructions -- --include-ignored
 
 # CASES and EQUIVALENCE_SEED select the cases. `make test` runs the same search with 300 cases.
@@ -89,7 +88,7 @@ clean: rust ## Removes what was built; Go's own caches stay
 	cargo clean
 	rm -rf tests/.bin tests/.out
 
-# The parts of the above.
+# The parts of the commands above.
 
 rust:
 	@command -v cargo >/dev/null || { \
@@ -129,7 +128,7 @@ go-checks: go
 	cd $(COLLECTOR) && go vet ./...
 
 # All programs together: with fewer packages cargo would select other features of the dependencies, and
-# rebuild them for each selection.
+# rebuild them each time.
 binaries: rust
 	cargo build --release --locked --workspace --bins
 

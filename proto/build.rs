@@ -1,4 +1,4 @@
-//! Compiles the contract without a `protoc` on the machine: protox parses, prost and tonic generate.
+//! Compiles the contract without `protoc`: protox parses, prost and tonic generate.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
@@ -19,13 +19,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     fs::write(out.join("descriptor.bin"), files.encode_to_vec())?;
     tonic_prost_build::configure()
-        // Ordered maps: equal facts have equal bytes, so a change can be seen by comparing them.
+        // Ordered maps: equal facts have equal bytes, so comparing them shows a change.
         .btree_map(".")
-        // Arguments and raw objects are handed on, not copied.
+        // Arguments and raw objects are passed on, not copied.
         .bytes(".")
         // A pod takes a kilobyte, and most victims are a UID alone.
         .boxed(".extender.policy.v1alpha1.Victim.pod")
-        // The client is generic over its transport: the gateway brings its own.
+        // The client is generic over its transport: the gateway has its own.
         .build_transport(false)
         .compile_fds(files)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What recording a call costs, behind its answer: no allocation, once everything has come before.
+//! The cost of recording a call after its response: no allocation in the steady state.
 
 use std::{hint::black_box, time::Duration};
 

@@ -1,6 +1,5 @@
 //! The contract between the extender gateway and policy backends: the types generated from
-//! `extender/policy/v1alpha1/*.proto`. No logic; what the fields mean is written in the .proto files,
-//! how a call goes in `SPEC.md`.
+//! `extender/policy/v1alpha1/*.proto`. No logic; the .proto files define the fields, `SPEC.md` the calls.
 
 /// Package `extender.policy.v1alpha1`.
 #[expect(

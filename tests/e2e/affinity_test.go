@@ -23,7 +23,8 @@ func TestRequiredAffinityIsHonoured(t *testing.T) {
 		" no new claims to deallocate, preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.")
 }
 
-// The nodes are equal but for their zones. Racks add a weight to zone a, so that the weights of several terms count.
+// The nodes are equal except for their zones. Racks add a weight to zone a, so that the weights of several terms
+// count.
 func TestPreferredAffinityDecidesAmongEquals(t *testing.T) {
 	s := newScenario(t, "preferred node affinity decides among equal nodes", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(12, objects.With(objects.RackLabel, "rack-1")))
@@ -40,7 +41,7 @@ func TestPreferredAffinityDecidesAmongEquals(t *testing.T) {
 	}
 }
 
-// expectIn creates the pod and says in which zone it must be.
+// expectIn creates the pod and expects it in this zone.
 func (s *scenario) expectIn(zone string, pod *corev1.Pod) {
 	s.Helper()
 	s.pods(pod)

@@ -12,7 +12,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// asked is an extender that a test asks beside kube-scheduler.
+// asked is an extender that a test calls alongside kube-scheduler.
 type asked struct{ address string }
 
 func asking(server *process.Server) asked { return asked{server.Address} }

@@ -11,7 +11,7 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// builtIn makes a configuration with the built-in binder and one policy that has nothing to do with binding.
+// builtIn makes a configuration with the built-in binder and one policy that does not bind.
 func (s *scenario) builtIn() product.Config {
 	s.Helper()
 	policies := []policy{refusing("rack-drain")}
@@ -60,7 +60,7 @@ func (s *scenario) labelBinder() product.Backend {
 	}
 }
 
-// bindMany has the gateway bind 50 pods at once and returns them as they are then.
+// bindMany has the gateway bind 50 pods at once and returns them as they are afterwards.
 func (s *scenario) bindMany(config product.Config) []*corev1.Pod {
 	s.Helper()
 	s.nodes(objects.Nodes(30))

@@ -20,7 +20,7 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// identity is where a certificate and its key are.
+// identity has the paths of a certificate and its key.
 type identity struct{ certFile, keyFile string }
 
 // authority makes one and writes its certificate to DIR/NAME.crt.
@@ -38,7 +38,7 @@ func (s *scenario) authority(dir, name string) authority {
 	return a
 }
 
-// issue writes a certificate for the name and 127.0.0.1, and its key, in place of those that are there.
+// issue writes a certificate for the name and 127.0.0.1, and its key, in place of the existing ones.
 func (s *scenario) issue(a authority, to identity, name string) {
 	s.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -11,13 +11,13 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// collected is a collector that has everything that the product's processes say about calls.
+// collected is a collector of everything that the product's processes report about calls.
 type collected struct {
 	*scenario
 	*collector.Collector
 }
 
-// collect starts a collector. What is started after it sends to it by this protocol, unless its configuration says otherwise.
+// collect starts a collector. Processes started after it send to it by this protocol, unless configured otherwise.
 func (s *scenario) collect(protocol collector.Protocol) *collected {
 	s.Helper()
 	c, err := collector.Start(s.ctx, shared.Dir, shared.collector)
@@ -30,7 +30,7 @@ func (s *scenario) collect(protocol collector.Protocol) *collected {
 	return &collected{s, c}
 }
 
-// until waits until nothing lacks any more.
+// until waits until nothing is missing.
 func (c *collected) until(what string, lacks func(collector.Telemetry) error) collector.Telemetry {
 	c.Helper()
 	got, err := c.WaitFor(c.ctx, what, lacks)
@@ -57,7 +57,7 @@ func (c *collected) calls(pod *corev1.Pod, sides calltrace.Sides, verbs ...strin
 	return calls
 }
 
-// expect is an error of the test, not its end.
+// expect records an error, and the test continues.
 func (s *scenario) expect(what string, err error) {
 	s.Helper()
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *scenario) expect(what string, err error) {
 	}
 }
 
-// expectNoNodeNames says where anything that was collected lists nodes.
+// expectNoNodeNames reports where any collected data lists nodes.
 func (c *collected) expectNoNodeNames(nodes []*corev1.Node) {
 	c.Helper()
 	names := make([]string, len(nodes))
@@ -75,5 +75,5 @@ func (c *collected) expectNoNodeNames(nodes []*corev1.Node) {
 	c.expect("no lists of nodes", calltrace.CheckNodes(c.Received().Spans, names))
 }
 
-// plainPod has nothing that rules ask for; its calls are like those of no other app.
+// plainPod matches no rules; its calls are unlike those of other apps.
 func plainPod(app string) *corev1.Pod { return objects.NewReplicaSet(shop, app, nil).Pod() }

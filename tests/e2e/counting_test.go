@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// counter stands between kube-scheduler and an extender and counts the filter and bind calls.
+// counter is a proxy between kube-scheduler and an extender that counts the filter and bind calls.
 type counter struct {
 	filters, binds atomic.Int64
 	// last is when the last filter call came, in nanoseconds of the Unix epoch.
 	last atomic.Int64
-	// address is where kube-scheduler finds it.
+	// address is where kube-scheduler calls it.
 	address string
 }
 

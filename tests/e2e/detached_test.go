@@ -7,13 +7,13 @@ import (
 	"net/http"
 )
 
-// detached is the same request, its body read, that outlives the client's connection.
+// detached is the same request with its body already read, so that it outlives the client's connection.
 func detached(r *http.Request) *http.Request {
 	body, err := io.ReadAll(r.Body)
 	copied := r.Clone(context.WithoutCancel(r.Context()))
 	copied.Body = io.NopCloser(bytes.NewReader(body))
 	if err != nil {
-		// Whoever reads it finds what could not be read.
+		// The reader gets the read error, if there was one.
 		copied.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
 	}
 	return copied

@@ -18,7 +18,7 @@ import (
 
 var namesOnly = []controlplane.NodeMode{controlplane.Names}
 
-// The pods of this test have a scheduler's name that nobody has.
+// No scheduler has the scheduler name of this test's pods.
 func (s *scenario) unscheduled(count int) []*corev1.Pod {
 	s.Helper()
 	pods := objects.NewReplicaSet(search, "indexer", nil).Pods(count)
@@ -80,7 +80,7 @@ func TestABindWithoutAnApiserverSaysSo(t *testing.T) {
 	})
 }
 
-// kubeconfigToNowhere is the cluster's with an address at which nobody is.
+// kubeconfigToNowhere is the cluster's with an unused address.
 func (s *scenario) kubeconfigToNowhere() (file string) {
 	s.Helper()
 	config, err := clientcmd.LoadFromFile(shared.Kubeconfig)
@@ -95,7 +95,7 @@ func (s *scenario) kubeconfigToNowhere() (file string) {
 	return file
 }
 
-// bind asks the extender as kube-scheduler does and returns the error of its answer.
+// bind calls the extender as kube-scheduler does and returns the error of its answer.
 func (s *scenario) bind(address string, pod *corev1.Pod, node string) string {
 	s.Helper()
 	args := extenderv1.ExtenderBindingArgs{PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: node}

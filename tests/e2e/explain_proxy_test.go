@@ -43,7 +43,7 @@ func TestExplainReachesGatewaysThroughTheAPIServer(t *testing.T) {
 	}, func() string { return text })
 }
 
-// gatewayPod makes a pod of the gateway known that has this address, as a kubelet would.
+// gatewayPod creates a pod of the gateway with this address, as a kubelet would report it.
 func (s *scenario) gatewayPod(ip string) {
 	s.Helper()
 	pod := objects.NewReplicaSet(other, "extender-gateway", nil).Pod()
@@ -60,7 +60,7 @@ func (s *scenario) gatewayPod(ip string) {
 	s.must(err)
 }
 
-// ownAddress is an address of this machine that is not for itself alone; empty when it has none.
+// ownAddress is a non-loopback address of this machine; empty if it has none.
 func ownAddress() string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

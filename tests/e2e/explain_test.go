@@ -76,7 +76,7 @@ func (s *scenario) expectExplained(pod *corev1.Pod, nodes []*corev1.Node, polici
 	}
 }
 
-// judge is a policy as its rule file says, without the product.
+// judge evaluates a policy's rule file without the product.
 type judge struct {
 	policy
 	*rules.Rules
@@ -92,7 +92,7 @@ func (s *scenario) judges(policies []policy) (judges []judge) {
 	return judges
 }
 
-// rejects is why; empty when it does not, or is not asked.
+// rejects is the reason; empty if it accepts the node, or is not called.
 func (j judge) rejects(pod *corev1.Pod, node *corev1.Node) string {
 	if j.filter == nil {
 		return ""
@@ -100,7 +100,7 @@ func (j judge) rejects(pod *corev1.Pod, node *corev1.Node) string {
 	return j.Filter(pod, node)
 }
 
-// firstRejection is who rejects the node in the policies' order, and why.
+// firstRejection is the first policy that rejects the node, in the policies' order, and its reason.
 func firstRejection(judges []judge, pod *corev1.Pod, node *corev1.Node) (by, reason string) {
 	for _, judge := range judges {
 		if why := judge.rejects(pod, node); why != "" {
@@ -132,7 +132,7 @@ func (s *scenario) expectRejections(pod *corev1.Pod, nodes []*corev1.Node, judge
 	return left
 }
 
-// expectParts compares how many nodes each backend rejects, also those that another one rejects before it.
+// expectParts compares how many nodes each backend rejects, also those that an earlier one rejects.
 func (s *scenario) expectParts(pod *corev1.Pod, nodes []*corev1.Node, judges []judge, call *product.Decision) {
 	s.Helper()
 	got, want := map[string]int{}, map[string]int{}
@@ -155,7 +155,8 @@ func (s *scenario) expectParts(pod *corev1.Pod, nodes []*corev1.Node, judges []j
 	}
 }
 
-// expectTotals compares a prioritize call. The pod is on a node that has the most, because nobody else scores.
+// expectTotals compares a prioritize call. The pod is on a node with the highest total, because nothing else
+// scores.
 func (s *scenario) expectTotals(pod *corev1.Pod, nodes []*corev1.Node, judges []judge, call *product.Decision) {
 	s.Helper()
 	if call == nil || len(call.Nodes) != len(nodes) {
@@ -175,7 +176,7 @@ func (s *scenario) expectTotals(pod *corev1.Pod, nodes []*corev1.Node, judges []
 	}
 }
 
-// total is the weighted sum; scores here are not normalised.
+// total is the weighted sum; scores here are not normalized.
 func total(judges []judge, pod *corev1.Pod, node *corev1.Node) (sum int64) {
 	for _, judge := range judges {
 		if judge.score != nil {
@@ -185,7 +186,7 @@ func total(judges []judge, pod *corev1.Pod, node *corev1.Node) (sum int64) {
 	return sum
 }
 
-// said is what a call says about a node.
+// said is a call's entry about a node.
 func (s *scenario) said(call *product.Decision, node *corev1.Node) product.DecisionNode {
 	s.Helper()
 	at := slices.IndexFunc(call.Nodes, func(n product.DecisionNode) bool { return n.Name == node.Name })

@@ -13,7 +13,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// fault is a way for a backend to be away, and the way back.
+// fault makes a backend unavailable, and restores it.
 type fault struct {
 	name   string
 	since  moment
@@ -26,14 +26,14 @@ type moment int
 
 const (
 	whileServing moment = iota
-	// beforeTheGateway is so early that the gateway has never shaken hands with the backend.
+	// beforeTheGateway is before the gateway's first handshake with the backend.
 	beforeTheGateway
 )
 
 var (
 	stopped   = fault{name: "stopped", strike: kill, mend: startAgain}
 	neverSeen = fault{name: "down from the start", since: beforeTheGateway, strike: kill, mend: startAgain}
-	// frozen keeps its connections and never answers.
+	// frozen keeps its connections and does not answer.
 	frozen = fault{name: "frozen", strike: freeze, mend: thaw}
 )
 
@@ -102,8 +102,8 @@ func TestADeadBackendUnderIgnoreNeitherRefusesNorScores(t *testing.T) {
 	})
 }
 
-// Of 21 nodes, node 0 alone has the best rack in the best zone (18); with the disks' scores, node 3
-// would have 65. If all scores were lost, any of the 21 would do.
+// Of 21 nodes, only node 0 has the best rack in the best zone (18); with the disks' scores, node 3 would have 65.
+// If all scores were lost, any of the 21 would do.
 func (s *scenario) expectRackAndZoneChoose(fault fault, disks policy) {
 	s.Helper()
 	nodes := objects.Nodes(21)

@@ -10,12 +10,12 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// noRoom is what kube-scheduler says about a pod that the gateway refuses on both nodes for want of CPU.
+// noRoom is kube-scheduler's message about a pod that the gateway refuses on both nodes for lack of CPU.
 const noRoom = "0/2 nodes are available: 2 Insufficient cpu." +
 	" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
-// Requests in thousandths of a CPU, in the order in which the pods come. On two nodes of 4 CPUs the first four fit in
-// one way only, up to the names of the nodes: 3000 beside 1000, 2500 beside 1500.
+// Requests in thousandths of a CPU, in the order of the pods. On two nodes of 4 CPUs the first four fit in one way
+// only, up to the names of the nodes: 3000 beside 1000, 2500 beside 1500.
 var requests = []int64{3000, 2500, 1500, 1000}
 
 func TestPodsAreNeverPutWhereTheyDoNotFit(t *testing.T) {
@@ -35,10 +35,10 @@ func TestPodsAreNeverPutWhereTheyDoNotFit(t *testing.T) {
 		s.expectRefused(pod, noRoom)
 	}
 
-	// Of those that wait only the small one fits where the pod of 2500m was.
+	// Of the waiting pods only the small one fits where the pod of 2500m was.
 	freed := s.boundTo(pods[1])
 	s.deletePod(pods[1])
-	// kube-scheduler may have tried again before the gateway had heard of the deletion.
+	// kube-scheduler may have retried before the gateway saw the deletion.
 	s.untilCounted(asking(gateway))
 	s.stir(freed)
 	if got := s.boundTo(small); got != freed {
@@ -48,7 +48,7 @@ func TestPodsAreNeverPutWhereTheyDoNotFit(t *testing.T) {
 	s.expectRefused(large, noRoom)
 }
 
-// Least-allocated scores come from usage as well: without it all nodes would be equally good for every pod.
+// Least-allocated scores depend on usage as well: without it all nodes would be equally good for every pod.
 func TestPodsAreSpreadByWhatIsRequested(t *testing.T) {
 	s := newScenario(t, "each pod goes to the node of which the least is requested", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(6, cpus(4)))

@@ -12,15 +12,15 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// policy is one set of rules and how it is asked. The same list is served by the gateway with as
-// many backends, or by as many plain extenders.
+// policy is one set of rules and when it is called. The same list is served by the gateway with as many backends,
+// or by as many plain extenders.
 type policy struct {
 	name string
 	// rules is a file in testdata.
 	rules string
-	// match says about which pods it is asked; nil means all.
+	// match selects the pods for which it is called; nil means all.
 	match *product.Match
-	// filter, score and preempt say for which verbs it is asked.
+	// filter, score and preempt are the verbs for which it is called.
 	filter  *product.Filter
 	score   *product.Score
 	preempt *product.Preempt
@@ -43,19 +43,19 @@ func (p policy) alsoScoring(weight int64) policy {
 	return p
 }
 
-// ignorable lets kube-scheduler go on without the policy's refusals when it fails.
+// ignorable lets kube-scheduler continue without the policy's refusals when it fails.
 func (p policy) ignorable() policy {
 	p.filter = &product.Filter{Timeout: p.filter.Timeout, FailurePolicy: "Ignore"}
 	return p
 }
 
-// managing has the policy asked only about pods that want the resource.
+// managing restricts the policy to pods that request the resource.
 func (p policy) managing(resource corev1.ResourceName) policy {
 	p.match = &product.Match{ManagedResources: []product.Resource{{Name: string(resource)}}}
 	return p
 }
 
-// normalized has the scores stretched before they are added.
+// normalized normalizes the scores before they are added.
 func (p policy) normalized(how string) policy {
 	score := *p.score
 	score.Normalize = how
@@ -65,7 +65,7 @@ func (p policy) normalized(how string) policy {
 
 func (p policy) file() string { return filepath.Join("testdata", p.rules) }
 
-// front is what kube-scheduler asks.
+// front is what kube-scheduler calls.
 type front interface {
 	name() string
 	// start runs the policies and returns kube-scheduler's entries for them.
@@ -106,7 +106,7 @@ func startBackend(s *scenario, p policy, address string) *process.Server {
 	return server
 }
 
-// startGateway runs the gateway in front of backends that need not be alive.
+// startGateway runs the gateway in front of backends that need not be available.
 func startGateway(s *scenario, policies []policy, backends map[string]*process.Server) []configv1.Extender {
 	s.Helper()
 	server := serveGateway(s, product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, backends)))

@@ -16,8 +16,8 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// impatience is kube-scheduler's httpTimeout here. How much longer the bind takes does not matter: it is held
-// until kube-scheduler has hung up.
+// impatience is kube-scheduler's httpTimeout here. How much longer the bind takes does not matter: it is held until
+// kube-scheduler has disconnected.
 const impatience = 2 * time.Second
 
 func TestABindWhoseReplyIsLateBindsOnce(t *testing.T) {
@@ -52,7 +52,7 @@ func TestABindThatIsLateBindsOnce(t *testing.T) {
 	})
 }
 
-// expectAlive schedules another pod, by which what came before has been dealt with.
+// expectAlive schedules another pod, after which the earlier calls have been handled.
 func (s *scenario) expectAlive() {
 	s.Helper()
 	next := objects.NewReplicaSet(search, "next", nil).Pod()
@@ -60,24 +60,24 @@ func (s *scenario) expectAlive() {
 	s.boundTo(next)
 }
 
-// held is a stop between kube-scheduler and the gateway for the first bind.
+// held is a proxy between kube-scheduler and the gateway that holds the first bind.
 type held struct {
 	binds atomic.Int64
-	// given is closed when kube-scheduler has hung up and the gateway's answer is there.
+	// given is closed when kube-scheduler has disconnected and the gateway has answered.
 	given chan struct{}
 }
 
-// hold says what waits until kube-scheduler has hung up.
+// hold is what is held until kube-scheduler has disconnected.
 type hold int
 
 const (
 	// answerHeld lets the gateway bind at once.
 	answerHeld hold = iota
-	// requestHeld keeps the bind from the gateway.
+	// requestHeld delays the bind before it reaches the gateway.
 	requestHeld
 )
 
-// holdFirstBind runs a gateway that binds, and a kube-scheduler that hears too late of its first bind.
+// holdFirstBind runs a gateway that binds, and a kube-scheduler whose first bind times out.
 func (s *scenario) holdFirstBind(what hold) *held {
 	s.Helper()
 	s.nodes(objects.Nodes(6))
@@ -102,11 +102,11 @@ func (s *scenario) impatientEntry(address string) configv1.Extender {
 	return entry
 }
 
-// pass gives the call to the gateway before or after kube-scheduler has hung up; nobody sees the answer.
+// pass forwards the call to the gateway before or after kube-scheduler has disconnected; the answer is discarded.
 func (h *held) pass(what hold, proxy http.Handler, r *http.Request) {
 	defer close(h.given)
-	// The server only notices that the client is gone when the body has been read, and a call that is passed
-	// on must not end with the client's.
+	// The server only notices that the client is gone when the body has been read, and a forwarded call must not
+	// end with the client's.
 	patient := detached(r)
 	if what == requestHeld {
 		<-r.Context().Done()

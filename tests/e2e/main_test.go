@@ -1,9 +1,9 @@
-// Package e2e runs the product's binaries against a real kube-scheduler, kube-apiserver and etcd.
-// Where an ordinary Go extender should decide the same, it is asked, too.
+// Package e2e runs the product's binaries against a real kube-scheduler, kube-apiserver and etcd. Where an ordinary
+// Go extender should decide the same, it is called, too.
 //
-// One control plane serves the whole package; each scenario has its own nodes, pods, kube-scheduler
-// and policies, and removes them. Run it with -v for the list of what was shown, and with
-// -timeout 30m where Kubernetes has not been compiled before.
+// One control plane serves the whole package; each scenario has its own nodes, pods, kube-scheduler and policies,
+// and removes them. Run it with -v for the list of results, and with -timeout 30m if Kubernetes has not been
+// compiled yet.
 package e2e
 
 import (
@@ -73,7 +73,7 @@ func (e *environment) start(dir string) error {
 		return err
 	}
 	e.plainExtender, e.collector = built[binaries.PlainExtender], built[binaries.Collector]
-	// Compiling Kubernetes has no limit but go test's own; what is started has.
+	// Compiling Kubernetes is limited only by go test's own timeout; started processes have a limit.
 	if _, err := binaries.Build(context.Background(), binaries.Etcd, binaries.APIServer, binaries.Scheduler); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (e *environment) start(dir string) error {
 	return objects.CreateNamespaces(ctx, e.Client, shop, search, other)
 }
 
-// productUsed says which binaries are tested, because an old one is easily left behind.
+// productUsed returns which binaries are tested, because an old one is easily left behind.
 func productUsed() string {
 	var text strings.Builder
 	for _, name := range []string{product.Gateway, product.LabelRules} {

@@ -14,7 +14,7 @@ import (
 // gpu is a resource that a policy manages.
 const gpu corev1.ResourceName = "example.com/gpu"
 
-// gpuNodes offer more GPUs than any case asks for. Node 1 and node 8 are in rack 1.
+// gpuNodes offer more GPUs than any case requests. Node 1 and node 8 are in rack 1.
 func gpuNodes() []*corev1.Node {
 	return objects.Nodes(14, func(n *corev1.Node) {
 		n.Status.Capacity[gpu] = resource.MustParse("64")
@@ -22,7 +22,7 @@ func gpuNodes() []*corev1.Node {
 	})
 }
 
-// gpuPods ask for the resource in each of the ways that make kube-scheduler ask an extender.
+// gpuPods request the resource in each of the ways that make kube-scheduler call an extender.
 func gpuPods(app string) []*corev1.Pod {
 	pods := objects.NewReplicaSet(shop, app, nil).Pods(4)
 	wantGPUs(&pods[0].Spec.Containers[0], "1")
@@ -36,7 +36,7 @@ func gpuPods(app string) []*corev1.Pod {
 	return pods
 }
 
-// wantGPUs gives a limit; the apiserver takes it as the request, too.
+// wantGPUs sets a limit; the apiserver takes it as the request, too.
 func wantGPUs(c *corev1.Container, count string) {
 	c.Resources.Limits = corev1.ResourceList{gpu: resource.MustParse(count)}
 }

@@ -10,11 +10,11 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// replaced are kube-scheduler's own plugins whose part the two ready-made policies play.
+// replaced are kube-scheduler's own plugins that the two ready-made policies replace.
 var replaced = []string{"NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity"}
 
-// startNodePolicies runs node-resources and node-affinity behind a gateway that watches nodes and pods. Reasons have
-// no prefix, so that they are Kubernetes' own, and a pod keeps them however often an event has it tried again.
+// startNodePolicies runs node-resources and node-affinity behind a gateway that watches nodes and pods. Reasons
+// have no prefix, so they are Kubernetes' own, and a pod keeps them however often an event causes a retry.
 func (s *scenario) startNodePolicies() *process.Server {
 	s.Helper()
 	config := product.NewConfig(shared.Cluster, controlplane.Names, []product.Backend{
@@ -37,7 +37,7 @@ func (s *scenario) nodePolicy(binary string) product.Backend {
 	}
 }
 
-// schedulerWithout has only the gateway decide about resources and affinity, and about what is best.
+// schedulerWithout lets only the gateway decide about resources and affinity, and score nodes.
 func (s *scenario) schedulerWithout(plugins []string, gateway *process.Server) {
 	s.Helper()
 	s.startScheduler(controlplane.SchedulerOptions{
@@ -47,18 +47,18 @@ func (s *scenario) schedulerWithout(plugins []string, gateway *process.Server) {
 	})
 }
 
-// cpus makes nodes that have so many whole CPUs for pods.
+// cpus makes nodes that have this many whole CPUs for pods.
 func cpus(count int64) objects.NodeOption {
 	return func(n *corev1.Node) {
 		n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(count, resource.DecimalSI)
 	}
 }
 
-// requesting makes a pod that requests so many thousandths of a CPU.
+// requesting makes a pod that requests this many thousandths of a CPU.
 func requesting(app string, milli int64) *corev1.Pod {
 	pod := objects.NewReplicaSet(shop, app, nil).Pod()
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
-	// Nobody runs the pods, so nobody would end them within a grace period.
+	// No kubelet runs the pods, so nothing would end them within a grace period.
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	return pod
 }

@@ -33,7 +33,7 @@ func TestPodsLandOnlyWhereEveryPolicyAllows(t *testing.T) {
 	})
 }
 
-// forbidden tells in plain words what the three rule files say, without using their interpreter.
+// forbidden evaluates the three rule files in plain code, without their interpreter.
 func forbidden(pod *corev1.Pod, node map[string]string) string {
 	isBatch := pod.Labels["tier"] == "batch"
 	rack, tenant, zone := node[objects.RackLabel], node[objects.TenantLabel], node[objects.ZoneLabel]

@@ -16,7 +16,7 @@ import (
 // The priorities of the pods here, by class.
 var priorities = map[string]int32{"low": 1, "middle": 10, "high": 1000}
 
-// Of two full nodes kube-scheduler itself takes the one whose pod matters less; that pod is a database.
+// Of two full nodes kube-scheduler itself takes the one whose pod has the lower priority; that pod is a database.
 func TestAProtectedPodIsNotEvicted(t *testing.T) {
 	protection := policy{name: "databases-protected", rules: "databases-protected.yaml", preempt: &product.Preempt{Timeout: backendTimeout}}
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestAProtectedPodIsNotEvicted(t *testing.T) {
 	}
 }
 
-// startPreempting runs the policies, the gateway and a kube-scheduler that asks it to preempt, too.
+// startPreempting runs the policies, the gateway and a kube-scheduler that also calls it to preempt.
 func (s *scenario) startPreempting(policies []policy) {
 	s.Helper()
 	config := product.NewConfig(shared.Cluster, s.mode, backendEntries(policies, startBackends(s, policies)))
@@ -65,7 +65,7 @@ func needing(app, class string) *corev1.Pod {
 	pod := objects.NewReplicaSet(shop, app, nil).Pod()
 	pod.Spec.PriorityClassName = class
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("5")
-	// Nobody runs the pods, so nobody would end them within a grace period.
+	// No kubelet runs the pods, so nothing would end them within a grace period.
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	return pod
 }
@@ -77,7 +77,7 @@ func filling(node *corev1.Node, app, class string) *corev1.Pod {
 	return pod
 }
 
-// isGone says whether the pod is deleted or about to be.
+// isGone reports whether the pod is deleted or about to be.
 func (s *scenario) isGone(pod *corev1.Pod) bool {
 	s.Helper()
 	current, err := shared.Client.CoreV1().Pods(pod.Namespace).Get(s.ctx, pod.Name, metav1.GetOptions{})

@@ -9,8 +9,8 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// fourRefusedNodes are three in a drained rack, one of them also of a tenant over its quota, and
-// one in a good rack of that tenant: the first policy's reason counts.
+// fourRefusedNodes are three in a drained rack, one of them also of a tenant over its quota, and one of that tenant
+// in a good rack: the first policy's reason counts.
 func fourRefusedNodes() []*corev1.Node {
 	nodes := objects.Nodes(4, objects.With(objects.RackLabel, "rack-2"))
 	nodes[0].Labels[objects.TenantLabel] = "tenant-1"
@@ -21,7 +21,7 @@ func fourRefusedNodes() []*corev1.Node {
 	return nodes
 }
 
-// batchPod is what tenant-quota.yaml is about.
+// batchPod is a pod that tenant-quota.yaml selects.
 func batchPod() *corev1.Pod {
 	return objects.NewReplicaSet(shop, "reports", map[string]string{"tier": "batch"}).Pod()
 }

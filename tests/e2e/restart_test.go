@@ -34,7 +34,7 @@ func TestABackendRestartsWhilePodsAreScheduled(t *testing.T) {
 
 func isBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 
-// someOf waits until one of the pods has what is asked for.
+// someOf waits until the condition holds for one of the pods.
 func (s *scenario) someOf(pods []*corev1.Pod, what string, has func(*corev1.Pod) bool) {
 	s.Helper()
 	s.until("one of the pods "+what, func(ctx context.Context) (bool, error) {
@@ -42,8 +42,8 @@ func (s *scenario) someOf(pods []*corev1.Pod, what string, has func(*corev1.Pod)
 	}, func() string { return "none" })
 }
 
-// expectScheduled waits until all pods have nodes, and says which of them should not be where they are or are
-// called unscheduled all the same.
+// expectScheduled waits until all pods have nodes, and reports which of them are on the wrong node or are marked
+// unschedulable although they have one.
 func (s *scenario) expectScheduled(pods []*corev1.Pod) {
 	s.Helper()
 	var waiting []*corev1.Pod
@@ -61,7 +61,7 @@ func (s *scenario) expectScheduled(pods []*corev1.Pod) {
 	}
 }
 
-// current are the pods as the apiserver has them now; one that is lost fails the test.
+// current are the pods as the apiserver has them now; a missing one fails the test.
 func (s *scenario) current(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
 	s.Helper()
 	list, err := shared.Client.CoreV1().Pods(pods[0].Namespace).List(ctx, metav1.ListOptions{})

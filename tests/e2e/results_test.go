@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// results is what the package prints at its end, for people.
+// results is printed at the end of the package, for people.
 var results record
 
-// record collects what was shown, in the order in which it was.
+// record collects the results in their order.
 type record struct {
 	mu    sync.Mutex
 	lines []string
@@ -19,7 +19,7 @@ type record struct {
 	bad   int
 }
 
-// add notes the result of a scenario when its test ends.
+// add records the result of a scenario when its test ends.
 func (r *record) add(t *testing.T, sentence string) {
 	begin := time.Now()
 	t.Cleanup(func() {

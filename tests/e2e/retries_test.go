@@ -22,20 +22,19 @@ import (
 // observed is how long a pod that fits nowhere is watched.
 const observed = 10 * time.Second
 
-// refusals are two policies that leave no node, and what their reasons have in common.
+// refusals are two policies that leave no node, and the common part of their reasons.
 type refusals struct {
 	title    string
 	policies []policy
 	reasons  []string
 }
 
-// TestHowOftenAPodThatFitsNowhereIsAskedAbout measures; that the gateway asks rarely is not demanded. So it is no part of
-// make test: cd tests && go test -count=1 -v -tags measure -run HowOften ./e2e
+// TestHowOftenAPodThatFitsNowhereIsAskedAbout measures how often the gateway is called; there is no required
+// number, so it is not a part of make test: cd tests && go test -count=1 -v -tags measure -run HowOften ./e2e
 //
-// kube-scheduler offers a moving sample of 144 of the 300 nodes. Its message counts the reasons in
-// that sample, so it changes from attempt to attempt, and each change is a reason to try again. It
-// ends when two attempts in a row happen to count the same: soon when there are two reasons, hardly
-// ever when there are many.
+// kube-scheduler offers a moving sample of 144 of the 300 nodes. Its message counts the reasons in that sample, so
+// it changes from attempt to attempt, and each change causes a retry. It ends when two attempts in a row happen to
+// have the same counts: soon with two reasons, rarely with many.
 func TestHowOftenAPodThatFitsNowhereIsAskedAbout(t *testing.T) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
@@ -93,9 +92,9 @@ func (s *scenario) observe(start func(*scenario, []policy) []*counter, refusals 
 	return fmt.Sprintf("%s\t%.1f s", calls, last.Seconds())
 }
 
-// unevenZones are nodes of which half are in one zone and a quarter in each of two others.
-// kube-scheduler goes round the zones until the small ones are used up, so a sample has between a
-// third and two thirds of the large one, in whatever order it got to know the nodes.
+// unevenZones are nodes of which half are in one zone and a quarter in each of two others. kube-scheduler
+// alternates between the zones until the small ones are used up, so a sample has between a third and two thirds of
+// the large one, whatever the order of the nodes.
 func unevenZones(count int) []*corev1.Node {
 	nodes := objects.Nodes(count)
 	for i, node := range nodes {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// room is what the apiserver says is left on a node, in thousandths of a CPU: the pods' requests are added up here,
-// without the product.
+// room is what is free on a node according to the apiserver, in thousandths of a CPU: the pods' requests are added
+// up here, without the product.
 type room struct {
 	node string
 	left int64
@@ -34,7 +34,7 @@ func (s *scenario) rooms(ctx context.Context) []room {
 	return rooms
 }
 
-// expectNoNodeOverfull compares what is requested on each node with what it has.
+// expectNoNodeOverfull compares the requests on each node with its capacity.
 func (s *scenario) expectNoNodeOverfull() {
 	s.Helper()
 	for _, room := range s.rooms(s.ctx) {
@@ -44,9 +44,9 @@ func (s *scenario) expectNoNodeOverfull() {
 	}
 }
 
-// untilCounted waits until the gateway decides by what the apiserver knows: on each node a pod that takes all that is
-// left fits, and one that wants a thousandth more does not. Without kube-scheduler's own NodeResourcesFit the next
-// pod could get room that the pod before it has.
+// untilCounted waits until the gateway's state equals the apiserver's: on each node a pod that takes all that is
+// left fits, and one that requests a thousandth more does not. Without kube-scheduler's own NodeResourcesFit the
+// next pod could get the room of the previous one.
 func (s *scenario) untilCounted(gateway asked) {
 	s.Helper()
 	var last string
@@ -62,16 +62,16 @@ func (s *scenario) untilCounted(gateway asked) {
 	}, func() string { return last })
 }
 
-// fits asks the gateway whether a pod with this request may go to the node.
+// fits asks the gateway whether a pod with this request may run on the node.
 func (a asked) fits(s *scenario, node string, milli int64) bool {
 	s.Helper()
 	return len(a.refusals(s, probe(milli), node)) == 0
 }
 
-// probe is a pod that exists for the gateway alone.
+// probe is a pod that only the gateway sees.
 func probe(milli int64) *corev1.Pod {
 	pod := requesting("probe", milli)
-	// A pod that is refused again and again would be answered with an error for a while.
+	// A pod that is refused repeatedly would get an error for a while.
 	pod.UID = uuid.NewUUID()
 	return pod
 }

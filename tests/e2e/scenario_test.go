@@ -14,8 +14,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// scenario is one case with its own nodes, pods and processes. Its methods fail the test rather
-// than return errors.
+// scenario is one case with its own nodes, pods and processes. Its methods fail the test rather than return errors.
 type scenario struct {
 	*testing.T
 	ctx   context.Context

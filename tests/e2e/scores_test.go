@@ -37,7 +37,7 @@ func TestNormalizedScoresDecide(t *testing.T) {
 	})
 }
 
-// expectBest lets only the policies score and says on which node all pods must be.
+// expectBest lets only the policies score and expects all pods on this node.
 func (s *scenario) expectBest(nodes, best int, policies ...policy) {
 	s.Helper()
 	list := objects.Nodes(nodes)

@@ -22,11 +22,11 @@ import (
 
 const caller = "system:kube-scheduler"
 
-// secured is a gateway that speaks TLS and wants to see who calls.
+// secured is a gateway that serves TLS and requires client certificates.
 type secured struct {
 	*process.Server
 	servers authority
-	// shown is what it shows, own what kube-scheduler does.
+	// shown is the gateway's certificate, own that of kube-scheduler.
 	shown, own identity
 	trusted    string
 	extenders  []configv1.Extender
@@ -47,7 +47,7 @@ func TestTheServersCertificateIsRotatedWhilePodsAreScheduled(t *testing.T) {
 		s.someOf(pods, "to be scheduled", isBound)
 		pods = append(pods, s.rotated(gateway, replicas)...)
 		s.expectScheduled(pods)
-		// A kube-scheduler keeps its connection; another one has to take what is shown now.
+		// A kube-scheduler keeps its connection; another one gets the current certificate.
 		s.must(scheduler.Kill())
 		s.scheduler(gateway.extenders, controlplane.DefaultScores)
 		late := replicas.Pods(30)
@@ -58,10 +58,10 @@ func TestTheServersCertificateIsRotatedWhilePodsAreScheduled(t *testing.T) {
 	})
 }
 
-// secured starts a gateway and has it print how kube-scheduler reaches it.
+// secured starts a gateway and has it print kube-scheduler's configuration for it.
 func (s *scenario) secured(policies []policy) secured {
 	s.Helper()
-	// The protocol of a connection is said at this level.
+	// The protocol of a connection is logged at this level.
 	s.Setenv("RUST_LOG", "extender_gateway=debug")
 	dir := s.TempDir()
 	g := secured{servers: s.authority(dir, "servers"), trusted: filepath.Join(dir, "servers.crt"), shown: in(dir, "gateway"), own: in(dir, "scheduler")}
@@ -84,7 +84,7 @@ func (s *scenario) secured(policies []policy) secured {
 	return g
 }
 
-// rotated gives the gateway another certificate and creates pods until it is shown.
+// rotated gives the gateway another certificate and creates pods until it is in use.
 func (s *scenario) rotated(g secured, replicas objects.ReplicaSet) (pods []*corev1.Pod) {
 	s.Helper()
 	before := s.serial(s.ctx, g)
@@ -98,7 +98,7 @@ func (s *scenario) rotated(g secured, replicas objects.ReplicaSet) (pods []*core
 	return pods
 }
 
-// serial is the number of the certificate that the gateway shows to new callers.
+// serial is the number of the certificate that the gateway presents to new callers.
 func (s *scenario) serial(ctx context.Context, g secured) string {
 	s.Helper()
 	own, err := tls.LoadX509KeyPair(g.own.certFile, g.own.keyFile)
@@ -114,7 +114,7 @@ func (s *scenario) serial(ctx context.Context, g secured) string {
 	return connection.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// expectNoFailure says which pods were ever told that they could not be scheduled.
+// expectNoFailure reports which pods were ever marked unschedulable.
 func (s *scenario) expectNoFailure(pods []*corev1.Pod) {
 	s.Helper()
 	events, err := shared.Client.EventsV1().Events(shop).List(s.ctx, metav1.ListOptions{})
@@ -127,7 +127,7 @@ func (s *scenario) expectNoFailure(pods []*corev1.Pod) {
 	}
 }
 
-// expectHTTP2 says so when not both kube-schedulers spoke it, or somebody was not let in.
+// expectHTTP2 fails unless both kube-schedulers used HTTP/2 and no client was rejected.
 func (s *scenario) expectHTTP2(g secured) {
 	s.Helper()
 	log := logOf(product.Gateway)[g.logged:]

@@ -39,7 +39,7 @@ func TestTheCollectorIsAwayForAWhile(t *testing.T) {
 	c.untilSpansArrive(replicas)
 }
 
-// untilSpansArrive creates pods until the whole trace of a call about one is there.
+// untilSpansArrive creates pods until the whole trace of a call about one has arrived.
 func (c *collected) untilSpansArrive(replicas objects.ReplicaSet) {
 	c.Helper()
 	c.scenario.until("spans after the collector's return", func(ctx context.Context) (bool, error) {
@@ -50,7 +50,7 @@ func (c *collected) untilSpansArrive(replicas objects.ReplicaSet) {
 	}, func() string { return c.Received().String() })
 }
 
-// arrives waits a second for a whole filter call about the pod; the exporters may not have tried again so soon.
+// arrives waits a second for a whole filter call about the pod; the exporters may not have retried yet.
 func (c *collected) arrives(ctx context.Context, pod *corev1.Pod) bool {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)

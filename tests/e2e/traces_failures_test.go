@@ -14,7 +14,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// faulty is a gateway with a backend that may be left out and one that may not, and a third.
+// faulty is a gateway with a backend that may be ignored, one that may not, and a third.
 type faulty struct {
 	*collected
 	ignored, needed policy
@@ -42,7 +42,7 @@ func (f faulty) bindsPod(app string) *corev1.Pod {
 	return pod
 }
 
-// refusesPod creates a pod like no other and waits until kube-scheduler says that it could not ask about it.
+// refusesPod creates a pod like no other and waits until kube-scheduler reports that the call failed.
 func (f faulty) refusesPod(app string) *corev1.Pod {
 	f.Helper()
 	pod := plainPod(app)
@@ -71,7 +71,7 @@ func TestTracesOfFailures(t *testing.T) {
 	f.expectNoNodeNames(nodes)
 }
 
-// expectLate wants the ignored backend's failure in a call that ends well.
+// expectLate expects the ignored backend's failure in a call that succeeds.
 func (f faulty) expectLate(calls []calltrace.Call) {
 	f.Helper()
 	for _, call := range calltrace.ByVerb(calls, "filter") {
@@ -85,7 +85,7 @@ func (f faulty) expectLate(calls []calltrace.Call) {
 	}
 }
 
-// expectFailed wants the needed backend's failure in calls that end with an error.
+// expectFailed expects the required backend's failure in calls that end with an error.
 func (f faulty) expectFailed(calls []calltrace.Call) {
 	f.Helper()
 	for _, call := range calltrace.ByVerb(calls, "filter") {
@@ -100,7 +100,7 @@ func (f faulty) expectFailed(calls []calltrace.Call) {
 	}
 }
 
-// question is what a backend was asked in a call.
+// question is the request to a backend in a call.
 func (f faulty) question(call calltrace.Call, p policy) calltrace.Question {
 	f.Helper()
 	at := slices.Index(call.Asked(), p.name)
@@ -110,11 +110,11 @@ func (f faulty) question(call calltrace.Call, p policy) calltrace.Question {
 	return call.Questions[at]
 }
 
-// Each pod's spans come behind those of the pods before it, so that what is not there then does not come any more.
+// Each pod's spans come after those of the pods before it, so spans that are missing then will not arrive.
 func TestFailuresAreKeptWithoutSampling(t *testing.T) {
 	s := newScenario(t, "at ratio 0 there are the gateway's own spans of calls that failed or were late, and nothing else", gatewayFront{}, controlplane.Names)
 	s.nodes(objects.Nodes(6))
-	// Nothing here is slow but what waits for the frozen backend.
+	// Only waiting for the frozen backend is slow here.
 	f := s.faulty(collector.GRPC, product.Traces{Exporter: "OTLP", Ratio: 0, KeepSlowerThan: "60s"})
 	sound := f.bindsPod("before")
 	s.must(f.backends[f.ignored.name].Freeze())

@@ -15,7 +15,7 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// annotation is where pods say which trace they belong to.
+// annotation is where pods name their trace.
 const annotation = "example.com/traceparent"
 
 // The backends of tracedBackends by verb.
@@ -62,7 +62,7 @@ func (s *scenario) tracedBackends() product.Config {
 	return config
 }
 
-// expectTraced compares the traces of a pod's calls with each other and with what is true.
+// expectTraced compares the traces of a pod's calls with each other and with the expected values.
 func (s *scenario) expectTraced(pod *corev1.Pod, nodes []*corev1.Node, config product.Config, calls []calltrace.Call) {
 	s.Helper()
 	s.expect("links", calltrace.CheckChain(calls))
@@ -78,7 +78,7 @@ func (s *scenario) expectTraced(pod *corev1.Pod, nodes []*corev1.Node, config pr
 	}
 }
 
-// expectIdentity compares what a call is about with the pod.
+// expectIdentity compares the pod of a call with the pod.
 func (s *scenario) expectIdentity(pod *corev1.Pod, call calltrace.Call) {
 	s.Helper()
 	about := call.Decision.Attributes
@@ -87,7 +87,7 @@ func (s *scenario) expectIdentity(pod *corev1.Pod, call calltrace.Call) {
 	}
 }
 
-// expectCounts compares a filter call's counts with what the rule files say; node-resources refuses nobody here.
+// expectCounts compares a filter call's counts with the rule files; node-resources refuses no node here.
 func (s *scenario) expectCounts(pod *corev1.Pod, nodes []*corev1.Node, call calltrace.Call) {
 	s.Helper()
 	refused := slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return forbidden(pod, n.Labels) == "" })
@@ -98,7 +98,7 @@ func (s *scenario) expectCounts(pod *corev1.Pod, nodes []*corev1.Node, call call
 	}
 }
 
-// checkPorts compares where a question went with where the backend listens.
+// checkPorts compares the target of a request with the address of the backend.
 func checkPorts(call calltrace.Call, backends []product.Backend) error {
 	var errs []error
 	for _, question := range call.Questions {
@@ -111,7 +111,7 @@ func checkPorts(call calltrace.Call, backends []product.Backend) error {
 	return errors.Join(errs...)
 }
 
-// traceparent is what the pods here say; its ids are those of the W3C's own example.
+// traceparent is the annotation of the pods here; its ids are those of the W3C's own example.
 const traceparent = "00-" + foreignTrace + "-" + foreignSpan + "-01"
 
 const (
@@ -127,8 +127,8 @@ func checkAnnotated(call calltrace.Call) error {
 	return nil
 }
 
-// expectSomebodyUnasked says so when no filter call had a backend whose answers were all known: pods of one ReplicaSet
-// are alike to rack-drain. Of one such call alone nothing can be said, since some are asked in full to check.
+// expectSomebodyUnasked fails if no filter call had a backend whose answers were all cached: pods of one ReplicaSet
+// are equal to rack-drain. A single such call proves nothing, since some are sent in full to check.
 func (s *scenario) expectSomebodyUnasked(got collector.Telemetry) {
 	s.Helper()
 	for _, trace := range got.Traces() {
@@ -140,7 +140,7 @@ func (s *scenario) expectSomebodyUnasked(got collector.Telemetry) {
 	s.Error("rack-drain was asked about every pod of a ReplicaSet")
 }
 
-// shown are traces as people read them.
+// shown formats traces for people.
 func shown(calls []calltrace.Call) (text string) {
 	for _, call := range calls {
 		text += call.Trace.Text(

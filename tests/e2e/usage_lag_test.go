@@ -14,7 +14,7 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// How far usage lags is measured and noted, and nothing is expected of it but that it arrives.
+// The lag of usage is measured and recorded; the test only requires that usage arrives.
 func TestUsageFollowsThePods(t *testing.T) {
 	s := newScenario(t, "usage follows what is bound and deleted", gatewayFront{}, controlplane.Names)
 	nodes := objects.Nodes(1, cpus(1))
@@ -49,8 +49,8 @@ func TestUsageFollowsThePods(t *testing.T) {
 		"  after another client's watch has the deletion: %s\n", &bound, &heard, &freed))
 }
 
-// untilFits asks until a pod that takes the whole node fits, or does not, and says how long after since the call
-// that found it was sent.
+// untilFits calls until a pod that takes the whole node fits, or does not, and returns the time from since until
+// the call that found it was sent.
 func (s *scenario) untilFits(gateway asked, node string, fits bool, since time.Time) time.Duration {
 	s.Helper()
 	for {
@@ -61,7 +61,7 @@ func (s *scenario) untilFits(gateway asked, node string, fits bool, since time.T
 	}
 }
 
-// bindTo is what kube-scheduler does at the end.
+// bindTo does what kube-scheduler does at the end.
 func (s *scenario) bindTo(pod *corev1.Pod, node string) {
 	binding := &corev1.Binding{ObjectMeta: pod.ObjectMeta, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
 	if err := shared.Client.CoreV1().Pods(pod.Namespace).Bind(s.ctx, binding, metav1.CreateOptions{}); err != nil {

@@ -12,8 +12,8 @@ import (
 	"extender-gateway.io/tests/kube/objects"
 )
 
-// kube-scheduler decides about the next pod while the last one is being bound. Its own plugin counts that one already,
-// the gateway does not: what comes of it is noted, and that the plugin prevents it is shown.
+// kube-scheduler decides about the next pod while the last one is being bound. Its own plugin counts that one
+// already, the gateway does not: the test records the consequences, and shows that the plugin prevents them.
 func TestABurstNeedsKubeSchedulersOwnFit(t *testing.T) {
 	for _, c := range []struct {
 		title   string
@@ -42,7 +42,7 @@ func TestABurstNeedsKubeSchedulersOwnFit(t *testing.T) {
 	}
 }
 
-// tooMany is how many pods of one CPU each are more than their nodes have room for.
+// tooMany is how many pods of one CPU each exceed their nodes' capacity.
 func (s *scenario) tooMany() (pods int64) {
 	s.Helper()
 	for _, room := range s.rooms(s.ctx) {
@@ -51,8 +51,9 @@ func (s *scenario) tooMany() (pods int64) {
 	return pods
 }
 
-// kube-scheduler tries a waiting pod again when another is deleted, and may ask before the gateway has heard of that,
-// with its own plugin on as well. Nothing is lost but time: the pod waits for the next event in the cluster.
+// kube-scheduler retries a waiting pod when another is deleted, and may call before the gateway has seen the
+// deletion, with its own plugin enabled as well. Only time is lost: the pod waits for the next event in the
+// cluster.
 func TestAFreedPlaceIsFoundAtTheNextEventAtTheLatest(t *testing.T) {
 	const tries = 20
 	for title, without := range map[string][]string{
@@ -69,8 +70,8 @@ func TestAFreedPlaceIsFoundAtTheNextEventAtTheLatest(t *testing.T) {
 	}
 }
 
-// replaceInTurn deletes the only pod that runs and has one that waits take its place, again and again. It says how
-// often that needed another event.
+// replaceInTurn deletes the only running pod and has a waiting one take its place, repeatedly. It returns how often
+// that needed another event.
 func (s *scenario) replaceInTurn(gateway asked, tries int) (missed int) {
 	s.Helper()
 	running := s.placedInTurn(gateway, []int64{4000})[0]
@@ -101,7 +102,7 @@ func (s *scenario) isBoundWithin(limit time.Duration, pod *corev1.Pod) bool {
 	return false
 }
 
-// stir changes a node, an event at which kube-scheduler tries waiting pods again.
+// stir changes a node, an event at which kube-scheduler retries waiting pods.
 func (s *scenario) stir(node string) {
 	s.Helper()
 	current := s.node(node)

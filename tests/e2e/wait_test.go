@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// until asks again and again until done says yes.
+// until calls done until it returns true.
 func (s *scenario) until(what string, done func(context.Context) (bool, error), describe func() string) {
 	s.Helper()
 	err := wait.PollUntilContextCancel(s.ctx, 25*time.Millisecond, true, done)
@@ -28,7 +28,7 @@ func (s *scenario) bound(pods ...*corev1.Pod) []*corev1.Node {
 	return nodes
 }
 
-// expectAllOn creates the pods and says on which node all of them must be.
+// expectAllOn creates the pods and expects all of them on this node.
 func (s *scenario) expectAllOn(want *corev1.Node, pods []*corev1.Pod) {
 	s.Helper()
 	s.pods(pods...)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Puts one deliberate fault after the other into a copy of the sources and runs the equivalence test there:
-# each must be found, as a difference, in at most CASES generated cases.
+# Applies one deliberate fault after the other to a copy of the sources and runs the equivalence test there:
+# each must be found, as a difference, within CASES generated cases.
 #   tests/equivalence/faults.sh [PATCH...]     default: all of tests/equivalence/faults
-# EQUIVALENCE_SEED chooses the cases. The copy, the build and the logs stay in target/equivalence.
+# EQUIVALENCE_SEED selects the cases. The copy, the build and the logs stay in target/equivalence.
 set -euo pipefail
 
 CASES=300
@@ -14,17 +14,17 @@ copy=$work/source
 patches=("$@")
 [[ ${#patches[@]} -gt 0 ]] || patches=("$here"/faults/*.patch)
 
-# One build folder for all faults, and not the project's: cargo takes the copy's crates for the project's own,
-# and would go on with a faulty one there.
+# One build folder for all faults, separate from the project's: cargo takes the copy's crates for the project's
+# own, and would reuse a faulty one there.
 export CARGO_TARGET_DIR=$work/build EQUIVALENCE_CASES=$CASES EQUIVALENCE_FIRST_ONLY=1
-# Below the project's repository, git would apply nothing.
+# Inside the project's repository, git would apply nothing.
 export GIT_CEILING_DIRECTORIES=$work
 
 rm -rf "$copy"
 mkdir -p "$copy"
 git -C "$root" ls-files -z | (cd "$root" && tar --null --files-from=- -cf -) | tar -C "$copy" -xf -
 
-# What the project has built of its dependencies need not be built again.
+# Reuses the project's built dependencies.
 if [[ ! -d $work/build && -d $target/debug ]]; then
   mkdir -p "$work/build/debug"
   for part in .fingerprint build deps; do
@@ -32,7 +32,7 @@ if [[ ! -d $work/build && -d $target/debug ]]; then
   done
 fi
 
-# What the test says with this fault: after how many cases, or that it is not found.
+# The result of the test with this fault: the number of cases, or that it is not found.
 outcome() {
   local log=$work/$1.log
   if (cd "$copy" && cargo test --locked -p extender-equivalence --test equivalence) >"$log" 2>&1; then
@@ -47,7 +47,7 @@ printf '%-34s %s\n' fault 'found after so many cases'
 for patch in "${patches[@]}"; do
   patch=$(realpath "$patch")
   name=$(basename "$patch" .patch)
-  # Sources have moved on: the fault is put in by hand once, and the patch made again.
+  # The sources have changed: apply the fault by hand once, and recreate the patch.
   if ! git -C "$copy" apply "$patch"; then
     printf '%-34s %s\n' "$name" "DOES NOT APPLY"
     failed=1

@@ -1,8 +1,8 @@
-//! Binds pods, and gives them labels of their node as annotations.
+//! Binds pods and copies labels of their node to them as annotations.
 //!
-//! A container cannot learn the zone or rack that it runs in: the downward API has the pod's fields, not the
-//! node's, and the node is not known when the pod is created. The apiserver copies the annotations of a
-//! Binding to the pod in the same write that binds it, so they are there before any container starts.
+//! A container cannot read the zone or rack that it runs in: the downward API has the pod's fields, not the node's,
+//! and the node is not known when the pod is created. The apiserver copies the annotations of a Binding to the pod
+//! in the same write that binds it, so they exist before any container starts.
 
 mod args;
 mod cluster;
@@ -32,7 +32,7 @@ impl LabelBinder {
         Ok(Self { name: name.to_owned(), annotations, cluster: Cluster::new(client) })
     }
 
-    /// Whoever has bound the pod to this node, it is bound: a repetition succeeds, and so does a bind whose
+    /// A pod that is already bound to this node counts as bound: a repetition succeeds, and so does a bind whose
     /// answer was lost.
     async fn bind(&self, ask: BindAsk<'_>) -> Result<Bind, BindFailed> {
         let labels = self.cluster.labels(ask.node()).await.map_err(BindFailed)?;

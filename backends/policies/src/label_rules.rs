@@ -1,6 +1,6 @@
 //! Refuses and scores nodes by their labels, and protects pods from eviction, from a file of rules.
-//!
-//! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] says what a rule means, [`reload`]
+//! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] evaluates them, [`reload`] follows the
+//! file while running.
 //! follows the file while running.
 
 pub mod file;
@@ -13,7 +13,7 @@ use extender_policy_sdk::{
 
 use self::rule::{Preference, Protection, Refusal};
 
-/// What the rule file says, checked.
+/// The content of a rule file, validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     /// In the file's order: the first that refuses a node gives the reason.
@@ -22,7 +22,7 @@ pub struct Rules {
     pub preferences: Vec<Preference>,
     /// Pods that any of them protects are not evicted.
     pub protections: Vec<Protection>,
-    /// How the sums become 0 to 10.
+    /// How the sums are normalized to 0 to 10.
     pub normalization: Normalization,
     /// Changes when the file does: FNV-1a of its bytes.
     pub content_hash: u64,
@@ -43,12 +43,12 @@ impl LabelRules {
 }
 
 impl Policy for LabelRules {
-    /// All verbs, whatever the rules are today: the last refusing rule can go without a failure of those who
-    /// ask for refusals.
+    /// All verbs, whatever the current rules are: removing the last refusing rule must not break a gateway that is
+    /// configured to call filter.
     fn info(&self) -> Info {
         let Rules { refusals: _, preferences, protections: _, normalization, content_hash } = &self.rules;
         let version = env!("CARGO_PKG_VERSION");
-        // Scores that are all 0 have no range to normalise over.
+        // Scores that are all 0 have no range to normalize over.
         let normalization = if preferences.is_empty() { Normalization::None } else { *normalization };
         let scale = Scale::between(rule::bounds(preferences)).normalize(normalization);
         Info::new(&self.name, version)
@@ -58,7 +58,7 @@ impl Policy for LabelRules {
             .preempts(Verb::per_node().view(View::Name))
     }
 
-    /// Finds the rules for the pod once, not once a node.
+    /// Finds the rules for the pod once, not for each node.
     fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
         let refusals: Vec<_> = self.rules.refusals.iter().filter(|rule| rule.pods.includes(pod)).collect();
         let verdict = |node| {
@@ -78,7 +78,7 @@ impl Policy for LabelRules {
         nodes.iter().map(score).collect()
     }
 
-    /// A node keeps all its victims or is spared: no component would check whether the pod fits without some of them.
+    /// A node keeps all its victims or is spared: nothing would check whether the pod fits without some of them.
     fn preempt_all(&self, pod: &Pod<'_>, candidates: &[Candidate<'_>]) -> Vec<Eviction> {
         let protections: Vec<_> =
             self.rules.protections.iter().filter(|rule| rule.pods.includes(pod)).collect();

@@ -1,8 +1,8 @@
 //! Refuses nodes that a pod's node selector and required node affinity exclude, and scores the others by its
 //! preferred terms, as kube-scheduler's plugin `NodeAffinity` does.
 //!
-//! [`args`] reads an affinity that the operator adds to every pod's, [`term`] says which nodes a term selects,
-//! [`required`] and [`preferred`] what that means for a pod.
+//! [`args`] reads an affinity that the operator adds to every pod's, [`term`] evaluates one term, [`required`] and
+//! [`preferred`] evaluate a pod's affinity.
 
 mod args;
 mod preferred;
@@ -25,7 +25,7 @@ const POD: &str = "node(s) didn't match Pod's node affinity/selector";
 #[derive(Debug)]
 pub struct NodeAffinity {
     name: String,
-    /// Holds for every pod beside its own. Has no mistakes.
+    /// Holds for every pod in addition to its own. Has no mistakes.
     added: Affinity,
 }
 
@@ -40,14 +40,14 @@ impl NodeAffinity {
 }
 
 impl Policy for NodeAffinity {
-    /// Sums of weights have no largest one: they are scaled to the best of the call.
+    /// Sums of weights have no upper bound: they are scaled to the best of the call.
     fn info(&self) -> Info {
         Info::new(&self.name, env!("CARGO_PKG_VERSION"))
             .filters(Verb::per_node().pure())
             .scores(Verb::per_node().pure(), Scale::unbounded().normalize(Normalization::Max))
     }
 
-    /// Reads the pod's terms once, not once a node.
+    /// Reads the pod's terms once, not for each node.
     fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
         let own = pod.node_affinity().and_then(|affinity| affinity.required.as_ref());
         if own.is_some_and(required::conflicts) {

@@ -1,8 +1,8 @@
 //! Refuses nodes that have too little left for a pod, and scores the others by what is requested on them, as
 //! kube-scheduler's plugins `NodeResourcesFit` and `NodeResourcesBalancedAllocation` do.
 //!
-//! [`args`] reads what the operator wrote, [`resource`] knows names and amounts, [`fit`] refuses, [`allocation`]
-//! scores, [`shape`] is a scoring function that the operator draws.
+//! [`args`] reads the operator's settings, [`resource`] knows names and amounts, [`fit`] refuses, [`allocation`]
+//! scores, [`shape`] is a scoring function that the operator defines.
 
 mod allocation;
 mod args;
@@ -18,7 +18,7 @@ use extender_policy_sdk::{
 
 use self::{allocation::Strategy, fit::Ignored};
 
-/// What a node has that reports nothing, and what is requested where nothing is.
+/// The allocatable of a node that reports none, and the requests where none are set.
 static NOTHING: Resources =
     Resources { milli_cpu: 0, memory: 0, ephemeral_storage: 0, pods: 0, others: BTreeMap::new() };
 
@@ -49,7 +49,7 @@ impl Policy for NodeResources {
             .scores(Verb::per_node().pure().usage(), scale)
     }
 
-    /// Finds what the pod needs once, not once a node.
+    /// Computes the pod's needs once, not for each node.
     fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
         let needs = self.ignored.needs_of(pod.requests());
         nodes.iter().map(|node| needs.verdict(node)).collect()

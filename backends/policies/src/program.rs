@@ -16,17 +16,17 @@ use tracing_subscriber::EnvFilter;
 /// The longest name of a policy, in bytes.
 const LONGEST_NAME: usize = 63;
 
-/// The log without `RUST_LOG`. The HTTP/2 library warns about each frame that a peer should not have sent, as often as
-/// the peer likes.
+/// The log directives without `RUST_LOG`. The HTTP/2 library warns about each invalid frame of a peer, without a
+/// limit.
 const LOG_DIRECTIVES: &str = "info,h2=error";
 
 /// Log lines that wait for standard error. More are dropped.
 const MAX_WAITING_LINES: usize = 1_000;
 
-/// Who has to set right what ended a program.
+/// What has to change after a program has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The operator, on the command line or in a file that it names.
+    /// The command line, or a file that it names.
     Usage,
     /// Something else.
     Other,
@@ -42,25 +42,25 @@ impl Fault {
     }
 }
 
-/// Runs a program with a log on standard error, tells its failure there and says how the process ends.
+/// Runs a program with a log on standard error, prints its failure there and returns the exit code.
 pub fn run<E: Error>(start: impl FnOnce() -> Result<(), E>, fault: fn(&E) -> Fault) -> ExitCode {
     let (mut stderr, waiting_lines) = log();
     let exit_code = match start() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // For people, before there is anything to log; the exit code tells programs.
+            // Plain text for people; programs read the exit code.
             drop(writeln!(stderr, "{error}"));
             ExitCode::from(fault(&error).exit_code())
         }
     };
-    // Waits for the last lines, about a second at most. If standard error is not read it prints to standard output, and
-    // panics if that is closed.
+    // Waits for the last lines, about a second at most. If standard error is not read, it prints to standard
+    // output, and panics if that is closed.
     drop(catch_unwind(AssertUnwindSafe(|| drop(waiting_lines))));
     exit_code
 }
 
-/// Starts the log. Another thread writes to standard error and lines that find no room are dropped: if standard error is
-/// not read, writing to it blocks, and would block all calls and the signals.
+/// Starts the log. Another thread writes to standard error, and lines that do not fit into the queue are dropped:
+/// if standard error is not read, writing to it would block all calls and the signals.
 fn log() -> (NonBlocking, WorkerGuard) {
     let writer =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING_LINES).thread_name("log");
@@ -88,16 +88,16 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(place, "panic: {message}; the call fails, the next one is served");
 }
 
-/// A runtime of one thread: what a policy waits for is not the processor, and waking a second thread for each call
+/// A runtime with one thread: a policy does not wait for the processor, and waking a second thread for each call
 /// would cost more.
 ///
 /// # Errors
-/// The system refuses what it needs.
+/// The system refuses a resource.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Serves a backend until a signal stops it: all that a program without files of its own does.
+/// Serves a backend until a signal stops it: the whole of a program that has no files of its own.
 pub fn serve(backend: impl Into<Backend>, address: SocketAddr) -> ExitCode {
     run(|| serve_blocking(backend, Options { address, ..Options::default() }), |_: &ServeError| Fault::Other)
 }
@@ -105,7 +105,7 @@ pub fn serve(backend: impl Into<Backend>, address: SocketAddr) -> ExitCode {
 /// The name of a policy, as clap parses it.
 ///
 /// # Errors
-/// It is not of 1 to 63 bytes.
+/// It does not have 1 to 63 bytes.
 pub fn name(text: &str) -> Result<String, String> {
     if (1..=LONGEST_NAME).contains(&text.len()) {
         Ok(text.to_owned())

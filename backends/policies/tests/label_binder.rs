@@ -1,4 +1,4 @@
-//! The program itself: exit codes, and the line that says where it listens.
+//! The program: exit codes, and the line with its address.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -1,4 +1,4 @@
-//! The program itself: exit codes, the line that says where it listens, and stopping by signal.
+//! The program: exit codes, the line with its address, and stopping by signal.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +29,7 @@ fn exit_codes_tell_bad_usage_from_a_failed_start() {
         (&["--rules", RACKS, "--name", ""], 2, "expected 1 to 63"),
         (&["--rules", RACKS, "--address", "here"], 2, "invalid socket address"),
         (&["--rules", "no/such/file.yaml"], 2, "no/such/file.yaml: "),
-        // An address of nobody's machine.
+        // An address that no machine has.
         (&["--rules", RACKS, "--address", "192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
     ];
     for (arguments, code, expected) in cases {

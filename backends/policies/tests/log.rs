@@ -34,7 +34,7 @@ fn start(directives: Option<&str>) -> (Child, String) {
     (child, line.trim().strip_prefix("listening on ").unwrap().to_owned())
 }
 
-/// Sends 10,000 acknowledgements that nothing asked for, then a PING, and waits for its acknowledgement.
+/// Sends 10,000 unsolicited acknowledgements, then a PING, and waits for its acknowledgement.
 fn flood(address: &str) {
     let mut connection = TcpStream::connect(address).unwrap();
     connection.write_all(&[PREFACE, EMPTY_SETTINGS].concat()).unwrap();

@@ -1,5 +1,4 @@
-//! The programs that have no files of their own: exit codes, the line that says where they listen, and stopping by
-//! signal.
+//! The programs without files of their own: exit codes, the line with their address, and stopping by signal.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,7 +12,7 @@ fn exit_codes_tell_bad_usage_from_a_failed_start() {
     for (arguments, code, expected) in [
         (["--name", ""], 2, "expected 1 to 63"),
         (["--address", "here"], 2, "invalid socket address"),
-        // An address of nobody's machine.
+        // An address that no machine has.
         (["--address", "192.0.2.1:1"], 1, "cannot listen on 192.0.2.1:1"),
     ] {
         for program in PROGRAMS {

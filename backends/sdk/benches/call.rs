@@ -1,5 +1,5 @@
-//! What a Filter call about 500 nodes costs a backend: one label is looked up on each, with the rows in the
-//! call and with the ids of a table in it; and what it costs to fill one. The client sends bytes that were
+//! The cost of a Filter call about 500 nodes for a backend: one label is looked up on each, with the rows in the
+//! call and with the ids of a table in it; and the cost of filling a table. The client sends bytes that were
 //! encoded before, over a real socket, one call at a time.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run stops")]

@@ -1,5 +1,5 @@
-//! A policy that the operator configures: refuses nodes that carry a label, whose key comes in `args`.
-//! One process serves as many drains as the gateway's configuration names.
+//! A policy with args: refuses nodes that carry a label, whose key comes in `args`. One process serves as many
+//! drains as the gateway's configuration names.
 
 use std::process::ExitCode;
 

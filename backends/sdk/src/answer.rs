@@ -1,5 +1,5 @@
-//! From a request to an answer, without sockets: the duties that the contract puts on a backend, so that
-//! a policy has none of them.
+//! From a request to an answer, without sockets: fulfills what the contract requires of a backend, so that a policy
+//! does not have to.
 
 mod bind;
 mod evictions;
@@ -99,7 +99,7 @@ pub(crate) fn score(
     })
 }
 
-/// Who may be evicted on which of the nodes.
+/// Which pods may be evicted on which of the nodes.
 pub(crate) fn preempt(
     backend: &Backend,
     tables: &Tables,
@@ -146,8 +146,8 @@ fn verdicts(prepared: &Prepared, question: &Question<'_>) -> Result<Vec<Verdict>
     counted("filter_all", verdicts, question)
 }
 
-/// Scores beside the verdicts. Those that cannot be given are asked for in a call of their own, if at all: nodes that
-/// were refused are among these, of which the policy may have thought that it is never asked.
+/// Scores with the verdicts. If they cannot be given, the gateway requests them in a separate call: these nodes
+/// include refused ones, for which the policy may not expect to be called.
 fn early_scores(prepared: &Prepared, question: &Question<'_>) -> Option<api::Scores> {
     guarded(|| scores(prepared, question)).ok()
 }
@@ -158,7 +158,7 @@ fn scores(prepared: &Prepared, question: &Question<'_>) -> Result<api::Scores, C
     counted("score_all", values, question).map(|values| api::Scores { values })
 }
 
-/// A policy that answers for more or fewer nodes than it was asked about has lost count of which is which.
+/// A policy that answers for more or fewer nodes than the call has cannot be trusted to have matched them.
 fn counted<T>(method: &'static str, answers: Vec<T>, question: &Question<'_>) -> Result<Vec<T>, CallError> {
     let (given, asked) = (answers.len(), question.nodes().len());
     if given == asked { Ok(answers) } else { Err(CallError::WrongCount { method, given, asked }) }
@@ -187,9 +187,9 @@ fn policy_for(backend: &Backend, call: &api::Call) -> Result<Arc<Prepared>, Call
     Ok(prepared)
 }
 
-/// A panic fails this call and no other: one pod that triggers a bug must not stop a cluster.
+/// A panic fails only this call: one pod that triggers a bug must not stop a cluster.
 fn guarded<T>(answer: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
-    // Sound to go on: the request is dropped, and a policy is only ever shared, never half changed by us.
+    // Unwind safe: the request is dropped, and a policy is only shared, never modified here.
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|panic| Err(CallError::panicked(&*panic)))
 }
 

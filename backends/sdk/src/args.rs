@@ -2,18 +2,18 @@
 
 use serde::de::DeserializeOwned;
 
-/// The longest args. The gateway's configuration, of which they are a part, is at most as large.
+/// The largest args. The gateway's configuration, of which they are a part, is at most as large.
 const MAX_ARGS_BYTES: usize = 1 << 20;
 
 /// What the operator wrote under `args:` for this backend, as one JSON object.
 #[derive(Clone, Debug)]
 pub struct Args {
-    /// Empty, or an object as far as its first byte tells.
+    /// Empty, or an object, judged by its first byte.
     json: Box<[u8]>,
 }
 
 impl Args {
-    /// Arguments as they come in a request: a JSON object in UTF-8, or nothing at all.
+    /// Arguments as they come in a request: a JSON object in UTF-8, or nothing.
     ///
     /// # Errors
     ///
@@ -40,12 +40,12 @@ impl Args {
         }
     }
 
-    /// Reads the arguments into a type of the policy; without arguments, from an empty object. Put
-    /// `#[serde(deny_unknown_fields)]` on the type, so that a misspelt name is refused instead of ignored.
+    /// Parses the arguments into a type of the policy; without arguments, from an empty object. Put
+    /// `#[serde(deny_unknown_fields)]` on the type, so that a misspelt name is rejected instead of ignored.
     ///
     /// # Errors
     ///
-    /// [`ArgsError`] with the path to what is wrong, such as `args.rules[2].weight`, and what serde says of it.
+    /// [`ArgsError`] with the path of the mistake, such as `args.rules[2].weight`, and serde's description of it.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ArgsError> {
         let json: &[u8] = if self.json.is_empty() { b"{}" } else { &self.json };
         let mut json = serde_json::Deserializer::from_slice(json);
@@ -63,7 +63,7 @@ impl Args {
     }
 }
 
-/// What is wrong, and where. A place in the JSON means nothing to operators, who have written YAML.
+/// The mistake and its path. A position in the JSON means nothing to operators, who have written YAML.
 fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ArgsError {
     let inner = error.inner();
     let (said, at) = (inner.to_string(), format!(" at line {} column {}", inner.line(), inner.column()));
@@ -75,13 +75,13 @@ fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ArgsError {
     }
 }
 
-/// Why arguments are refused. The text reaches the operator: it names the mistake and what is expected.
+/// Why arguments are rejected. The text reaches the operator: it names the mistake and what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgsError(String);
 
 impl ArgsError {
-    /// A refusal with its sentence.
+    /// An error with this sentence.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }

@@ -1,5 +1,5 @@
-//! Where the policy that answers a call comes from: one that is always the same, one that is replaced
-//! while running, or one built from the operator's args.
+//! The source of the policy that answers a call: a fixed one, one that is replaced while running, or one built from
+//! the operator's args.
 
 mod recent;
 
@@ -13,8 +13,8 @@ use arc_swap::ArcSwap;
 use self::recent::Recent;
 use crate::{Args, ArgsError, DeclarationError, Policy, error::CallError, info::declaration::Declaration};
 
-/// What [`serve`](crate::serve) serves. A policy turns into one by itself, so `serve(MyPolicy, …)` is
-/// enough for most. Clones are the same backend.
+/// What [`serve`](crate::serve) serves. A policy converts into a backend, so `serve(MyPolicy, …)` is enough for
+/// most. Clones are the same backend.
 #[derive(Clone)]
 pub struct Backend {
     source: Arc<Source>,
@@ -28,7 +28,7 @@ enum Source {
 
 type Build = dyn Fn(&Args) -> Result<Box<dyn Policy>, ArgsError> + Send + Sync;
 
-/// A policy together with its checked declaration: a call sees both of one moment.
+/// A policy with its validated declaration, which belong together: a call never mixes two policies.
 pub(crate) struct Prepared {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) declaration: Declaration,
@@ -94,7 +94,7 @@ impl Backend {
         }
     }
 
-    /// What the policy calls itself, and its version, if that is known before args come.
+    /// The policy's name and version, if they are known before args come.
     #[cfg(feature = "otlp")]
     pub(crate) fn name_and_version(&self) -> Option<(String, String)> {
         let named = |prepared: &Prepared| {

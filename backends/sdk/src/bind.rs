@@ -1,5 +1,5 @@
-//! Binding, as a policy sees it: what is asked, and what can be answered. It is the one verb that waits for
-//! something outside, so it is answered by a future.
+//! Binding as a policy sees it: the request and the possible answers. It is the one verb that waits for something
+//! outside, so a future answers it.
 
 use std::pin::Pin;
 
@@ -39,8 +39,8 @@ impl<'a> BindAsk<'a> {
         &self.request.name
     }
 
-    /// metadata.uid of the pod. A pod of that name with another UID must not be bound: put it into the
-    /// Binding's metadata, and the apiserver sees to that.
+    /// metadata.uid of the pod. A pod of that name with another UID must not be bound: put the UID into the
+    /// Binding's metadata, and the apiserver checks it.
     pub fn uid(&self) -> &'a str {
         &self.request.uid
     }
@@ -50,7 +50,7 @@ impl<'a> BindAsk<'a> {
         &self.request.node
     }
 
-    /// The pod; `None` where the gateway knows no more of it than its name.
+    /// The pod; `None` if the gateway knows only its name.
     pub fn pod(&self) -> Option<Pod<'a>> {
         self.pod
     }
@@ -59,15 +59,15 @@ impl<'a> BindAsk<'a> {
 /// How a bind ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bind {
-    /// The Binding exists: this pod, this node. Also when it existed before.
+    /// The Binding exists: this pod, this node. Also if it existed before.
     Bound,
-    /// The policy does not bind this pod, and has not tried to; why, for people, at most 1024 bytes. The next
-    /// binder is asked.
+    /// The policy does not bind this pod, and has not tried to. The text says why, for people, at most 1024 bytes.
+    /// The next binder is called.
     Declined(String),
 }
 
-/// Why a pod could not be bound: one sentence for operators. The gateway finds out whether it was bound all
-/// the same, and then decides by the failure policy that the operator chose.
+/// Why a pod could not be bound: one sentence for operators. The gateway finds out whether the pod was bound
+/// nevertheless, and otherwise applies the failure policy that the operator chose.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BindFailed(pub String);

@@ -1,4 +1,4 @@
-//! What a policy sees of a preemption, and what it says about it.
+//! Preemption as a policy sees it: the candidates and its answers.
 
 use extender_policy_api::v1alpha1 as api;
 
@@ -21,7 +21,7 @@ impl<'a> Candidate<'a> {
         self.node
     }
 
-    /// Who would be evicted, in kube-scheduler's order: the most important pod first. At least one.
+    /// The pods that would be evicted, in kube-scheduler's order: the most important pod first. At least one.
     pub fn victims(&self) -> impl ExactSizeIterator<Item = Victim<'a>> + use<'a> {
         self.candidate.victims.iter().map(|victim| Victim { victim })
     }
@@ -44,19 +44,19 @@ impl<'a> Victim<'a> {
         &self.victim.uid
     }
 
-    /// The pod; `None` where only its UID is known: kube-scheduler sends no more with `nodeCacheCapable: true`,
-    /// and the gateway watches no pods, or has not seen this one yet.
+    /// The pod; `None` if only its UID is known: kube-scheduler sends no more with `nodeCacheCapable: true`, and
+    /// the gateway watches no pods, or has not seen this one yet.
     pub fn pod(&self) -> Option<Pod<'a>> {
         self.victim.pod.as_deref().and_then(Pod::new)
     }
 }
 
-/// What a policy says about one candidate.
+/// A policy's answer about one candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Eviction {
     /// Evict the victims as they are, if this node is taken.
     All,
-    /// Evict these, by their positions among the victims, each once and at least one. There is no further check
+    /// Evict these, by their positions among the victims, each once and at least one. Nothing checks afterwards
     /// whether the pod fits when the others stay.
     Only(Vec<u32>),
     /// Evict no pod here: the node is no longer a candidate.
@@ -64,7 +64,7 @@ pub enum Eviction {
 }
 
 impl Eviction {
-    /// Evicts the victims of which `evict` says so; [`Eviction::Spare`] when there is none.
+    /// Evicts the victims for which `evict` returns true; [`Eviction::Spare`] if there are none.
     pub fn of(candidate: &Candidate<'_>, evict: impl Fn(Victim<'_>) -> bool) -> Self {
         let victims = (0..).zip(candidate.victims()).filter(|(_, victim)| evict(*victim));
         let positions: Vec<u32> = victims.map(|(position, _)| position).collect();

@@ -1,4 +1,4 @@
-//! How requests are decoded: what they would take is checked before.
+//! Decodes requests, after checking how much memory they would take.
 
 use std::marker::PhantomData;
 
@@ -20,18 +20,18 @@ use crate::{
     size::{self, Shape},
 };
 
-/// The most that a request may take decoded, besides its bytes. A large preemption: 1,500 candidates with thirty victims
-/// each.
+/// The most memory that a decoded request may take, besides its bytes. A large preemption: 1,500 candidates with
+/// thirty victims each.
 const MAX_DECODED_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 
-/// The same for a message of a table, of which a gateway sends as many as it needs.
+/// The same for a message of a node table, of which a gateway sends as many as it needs.
 const MAX_DECODED_CHANGE_BYTES: usize = 16 << 20;
 
 /// A message that this crate reads.
 pub(crate) trait Incoming: Message + Default + 'static {
-    /// What is counted in it.
+    /// The parts of it that are counted.
     const SHAPE: Shape;
-    /// The most that it may take decoded, in bytes.
+    /// The most memory that it may take decoded, in bytes.
     const MOST: usize = MAX_DECODED_BYTES;
 }
 
@@ -60,20 +60,20 @@ impl Incoming for SyncNodesRequest {
     const MOST: usize = MAX_DECODED_CHANGE_BYTES;
 }
 
-/// Decodes a message, if it does not take much more memory than it has bytes.
+/// Decodes a message, unless it would take much more memory than its bytes.
 pub(crate) fn decode<Q: Incoming>(message: Bytes) -> Result<Q, CallError> {
     size::check(&message, Q::SHAPE, Q::MOST).map_err(CallError::Refused)?;
     Q::decode(message).map_err(CallError::Undecodable)
 }
 
-/// What is checked before a message is decoded.
+/// A check before a message is decoded.
 pub(crate) trait Admission: Clone + Send + Sync + 'static {
     /// # Errors
-    /// The message is not to be decoded.
+    /// The message must not be decoded.
     fn admit(&self, message: &[u8]) -> Result<(), CallError>;
 }
 
-/// Everything is decoded.
+/// Admits every message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmitAll;
 
@@ -121,7 +121,7 @@ impl<Q: Incoming, D: Admission> Decoder for RequestDecoder<Q, D> {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Q>, Status> {
-        // No copy: the message stands in one piece.
+        // No copy: the message is contiguous.
         let message = buffer.copy_to_bytes(buffer.remaining());
         self.admission.admit(&message)?;
         Ok(Some(decode(message)?))

@@ -1,5 +1,5 @@
-//! How long the message of a request may take to arrive. A client that never completes it would hold what came of it for
-//! as long as it likes.
+//! Limits how long the message of a request may take to arrive. Otherwise a client that never completes it would
+//! hold the received part in memory indefinitely.
 
 use std::{
     future::pending,
@@ -13,15 +13,15 @@ use std::{
 use tokio::time::sleep;
 use tonic::{Status, body::Body, codegen::http};
 
-/// More than a gateway gives any call but a bind, whose message is small.
+/// Longer than the deadline that a gateway gives any call except a bind, whose message is small.
 pub(crate) const MESSAGE: Duration = Duration::from_secs(10);
 
-/// Whether the message of a request has arrived, for answers that then take their time.
+/// Whether the message of a request has arrived, for answers that then take longer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arrival(Arc<AtomicBool>);
 
 impl Arrival {
-    /// From now on nothing limits the answer.
+    /// Nothing limits the answer after this.
     pub(crate) fn complete(&self) {
         self.0.store(true, Relaxed);
     }
@@ -31,14 +31,14 @@ impl Arrival {
     }
 }
 
-/// The answer to a request, if its message arrives in time. Without an [`Arrival`] the answer is given when the message has
-/// arrived.
+/// The answer to a request, if its message arrives in time. Without an [`Arrival`] the answer is complete when the
+/// message has arrived.
 pub(crate) async fn timely(
     answered: impl Future<Output = http::Response<Body>>,
     arrival: Option<Arrival>,
 ) -> http::Response<Body> {
     tokio::select! {
-        // Most messages are there when they are first looked for: no timer is started then.
+        // Most messages have already arrived at the first poll: no timer is started then.
         biased;
         response = answered => response,
         () = late(arrival) => {

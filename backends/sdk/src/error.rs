@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a call, and the status that each becomes: the contract's error table.
+//! The errors of a call and their status codes: the contract's error table.
 
 use std::any::Any;
 
@@ -7,8 +7,8 @@ use tonic::{Code, Status};
 
 use crate::{ArgsError, BindFailed, DeclarationError, NotReady, View, node::row::Unreadable, size::Refused};
 
-/// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a client
-/// that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
+/// The longest message of a status. Policies write some of the texts, and a status travels in the trailers: a
+/// client that limits their size, as the gateway does with 16 KiB, closes the connection with all its calls.
 const MAX_STATUS_MESSAGE_BYTES: usize = 1 << 10;
 
 /// Why a call is not answered.
@@ -64,7 +64,7 @@ pub(crate) enum CallError {
 }
 
 impl CallError {
-    /// From what `catch_unwind` caught.
+    /// From the payload that `catch_unwind` returned.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let constant = panic.downcast_ref::<&str>().copied();
         let text = constant.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -5,9 +5,9 @@ pub(crate) mod declaration;
 
 use std::ops::RangeInclusive;
 
-/// What a policy is and wants to be told.
+/// What a policy is, and which data it needs.
 ///
-/// A verb that is not declared here is never asked:
+/// A verb that is not declared here is never called:
 ///
 /// ```
 /// use extender_policy_sdk::{Info, Scale, Verb};
@@ -57,7 +57,7 @@ impl Info {
     }
 
     /// Nodes come with each call in full. Without this, a policy that wants facts holds them, about 2 kB of memory
-    /// for each, and is told only what changes.
+    /// for each, and receives only changes.
     pub fn without_node_table(self) -> Self {
         Self { table: Table::Declined, ..self }
     }
@@ -79,9 +79,9 @@ impl Info {
         Self { score: Some((verb, scale)), ..self }
     }
 
-    /// The policy says who may be evicted to make room. Not a [pure](Verb::pure) verb: its answer depends on
-    /// the victims, too. Nodes come with facts only where the gateway watches them; [`View::Name`] is enough
-    /// for a policy that looks at pods.
+    /// The policy decides which pods may be evicted to make room. Not a [pure](Verb::pure) verb: its answer depends
+    /// on the victims, too. Nodes come with facts only if the gateway watches them; [`View::Name`] is enough for a
+    /// policy that looks at pods.
     pub fn preempts(self, verb: Verb) -> Self {
         Self { preempt: Some(verb), ..self }
     }
@@ -98,14 +98,14 @@ impl Info {
         self
     }
 
-    /// Asks for the pod's JSON too, for what its facts leave out. Not for pure verbs.
+    /// Requests the pod's JSON too, for fields that its facts omit. Not for pure verbs.
     pub fn raw_pod(self) -> Self {
         Self { raw_pod: true, ..self }
     }
 }
 
-/// How a verb wants to be asked. The default is right for most policies: about each node for itself,
-/// with the node's facts, and again at each call.
+/// How a verb is called. The default suits most policies: each node on its own, with the node's facts, and again
+/// for each call.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Verb {
@@ -128,8 +128,8 @@ impl Verb {
         }
     }
 
-    /// The answer depends on all nodes of the request ("at most three of them"): the policy is asked
-    /// after those before it, with the nodes that they left. Costs a round of its own for each pod.
+    /// The answer depends on all nodes of the request ("at most three of them"): the policy is called after those
+    /// before it, with the nodes that they left. Costs a separate round for each pod.
     pub fn whole_set() -> Self {
         Self { scope: Scope::WholeSet, ..Self::per_node() }
     }
@@ -139,24 +139,24 @@ impl Verb {
         Self { view, ..self }
     }
 
-    /// The answer for a node is a function of args, the pod's facts and that node: it may be remembered,
-    /// and the pod's name and UID are not told. Much the fastest. Not with [`whole_set`](Self::whole_set),
-    /// [`side_effects`](Self::side_effects) or raw JSON; not for a policy that looks at the time, or at
-    /// anything outside that its revision does not name.
+    /// The answer for a node is a function of args, the pod's facts and that node: it may be cached, and the pod's
+    /// name and UID are not sent. By far the fastest. Not with [`whole_set`](Self::whole_set),
+    /// [`side_effects`](Self::side_effects) or raw JSON; not for a policy that uses the time, or anything outside
+    /// that its revision does not name.
     pub fn pure(self) -> Self {
         Self { memory: Memory::Pure, ..self }
     }
 
-    /// Asks for [`Node::usage`](crate::Node::usage) too: what the pods on each node have requested. Needs
-    /// [`View::Facts`], and a gateway that watches pods. A [pure](Self::pure) verb may have it; the answer for a
-    /// node is then remembered until a pod comes or goes there.
+    /// Requests [`Node::usage`](crate::Node::usage) too: what the pods on each node have requested. Needs
+    /// [`View::Facts`], and a gateway that watches pods. A [pure](Self::pure) verb may use it; the answer for a
+    /// node is then cached until a pod is added to the node or removed from it.
     pub fn usage(self) -> Self {
         Self { usage: Usage::Wanted, ..self }
     }
 
-    /// A call changes something outside (a reservation, a quota): the policy is asked in turn, only with
-    /// the nodes that are really left, and only when kube-scheduler is deciding. Calls for any other
-    /// purpose are refused before they reach the policy.
+    /// A call changes something outside (a reservation, a quota): the policy is called in turn, only with the nodes
+    /// that really remain, and only when kube-scheduler is deciding. Calls for any other purpose are rejected
+    /// before they reach the policy.
     pub fn side_effects(self) -> Self {
         Self { effects: Effects::Outside, ..self }
     }
@@ -169,7 +169,7 @@ pub enum View {
     Name,
     /// Name, labels, taints, conditions, capacity, allocatable and the annotations asked for.
     Facts,
-    /// All that and the object's JSON: costly, several kilobytes a node.
+    /// All that and the object's JSON: several kilobytes per node.
     FactsAndRaw,
 }
 
@@ -178,7 +178,7 @@ impl View {
         self != Self::Name
     }
 
-    /// Whether rows of this view hold all that the other one wants. Each view adds to the one before.
+    /// Whether rows of this view hold everything that the other one needs. Each view adds to the one before.
     pub(crate) fn covers(self, wanted: Self) -> bool {
         self as u8 >= wanted as u8
     }
@@ -224,8 +224,8 @@ enum Best {
 }
 
 impl Scale {
-    /// Scores from the least to the largest, both included. The gateway clamps what is outside, and
-    /// counts it.
+    /// Scores from the least to the largest, both included. The gateway clamps scores outside this range, and
+    /// counts them.
     pub fn between(bounds: RangeInclusive<i32>) -> Self {
         Self { bounds: Some(bounds), ..Self::unbounded() }
     }
@@ -246,10 +246,10 @@ impl Scale {
     }
 }
 
-/// How raw scores become 0 to 10, over the nodes of one prioritize call. The operator may override it.
+/// How raw scores are normalized to 0 to 10, over the nodes of one prioritize call. The operator may override it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalization {
-    /// As they are: the operator's weight multiplies the raw score.
+    /// Unchanged: the operator's weight multiplies the raw score.
     None,
     /// 10 · (s − least of the scale) / (largest − least of the scale). Needs [`Scale::between`].
     Range,

@@ -1,11 +1,10 @@
 //! Write a policy, call [`run`], and it is a backend of the extender gateway.
 //!
-//! kube-scheduler asks the gateway about a pod, the gateway asks every policy which nodes the pod may not
-//! run on and how good the others are. A policy is a [`Policy`]: [`filter`](Policy::filter) and
-//! [`score`](Policy::score) see one pod and one node and say what they think, and
-//! [`preempt`](Policy::preempt) says who may be evicted to make room. Everything else is here: the
-//! gRPC service with health and reflection, the handshake, positions, counts, revisions, args, limits,
-//! draining. A policy knows no gRPC and no Kubernetes client.
+//! kube-scheduler calls the gateway about a pod, and the gateway calls every policy: which nodes may the pod not
+//! run on, and how good are the others? A policy is a [`Policy`]: [`filter`](Policy::filter) and
+//! [`score`](Policy::score) judge one pod on one node, and [`preempt`](Policy::preempt) decides which pods may be
+//! evicted to make room. This crate does the rest: the gRPC service with health and reflection, the handshake,
+//! positions, counts, revisions, args, limits, draining. A policy needs no gRPC and no Kubernetes client.
 //!
 //! ```
 //! use extender_policy_sdk::{Info, Node, Pod, Policy, Verb, Verdict};
@@ -26,22 +25,22 @@
 //! }
 //! ```
 //!
-//! - [`Info`] says what a policy is, in one place: verbs, what it wants to see of a node, its [`Scale`].
+//! - [`Info`] declares a policy, in one place: verbs, the view of a node that it needs, its [`Scale`].
 //! - [`Policy::bind`] is for binders: it may wait for an apiserver.
 //! - [`Pod`] and [`Node`] are borrowed views; nothing is copied for a node.
-//! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] what the policy says to it.
+//! - [`Candidate`] is a node on which [`Victim`]s would be evicted, [`Eviction`] the policy's answer.
 //! - [`Backend`] is for policies built from the operator's args or replaced while running.
 //! - [`Telemetry`] sends spans of the calls that the gateway traces; [`trace`] lets a policy add to them.
 //! - [`testing`] tries a policy on nodes without a server.
 //!
 //! # Traces
 //!
-//! The gateway says with each call whether it is traced (the W3C `traceparent` in the call's metadata). For those that
-//! are, and where the standard `OTEL_*` variables name a collector, a span of the policy's work is sent there over OTLP,
-//! from reading the request to the policy's last word, as a part of the gateway's trace: with the policy's name and
-//! revision, how many nodes it evaluated and refused, and how it ended. Without the variables, and for calls that are
-//! not traced, that is a look at one header. Variables that cannot be used end the start with a sentence. What waits
-//! at a stop signal is sent within 5 s. The feature `otlp`, on by default, is what all of it needs.
+//! Each call says whether it is traced (the W3C `traceparent` in its metadata). If it is, and the standard `OTEL_*`
+//! variables name a collector, a span of the policy's work is sent there over OTLP as a part of the gateway's
+//! trace. The span lasts from reading the request to the end of the answer and has the policy's name and revision,
+//! the number of nodes that it evaluated and refused, and the result. Without the variables, and for calls that are
+//! not traced, only one header is read. Invalid variables end the start with an error. Queued spans are sent within
+//! 5 s after a stop signal. All of this needs the feature `otlp`, which is on by default.
 
 mod answer;
 mod args;

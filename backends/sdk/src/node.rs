@@ -1,5 +1,5 @@
-//! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node
-//! of it, [`shape`] the check when it comes in, [`facts`] finds things in it, [`labels`] those of a row that is kept.
+//! Nodes as a policy sees them: borrowed views over the request, which stays encoded. [`row`] is one node of it,
+//! [`shape`] validates it on arrival, [`facts`] reads fields of it, [`labels`] the labels of a stored row.
 
 mod facts;
 mod labels;
@@ -48,12 +48,11 @@ impl fmt::Debug for Nodes<'_> {
     }
 }
 
-/// One node. What it knows besides its name depends on the [`View`](crate::View) that the policy asked
-/// for: with [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
+/// One node. Which fields it has besides its name depends on the [`View`](crate::View) that the policy requested:
+/// with [`View::Name`](crate::View::Name) there are no labels, taints or amounts.
 ///
-/// A question is answered from the encoded request, or from the table of nodes, where labels are laid out for being
-/// looked up: no memory is allocated for a label. Only taints, amounts and usage are decoded, once, at the first
-/// question about one.
+/// Fields are read from the encoded request, or from the table of nodes, where labels are stored for lookup: no
+/// memory is allocated for a label. Only taints, amounts and usage are decoded, once, at their first use.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     row: &'a Row<'a>,
@@ -100,7 +99,7 @@ impl<'a> Node<'a> {
         self.whole()?.capacity.as_ref()
     }
 
-    /// status.allocatable, what pods may request in all; `None` while it is not reported.
+    /// status.allocatable, the total that pods may request; `None` while it is not reported.
     pub fn allocatable(&self) -> Option<&'a Resources> {
         self.whole()?.allocatable.as_ref()
     }

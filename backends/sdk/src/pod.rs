@@ -7,11 +7,11 @@ use extender_policy_api::v1alpha1::{
     NodeAffinity, NonZero, OwnerReference, Resources, Taint, Toleration, Volume,
 };
 
-/// What a pod without requests needs.
+/// The requests of a pod without requests.
 static NOTHING: Resources =
     Resources { milli_cpu: 0, memory: 0, ephemeral_storage: 0, pods: 0, others: BTreeMap::new() };
 
-/// The same with defaults, where none are given.
+/// The same with defaults for containers that request nothing.
 static NOTHING_BY_DEFAULT: NonZero = NonZero { milli_cpu: 0, memory: 0 };
 
 /// The pod to be placed, or one that would be evicted.
@@ -27,7 +27,7 @@ impl<'a> Pod<'a> {
         pod.facts.as_ref().map(|facts| Self { pod, facts })
     }
 
-    /// metadata.name; `None` when the pod has none yet, and for pure verbs, which are not told.
+    /// metadata.name; `None` if the pod has none yet, and for pure verbs, which do not receive it.
     pub fn name(&self) -> Option<&'a str> {
         given(&self.pod.identity.as_ref()?.name)
     }
@@ -57,17 +57,17 @@ impl<'a> Pod<'a> {
         self.facts.annotations.get(key).map(String::as_str)
     }
 
-    /// The owner that is the controller, such as a `ReplicaSet`; `None` for a pod of its own.
+    /// The owner that is the controller, such as a `ReplicaSet`; `None` for a pod without one.
     pub fn owner(&self) -> Option<&'a OwnerReference> {
         self.facts.owner.as_ref()
     }
 
-    /// spec.priority; 0 when not given, as kube-scheduler takes it.
+    /// spec.priority; 0 if not set, as in kube-scheduler.
     pub fn priority(&self) -> i32 {
         self.facts.priority
     }
 
-    /// spec.priorityClassName; `None` when not given.
+    /// spec.priorityClassName; `None` if not set.
     pub fn priority_class(&self) -> Option<&'a str> {
         given(&self.facts.priority_class_name)
     }
@@ -89,8 +89,8 @@ impl<'a> Pod<'a> {
         &self.facts.tolerations
     }
 
-    /// Whether one of the pod's tolerations bears the taint. Mirrors `ToleratesTaint` of
-    /// k8s.io/api/core/v1; operators other than "Exists" and "Equal" bear nothing.
+    /// Whether one of the pod's tolerations tolerates the taint. Mirrors `ToleratesTaint` of k8s.io/api/core/v1;
+    /// operators other than "Exists" and "Equal" tolerate nothing.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations().iter().any(|toleration| bears(toleration, taint))
     }
@@ -105,24 +105,24 @@ impl<'a> Pod<'a> {
         self.facts.node_selector.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// spec.affinity.nodeAffinity, as it stands in the pod; `None` when the pod has none.
+    /// spec.affinity.nodeAffinity, as written in the pod; `None` if the pod has none.
     pub fn node_affinity(&self) -> Option<&'a NodeAffinity> {
         self.facts.node_affinity.as_ref()
     }
 
-    /// spec.volumes, in order, without the service account's own.
+    /// spec.volumes, in order, without the service account's volume.
     pub fn volumes(&self) -> &'a [Volume] {
         &self.facts.volumes
     }
 
-    /// Names of the claims that the pod's volumes use, also those derived from the pod's name (which pure
-    /// verbs are not told).
+    /// Names of the claims that the pod's volumes use, also those derived from the pod's name (which pure verbs do
+    /// not receive).
     pub fn claims(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let derived = self.pod.identity.iter().flat_map(|identity| &identity.claims);
         self.facts.volumes.iter().filter_map(|volume| given(&volume.claim)).chain(derived.map(String::as_str))
     }
 
-    /// spec.schedulerName; `None` when not given.
+    /// spec.schedulerName; `None` if not set.
     pub fn scheduler_name(&self) -> Option<&'a str> {
         given(&self.facts.scheduler_name)
     }
@@ -133,7 +133,7 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// The contract writes "not given" as an empty string.
+/// The contract writes an unset field as an empty string.
 fn given(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }

@@ -9,37 +9,35 @@ use crate::{
 /// A policy: which nodes a pod may not run on, and how good the others are for it.
 ///
 /// A small policy implements [`info`](Self::info) and one of [`filter`](Self::filter),
-/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods are called from one thread at a time unless the runtime of
-/// [`serve`](crate::serve) has several, must not block (no other call is served meanwhile), and may
+/// [`score`](Self::score) and [`preempt`](Self::preempt). Methods are called from one thread at a time unless the
+/// runtime of [`serve`](crate::serve) has several, must not block (no other call is served meanwhile), and may
 /// panic: that call fails, the next one is answered.
 pub trait Policy: Send + Sync + 'static {
-    /// What this policy is and wants to be told. Asked once, before the first call; it must not change
-    /// while this value lives.
+    /// What this policy is, and which data it needs. Called once, before the first call; it must not change during
+    /// the lifetime of this value.
     fn info(&self) -> Info;
 
-    /// May the pod run on this node? Asked only if [`info`](Self::info) declares it with
-    /// [`Info::filters`].
+    /// May the pod run on this node? Called only if [`info`](Self::info) declares it with [`Info::filters`].
     fn filter(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> Verdict {
         Verdict::Accept
     }
 
-    /// How good is this node for the pod? Asked about nodes that [`filter`](Self::filter) refuses, too, where both
-    /// are per node: scores then come in one round with the verdicts. Larger is better, unless the declared
-    /// [`Scale`](crate::Scale) is reversed. Asked only if [`info`](Self::info) declares it with
-    /// [`Info::scores`].
+    /// How good is this node for the pod? Called also for nodes that [`filter`](Self::filter) refuses, if both are
+    /// per node: scores then come in one round with the verdicts. Larger is better, unless the declared
+    /// [`Scale`](crate::Scale) is reversed. Called only if [`info`](Self::info) declares it with [`Info::scores`].
     fn score(&self, _pod: &Pod<'_>, _node: &Node<'_>) -> i32 {
         0
     }
 
-    /// May these pods be evicted to make room for the pod on this node? Asked only if [`info`](Self::info)
+    /// May these pods be evicted to make room for the pod on this node? Called only if [`info`](Self::info)
     /// declares it with [`Info::preempts`]. kube-scheduler takes one of the nodes that all policies leave.
     fn preempt(&self, _pod: &Pod<'_>, _candidate: &Candidate<'_>) -> Eviction {
         Eviction::All
     }
 
-    /// One verdict for each node, in their order. A policy overrides this when nodes depend on one
-    /// another (then it declares [`Verb::whole_set`](crate::Verb::whole_set)), or when something about
-    /// the pod is worth finding out once for all nodes.
+    /// One verdict for each node, in their order. A policy overrides this if nodes depend on one another (then it
+    /// declares [`Verb::whole_set`](crate::Verb::whole_set)), or to compute something about the pod once for all
+    /// nodes.
     fn filter_all(&self, pod: &Pod<'_>, nodes: &Nodes<'_>) -> Vec<Verdict> {
         nodes.iter().map(|node| self.filter(pod, &node)).collect()
     }
@@ -51,23 +49,23 @@ pub trait Policy: Send + Sync + 'static {
     }
 
     /// One answer for each candidate, in their order; overridden for the same reasons as
-    /// [`filter_all`](Self::filter_all). This verb is asked in turn, whatever it declares.
+    /// [`filter_all`](Self::filter_all). This verb is called in turn, whatever it declares.
     fn preempt_all(&self, pod: &Pod<'_>, candidates: &[Candidate<'_>]) -> Vec<Eviction> {
         candidates.iter().map(|candidate| self.preempt(pod, candidate)).collect()
     }
 
-    /// Binds the pod to the node, or declines. Asked only if [`info`](Self::info) declares it with
-    /// [`Info::binds`], and only when kube-scheduler is binding. It may be asked again about the same pod and
-    /// node: what is bound already is [`Bind::Bound`] again.
+    /// Binds the pod to the node, or declines. Called only if [`info`](Self::info) declares it with
+    /// [`Info::binds`], and only when kube-scheduler is binding. It may be called again for the same pod and node:
+    /// an existing binding is [`Bind::Bound`] again.
     ///
-    /// The future is dropped when the caller gives up or no time is left. Other calls are answered while it
+    /// The future is dropped when the caller cancels or the deadline passes. Other calls are answered while it
     /// waits.
     fn bind<'a>(&'a self, _ask: BindAsk<'a>) -> BoxFuture<'a, Result<Bind, BindFailed>> {
         Box::pin(ready(Ok(Bind::Declined("this policy does not bind".to_owned()))))
     }
 
-    /// Can the policy decide now? Asked before each call. A policy that has lost what it decides by (its
-    /// price list is a day old) says so here, and the failure policy that the operator chose decides.
+    /// Can the policy decide now? Called before each call. A policy whose data is missing or stale (its price list
+    /// is a day old) returns an error, and the failure policy that the operator chose decides.
     fn ready(&self) -> Result<(), NotReady> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The messages with nodes as this crate decodes them: the generated ones, but the rows stay encoded. A
+//! The messages with nodes as this crate decodes them: like the generated ones, but the rows stay encoded. A
 //! generated row is some fifty allocations, and most policies look at a label or two.
 
 use extender_policy_api::v1alpha1::{Call, Candidate, Pod, TableView};
@@ -62,7 +62,7 @@ pub(crate) struct PreemptRequest {
 pub(crate) struct Nodes {
     #[prost(uint32, tag = "1")]
     pub(crate) count: u32,
-    /// The forms that this crate knows. Another one is passed over, so that none is left.
+    /// The forms that this crate knows. An unknown form is skipped, so that none is set.
     #[prost(oneof = "Form", tags = "2, 3")]
     pub(crate) form: Option<Form>,
 }

@@ -1,15 +1,14 @@
-//! `main` for a policy that needs no options of its own.
+//! `main` for a policy without options of its own.
 
 use std::{ffi::OsString, io, net::SocketAddr, process::ExitCode};
 
 use crate::{Backend, Options, ServeError, serve};
 
-/// Exit code for arguments that are not understood.
+/// Exit code for invalid arguments.
 const BAD_USAGE: u8 = 2;
 
-/// Serves a policy as a program: understands `--address HOST:PORT` and `--help`, then does what
-/// [`serve`] does on a runtime of one thread. Exit codes: 0 stopped by a signal, 1 failed to start or
-/// ended by itself, 2 usage error.
+/// Runs a policy as a program: accepts `--address HOST:PORT` and `--help`, then does what [`serve`] does on a
+/// runtime with one thread. Exit codes: 0 stopped by a signal, 1 failed to start or ended by itself, 2 usage error.
 ///
 /// ```no_run
 /// # use extender_policy_sdk::{Info, Policy, Verb};
@@ -29,8 +28,8 @@ pub fn run(backend: impl Into<Backend>) -> ExitCode {
     }
 }
 
-/// [`serve`] on a runtime of one thread: a policy's calls are short, and a second thread would cost each of
-/// them a wake-up.
+/// [`serve`] on a runtime with one thread: a policy's calls are short, and a second thread would cost each of them
+/// a wake-up.
 ///
 /// # Errors
 ///

@@ -34,24 +34,24 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 const WINDOW_BYTES: u32 = 1 << 20;
 
-/// So many calls that the gateway has given up may wait to be seen on a connection. A policy that stands still, in a
-/// blocking call or because its process is stopped, finds the calls of that time reset when it goes on: with h2's
-/// limit of 20 it would take them for an attack, and throw the connection away, with the calls that it could still
-/// answer and the node tables. Five seconds of 200 calls a second; each takes about a kilobyte, and the window of the
-/// connection bounds their messages.
+/// The number of calls that the gateway has canceled and that may wait to be processed on a connection. A policy
+/// that stalls, in a blocking call or because its process is stopped, finds the calls of that time reset when it
+/// continues. With h2's limit of 20 it would treat them as an attack and close the connection, with the calls that
+/// it could still answer and the node tables. Five seconds of 200 calls a second; each takes about a kilobyte, and
+/// the window of the connection bounds their messages.
 const PENDING_RESETS: usize = 1_000;
 
 /// A gateway whose machine is gone no longer responds: after a minute without an answer of its kernel the
-/// connection is closed, and its tables go with it.
+/// connection is closed, and its tables are dropped.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// How to serve.
+/// Options of [`serve`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to listen; port 0 takes a free one. Default: 127.0.0.1:0.
     pub address: SocketAddr,
-    /// How long calls under way may take after the first signal, before they are cut off. Default: 10 s.
+    /// How long calls in progress may take after the first signal, before they are canceled. Default: 10 s.
     pub drain: Duration,
     /// Where spans of traced calls go. Default: as the `OTEL_*` variables of the process say.
     pub telemetry: Telemetry,
@@ -76,15 +76,15 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; set another --address, or stop the process that uses it")]
     Listen {
-        /// As it was asked for.
+        /// As requested.
         address: SocketAddr,
         /// The system's answer.
         source: io::Error,
     },
-    /// Spans are wanted, and cannot be sent as the `OTEL_*` variables say.
+    /// Spans are enabled, and cannot be sent with these `OTEL_*` variables.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
-    /// The address could not be printed, or a signal not be watched.
+    /// The address could not be printed, or a signal could not be watched.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
     /// The server ended by itself.
@@ -95,15 +95,15 @@ pub enum ServeError {
 /// Serves until a stop signal: binds, prints one line `listening on ADDRESS` on stdout,
 /// answers, and on SIGTERM or SIGINT drains.
 ///
-/// The first signal: health says `NOT_SERVING`, no new calls are taken, calls under way are finished for at
-/// most [`Options::drain`], and spans that wait are sent for at most 5 s. A second signal ends at once.
+/// The first signal: health reports `NOT_SERVING`, no new calls are accepted, calls in progress are finished for at
+/// most [`Options::drain`], and queued spans are sent for at most 5 s. A second signal ends the process at once.
 ///
 /// # Errors
 ///
 /// [`ServeError`] when it cannot start, or when the server ends by itself.
 pub async fn serve(backend: impl Into<Backend>, options: Options) -> Result<(), ServeError> {
     let bound = Bound::new(backend, options).await?;
-    // Each watches on its own, so the second one hears the first signal too.
+    // Each watches on its own, so the second one sees the first signal too.
     let (mut first, mut second) = (Signals::new()?, Signals::new()?);
     writeln!(io::stdout(), "listening on {}", bound.address())?;
     tokio::select! {
@@ -123,7 +123,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Listens.
+    /// Binds the address.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Bound {
         self.address
     }
 
-    /// Answers until `stop` is ready, then drains; the spans that wait then have 5 s.
+    /// Answers until `stop` is ready, then drains; queued spans then have 5 s.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The contract's service over [`answer`]: nothing but transport in and out. It is routed by
-//! hand, because the generated service decodes the generated requests.
+//! The contract's service over [`answer`]: transport only. It is routed by hand, because the generated service
+//! decodes the generated requests.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ use crate::{
     telemetry::Tracer,
 };
 
-/// Answers calls with the policies of a backend, about nodes that stand in the call or in a table.
+/// Answers calls with the policies of a backend, about nodes in the call or in a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     backend: Backend,
@@ -92,7 +92,7 @@ where
         .await
 }
 
-/// The HTTP response to come.
+/// The future HTTP response.
 pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
 impl Serve<http::Request<Body>> for Service {
@@ -116,7 +116,7 @@ impl NamedService for Service {
     const NAME: &'static str = SERVICE_NAME;
 }
 
-/// What follows the service in `/extender.policy.v1alpha1.PolicyService/Filter`.
+/// The part of `/extender.policy.v1alpha1.PolicyService/Filter` after the service.
 pub(crate) fn method(path: &str) -> &str {
     let service_and_method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     service_and_method.map_or("", |(_, method)| method)
@@ -161,7 +161,7 @@ impl<Q, A> UnaryService<Q> for Verb<Q, A> {
     }
 }
 
-/// Bind with the backend that answers it, which may take its time.
+/// Bind with the backend that answers it; the answer may take long.
 struct Bind {
     backend: Backend,
     arrival: Arrival,
@@ -202,7 +202,7 @@ mod tests {
         let admitted = |backend: &Backend, args: &'static [u8]| {
             let call = api::Call { args: args.into(), ..api::Call::default() };
             let request = api::PreemptRequest { call: Some(call), ..api::PreemptRequest::default() };
-            // What follows the call is no message.
+            // The field after the call is not a message.
             let message = [&*request.encode_to_vec(), &[0x22, 5, 1]].concat();
             let served =
                 Served { backend: backend.clone(), verb: "Preempt", declares: |of| of.preempt.is_some() };

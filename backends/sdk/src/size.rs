@@ -1,6 +1,6 @@
-//! What a message takes once it is decoded, estimated before it is: an empty message of two bytes on the wire can become
-//! a struct of a kilobyte. The shapes name the parts that take more than a small multiple of their bytes. Rows stay
-//! encoded, so theirs are counted where they are read.
+//! Estimates the memory of a message before it is decoded: an empty message of two bytes on the wire can become a
+//! struct of a kilobyte. The shapes name the parts that take more than a small multiple of their bytes. Rows stay
+//! encoded, so theirs are counted when they are read.
 
 use std::mem::size_of;
 
@@ -12,10 +12,10 @@ use crate::{
     wire::{Fields, Unusual, Value},
 };
 
-/// What every message may take, whatever its length: thousands of small rows.
+/// What every message may take, whatever its length: enough for thousands of small rows.
 const BASE: usize = 4 << 20;
 
-/// What a message may take for each of its bytes.
+/// What a message may take per byte.
 const PER_BYTE: usize = 32;
 
 /// A `Vec` that grows has up to twice the capacity that it needs.
@@ -23,7 +23,7 @@ const fn listed<T>() -> usize {
     2 * size_of::<T>()
 }
 
-/// The smallest allocation of a `Vec` is four elements; most candidates have a victim or two.
+/// The smallest allocation of a `Vec` is four elements; most candidates have one or two victims.
 const fn first_victims() -> usize {
     4 * size_of::<api::Victim>()
 }
@@ -40,7 +40,7 @@ pub(crate) type Shape = &'static [Part];
 /// A field of a message.
 pub(crate) struct Part {
     field: u32,
-    /// What each occurrence takes, besides its own bytes.
+    /// The memory of each occurrence, besides its own bytes.
     bytes: usize,
     content: Content,
 }
@@ -48,11 +48,11 @@ pub(crate) struct Part {
 enum Content {
     /// Text, bytes or a number.
     Plain,
-    /// Numbers, each of which takes this, packed or not.
+    /// Numbers, each of which takes this much, packed or not.
     Numbers,
     /// A message.
     Message(Shape),
-    /// An element that says nothing if it is empty: the name is that of its list.
+    /// An element that is invalid if it is empty: the name is that of its list.
     Element(&'static str, Shape),
 }
 
@@ -180,8 +180,8 @@ impl From<Unusual> for Refused {
     }
 }
 
-/// Refuses a message that would take much more memory than its bytes, more than `most`, or has entries with nothing in
-/// them. Nothing is allocated, and each byte is looked at once for each level of messages, at most.
+/// Rejects a message that would take much more memory than its bytes, or more than `most`, or that has empty
+/// entries. Allocates nothing, and reads each byte at most once per level of nesting.
 pub(crate) fn check(encoded: &[u8], shape: Shape, most: usize) -> Result<(), Refused> {
     let limit = encoded.len().saturating_mul(PER_BYTE).saturating_add(BASE).min(most);
     let mut left = Left(limit);
@@ -192,7 +192,7 @@ pub(crate) fn check(encoded: &[u8], shape: Shape, most: usize) -> Result<(), Ref
 struct Left(usize);
 
 impl Left {
-    /// `None` when not enough is left.
+    /// `None` if not enough is left.
     fn take_message(&mut self, encoded: &[u8], shape: Shape) -> Result<Option<()>, Refused> {
         for field in Fields::of(encoded) {
             let field = field?;

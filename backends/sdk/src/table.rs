@@ -1,9 +1,9 @@
-//! The tables of nodes that gateways keep here, so that calls name nodes by numbers. [`stream`] is the
-//! service over which one is filled, [`filling`] how its messages are applied, [`rows`] what a call reads, [`space`]
-//! how much all of them may hold. Here: which tables there are.
+//! The tables of nodes that gateways keep here, so that calls name nodes by numbers. [`stream`] is the service that
+//! fills them, [`filling`] applies its messages, [`rows`] is what a call reads, [`space`] limits the size of all of
+//! them. This file: the set of tables.
 //!
-//! A table belongs to its stream and goes with it; calls under way keep the rows that they hold. Only its
-//! random name leads to it, so that several gateways, and several views of one gateway, never meet.
+//! A table belongs to its stream and is dropped with it; calls in progress keep the rows that they hold. It is
+//! found only by its random name, so several gateways, and several views of one gateway, never share one.
 
 mod filling;
 mod mistake;
@@ -24,11 +24,11 @@ pub(crate) use self::stream::TableService;
 use self::{mistake::Mistake, rows::Table, space::Budget};
 use crate::View;
 
-/// More tables than this are refused: 16 gateways with four views each have room.
+/// More tables than this are rejected: enough for 16 gateways with four views each.
 const MAX_TABLES: usize = 64;
 
-/// Rows of more bytes than this, in all tables together, are refused: 15,000 nodes with their JSON are about
-/// 0.2 GB. What a policy has asked to be decoded comes on top.
+/// Rows of more bytes than this, in all tables together, are rejected: 15,000 nodes with their JSON are about 0.2
+/// GB. What a policy decodes comes on top.
 const MAX_BYTES: usize = 1 << 30;
 
 /// The tables of one server. Clones are the same tables.
@@ -62,8 +62,7 @@ impl Tables {
         by_name.get(&name).map(Arc::clone)
     }
 
-    /// Ends all streams, because open ones would hold up draining. The tables stay for the calls that still
-    /// come.
+    /// Ends all streams, because open ones would delay draining. The tables stay for the calls that still arrive.
     pub(crate) fn stop(&self) {
         self.shared.stopped.send_replace(true);
     }

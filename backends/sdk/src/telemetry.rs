@@ -14,12 +14,12 @@ pub(crate) use self::none::Tracer;
 #[cfg(feature = "otlp")]
 pub(crate) use self::otlp::Tracer;
 
-/// Where the spans of traced calls go: to an OpenTelemetry collector, as the standard `OTEL_*` variables say.
+/// Where the spans of traced calls go: to an OpenTelemetry collector, by the standard `OTEL_*` variables.
 ///
-/// The gateway says with each call whether it is traced. For those that are, and where the variables name a collector,
-/// a span `extender.policy.v1alpha1.PolicyService/Filter` (or Score, Preempt, Bind) of the policy's work is sent, as a
-/// part of the gateway's trace. service.name is the policy's name, unless `OTEL_SERVICE_NAME` says otherwise.
-/// Everything else costs a look at one header. A collector that is away costs the spans, not the calls.
+/// Each call says whether it is traced. If it is, and the variables name a collector, a span
+/// `extender.policy.v1alpha1.PolicyService/Filter` (or Score, Preempt, Bind) of the policy's work is sent, as a
+/// part of the gateway's trace. service.name is the policy's name, unless `OTEL_SERVICE_NAME` is set. Otherwise
+/// only one header is read. If the collector is unavailable, spans are lost, and calls are not affected.
 ///
 /// | variable | what |
 /// |---|---|
@@ -29,10 +29,10 @@ pub(crate) use self::otlp::Tracer;
 /// | `OTEL_TRACES_EXPORTER` | otlp or none |
 /// | `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG` | default: `parentbased_always_on`, as the gateway says |
 /// | `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` | the sender |
-/// | `OTEL_BSP_*` | how spans wait for being sent |
+/// | `OTEL_BSP_*` | the queue of spans |
 /// | `OTEL_SDK_DISABLED` | true: nothing is sent |
 ///
-/// Without the crate's feature `otlp` nothing is ever sent, and no variable is read.
+/// Without the crate's feature `otlp` nothing is sent, and no variable is read.
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry {
     source: Source,
@@ -46,7 +46,7 @@ enum Source {
 }
 
 impl Telemetry {
-    /// As the variables of this process say. The default.
+    /// As the variables of this process configure. The default.
     pub fn environment() -> Self {
         Self::default()
     }
@@ -63,7 +63,7 @@ impl Telemetry {
     }
 }
 
-/// Why the spans that are wanted cannot be sent: one sentence for operators.
+/// Why the configured spans cannot be sent: one sentence for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TelemetryError(String);

@@ -32,7 +32,7 @@ use crate::{
     table::Tables,
 };
 
-/// A node to try a policy on.
+/// A node to test a policy with.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TestNode {
@@ -45,12 +45,12 @@ impl TestNode {
         Self::from_facts(name, NodeFacts::default())
     }
 
-    /// A node with all that the contract can say about it.
+    /// A node with these facts.
     pub fn from_facts(name: impl Into<String>, facts: NodeFacts) -> Self {
         Self { row: api::NodeRow { name: name.into(), facts: Some(facts), ..api::NodeRow::default() } }
     }
 
-    /// With what the pods on it have requested; without, it is not known.
+    /// With the requests of the pods on it; without, the usage is unknown.
     pub fn usage(mut self, usage: api::NodeUsage) -> Self {
         self.row.usage = Some(usage);
         self
@@ -63,7 +63,7 @@ impl TestNode {
     }
 }
 
-/// A pod to try a policy with.
+/// A pod to test a policy with.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TestPod {
@@ -90,7 +90,7 @@ impl TestPod {
 }
 
 impl From<PodFacts> for TestPod {
-    /// A pod with all that the contract can say about it.
+    /// A pod with these facts.
     fn from(facts: PodFacts) -> Self {
         Self { facts }
     }
@@ -110,7 +110,7 @@ impl TestCandidate {
         Self { node, candidate: api::Candidate::default() }
     }
 
-    /// With a victim, behind those before.
+    /// With a victim, after the others.
     pub fn victim(self, uid: impl Into<String>, pod: TestPod) -> Self {
         self.with(uid, Some(api::Pod { facts: Some(pod.facts), ..api::Pod::default() }))
     }
@@ -120,7 +120,7 @@ impl TestCandidate {
         self.with(uid, None)
     }
 
-    /// With so many evictions that violate a `PodDisruptionBudget`.
+    /// With this many evictions that violate a `PodDisruptionBudget`.
     pub fn pdb_violations(mut self, count: u32) -> Self {
         self.candidate.pdb_violations = count;
         self
@@ -148,7 +148,7 @@ impl From<CallError> for NoAnswer {
     }
 }
 
-/// What the policy says about itself in the handshake.
+/// The policy's answer to the handshake.
 ///
 /// # Errors
 ///
@@ -187,7 +187,7 @@ pub fn score(backend: impl Into<Backend>, pod: &TestPod, nodes: &[TestNode]) -> 
     Ok(scores.map(|scores| scores.values).unwrap_or_default())
 }
 
-/// How binding the pod, which is named `pod` and has UID `uid`, to this node ended.
+/// The result of binding the pod, which is named `pod` and has UID `uid`, to this node.
 ///
 /// # Errors
 ///
@@ -202,7 +202,7 @@ pub async fn bind(backend: impl Into<Backend>, pod: &TestPod, node: &str) -> Res
     Ok(if bound { Bind::Bound } else { Bind::Declined(message) })
 }
 
-/// The candidates that stay, in the order given: each node with the UIDs of those who are evicted there.
+/// The candidates that stay, in the order given: each node with the UIDs of the pods that are evicted there.
 ///
 /// # Errors
 ///
@@ -224,12 +224,12 @@ pub fn preempt(
 
 type Parts = (Option<api::Call>, Option<api::Pod>, Option<Nodes>);
 
-/// What all verbs have in common, for a decision.
+/// The common fields of all verbs, for a decision.
 fn asked(pod: &TestPod, nodes: &[TestNode]) -> Parts {
     let call = api::Call { purpose: api::Purpose::Decide.into(), ..api::Call::default() };
     let pod = api::Pod { facts: Some(pod.facts.clone()), ..api::Pod::default() };
     let rows = nodes.iter().map(|node| node.row.encode_to_vec().into()).collect();
-    // More than four thousand million nodes do not fit into memory either.
+    // More than four billion nodes do not fit into memory either.
     let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     let nodes = Nodes { count, form: Some(Form::Rows(NodeRows { rows })) };
     (Some(call), Some(pod), Some(nodes))

@@ -1,8 +1,8 @@
-//! The trace of the call that a policy is answering, for a policy that wants to add to it.
+//! The trace of the call that a policy is answering, for a policy that adds to it.
 //!
-//! The gateway says with each call whether it is traced. For those that are, this crate sends a span of the policy's
-//! work to the collector that the `OTEL_*` variables name (see [`Telemetry`](crate::Telemetry)), and what is said here
-//! goes with it. For all others these functions do nothing, and cost as much.
+//! Each call says whether it is traced. If it is, this crate sends a span of the policy's work to the collector
+//! that the `OTEL_*` variables name (see [`Telemetry`](crate::Telemetry)), with the attributes and events that are
+//! added here. For all other calls these functions do nothing, at no cost.
 //!
 //! ```
 //! # use extender_policy_sdk::{Nodes, Pod, Verdict, trace};
@@ -14,12 +14,12 @@
 //! }
 //! ```
 //!
-//! They know the call by the thread that answers it: [`Policy`](crate::Policy)'s own methods, and the futures of
-//! [`Policy::bind`](crate::Policy::bind). What a policy does on threads or tasks of its own is not seen.
+//! They find the call by the thread that answers it: [`Policy`](crate::Policy)'s own methods, and the futures of
+//! [`Policy::bind`](crate::Policy::bind). Threads or tasks that a policy starts are not covered.
 
 use std::{borrow::Cow, cell::RefCell, time::SystemTime};
 
-/// More attributes or events than these are left out: a span says how a call went, not how each node did.
+/// More attributes or events than these are dropped: a span describes a call, not each node.
 const MOST: usize = 128;
 
 /// The value of an attribute.
@@ -31,12 +31,12 @@ pub enum Value {
     Whole(i64),
     /// A fraction.
     Fraction(f64),
-    /// Yes or no.
+    /// True or false.
     Flag(bool),
 }
 
-/// Says something about the call: the last word counts for each key, and at most 128 are kept. Use keys of your own,
-/// such as `acme.quota.left`.
+/// Sets an attribute of the call: the last value counts for each key, and at most 128 keys are kept. Use your own
+/// keys, such as `acme.quota.left`.
 pub fn attribute<V: Into<Value>>(key: impl Into<Cow<'static, str>>, value: V) {
     note(|notes| {
         let (key, value) = (key.into(), value.into());
@@ -48,7 +48,7 @@ pub fn attribute<V: Into<Value>>(key: impl Into<Cow<'static, str>>, value: V) {
     });
 }
 
-/// Says that something happened now. At most 128 are kept.
+/// Records an event at the current time. At most 128 are kept.
 pub fn event(name: impl Into<Cow<'static, str>>) {
     note(|notes| {
         if notes.events.len() < MOST {
@@ -57,13 +57,13 @@ pub fn event(name: impl Into<Cow<'static, str>>) {
     });
 }
 
-/// The call's span as a W3C `traceparent`, for requests that the policy makes because of it. `None` where the call is
-/// not traced.
+/// The call's span as a W3C `traceparent`, for requests that the policy makes during the call. `None` if the call
+/// is not traced.
 pub fn traceparent() -> Option<String> {
     CURRENT.with_borrow(|current| current.as_ref().map(|notes| notes.traceparent.clone()))
 }
 
-/// What is known about a traced call besides its time and its outcome.
+/// The notes of a traced call, besides its time and result.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) traceparent: String,
@@ -72,7 +72,7 @@ pub(crate) struct Notes {
 }
 
 thread_local! {
-    /// Those of the call that this thread is answering right now.
+    /// The notes of the call that this thread is answering.
     static CURRENT: RefCell<Option<Box<Notes>>> = const { RefCell::new(None) };
 }
 
@@ -80,10 +80,10 @@ fn note(add: impl FnOnce(&mut Notes)) {
     CURRENT.with_borrow_mut(|current| current.as_deref_mut().map(add));
 }
 
-/// Does a part of the work for a call, which may add to its notes.
+/// Runs a part of the work for a call, which may add to its notes.
 #[cfg(feature = "otlp")]
 pub(crate) fn noting<T>(notes: &mut Option<Box<Notes>>, work: impl FnOnce() -> T) -> T {
-    /// Takes the notes back however the work ends.
+    /// Takes the notes back, however the work ends.
     struct Taken<'a>(&'a mut Option<Box<Notes>>);
 
     impl Drop for Taken<'_> {
@@ -128,7 +128,7 @@ impl From<u32> for Value {
 }
 
 impl From<usize> for Value {
-    /// No process counts more than what fits.
+    /// Larger numbers do not occur.
     fn from(number: usize) -> Self {
         Self::Whole(i64::try_from(number).unwrap_or(i64::MAX))
     }

@@ -1,44 +1,44 @@
-//! What a policy says about one node, and why it cannot say anything now.
+//! A policy's verdict on one node, and why it cannot decide now.
 
 use std::{borrow::Cow, sync::Arc};
 
 /// May the pod run on the node?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may, as far as this policy goes.
+    /// Yes, as far as this policy is concerned.
     Accept,
-    /// It may not.
+    /// No.
     Reject(Refusal),
 }
 
 /// Why a node is refused, and what could change that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For people: it ends in the pod's `PodScheduled` condition.
+    /// For people: it appears in the pod's `PodScheduled` condition.
     pub reason: Reason,
-    /// Whether room would help.
+    /// Whether evicting pods could help.
     pub preemption: Preemption,
 }
 
 /// Could evicting pods from the node change the verdict?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preemption {
-    /// No. The right answer for everything that is a property of the node, such as its labels.
+    /// No. Correct for every property of the node, such as its labels.
     WouldNotHelp,
-    /// Perhaps. It only counts where the operator allows it.
+    /// Perhaps. It only counts if the operator allows it.
     MayHelp,
 }
 
 impl Verdict {
     /// Refuses the node.
     ///
-    /// The reason must depend on the verdict alone. A text that differs from one attempt to the next (a
-    /// time, a free amount) makes kube-scheduler try the pod again without end. Empty reads "rejected".
+    /// The reason must depend on the verdict alone. A text that differs from one attempt to the next (a time, a
+    /// free amount) makes kube-scheduler retry the pod without end. An empty reason becomes "rejected".
     pub fn reject(reason: impl Into<Reason>) -> Self {
         Self::Reject(Refusal { reason: reason.into(), preemption: Preemption::WouldNotHelp })
     }
 
-    /// Says that evicting pods from this node could change the verdict. An accepted node stays accepted.
+    /// Declares that evicting pods from this node could change the verdict. An accepted node stays accepted.
     #[must_use]
     pub fn preemption_may_help(self) -> Self {
         match self {
@@ -48,13 +48,13 @@ impl Verdict {
     }
 }
 
-/// The text of a refusal. Constant texts cost nothing a node; texts made at run time (from a rule file)
-/// are best kept as `Arc<str>`, so that refusing a thousand nodes copies no text.
+/// The text of a refusal. Constant texts cost nothing per node; texts made at run time (from a rule file) are best
+/// kept as `Arc<str>`, so that refusing a thousand nodes copies no text.
 #[derive(Clone, Debug)]
 pub enum Reason {
     /// A text of the program.
     Constant(&'static str),
-    /// A text made while running.
+    /// A text made at run time.
     Shared(Arc<str>),
 }
 
@@ -103,8 +103,8 @@ impl From<Cow<'static, str>> for Reason {
     }
 }
 
-/// Why the policy cannot decide now: one sentence for operators. The call fails with UNAVAILABLE and is
-/// asked again with the next pod.
+/// Why the policy cannot decide now: one sentence for operators. The call fails with UNAVAILABLE, and the policy is
+/// called again for the next pod.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotReady(pub String);

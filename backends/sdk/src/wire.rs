@@ -1,12 +1,10 @@
-//! Walks an encoded protobuf message as slices of it. Only what one pass can read: groups and whatever is
-//! not protobuf are [`Unusual`].
+//! Walks an encoded protobuf message as slices of it, in one pass: groups and invalid protobuf are [`Unusual`].
 
-/// The end of a message is not where it should be, a key or number is none or longer than it
-/// needs to be, or a group begins.
+/// The message ends too early, a key or number is invalid or longer than necessary, or a group begins.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Unusual;
 
-/// One field, as it stands in the message.
+/// One field of a message.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Field<'a> {
     /// The field's number, at least 1.
@@ -14,7 +12,7 @@ pub(crate) struct Field<'a> {
     pub(crate) value: Value<'a>,
 }
 
-/// What a field holds, as far as that shows without knowing its type.
+/// The value of a field, as far as it is known without the type.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Value<'a> {
     /// An integer, a bool or an enum.
@@ -25,7 +23,7 @@ pub(crate) enum Value<'a> {
     Fixed,
 }
 
-/// The fields of a message in turn; after [`Unusual`] comes nothing.
+/// The fields of a message in order; none after [`Unusual`].
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -41,8 +39,8 @@ impl<'a> Fields<'a> {
         self.rest.is_empty()
     }
 
-    /// The slice in the field `tag` (at most 15), if this field is the next one; else an empty one, which
-    /// is what protobuf leaves out.
+    /// The slice in the field `tag` (at most 15), if it is the next field; else an empty one, which is what
+    /// protobuf omits.
     #[inline]
     pub(crate) fn slice_of(&mut self, tag: u8) -> Result<&'a [u8], Unusual> {
         match self.rest {
@@ -100,7 +98,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Seven bits a byte, the lowest first; the top bit says that more follow.
+    /// Seven bits per byte, the lowest first; the top bit says that more follow.
     fn long_number(&mut self) -> Result<u64, Unusual> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -108,8 +106,8 @@ impl<'a> Fields<'a> {
             self.rest = rest;
             number |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                // Of the tenth byte one bit is left. A last byte of 0 could have been left out; without such
-                // ones equal numbers have equal bytes, and a key can be compared as it stands.
+                // The tenth byte has one bit left. A last byte of 0 could be omitted; without such bytes, equal
+                // numbers have equal bytes, and encoded keys can be compared.
                 return if byte == 0 || (shift == 63 && byte > 1) { Err(Unusual) } else { Ok(number) };
             }
         }

@@ -52,7 +52,7 @@ async fn running(drain: Duration) -> Running {
     Running { channel, stop, served }
 }
 
-/// A fault that shows as waiting for ever fails the test instead.
+/// Turns a hang into a failure of the test.
 async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }

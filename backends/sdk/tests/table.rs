@@ -67,7 +67,7 @@ async fn with_facts() -> Channel {
     connected(address).await
 }
 
-/// A fault that shows as waiting for ever fails the test instead.
+/// Turns a hang into a failure of the test.
 async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
@@ -192,7 +192,7 @@ async fn a_miss_says_what_is_missing() {
     assert_eq!(filtered(&channel, 5, 2, &[1]).await.unwrap(), Err(Miss::TableBehind));
     assert_eq!(filtered(&channel, 5, 1, &[1, 3]).await.unwrap(), Err(Miss::TableBehind));
     stream.change(&[], &[2]).await.unwrap();
-    // A call that was on its way when the node went.
+    // A call in transit when the node was removed.
     assert_eq!(filtered(&channel, 5, 1, &[1, 2]).await.unwrap(), Err(Miss::TableBehind));
     assert_eq!(filtered(&channel, 5, 2, &[1]).await.unwrap(), refused(&[""]));
 }
@@ -223,14 +223,14 @@ async fn streams_have_tables_of_their_own_that_go_with_them() {
     drop(first);
     gone(&channel, 5).await;
     assert_eq!(filtered(&channel, 6, 1, &[1]).await.unwrap(), refused(&["second"]));
-    // An end without a break.
+    // The stream ends in order.
     let Stream { messages, mut applied, .. } = Stream::filled(&channel, 7, &[(1, "")]).await;
     drop(messages);
     assert!(soon(applied.message()).await.unwrap().is_none());
     gone(&channel, 7).await;
 }
 
-/// Waits until the table is gone: the backend hears of the end of a stream in its own time.
+/// Waits until the table is gone: the backend learns asynchronously that a stream has ended.
 async fn gone(channel: &Channel, table: u64) {
     let gone = async {
         while filtered(channel, table, 1, &[1]).await.unwrap() != Err(Miss::TableUnknown) {
@@ -246,7 +246,7 @@ async fn a_connection_that_breaks_takes_its_tables_along() {
     let Stream { messages, applied, .. } = Stream::filled(&running.channel, 5, &[(1, "")]).await;
     let other = connected(running.address).await;
     assert_eq!(filtered(&other, 5, 1, &[1]).await.unwrap(), refused(&[""]));
-    // Nobody holds the connection any more.
+    // The connection has no holder left.
     drop((messages, applied, running.channel));
     gone(&other, 5).await;
 }
@@ -323,7 +323,7 @@ async fn calls_are_answered_from_one_version_while_the_next_is_applied() {
     }
 }
 
-/// Asks until the version is there: before that each answer is a miss or made of one earlier version.
+/// Calls until the table has this version: before that each answer is a miss or about one earlier version.
 async fn asked_until(channel: Channel, version: u64, ids: Vec<u32>) {
     let mut client = PolicyServiceClient::new(channel);
     loop {

@@ -1,4 +1,4 @@
-//! Calls that a gateway traces: what a real collector gets to know about them.
+//! Calls that a gateway traces: what a real collector receives.
 
 #![cfg(feature = "otlp")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -75,7 +75,7 @@ impl Policy for Obedient {
     }
 }
 
-/// Has lost what it decides by.
+/// Has lost its data.
 struct Unready;
 
 impl Policy for Unready {
@@ -105,7 +105,7 @@ impl Running {
         Self { client, stop, served }
     }
 
-    /// Ends the backend, which sends what waits.
+    /// Ends the backend, which sends the queued spans.
     async fn ended(self) {
         drop(self.client);
         self.stop.send(()).unwrap();
@@ -113,7 +113,7 @@ impl Running {
     }
 }
 
-/// A fault that shows as waiting for ever fails the test instead.
+/// Turns a hang into a failure of the test.
 async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_mins(1), future).await.unwrap()
 }
@@ -157,7 +157,7 @@ fn attributes(expected: &[(&str, &str)]) -> BTreeMap<String, String> {
     expected.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// What all spans have that were made because of [`SAMPLED`].
+/// What all spans of [`SAMPLED`] have in common.
 fn assert_continues(received: &ReceivedSpan, name: &str) {
     let span = &received.span;
     assert_eq!(span.name, format!("extender.policy.v1alpha1.PolicyService/{name}"));
@@ -285,7 +285,7 @@ async fn a_bind_is_followed_while_it_waits_and_when_the_caller_gives_up() {
     let mut client = running.client.clone();
     let waiting = tokio::spawn(async move { client.bind(traced(SAMPLED, bind("slow"))).await });
     soon(asked.acquire()).await.unwrap().forget();
-    // Others are answered meanwhile, and neither sees the notes of the other.
+    // Other calls are answered meanwhile, and neither sees the notes of the other.
     running.client.filter(traced(SAMPLED, filter("shop"))).await.unwrap();
     waiting.abort();
     drop(waiting.await);
@@ -344,7 +344,7 @@ async fn variables_decide_what_is_sent_and_who_sends() {
     assert_eq!(sent(&[("OTEL_TRACES_SAMPLER", "always_on")]).await.len(), 2);
     let named = sent(&[("OTEL_SERVICE_NAME", "mine"), ("OTEL_RESOURCE_ATTRIBUTES", "k8s.pod.name=p")]).await;
     assert_eq!((&*named[0].resource["service.name"], &*named[0].resource["k8s.pod.name"]), ("mine", "p"));
-    // Of a backend that is configured, the program says who it is, and the span says which policy.
+    // For a backend built from args the service is named after the program, and the span names the policy.
     let plain = sent(&[]).await;
     assert!(plain[0].resource["service.name"].starts_with("telemetry"), "{:?}", plain[0].resource);
     assert_eq!(plain[0].attributes["extender.policy.name"], "obedient");

@@ -13,21 +13,21 @@ use kube::{
 
 use crate::whole_text;
 
-/// Why there is no client. Contains the remedy.
+/// Why no client can be created. Contains the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The file that the operator named cannot be used.
     #[error("invalid kubeconfig {path}: {source}")]
     Named {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
         /// What is wrong with it.
         source: KubeconfigError,
     },
-    /// No file was named, and the one at the usual places cannot be used.
+    /// No file was named, and the one at the default locations cannot be used.
     #[error("invalid kubeconfig: {0}")]
     Usual(#[source] KubeconfigError),
-    /// No file was named, and there is none at the usual places.
+    /// No file was named, and none exists at the default locations.
     #[error(
         "no kubeconfig and no service account of a pod; set KUBECONFIG or name a kubeconfig, or mount a \
          service account token"
@@ -39,7 +39,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// What is wrong, without the file's name.
+    /// The cause, without the file's name.
     pub fn cause(&self) -> String {
         match self {
             Self::Named { source, .. } | Self::Usual(source) => whole_text(source),
@@ -49,13 +49,13 @@ impl ConnectError {
     }
 }
 
-/// How long a client waits.
+/// Timeouts of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientTimeouts {
     /// For a connection.
     pub connect: Duration,
-    /// For the next bytes on a connection from which some are expected. Without this, an apiserver that accepts
-    /// requests and does not answer would be waited for without end.
+    /// For the next bytes on a connection from which some are expected. Without this, a client would wait
+    /// indefinitely for an apiserver that accepts requests and does not answer.
     pub silence: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Default for ClientTimeouts {
     }
 }
 
-/// A client with the default timeouts. Does not connect yet; what runs later runs on the runtime of this call.
+/// A client with the default timeouts. Does not connect yet; its tasks run on the runtime of this call.
 ///
 /// # Errors
 /// There is no usable access, as for [`config`] and [`client`].
@@ -74,11 +74,11 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     client(config(kubeconfig, None).await?, ClientTimeouts::default())
 }
 
-/// The configuration in this kubeconfig; without one, that of `KUBECONFIG`, `~/.kube/config` or the pod's service
-/// account, whichever is there first. `context` names one of the kubeconfig's contexts.
+/// The configuration in this kubeconfig; without one, the first of `KUBECONFIG`, `~/.kube/config` and the pod's
+/// service account that exists. `context` names one of the kubeconfig's contexts.
 ///
 /// # Errors
-/// It cannot be used, or there is none.
+/// It cannot be used, or does not exist.
 pub async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, ConnectError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let of_file = async |file: Result<Kubeconfig, KubeconfigError>| {
@@ -118,8 +118,8 @@ pub fn client(mut config: Config, timeouts: ClientTimeouts) -> Result<Client, Co
     Client::try_from(config).map_err(ConnectError::Credentials)
 }
 
-/// Reads this kubeconfig and the files that it names. Does not connect, and runs no program that the kubeconfig names
-/// for its credentials.
+/// Reads this kubeconfig and the files that it names. Does not connect, and runs no program that the kubeconfig
+/// names for its credentials.
 ///
 /// # Errors
 /// It cannot be used.

@@ -11,7 +11,8 @@ const LARGEST_ANSWER: usize = 1 << 20;
 /// Creates a Binding, which names its pod. Mirrors `DefaultBinder.Bind` of kube-scheduler.
 ///
 /// # Errors
-/// The apiserver does not confirm it with a `Status` of success, or with the Binding. The pod may be bound all the same.
+/// The apiserver does not confirm it with a `Status` of success, or with the Binding. The pod may be bound
+/// nevertheless.
 pub async fn bind(client: &Client, binding: &Binding) -> Result<(), RequestError> {
     let pod = &binding.metadata;
     let pods = Request::new(Pod::url_path(&(), Some(pod.namespace.as_deref().unwrap_or_default())));
@@ -37,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// What creating a Binding returns when the apiserver answers so.
+    /// The result of creating a Binding for this answer of the apiserver.
     async fn bind_with(status: u16, body: &'static str) -> Result<(), RequestError> {
         let service = tower::service_fn(move |_: Request<Body>| async move {
             let response = Response::builder().status(status).body(Body::from(body.as_bytes().to_vec()));
@@ -76,7 +77,7 @@ mod tests {
             (302, "<html>\n", "HTTP status 302 Found: <html>"),
             (304, "", "HTTP status 304 Not Modified"),
             (307, "", "HTTP status 307 Temporary Redirect"),
-            // The code is that of HTTP, whatever the body says.
+            // The code is that of HTTP, whatever the body contains.
             (503, FAILURE, "no"),
         ] {
             let refused = bind_with(code, body).await.expect_err("it is refused");

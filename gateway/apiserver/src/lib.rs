@@ -1,8 +1,8 @@
-//! Access to kube-apiserver, for everything that needs it: finds it through a kubeconfig or a service account, makes the
-//! client, and sends requests of which only a real answer counts as success.
+//! Access to kube-apiserver: finds it through a kubeconfig or a service account, creates the client, and sends
+//! requests of which only a real answer counts as success.
 //!
-//! The client retries nothing by itself. kube's own retries are silent, wait as long as a `Retry-After` header says, and
-//! know no deadline; each user here has its own backoff or deadline.
+//! The client retries nothing by itself. kube's own retries are silent, wait as long as a `Retry-After` header
+//! says, and know no deadline; each user here has its own backoff or deadline.
 
 mod access;
 mod binding;

@@ -1,5 +1,5 @@
-//! One request, and its answer: 200 and 201 are success, and nothing else is. kube takes every status below 400 for
-//! success, and reads a body of any size.
+//! One request and its answer: only 200 and 201 are success. kube takes every status below 400 for success, and
+//! reads a body of any size.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -9,13 +9,13 @@ use serde::Deserialize;
 
 use crate::whole_text;
 
-/// The most bytes of an error that are read.
+/// The most bytes that are read of an error.
 const LARGEST_ERROR: usize = 1 << 20;
 
 /// The most characters of an error that is not a `Status` object.
 const LONGEST_TEXT: usize = 200;
 
-/// Why a request brought no answer.
+/// Why a request has no usable answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// The answer is an error.
@@ -26,7 +26,7 @@ pub enum RequestError {
         /// The message of the apiserver.
         message: String,
     },
-    /// There is no answer, or none that can be used.
+    /// There is no answer, or it cannot be used.
     #[error("{0}")]
     Failed(String),
 }
@@ -50,7 +50,7 @@ impl From<kube::Error> for RequestError {
     }
 }
 
-/// What is read of a `metav1.Status`, and of anything else to tell it from one.
+/// The fields of a `metav1.Status` that are read, and those that identify one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct StatusObject {
@@ -63,7 +63,7 @@ pub(crate) struct StatusObject {
 /// Sends a request; returns the body of its answer, unread.
 ///
 /// # Errors
-/// There is no answer, or another status than 200 and 201.
+/// There is no answer, or its status is neither 200 nor 201.
 pub async fn send(
     client: &Client,
     request: Result<Request<Vec<u8>>, kube::core::request::Error>,
@@ -78,7 +78,7 @@ pub async fn send(
     Err(RequestError::Refused { code, message: message(&Response::from_parts(head, body)) })
 }
 
-/// Sends a request; returns its answer, which has at most so many bytes.
+/// Sends a request; returns its answer, of at most this many bytes.
 ///
 /// # Errors
 /// As for [`send`], or the answer is larger or ends early.
@@ -101,7 +101,7 @@ async fn whole(body: Body, largest: usize) -> Result<Bytes, RequestError> {
     })
 }
 
-/// The message of a `Status`, or the HTTP status with the beginning of what there is.
+/// The message of a `Status`, or the HTTP status with the beginning of the body.
 fn message(response: &Response<Bytes>) -> String {
     let status = serde_json::from_slice::<StatusObject>(response.body()).unwrap_or_default();
     if !status.message.is_empty() {

@@ -1,5 +1,5 @@
-//! Reads the tree of a file and collects all mistakes instead of stopping at the first: a [`Cursor`] is a value with its
-//! path, a [`Section`] a mapping whose field names have been checked.
+//! Reads the tree of a file and collects all mistakes instead of stopping at the first: a [`Cursor`] is a value
+//! with its path, a [`Section`] a mapping whose field names have been checked.
 //!
 //! A reader returns `None` exactly when it has recorded a mistake, or an earlier reader has.
 
@@ -316,7 +316,7 @@ impl<'a> Section<'a> {
         self.cursor.mistake_at(place, &path.path, wrong.into(), remedy.into());
     }
 
-    /// An optional mapping; without it as if it were `{}`.
+    /// An optional mapping; if it is absent, as if it were `{}`.
     pub fn subsection(&self, name: &str, fields: &Fields) -> Option<Section<'a>> {
         match self.optional(name) {
             Some(cursor) => cursor.section(fields),

@@ -1,8 +1,8 @@
-//! Follows the content of a file. A change is reported when two consecutive reads return it, so that a file that is still
-//! being written is not used: the beginning of a valid file can be valid, too.
+//! Follows the content of a file. A change is reported when two consecutive reads return it, so that a file that is
+//! still being written is not used: the beginning of a valid file can be valid, too.
 //!
-//! The content is read again each period instead of being watched: a `ConfigMap` is replaced by swapping a symbolic link two
-//! folders up, and only the content shows reliably that it changed.
+//! The content is read again each period instead of being watched: a `ConfigMap` is replaced by swapping a symbolic
+//! link two folders up, and only the content shows reliably that it changed.
 
 use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -22,7 +22,8 @@ pub struct Follower<T> {
 }
 
 impl<T: Clone + PartialEq + Send + 'static> Follower<T> {
-    /// Follows what `read` returns, starting from a value that is in use. `read` may block: it runs on a thread for that.
+    /// Follows what `read` returns, starting from a value that is in use. `read` may block: it runs on a thread for
+    /// that.
     pub fn new(in_use: T, period: Duration, read: impl Fn() -> T + Send + Sync + 'static) -> Self {
         let mut reads = interval_at(Instant::now() + period, period);
         // After a pause one read is enough.
@@ -85,7 +86,7 @@ mod tests {
         let (mut follower, reads) = follower("a");
         *reads.lock().unwrap() = vec!["a", "b", "bc", "bcd", "bcd"];
         assert_eq!(follower.changed().await, "bcd");
-        // A value that comes and goes between two reads is no change.
+        // A value that appears only between two reads is not a change.
         *reads.lock().unwrap() = vec!["x", "bcd", "bcd", "a"];
         assert_eq!(follower.changed().await, "a");
     }

@@ -1,6 +1,5 @@
 //! Names that Kubernetes has rules for: DNS-1123 labels and subdomains, namespaces, label keys and values, extended
-//! resources. A name that the apiserver would never accept is a mistake, not a condition that never
-//! holds.
+//! resources. A name that the apiserver would never accept is a mistake, not a condition that never holds.
 //! Errors are predicates of a sentence about the text.
 
 use crate::mistake::echo;

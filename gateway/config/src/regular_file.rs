@@ -1,4 +1,4 @@
-//! Reads files that somebody else may replace: bounded, and without ever waiting for a writer.
+//! Reads files that other processes may replace: bounded, and without waiting for a writer.
 
 use std::{
     fs::OpenOptions,

@@ -9,7 +9,8 @@ use serde_saphyr::{Error, Location, Options, RenderOptions, SnippetMode, Spanned
 use crate::mistake::{Mistake, Place};
 
 /// The deepest nesting, aliases written out. The format itself has 8 levels of mappings and lists, the
-/// deepest in `podSelector`; from the fourth on there is room for `args`. The parser is recursive and takes about 35 KiB a level unoptimised: this fits a thread of 1 MiB.
+/// deepest in `podSelector`; from the fourth on there is room for `args`. The parser is recursive and takes about
+/// 35 KiB a level unoptimised: this fits a thread of 1 MiB.
 const DEEPEST: usize = 24;
 /// The most values in a file, aliases written out.
 const MOST_VALUES: usize = 50_000;

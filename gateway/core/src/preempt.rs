@@ -1,6 +1,6 @@
 //! The chain of one preempt call: each backend gets the candidates that the earlier ones left.
-//! A backend keeps or drops candidates and victims, by position; it cannot add nodes, and can add pods only if the operator
-//! allows it. The reference is `callExtenders` of kube-scheduler
+//! A backend keeps or drops candidates and victims, by position; it cannot add nodes, and can add pods only if the
+//! operator allows it. The reference is `callExtenders` of kube-scheduler
 //! (pkg/scheduler/framework/preemption/preemption.go) with one extender for each backend.
 
 use std::{collections::HashSet, fmt};
@@ -34,7 +34,8 @@ pub struct Kept {
 pub enum Added<'a> {
     /// None: an answer that adds a pod is malformed.
     Refused,
-    /// A pod that passes this check, which takes the node's position in the call and the pod's UID and returns what is wrong.
+    /// A pod that passes this check, which takes the node's position in the call and the pod's UID and returns what
+    /// is wrong.
     Checked(&'a dyn Fn(u32, &str) -> Result<(), String>),
 }
 
@@ -89,8 +90,8 @@ impl Chain {
         self.left
     }
 
-    /// Takes the answer of a backend that was called with `asked`, some of the remaining candidates in order. If it is applied,
-    /// only the candidates that it keeps remain.
+    /// Takes the answer of a backend that was called with `asked`, some of the remaining candidates in order. If it
+    /// is applied, only the candidates that it keeps remain.
     pub fn take(
         &mut self,
         asked: &[Candidate],

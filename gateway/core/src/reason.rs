@@ -1,16 +1,16 @@
 //! Texts that are safe for kube-scheduler.
 //!
-//! A reason ends in a pod's condition and, as the *format* of a printf-like call, in its event: a `%` is
-//! mangled there and can lose the event, a line break tears the condition's message apart, and a long
-//! text repeated for each node pushes the others out of the 1024 bytes that an event keeps.
+//! A reason appears in a pod's condition and, as the *format* of a printf-like call, in its event. There a `%` is
+//! mangled and can lose the event, a line break splits the condition's message, and a long text repeated for each
+//! node displaces the others from the 1024 bytes that an event keeps.
 
 /// The longest text of one reason in bytes, without the prefix.
 pub const LONGEST: usize = 200;
 
-/// What stands for a reason that a backend left empty: every dropped node has a reason.
+/// The text for a reason that a backend left empty: every rejected node has a reason.
 pub const UNSAID: &str = "rejected";
 
-/// How many bytes of a text are looked at beyond its longest line: white space leaves nothing of them.
+/// How many bytes of a text are read beyond its longest line, since they may all be white space.
 const MOST_BLANK: usize = 4 << 10;
 
 /// `text` as one line of at most [`LONGEST`] bytes without `%`; [`UNSAID`] when nothing is left.
@@ -27,8 +27,8 @@ pub fn prefixed(backend: &str, text: &str) -> String {
     format!("{backend}: {}", clean(text))
 }
 
-/// `text` without line breaks, control characters, repeated spaces and `%`, cut after `longest` bytes. Takes time and
-/// memory by `longest`, however long the text is: texts come from callers and backends.
+/// `text` without line breaks, control characters, repeated spaces and `%`, cut after `longest` bytes. Time and
+/// memory depend on `longest`, not on the length of the text: texts come from callers and backends.
 pub fn one_line(text: &str, longest: usize) -> String {
     let start = &text[..text.floor_char_boundary(longest.saturating_add(MOST_BLANK))];
     // A piece of this length is above the longest line even where its last character is cut off.

@@ -105,9 +105,9 @@ pub fn totals(count: usize, ballots: &[&Ballot]) -> Vec<Option<i64>> {
     sums.into_iter().map(|sum| sum.map(|sum| exact.round(sum))).collect()
 }
 
-/// Gives 0 to the nodes that no backend scored. `HTTPExtender.Prioritize` of kube-scheduler does this for an extender
-/// without `prioritizeVerb`, and it matters: only nodes that some extender lists get the random number that breaks
-/// ties, so an unlisted node loses every tie against a listed one.
+/// Gives 0 to the nodes that no backend scored. `HTTPExtender.Prioritize` of kube-scheduler does this for an
+/// extender without `prioritizeVerb`, and it matters: only nodes that some extender lists get the random number
+/// that breaks ties, so an unlisted node loses every tie against a listed one.
 pub fn list_all(totals: &mut [Option<i64>]) {
     for total in totals {
         total.get_or_insert(0);

@@ -2,7 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
-/// The verbs of kube-scheduler's extender API. The policy API has a verb for each; prioritize is called score there.
+/// The verbs of kube-scheduler's extender API. The policy API has a verb for each; prioritize is called score
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
     /// Which nodes a pod may run on.

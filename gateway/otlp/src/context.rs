@@ -1,4 +1,5 @@
-//! The context of a span in HTTP headers and gRPC metadata: the `traceparent` of the W3C recommendation "Trace Context".
+//! The context of a span in HTTP headers and gRPC metadata: the `traceparent` of the W3C recommendation "Trace
+//! Context".
 
 use std::fmt;
 
@@ -48,7 +49,8 @@ impl TraceContext {
         Self { span_id: ids::span(), ..*self }
     }
 
-    /// The span of the sender of these headers. `None` for several `traceparent` headers, since it is unclear which is valid.
+    /// The span of the sender of these headers. `None` for several `traceparent` headers, since it is unclear which
+    /// is valid.
     #[must_use]
     pub fn of_caller(headers: &HeaderMap) -> Option<Self> {
         let mut given = headers.get_all(TRACEPARENT).iter();

@@ -1,5 +1,5 @@
-//! Sends spans: an exporter with a thread that batches them and blocks. The thread has no reactor; connections live on the
-//! given runtime.
+//! Sends spans: an exporter with a thread that batches them and blocks. The thread has no reactor; connections live
+//! on the given runtime.
 
 mod grpc;
 mod http;
@@ -16,9 +16,9 @@ use crate::{Export, Protocol, Settings, Spans};
 /// The user agent of requests.
 const USER_AGENT: &str = concat!("extender-otlp/", env!("CARGO_PKG_VERSION"));
 
-/// Sends spans according to the [`Settings`]. Connects with the first batch; an unavailable collector costs only the lost
-/// spans: `extender_otlp` logs when exports begin to fail and when they work again. The logging feature of the OpenTelemetry
-/// crates is off.
+/// Sends spans according to the [`Settings`]. Connects with the first batch; an unavailable collector costs only
+/// the lost spans: `extender_otlp` logs when exports begin to fail and when they work again. The logging feature of
+/// the OpenTelemetry crates is off.
 /// If dropped without [`shutdown`](Self::shutdown), queued spans are lost.
 #[derive(Debug)]
 pub struct Exporters {
@@ -65,7 +65,8 @@ impl Exporters {
         self.spans.as_ref()
     }
 
-    /// Sends the queued spans and stops. Returns when all are sent, or after this time; the runtime must keep running.
+    /// Sends the queued spans and stops. Returns when all are sent, or after this time; the runtime must keep
+    /// running.
     pub async fn shutdown(&self, within: Duration) {
         let Some(spans) = self.spans.clone() else { return };
         drop(timeout(within, aside(move || spans.shutdown(within))).await);
@@ -84,7 +85,8 @@ fn resource(settings: &Settings) -> Resource {
     resource.with_attributes(settings.resource.clone()).build()
 }
 
-/// Runs a blocking function on a separate thread, since it waits for tasks of the runtime. Skipped if no thread can start.
+/// Runs a blocking function on a separate thread, since it waits for tasks of the runtime. Skipped if no thread can
+/// start.
 fn aside(work: impl FnOnce() + Send + 'static) -> oneshot::Receiver<()> {
     let (done, ended) = oneshot::channel();
     let run = move || {

@@ -1,4 +1,5 @@
-//! New ids: random, from a thread-local generator that the system seeds once, so that an id takes no lock and no system call.
+//! New ids: random, from a thread-local generator that the system seeds once, so that an id takes no lock and no
+//! system call.
 
 use opentelemetry::trace::{SpanId, TraceId};
 use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};

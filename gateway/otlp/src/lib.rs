@@ -1,12 +1,13 @@
-//! W3C trace context, span records and their export to an OpenTelemetry collector, for the gateway and for policies.
+//! W3C trace context, span records and their export to an OpenTelemetry collector, for the gateway and for
+//! policies.
 //!
 //! - [`TraceContext`] reads and writes `traceparent`; [`ids`] makes new ids.
 //! - [`Ratio`] and [`Sampler`] decide what is kept.
 //! - [`Settings`] come from the standard `OTEL_*` variables and from a configuration ([`Explicit`]).
 //! - [`Exporters`] send spans; [`Spans`] queues each finished [`Span`].
 //!
-//! Spans are recorded after they have ended, with ids that were created before: calls pass through no tracer, so an untraced
-//! call costs nothing.
+//! Spans are recorded after they have ended, with ids that were created before: calls pass through no tracer, so an
+//! untraced call costs nothing.
 
 mod context;
 mod exporters;

@@ -1,5 +1,5 @@
-//! Decides which traces are kept, by a key or a trace id only, so that all replicas, and all processes of a trace, decide the
-//! same.
+//! Decides which traces are kept, by a key or a trace id only, so that all replicas, and all processes of a trace,
+//! decide the same.
 
 use opentelemetry::trace::TraceId;
 
@@ -63,7 +63,8 @@ impl Ratio {
     }
 }
 
-/// A stable hash: FNV-1a with the finalizer of `SplitMix64`, since FNV alone leaves the first bits of similar keys similar.
+/// A stable hash: FNV-1a with the finalizer of `SplitMix64`, since FNV alone leaves the first bits of similar keys
+/// similar.
 fn mixed(key: &[u8]) -> u64 {
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
@@ -152,7 +153,7 @@ mod tests {
         let ratio = Ratio::new(0.5).unwrap();
         let kept = (0..10_000).filter(|_| ratio.keeps_trace(ids::trace())).count();
         assert!((4_500..5_500).contains(&kept), "{kept}");
-        // The first half of the id is no matter, and the bound is exclusive.
+        // The first half of the id does not matter, and the bound is exclusive.
         assert!(ratio.keeps_trace(TraceId::from((7 << 64) | 0x7fff_ffff_ffff_ffff)));
         assert!(!ratio.keeps_trace(TraceId::from((7 << 64) | 0x8000_0000_0000_0000)));
         assert!(!Ratio::NONE.keeps_trace(TraceId::from(1)));

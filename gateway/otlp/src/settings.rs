@@ -1,5 +1,5 @@
-//! Settings of the exporter: the standard `OTEL_*` variables, overridden by the configuration. All mistakes are reported at
-//! once.
+//! Settings of the exporter: the standard `OTEL_*` variables, overridden by the configuration. All mistakes are
+//! reported at once.
 
 mod export;
 mod variables;
@@ -97,9 +97,9 @@ impl SettingsError {
 
 impl Settings {
     /// From variables, which `lookup` returns by name, and a configuration.
-    /// Spans are sent if the configuration or `OTEL_TRACES_EXPORTER` enables it or, if neither is set, if an endpoint is set.
-    /// `OTEL_SDK_DISABLED=true` disables them unless the configuration enables them. An empty variable counts as unset. Without
-    /// an exporter, other variables are ignored.
+    /// Spans are sent if the configuration or `OTEL_TRACES_EXPORTER` enables it or, if neither is set, if an
+    /// endpoint is set. `OTEL_SDK_DISABLED=true` disables them unless the configuration enables them. An empty
+    /// variable counts as unset. Without an exporter, other variables are ignored.
     ///
     /// # Errors
     /// All invalid values, each with the variable, the value and what is expected.

@@ -64,8 +64,8 @@ impl Spans {
         Self { queue: Arc::new(Queue { processor, scope, most: batch.queue.get(), counts }) }
     }
 
-    /// Queues a finished span. Never blocks: if the queue is full the span is dropped and counted. Does not check whether the
-    /// context is sampled.
+    /// Queues a finished span. Never blocks: if the queue is full the span is dropped and counted. Does not check
+    /// whether the context is sampled.
     pub fn send(&self, span: Span) {
         let Queue { processor, scope, most, counts } = &*self.queue;
         // Counted here, because the processor does not report how many it dropped. Its queue is never shorter.

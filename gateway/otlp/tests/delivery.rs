@@ -1,4 +1,4 @@
-//! Spans on their way to a real collector, over both protocols, with TLS, and with nobody there.
+//! Spans on their way to a real collector, over both protocols, with TLS, and without a collector.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Settings that send at once, with these variables besides.
+/// Settings that send at once, with these additional variables.
 fn settings(endpoint: &str, more: &[(&str, &str)]) -> Settings {
     let mut variables: HashMap<_, _> =
         [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "10")].into();
@@ -52,7 +52,7 @@ fn span(name: &'static str) -> Span {
     Span::new(name, TraceContext::root(), now..now)
 }
 
-/// A span that has everything.
+/// A span with all fields.
 fn whole(parent: &TraceContext, linked: &TraceContext) -> Span {
     let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let attributes = |what: &'static str| vec![KeyValue::new("what", what)];
@@ -195,7 +195,7 @@ async fn a_certificate_file_that_is_none_ends_the_start() {
     }
 }
 
-/// A collector that answers the first request with a broken header in the trailers, and the others as it should.
+/// A collector that answers the first request with a broken header in the trailers, and the others correctly.
 async fn broken_at_first(listener: TcpListener) {
     let mut broken = true;
     while let Ok((tcp, _)) = listener.accept().await {
@@ -250,7 +250,7 @@ async fn sent_until_one_arrives(spans: &Spans, collector: &Collector) -> u64 {
     loop {
         spans.send(span("later"));
         sent += 1;
-        // The exporter still tries to get rid of what it has.
+        // The exporter still tries to send its queue.
         let arrived = timeout(Duration::from_millis(20), collector.spans(collector.count() + 1)).await;
         if arrived.is_ok_and(|arrived| arrived.iter().any(|received| received.span.name == "later")) {
             return sent;
@@ -261,7 +261,7 @@ async fn sent_until_one_arrives(spans: &Spans, collector: &Collector) -> u64 {
 #[tokio::test]
 async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
     const SENT: u64 = 100_000;
-    // Nobody else gets the port meanwhile.
+    // No other process gets the port meanwhile.
     let socket = Collector::socket().unwrap();
     let address = socket.local_addr().unwrap();
     let more = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_BSP_MAX_QUEUE_SIZE", "100")];
@@ -303,13 +303,13 @@ async fn a_collector_that_never_answers_does_not_hold_up_the_end() {
         exporters.spans().unwrap().send(span("stuck"));
         let ended = exporters.shutdown(Duration::from_millis(50));
         timeout(PATIENCE, ended).await.unwrap();
-        // What is sent after the end is lost, without harm.
+        // Spans sent after the end are lost, without harm.
         exporters.spans().unwrap().send(span("after"));
     }
 }
 
-/// The crates underneath read the environment, too, and what they find there must not go to the collector that the
-/// settings name. A test has no environment of its own, so this one runs itself with one.
+/// The underlying crates read the environment, too, and what they find there must not go to the collector that the
+/// settings name. A test has no environment of its own, so this one runs itself as a process with one.
 #[tokio::test]
 async fn nothing_of_the_environment_is_added_to_what_the_settings_say() {
     const NAME: &str = "nothing_of_the_environment_is_added_to_what_the_settings_say";

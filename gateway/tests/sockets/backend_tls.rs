@@ -1,4 +1,4 @@
-//! Backends behind TLS: who is trusted, and how it is said when there is no connection.
+//! Backends behind TLS: which certificates are trusted, and the errors of failed connections.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Trust {
         Self { backends, callers, folder }
     }
 
-    /// What a filter call answers with `tls` of a backend, `DIR` being the folder of the files.
+    /// The answer of a filter call with a backend's `tls`; `DIR` is the folder of the files.
     async fn filter(&self, server: &Arc<ServerConfig>, tls: &str) -> serde_json::Value {
         let script = |_: &str, message| Act::Message(filtered(&message, &["a"], "no").encode_to_vec());
         let backend = Scripted::start_as(info(NodeView::Name), script, Some(Arc::clone(server))).await;

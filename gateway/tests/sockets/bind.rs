@@ -1,5 +1,5 @@
-//! Binds as kube-scheduler asks for them, through the real door, against scripted backends and a scripted
-//! apiserver: who is asked, what they are told, and where the pod is in the end.
+//! Binds as kube-scheduler requests them, through the real HTTP server, against scripted backends and a scripted
+//! apiserver: which backends are called, with which data, and where the pod is in the end.
 
 use std::{
     path::Path,
@@ -54,7 +54,7 @@ async fn a_backend_binds_and_is_told_everything() {
     let pod = pod.unwrap();
     assert_eq!(pod.identity.unwrap().uid, "u-1");
     assert_eq!(pod.facts.unwrap().labels["app"], "web");
-    // Once more: it is bound already, and nobody is asked.
+    // Again: the pod is bound already, and no backend is called.
     bound(&gateway.post("/bind", TO_A).await);
     assert_eq!(binding.messages("Bind").len(), 1);
 }
@@ -156,10 +156,10 @@ async fn a_binder_is_not_believed_because_the_pod_is_watched() {
     gateway.pods.as_ref().unwrap().apply(watched("u-1", "web", None).as_bytes()).unwrap();
     bound(&gateway.post("/bind", TO_A).await);
     assert_eq!(apiserver.log(), ["GET web-0"], "the Binding is looked for");
-    // The watch is behind: the backend is asked once more, and binds again, as it has to.
+    // The watch is behind: the backend is called once more, and binds again, as it must.
     bound(&gateway.post("/bind", TO_A).await);
     assert_eq!(apiserver.log(), ["GET web-0"; 2]);
-    // The pod is gone, and the watch has not heard of it.
+    // The pod is gone, and the watch does not know it yet.
     apiserver.delete("web-0");
     let lying = binder(says(BindOutcome::Bound)).await;
     let gateway = watching(&apiserver, &lying).await;

@@ -95,7 +95,7 @@ async fn only_a_confirmed_binding_is_success() {
             "the request to the apiserver failed: the answer to the Binding is not a Status",
         ),
         (200, failure, "the request to the apiserver failed: the Binding is not confirmed: quota"),
-        // Not retried until the deadline: what it says is the answer.
+        // Not retried until the deadline: this answer counts.
         (503, failure, "the apiserver rejected the request: quota"),
     ] {
         apiserver.binds(&[Turn::Answer(code, body)]);

@@ -1,5 +1,5 @@
-//! Calls that go wrong between the gateway and a backend, or between the caller and the gateway: what is
-//! answered, and what is asked after that.
+//! Calls that fail between the gateway and a backend, or between the caller and the gateway: the response, and the
+//! next calls.
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ use prost::Message;
 use serde_json::json;
 use tokio::sync::watch;
 
-/// Every way in which a backend can fail a call, and what the gateway says of it.
+/// Every way in which a backend can fail a call, and the gateway's text for it.
 fn faults() -> Vec<(Act, &'static str)> {
     let empty = scored(&support_message(), |_| 0).encode_to_vec();
     let wrong =

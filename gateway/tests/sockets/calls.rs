@@ -1,5 +1,5 @@
-//! Calls as kube-scheduler makes them, against scripted backends on real sockets: what is answered, and what
-//! the backends are asked.
+//! Calls as kube-scheduler makes them, against scripted backends on real sockets: the responses, and the requests
+//! to the backends.
 
 use crate::support::{
     Gateway, PATIENCE,
@@ -14,10 +14,10 @@ use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;
 
-/// Makes a request of these names.
+/// Makes a request for these names.
 type Form = fn(&[&str]) -> String;
 
-/// Both forms of a request, and where the reply has the nodes that are left.
+/// Both forms of a request, and the field of the reply with the remaining nodes.
 const MODES: [(Form, &str); 2] = [(by_name, "NodeNames"), (in_full, "Nodes")];
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn full_objects_are_told_from_the_request_whatever_the_table_says() {
 
 static LARGE: [u8; (1 << 20) + 1] = [b' '; (1 << 20) + 1];
 
-/// Method, path, body; status, and the beginning of what is said.
+/// Method, path, body; status, and the beginning of the text.
 const BAD_CALLS: [(&str, &str, &[u8], u16, &str); 11] = [
     ("POST", "/filter", b"{", 200, "bad request: malformed JSON: expected a key in quotes"),
     ("POST", "/filter", br#"{"NodeNames":["a"]}"#, 200, "bad request: the request has no Pod"),

@@ -1,4 +1,4 @@
-//! The switches of the admin address, and what strangers can do with them.
+//! The debug flags of the admin address, and requests from untrusted clients.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn a_body_without_an_end_or_without_letters_is_refused() {
         let answer = seen.admin.send("PUT", path, [0xff, 0xfe]).await;
         assert_eq!(answer.status, 400, "{path}");
         assert!(answer.json()["error"].as_str().unwrap().contains("UTF-8"), "{answer:?}");
-        // A gigabyte is announced; more than two megabytes of it are not read.
+        // The request declares a gigabyte; at most two megabytes of it are read.
         let mut client = Client::connect(seen.admin.0).await;
         client
             .write(

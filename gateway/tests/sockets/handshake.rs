@@ -1,4 +1,4 @@
-//! A backend with which the first handshake fails: the answers of calls say why.
+//! A backend whose first handshake fails: the responses to calls give the cause.
 
 use std::fmt::Write as _;
 use std::{fmt::Debug, net::SocketAddr, time::Duration};
@@ -32,7 +32,7 @@ async fn resetting(reason: Reason) -> SocketAddr {
     address
 }
 
-/// The connection itself lives on until the caller ends it.
+/// The connection itself stays open until the caller closes it.
 async fn reset_all(stream: TcpStream, reason: Reason) {
     let Ok(mut connection) = h2::server::handshake(stream).await else { return };
     while let Some(Ok((_, mut respond))) = connection.accept().await {
@@ -52,7 +52,7 @@ async fn a_stream_that_is_reset_is_the_cause_though_the_connection_stays() {
     assert!(error.starts_with(expected), "{error}");
 }
 
-/// A log that panics whenever backend `bad` is ready: a stand-in for any bug that a session can meet.
+/// A log that panics whenever backend `bad` is ready: simulates a bug in a session.
 struct Panicking;
 
 impl<S: Subscriber> Layer<S> for Panicking {
@@ -78,7 +78,7 @@ async fn a_panic_in_a_session_is_an_outage_of_that_backend() {
     let reply = async || gateway.post("/filter", by_name(&["a", "b", "c"])).await.json()["NodeNames"].take();
     let first = reply().await;
     assert!(first == json!(["a", "c"]) || first == json!(["c"]), "the good one counts: {first}");
-    // Not every session says that the backend is ready, so that one gets past the bug at last.
+    // Not every session logs that the backend is ready, so one gets past the bug eventually.
     let back = async {
         while reply().await != json!(["c"]) {
             tokio::task::yield_now().await;

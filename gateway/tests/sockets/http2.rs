@@ -1,4 +1,4 @@
-//! HTTP/2 at the door: calls that share a connection have nothing else in common.
+//! The HTTP/2 server: calls that share a connection are independent.
 
 use crate::support::{
     Nobody, apiserver,
@@ -80,7 +80,7 @@ async fn a_panic_ends_one_call_and_not_the_connection() {
     let kubeconfig = apiserver::kubeconfig(nobody.address);
     let backend = Scripted::refusing(&["a"], "no", 0).await;
     let binds = format!("cluster: {{kubeconfig: {}}}\nbinder: BuiltIn\n", kubeconfig.path().display());
-    // No configuration can say this: the end of a bind is not a time that exists.
+    // No configuration allows this: a bind without a deadline.
     let secured =
         Secured::start_changed(&binds, backend, |config| config.timeouts.bind = Duration::MAX).await;
     let requests = connect_h2(secured.gateway.address, &secured.client(None, HTTP_2)).await;
@@ -94,7 +94,7 @@ async fn a_panic_ends_one_call_and_not_the_connection() {
     assert!(secured.gateway.metrics.text().contains("extender_gateway_panics_total 1"));
 }
 
-/// Waits until the gateway says that it takes no more calls on a connection.
+/// Waits until the gateway announces that it accepts no more calls on a connection.
 async fn goaway(requests: &SendRequest<Bytes>) -> h2::Error {
     loop {
         if let Err(error) = requests.clone().ready().await {

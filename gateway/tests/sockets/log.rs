@@ -1,4 +1,4 @@
-//! What callers can bring into the log, and how much of it.
+//! What callers can write into the log, and how much of it.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,7 +15,7 @@ use extender_gateway::cadences::Cadences;
 use h2::Reason;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 
-/// A peer that ends every connection, in two ways in turn. Counts them.
+/// A peer that closes every connection, alternating between two ways. Counts them.
 async fn fickle() -> (SocketAddr, watch::Receiver<u32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

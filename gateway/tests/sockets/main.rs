@@ -1,5 +1,5 @@
-//! The gateway on real sockets: its door on port 0 in front of scripted backends, its programs between scripted servers.
-//! One program, because linking takes longer than the tests.
+//! The gateway on real sockets: its HTTP server on port 0 in front of scripted backends, its programs between
+//! scripted servers. One program, because linking takes longer than the tests.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What is scraped: its format, and how many series callers can cause.
+//! The scraped metrics: their format, and how many series callers can cause.
 
 use extender_gateway_core::Verb;
 use std::{net::SocketAddr, sync::Arc, time::Duration};

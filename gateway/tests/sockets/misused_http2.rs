@@ -38,7 +38,7 @@ fn backend_at(address: SocketAddr, rest: &str) -> String {
     format!("nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'http://{address}', {rest}}}\n")
 }
 
-/// Sends PING acknowledgements to which there is no PING, and a PING behind them. Whether that was answered.
+/// Sends unsolicited PING acknowledgements, then a PING. Returns whether the PING was answered.
 async fn acknowledge(stream: &mut TcpStream) -> bool {
     let mut frames = frame(SETTINGS, 0, &[]);
     for _ in 0..9_000 {
@@ -67,7 +67,7 @@ async fn acknowledgements_of_no_ping_are_not_logged() {
     let backend = backend_at(listener.local_addr().unwrap(), "filter: {}");
     fs::write(file.path(), format!("{own}{backend}")).unwrap();
     let starting = Starting::new(file.path()).await;
-    // A gateway that is slow gives up the handshake and connects again.
+    // A slow gateway cancels the handshake and connects again.
     let peer = async { while !acknowledge(&mut listener.accept().await.unwrap().0).await {} };
     timeout(PATIENCE, peer).await.expect("the frames are read");
     drop(listener);
@@ -78,8 +78,8 @@ async fn acknowledgements_of_no_ping_are_not_logged() {
     assert!(lines.len() < 10, "{} lines: {:#?}", lines.len(), &lines[..10]);
 }
 
-/// A peer that sends this frame over and over, this many bytes of it, on its first connection, and nothing on the next.
-/// The bytes that were taken.
+/// A peer that sends this frame repeatedly, up to this many bytes, on its first connection, and nothing on the
+/// next. Returns the number of bytes that were accepted.
 async fn flooding(frame: Vec<u8>, most: usize) -> (SocketAddr, mpsc::UnboundedReceiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -118,11 +118,11 @@ async fn a_backend_that_floods_frames_is_disconnected() {
     }
 }
 
-/// A peer that shakes hands and answers and reads nothing more, whatever comes, on each connection. The gateway's ends.
+/// A peer that answers the handshake and then reads nothing more, on each connection. Returns the gateway's ends.
 fn deaf() -> (SocketAddr, mpsc::UnboundedReceiver<SocketAddr>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    // Little is under way to it, so that it is soon that nothing more can be written.
+    // A small buffer, so that writes soon block.
     socket.set_recv_buffer_size(4096).unwrap();
     let listener = socket.listen(16).unwrap();
     let address = listener.local_addr().unwrap();
@@ -176,7 +176,7 @@ async fn a_connection_that_was_given_up_ends_though_the_peer_reads_nothing() {
     let cadences = Cadences { handshake: Duration::from_secs(1), refresh: short, ..steady() };
     let gateway = Gateway::start_paced(&backend_at(address, "filter: {timeout: 100ms}"), cadences).await;
     let first = ends.recv().await.unwrap();
-    // A few of them are more than what the kernel takes for a peer that does not read.
+    // A few of them exceed what the kernel buffers for a peer that does not read.
     let mut body: serde_json::Value = serde_json::from_str(&in_full(&["a"])).unwrap();
     body["Nodes"]["items"][0]["metadata"]["annotations"]["large"] = "x".repeat(900_000).into();
     let body = body.to_string();

@@ -1,4 +1,4 @@
-//! Filter brings the scores where the backend's declaration allows, and prioritize asks for what is missing alone.
+//! Filter returns the scores if the backend's declaration allows it, and prioritize requests only the missing ones.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Preempt calls as kube-scheduler makes them, against scripted backends on real sockets: what is answered,
-//! and what the backends are told. What kube-scheduler would choke on (a null, a node or pod that was not
-//! sent, one of them twice) must not get out, whatever a backend says.
+//! Preempt calls as kube-scheduler makes them, against scripted backends on real sockets: the responses, and the
+//! requests to the backends. Values that kube-scheduler cannot handle (a null, a node or pod that was not sent, one
+//! of them twice) must not get out, whatever a backend answers.
 
 use crate::support::{
     Gateway,
@@ -93,7 +93,7 @@ async fn nobody_interested_means_that_all_candidates_stay() {
     assert!(asked(&backend).is_empty());
 }
 
-/// What backends may not say, and what the gateway says of it.
+/// Invalid answers of backends, and the gateway's text for each.
 fn wrong() -> Vec<(Vec<KeptCandidate>, &'static str)> {
     vec![
         (vec![kept(2, &[0])], "position 2 is out of range: the request has 2 candidates"),
@@ -178,7 +178,7 @@ async fn a_backend_that_wants_facts_has_them_from_the_table() {
     assert!(answer.header("x-extender-gateway-error").unwrap().contains("2 nodes are not yet known"));
     assert!(asked(&backend).is_empty());
     gateway.table.apply(node("n2").to_string().as_bytes()).unwrap();
-    // The node that is not known falls at this backend's place.
+    // The unknown node is rejected at this backend's place.
     assert_eq!(gateway.post("/preempt", call()).await.json(), left(&[("n2", &["u3"], 0)]));
     let asked = request(&backend.messages("Preempt")[0]);
     let Some(Form::Rows(rows)) = asked.nodes.unwrap().form else { panic!("no rows") };

@@ -1,4 +1,4 @@
-//! What the metrics address of the program says about its health.
+//! The health probes of the program's metrics address.
 
 use std::{fs, net::SocketAddr, time::Duration};
 

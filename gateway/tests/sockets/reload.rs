@@ -1,4 +1,4 @@
-//! The program itself, whose configuration changes while it serves.
+//! The program, whose configuration changes while it serves.
 
 use std::{
     convert::Infallible,
@@ -61,7 +61,7 @@ async fn until(client: &mut Client, wanted: &str) {
     while reason(client).await != wanted {}
 }
 
-/// Puts the text where a kubelet would: in a folder of its own, behind a symlink that is swapped.
+/// Writes the text as a kubelet does: in its own folder, behind a symlink that is swapped.
 fn swap(folder: &Path, version: &str, text: &str) {
     fs::create_dir(folder.join(version)).unwrap();
     fs::write(folder.join(version).join("gateway.yaml"), text).unwrap();
@@ -128,7 +128,7 @@ async fn a_file_with_mistakes_changes_nothing_and_is_counted() {
     timeout(PATIENCE, test).await.unwrap();
 }
 
-/// One that takes no args but these, and refuses node `a`.
+/// A backend that accepts only these args, and refuses node `a`.
 async fn particular(right: &'static str) -> Scripted {
     let script = move |verb: &str, message: Bytes| match verb {
         "GetInfo" if GetInfoRequest::decode(message.clone()).unwrap().args != right.as_bytes() => {
@@ -216,7 +216,7 @@ async fn a_hangup_has_an_answer_when_nothing_has_changed() {
 #[tokio::test]
 async fn a_hangup_during_the_start_is_no_end() {
     let test = async {
-        // Accepts and says nothing, which holds the start up.
+        // Accepts and sends nothing, which delays the start.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("name: silent, url: 'http://{}', filter: {{}}", silent.local_addr().unwrap());
         let folder = tempfile::tempdir().unwrap();
@@ -242,7 +242,7 @@ async fn a_disabled_backend_is_left_alone() {
         let file = folder.path().join("gateway.yaml");
         let nodes = "nodes: {source: NamesOnly}";
         fs::write(&file, configured(nodes, &[&policy, &disabled])).unwrap();
-        // Every backend that counts was tried when the program serves.
+        // Every enforced backend was tried when the program serves.
         let program = Program::start(&file).await;
         assert_eq!(away.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
         assert_eq!(reason(&mut Client::connect(program.extender).await).await, "no");
@@ -254,7 +254,7 @@ async fn a_disabled_backend_is_left_alone() {
     timeout(PATIENCE, test).await.unwrap();
 }
 
-/// An apiserver without nodes and pods. Returns its address, and what it was asked to list.
+/// An apiserver without nodes and pods. Returns its address, and its list requests.
 async fn empty_cluster() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let lists = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&lists);

@@ -1,4 +1,4 @@
-//! What backends with pure verbs are asked, and what they need not be asked again.
+//! Requests to backends with pure verbs, and answers from the cache.
 
 use std::sync::Arc;
 
@@ -174,8 +174,8 @@ async fn a_changed_row_is_asked_about_alone() {
 #[tokio::test]
 async fn rows_of_the_watch_and_of_calls_are_not_taken_for_one_another() {
     let (_function, gateway) = filtering(pure(NodeView::Facts)).await;
-    // The first node of either table. So many changes of the one pass the version of the other; and each pod is another
-    // one, because one that is refused over and over has to back off.
+    // The first node of either table. This many changes of the one pass the version of the other; and each pod is a
+    // different one, because a pod that is refused repeatedly has to back off.
     for number in 0..20 {
         let refused = format!("by call {number}");
         let brought = about_objects(&sibling(number), &[labelled("a", &json!({"refused": refused}))]);
@@ -202,7 +202,7 @@ async fn a_failure_about_the_missing_nodes_fails_the_call() {
     assert_eq!(function.filtered(), [&["a", "b"][..], &["c"], &["c"]]);
 }
 
-/// Makes a backend break its word.
+/// Makes a backend violate its declaration.
 type Turn = fn(&mut State);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Remembered answers belong to what gave them: args, the configuration, and the revision of the backend.
+//! Cached answers belong to what produced them: args, the configuration, and the backend's revision.
 
 use std::{fs, time::Duration};
 
@@ -48,7 +48,7 @@ fn has_disagreed(gateway: &Gateway) -> bool {
     gateway.metrics.text().contains(line)
 }
 
-/// Calls until the backend is asked once more than it was.
+/// Calls until the backend gets one more request.
 async fn until_asked(gateway: &Gateway, function: &Function, names: &[&str]) {
     let before = function.filtered().len();
     let asked = async {
@@ -62,7 +62,7 @@ async fn until_asked(gateway: &Gateway, function: &Function, names: &[&str]) {
 #[tokio::test]
 async fn another_revision_in_the_handshake_forgets() {
     let function = Function::start(pure(NodeView::Facts)).await;
-    // However often is asked until then, none of the calls is a check.
+    // However many calls there are until then, none of them is a check.
     let gateway = paced(&function, FILTER, eager()).await;
     filter(&gateway, &["a", "b"]).await;
     filter(&gateway, &["a", "b"]).await;
@@ -72,7 +72,7 @@ async fn another_revision_in_the_handshake_forgets() {
         behaviour.info = GetInfoResponse { revision: "r2".into(), ..pure(NodeView::Facts) };
         (behaviour.revision, behaviour.strict) = ("r2".into(), true);
     }
-    // Nobody asks the backend, so that only the handshake can tell.
+    // The backend gets no calls, so only the handshake can tell.
     until_asked(&gateway, &function, &["a", "b"]).await;
     assert_eq!(filter(&gateway, &["a", "b"]).await["NodeNames"], json!([]));
     assert_eq!(function.filtered(), [["a", "b"], ["a", "b"]], "and the new answers are remembered");
@@ -116,7 +116,7 @@ async fn an_answer_of_another_revision_ends_remembering_until_the_next_handshake
 #[tokio::test]
 async fn filter_answers_by_one_revision_whatever_is_remembered() {
     let (all, none) = (&["a", "b"][..], &[][..]);
-    // What is remembered of r1, which accepts, and what r2, which refuses, is asked when another revision answers.
+    // What is cached of r1, which accepts, and the requests to r2, which refuses, when another revision answers.
     for (remembered, decided, asked) in [
         (none, none, &[all][..]),
         (&["a"], none, &[&["b"], all]),
@@ -150,13 +150,13 @@ async fn a_check_that_another_revision_answers_is_its_answer_and_no_disagreement
     let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
     function.state().strict = true;
-    // Of c nothing is remembered, and the check is about all three.
+    // Nothing is cached for c, and the check is about all three.
     assert_eq!(filter(&gateway, &["a", "b", "c"]).await["NodeNames"], json!([]));
     assert_eq!(function.filtered(), [&["a", "b"][..], &["a", "b", "c"]], "asked once");
     assert!(!has_disagreed(&gateway));
 }
 
-/// Asks about pods that are all different until the backend holds all nodes and is asked by ids.
+/// Makes calls about pods that are all different until the backend holds all nodes and gets ids.
 async fn until_held(seen: &Seen, names: &[&str]) {
     let mut pod = sibling(1);
     for class in 0.. {
@@ -214,7 +214,7 @@ async fn a_backend_that_is_not_remembered_still_has_one_round() {
         gateway.post("/prioritize", about(&sibling(1), &["a", "b"])).await;
     }
     assert_eq!(function.filtered().len(), 3);
-    // The scores of the answer that raised the doubt are not used.
+    // The scores of the answer that revealed the new revision are not used.
     assert_eq!(function.scored().len(), 1);
 }
 
@@ -225,7 +225,7 @@ async fn scores_that_came_with_filter_are_not_mixed_with_those_of_another_revisi
     let _held = function.hold_handshakes();
     function.state().revision = "r2".into();
     function.state().bonus = 7;
-    // Raises the doubt; the next one brings scores of r2.
+    // Reveals the new revision; the next one brings scores of r2.
     filter(&gateway, &["a", "b"]).await;
     filter(&gateway, &["a", "b"]).await;
     function.state().revision = "r1".into();
@@ -341,7 +341,7 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
     timeout(PATIENCE, reloading).await.unwrap();
 }
 
-/// Makes another declaration of one.
+/// Changes a declaration.
 type Change = fn(&mut GetInfoResponse);
 
 #[tokio::test]

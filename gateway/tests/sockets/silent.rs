@@ -1,4 +1,4 @@
-//! The program under a low limit of descriptors, with connections that do nothing.
+//! The program with a low limit of descriptors, and idle connections.
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 const PATIENCE: Duration = Duration::from_mins(1);
-/// What the program may open, and how many connections try to take that.
+/// The program's limit, and how many connections try to exhaust it.
 const DESCRIPTORS: u32 = 128;
 const SILENT: usize = 200;
 
@@ -36,7 +36,7 @@ async fn program_with(backend: &Scripted) -> Program {
     Starting::with_descriptors(file.path(), DESCRIPTORS).await.serving().await
 }
 
-/// Connections that begin a request and say no more.
+/// Connections that begin a request and send no more.
 async fn silent(address: SocketAddr) -> Vec<TcpStream> {
     let mut silent = Vec::new();
     for _ in 0..SILENT {
@@ -79,7 +79,7 @@ async fn connections_that_do_nothing_keep_nobody_out_at_any_address() {
     timeout(PATIENCE, test).await.unwrap();
 }
 
-/// Connections that bring the head of a request, and none of its body.
+/// Connections that send the head of a request, and none of its body.
 async fn without_bodies((address, head): (SocketAddr, &str)) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     for _ in 0..SILENT {

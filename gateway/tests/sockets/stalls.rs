@@ -1,4 +1,4 @@
-//! Backends that stand still for a while, and go on.
+//! Backends that stall for a while and recover.
 
 use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll, time::Duration};
 
@@ -30,8 +30,8 @@ use crate::support::{
 /// Bounds what is waited for; nothing takes that long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Says that a filter call has come, and then stands still until the other end of the gate is dropped, and with it the
-/// thread that serves everything.
+/// Reports that a filter call has come, and then blocks until the other end of the gate is dropped, together with
+/// the thread that serves everything.
 struct Stalling {
     called: mpsc::UnboundedSender<()>,
     gate: Mutex<std::sync::mpsc::Receiver<()>>,
@@ -49,7 +49,7 @@ impl Policy for Stalling {
     }
 }
 
-/// Serves on a thread of its own.
+/// Serves on its own thread.
 async fn serve(policy: Stalling) -> SocketAddr {
     let (told, address) = oneshot::channel();
     std::thread::spawn(move || {
@@ -104,7 +104,7 @@ async fn a_policy_keeps_its_connection_after_calls_that_were_given_up_while_it_s
         called = timeout(PATIENCE, calls.recv()) => assert_eq!(called, Ok(Some(()))),
         ended = &mut connection => panic!("the connection ended: {ended:?}"),
     }
-    // Four seconds of some 50 pods a second, each of which is given up after its timeout.
+    // Four seconds of some 50 pods a second, each of which is canceled after its timeout.
     for _ in 0..200 {
         let call = filter(&mut requests);
         assert!(poll_once(&mut connection).await.is_pending(), "the call goes out");
@@ -125,10 +125,10 @@ async fn a_policy_keeps_its_connection_after_calls_that_were_given_up_while_it_s
     }
 }
 
-/// A backend that refuses node `a`, and answers nothing at all while it stands still.
+/// A backend that refuses node `a`, and answers nothing while it is stalled.
 struct Still {
     backend: Scripted,
-    /// False while it stands still.
+    /// False while it is stalled.
     goes: watch::Sender<bool>,
 }
 
@@ -137,7 +137,7 @@ impl Still {
         let (goes, going) = watch::channel(true);
         let greeting = Act::Message(info(NodeView::Name).encode_to_vec());
         let script = move |verb: &str, message: Bytes| match verb {
-            // Handshakes have time until it goes on.
+            // Handshakes wait until it continues.
             "GetInfo" => Act::Later(going.clone(), Box::new(greeting.clone())),
             _ if !*going.borrow() => Act::Hang,
             _ => Act::Message(filtered(&message, &["a"], "no").encode_to_vec()),
@@ -145,7 +145,7 @@ impl Still {
         Self { backend: Scripted::start_bare(script, None).await, goes }
     }
 
-    /// Stands still from now on. Returns when nothing that was answered before is still on its way.
+    /// Stalls from now on. Returns when no earlier answer is in transit.
     async fn stop(&self) {
         self.goes.send_replace(false);
         let handshakes = self.backend.messages("GetInfo").len();
@@ -161,7 +161,7 @@ impl Still {
 #[tokio::test]
 async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answers() {
     let still = Still::start().await;
-    // A call has to arrive before its time is over.
+    // A call has to arrive before its deadline.
     let rest = format!(
         "nodes: {{source: Request}}\ntimeouts: {{decision: 30s}}\nbackends:\n{}",
         configured("racks", &still.backend, "filter: {timeout: 300ms}")

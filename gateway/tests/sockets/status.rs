@@ -1,4 +1,4 @@
-//! The program itself, asked how it is: before it is ready, and while its configuration changes.
+//! The status of the program: before it is ready, and while its configuration changes.
 
 use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -60,7 +60,7 @@ async fn within(test: impl Future<Output = ()>) {
 async fn before_it_serves_it_says_what_it_waits_for() {
     within(async {
         let asked = Arc::new(Semaphore::new(0));
-        // Its handshake never comes to an end.
+        // Its handshake never ends.
         let seen = Arc::clone(&asked);
         let mute = Scripted::start_bare(
             move |_, _| {
@@ -187,7 +187,7 @@ async fn a_reload_is_seen_and_so_is_one_that_is_refused() {
     .await;
 }
 
-/// Writes the file and says that it is whole.
+/// Writes the file and marks it as complete.
 async fn change(program: &Program, file: &Path, text: &str) {
     fs::write(file, text).unwrap();
     program.signal("HUP").await;

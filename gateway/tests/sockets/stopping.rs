@@ -1,4 +1,4 @@
-//! The end of the gateway, as callers see it.
+//! The gateway's shutdown, as callers see it.
 
 use crate::support::{
     Gateway,
@@ -28,7 +28,7 @@ async fn gateway(backend: &Scripted) -> (Gateway, oneshot::Sender<()>) {
     (Gateway::start_as("", &rest, stopped).await, stop)
 }
 
-/// Waits until answers ask for the end of the connection.
+/// Waits until responses ask to close the connection.
 async fn leaving(gateway: &Gateway) {
     while gateway.post("/filter", by_name(&["b"])).await.header("connection") != Some("close") {}
 }

@@ -1,5 +1,5 @@
-//! Backends that hold the nodes, with the Rust SDK: what calls say about nodes, and that the answers are those about the
-//! nodes that were meant.
+//! Backends with node tables, made with the Rust SDK: how calls name nodes, and that the answers are about the
+//! intended nodes.
 
 use std::time::Duration;
 
@@ -90,10 +90,10 @@ async fn a_backend_that_starts_again_is_told_again() {
     let seen = holding(&backend).await;
     let table = seen.said().table;
     backend.stop().await;
-    // Behind another port: nobody else can have taken that of the relay.
+    // Behind another port: no other process can have taken that of the relay.
     let backend = Running::start(facts).await;
     seen.relay.turn_to(backend.address);
-    // The connection is a new one; calls fail until it is there.
+    // The connection is new; calls fail until it is established.
     let back = async { while seen.gateway.post("/filter", all()).await.error() != "" {} };
     timeout(PATIENCE, back).await.unwrap();
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
@@ -267,7 +267,7 @@ async fn a_service_that_is_announced_and_not_served_costs_one_attempt() {
     assert_eq!((seen.relay.opened(), seen.said().rows.len(), seen.misses()), (1, 2, 0));
 }
 
-/// What the backend could say of itself, which keeps tables or not.
+/// A declaration of the backend, with or without tables.
 fn introduced(prefix: &str, services: &[&str]) -> GetInfoResponse {
     GetInfoResponse {
         annotation_prefixes: vec![prefix.to_owned()],
@@ -276,7 +276,7 @@ fn introduced(prefix: &str, services: &[&str]) -> GetInfoResponse {
     }
 }
 
-/// Waits until so many streams were opened, of which so many are still open.
+/// Waits until this many streams were opened, of which this many are still open.
 async fn streams(seen: &Seen, opened: usize, open: usize) {
     let counted = async {
         while (seen.relay.opened(), seen.relay.open()) != (opened, open) {
@@ -292,7 +292,7 @@ async fn a_stream_ends_with_the_handshake_that_does_not_ask_for_it() {
     let seen = holding(&backend).await;
     let first = seen.said().table;
     streams(&seen, 1, 1).await;
-    // Another view: the stream of the one before is of no use.
+    // Another view: the previous stream is useless.
     seen.relay.introduce(Some(introduced("example.com/", &[SERVICE])));
     streams(&seen, 2, 1).await;
     let second = seen.until_held(&all()).await.table;
@@ -316,7 +316,7 @@ async fn pure_verbs_are_asked_by_id_about_what_is_missing() {
     let seen = Seen::watching(Relay::to(backend.address).await, NODES).await;
     seen.filter(&["a", "b", "c"]).await;
     let mut number = 1;
-    // Each time one node is another than before, and asked about alone.
+    // Each time one node is different, and called about alone.
     let by_id = async {
         loop {
             number += 1;

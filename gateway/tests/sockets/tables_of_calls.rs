@@ -1,4 +1,4 @@
-//! Full objects and JSON, for backends that hold the nodes: what has not changed is not sent again.
+//! Full objects and JSON, for backends with node tables: unchanged nodes are not sent again.
 
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// A gateway that knows no nodes but those of calls.
+/// A gateway that knows only the nodes of calls.
 async fn start(backend: &Running) -> Seen {
     Seen::start("nodes: {source: Request}", Relay::to(backend.address).await).await
 }
@@ -59,17 +59,17 @@ async fn a_changed_object_is_read_again_and_comes_along_until_the_backend_has_it
         assert_eq!(seen.refused(body(&changed)).await, json!({"a": "draining", "b": "full"}));
         assert_eq!((seen.said().ids, seen.said().rows), (vec![ids[0], 0, ids[2]], vec!["b".to_owned()]));
     }
-    // Two schedulers that see the node differently get what fits their own.
+    // Two schedulers that see the node differently each get the answer for their own view.
     assert_eq!(seen.refused(body(&nodes())).await, json!({"a": "draining"}));
     seen.relay.set(Stream::Passes);
-    // Each content has an id of its own.
+    // Each content has its own id.
     let changed_ids = seen.until_held(&body(&changed)).await.ids;
     assert_eq!((changed_ids[0], changed_ids[2]), (ids[0], ids[2]));
     assert_ne!(changed_ids[1], ids[1]);
     assert_eq!(seen.refused(body(&changed)).await, json!({"a": "draining", "b": "full"}));
 }
 
-/// A request of the pod with this number, that brings one node.
+/// A request of the pod with this number, with one node.
 fn brings(pod: u32, node: &str) -> String {
     about_objects(&sibling(pod), &[node.to_owned()])
 }
@@ -104,7 +104,7 @@ async fn a_backend_that_is_asked_later_is_told_the_node_of_its_own_call() {
     while !first.messages("Filter").iter().any(is_about_pod_7) {
         sleep(Duration::from_millis(1)).await;
     }
-    // Another scheduler sees the node differently, and the backend holds what that one has brought.
+    // Another scheduler sees the node differently, and the backend holds that version.
     let others = brings(1, &node("n1", "by another call"));
     assert_eq!(seen.refused(others.clone()).await, json!({"n1": "by another call"}));
     seen.until_held(&others).await;
@@ -171,7 +171,7 @@ async fn nodes_of_calls_do_not_enter_the_table_of_the_watch() {
     }
 }
 
-/// Asks until all nodes are named by ids; returns the table.
+/// Calls until all nodes are named by ids; returns the table.
 async fn held(program: &Program, relay: &Relay) -> u64 {
     let mut client = Client::connect(program.extender).await;
     loop {
@@ -205,7 +205,7 @@ async fn a_gateway_that_starts_again_has_another_table_and_leaves_none_behind() 
             let program = Program::start(&file).await;
             tables.insert(held(&program, &relay).await);
             assert_eq!((relay.opened(), relay.open(), tables.len()), (round, 1, round));
-            // Killed, in the midst of everything.
+            // Killed, in the middle of everything.
             drop(program);
             while relay.open() > 0 {
                 sleep(Duration::from_millis(2)).await;
@@ -245,7 +245,7 @@ async fn json_is_held_and_sent_again_when_it_changes() {
         assert_eq!((seen.said().ids, seen.said().rows), (vec![ids[0], 0], vec!["b".to_owned()]));
         seen.relay.set(Stream::Passes);
         let held = seen.until_held(&after).await.ids;
-        // A watched node keeps its id, a node that a call brings otherwise gets another one.
+        // A watched node keeps its id, a node that a call brings in another version gets a new one.
         assert_eq!((held[0], held[1] == ids[1]), (ids[0], before == after));
         assert_eq!(seen.refused(after).await, both);
     }

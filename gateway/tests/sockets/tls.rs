@@ -1,4 +1,4 @@
-//! TLS at the door, from outside: who gets in, and what happens when files change.
+//! TLS of the HTTP server: which clients are accepted, and changes of the files.
 
 use std::sync::{
     Arc,

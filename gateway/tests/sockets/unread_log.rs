@@ -1,4 +1,4 @@
-//! The program, whose log nobody reads.
+//! The program with a log that is not read.
 
 use std::{
     fs,
@@ -18,14 +18,14 @@ use crate::support::{
     program::{Program, Starting},
 };
 
-/// For everything; a gateway that waits for its log does it for ever.
+/// For the whole test; a gateway that waits for its log never continues.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
-/// Fills the pipe behind this end, which the program goes on to write to as before.
+/// Fills the pipe behind this end, to which the program continues to write.
 async fn fill(end: impl AsFd) {
-    // Opened anew: this end does not block, and the program's still does.
+    // Opened again: this end does not block, and the program's still does.
     let path = format!("/proc/self/fd/{}", end.as_fd().as_raw_fd());
     let sender = pipe::OpenOptions::new().open_sender(path).unwrap();
     sender.ready(Interest::WRITABLE).await.unwrap();
@@ -33,7 +33,7 @@ async fn fill(end: impl AsFd) {
     while sender.try_write(b".").is_ok() {}
 }
 
-/// A program that serves, and the end of a full pipe that nobody reads and that its log goes to.
+/// A program that serves, and the end of a full, unread pipe that its log goes to.
 async fn unread(file: &NamedTempFile) -> (Program, std::io::PipeReader) {
     let (reader, writer) = std::io::pipe().unwrap();
     let program = Starting::with_errors_to(file.path(), writer.try_clone().unwrap()).await.serving().await;

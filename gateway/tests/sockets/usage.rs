@@ -1,4 +1,4 @@
-//! What pods have requested of their nodes reaches the backends that want it: the program before an apiserver.
+//! The requests of the pods on a node reach the backends that need them: the program with an apiserver.
 
 use std::{convert::Infallible, fs, net::SocketAddr, time::Duration};
 
@@ -26,7 +26,7 @@ fn pod(name: &str, node: &str, cpu: &str) -> Value {
     })
 }
 
-/// An apiserver with the nodes a, b and c and a pod on a, and the events of pods that it is told to send.
+/// An apiserver with the nodes a, b and c and a pod on a, and the pod events that it sends.
 async fn cluster(events: broadcast::Sender<String>) -> SocketAddr {
     let answer = async move |uri: Uri| {
         let is_watch = uri.query().unwrap_or_default().contains("watch=true");
@@ -102,7 +102,7 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-        // What was changed last is still held by id some time.
+        // The latest change is still held by id for some time.
         loop {
             refused(&mut client).await;
             let said = relay.said("Filter").pop().unwrap();

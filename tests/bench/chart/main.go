@@ -1,8 +1,8 @@
-// Command chart turns what the benchmark wrote as JSON into the chart and the tables of the documentation:
+// Command chart turns the benchmark's JSON into the chart and the tables of the documentation:
 //
 //	go run ./bench/chart --pods pods.json --gateway gateway.json --svg chart.svg --markdown performance.md
 //
-// The tables replace what stands between the two markers of the Markdown file.
+// The tables replace the text between the two markers of the Markdown file.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"extender-gateway.io/tests/bench/results"
 )
 
-// Between these lines of the Markdown file stands what this program writes.
+// This program writes the lines between these markers of the Markdown file.
 const (
 	beginMarker = "<!-- figures: written by make bench-docs, not by hand -->\n"
 	endMarker   = "<!-- end of the figures -->\n"

@@ -22,10 +22,10 @@ const (
 	titleHeight = 30
 )
 
-// Most situations that a chart can hold and still be read.
+// Most situations that a readable chart can hold.
 const mostGroups = 4
 
-// style has the colours for light and dark pages: an image in a page follows the reader's setting.
+// style has the colors for light and dark pages: an image in a page follows the reader's setting.
 const style = `
 text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328 }
 .title { font-size: 16px; font-weight: 600 }
@@ -43,11 +43,11 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f232
 }
 `
 
-// group is a situation with the contenders that are drawn.
+// group is a situation with the displayed contenders.
 type group struct {
 	results.Situation
 	bars []results.Contender
-	// most is what the longest bar stands for.
+	// most is the value of the longest bar.
 	most float64
 }
 
@@ -68,7 +68,8 @@ func groups(run results.Run) (list []group) {
 	return list
 }
 
-// distance is 0 for the situations that the documentation is about. What observing costs is too little to be seen here.
+// distance is 0 for the situations that the documentation is about. The cost of observability is too small to be
+// visible here.
 func distance(s results.Situation) int {
 	switch {
 	case s.ComparesObservability():
@@ -128,7 +129,7 @@ func (g group) bar(out io.Writer, left, y int, c results.Contender) {
 	words(out, left+int(at(max(p.Median, p.UpperQuartile)))+8, y+13, "", value)
 }
 
-// rounded keeps a digit where there are few.
+// rounded keeps a decimal if there are few digits.
 func rounded(rate float64) string {
 	if rate < 20 {
 		return fmt.Sprintf("%.1f", rate)

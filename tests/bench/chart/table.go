@@ -8,7 +8,7 @@ import (
 	"extender-gateway.io/tests/bench/results"
 )
 
-// writeTables writes where the run was made, and two tables for each situation.
+// writeTables writes the environment of the run, and two tables for each situation.
 func writeTables(out io.Writer, run results.Run) {
 	e := run.Environment
 	fmt.Fprintf(out, "\nMeasured on %s at commit `%s`: %d cores (%s), Linux %s, Kubernetes %s, %s; %d rounds in turn.\n",
@@ -34,7 +34,7 @@ func writeRates(out io.Writer, s results.Situation) {
 	}
 }
 
-// writeObserved is about a few hundredths, so that it has a digit more.
+// writeObserved is about a few hundredths, so it has one more digit.
 func writeObserved(out io.Writer, s results.Situation) {
 	fmt.Fprintln(out, "| | pods/s | of the echo extender | of the gateway without it |")
 	fmt.Fprintln(out, "|---|---|---|---|")
@@ -77,7 +77,7 @@ func cell(s *results.Spread, digits int) string {
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.Median, digits, s.LowerQuartile, digits, s.UpperQuartile)
 }
 
-// writeAlone writes what the gateway takes for a call.
+// writeAlone writes the gateway's time for a call.
 func writeAlone(out io.Writer, alone results.Alone) {
 	fmt.Fprintf(out, "### The gateway alone\n\nMicroseconds a call, median of %d rounds in turn, three policies. In brackets: of the floor plus three empty gRPC calls.\n\n", alone.Rounds)
 	if len(alone.Cases) == 0 {
@@ -94,7 +94,7 @@ func writeAlone(out io.Writer, alone results.Alone) {
 	writeAloneObserved(out, alone.Observability)
 }
 
-// writeAloneObserved writes what seeing its calls costs the gateway.
+// writeAloneObserved writes the gateway's cost of observability.
 func writeAloneObserved(out io.Writer, cases []results.AloneObserved) {
 	if len(cases) == 0 {
 		return
@@ -111,7 +111,7 @@ func writeAloneObserved(out io.Writer, cases []results.AloneObserved) {
 	fmt.Fprintln(out)
 }
 
-// writeColumns writes the cells behind the first one, and ends the line.
+// writeColumns writes the cells after the first one, and ends the line.
 func writeColumns[C any](out io.Writer, columns []C, cell func(C) string) {
 	for _, column := range columns {
 		fmt.Fprintf(out, " | %s", cell(column))

@@ -13,7 +13,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// caller is a kube-scheduler's side, on a connection of its own.
+// caller is kube-scheduler's side, on its own connection.
 type caller struct {
 	address string
 	client  *http.Client
@@ -23,7 +23,7 @@ func newCaller(address string) *caller {
 	return &caller{address, &http.Client{Transport: &http.Transport{}}}
 }
 
-// post waits for the whole answer, which must be no error.
+// post waits for the whole answer, which must be a success.
 func (c *caller) post(ctx context.Context, verb string, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/"+verb, bytes.NewReader(body))
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *caller) post(ctx context.Context, verb string, body []byte) error {
 	return nil
 }
 
-// postAll has all callers ask at once.
+// postAll has all callers post at once.
 func postAll(ctx context.Context, callers []*caller, body []byte) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range callers {

@@ -21,7 +21,7 @@ import (
 // settings are the command line.
 type settings struct {
 	nodes, images, policies, calls int
-	// declared is what the policies say about their verbs: pure, node or set.
+	// declared is how the policies declare their verbs: pure, node or set.
 	declared string
 }
 

@@ -38,9 +38,9 @@ func kilobytes(status, name string) (int64, error) {
 	return 0, fmt.Errorf("no line %s in the status of the process", name)
 }
 
-// forgetPeak has the peak begin anew with what the process has now.
+// forgetPeak resets the peak to the current value.
 func forgetPeak(p *process.Process) error {
-	// 5 stands for the peak, see proc_pid_clear_refs(5).
+	// 5 resets the peak, see proc_pid_clear_refs(5).
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0)
 }
 

@@ -24,7 +24,7 @@ type serving struct {
 	all     []*process.Process
 }
 
-// serve starts the policies and a gateway. What it returns is to be stopped, whatever the error.
+// serve starts the policies and a gateway. The result must be stopped, whatever the error.
 func (s *stage) serve(ctx context.Context, mode controlplane.NodeMode) (*serving, error) {
 	running := &serving{}
 	var backends []product.Backend
@@ -69,7 +69,7 @@ func (s *serving) stop() (err error) {
 	return err
 }
 
-// budget is what was planned, and whether it holds.
+// budget prints a planned limit, and whether it holds.
 func budget(what string, has, most int64) {
 	verdict := "holds"
 	if has > most {

@@ -17,7 +17,7 @@ const offered = 500
 // most is the budget with 5,000 nodes watched, in bytes.
 const most = 150_000_000
 
-// watched measures a gateway that watches nodes and is asked with names.
+// watched measures a gateway that watches nodes and gets names.
 func (s *stage) watched(ctx context.Context) (err error) {
 	running, err := s.serve(ctx, controlplane.Names)
 	defer func() { err = errors.Join(err, running.stop()) }()
@@ -26,7 +26,7 @@ func (s *stage) watched(ctx context.Context) (err error) {
 	}
 	gateway := running.gateway
 	fmt.Println("\nnodes watched")
-	// The gateway says that it listens when it knows the nodes.
+	// The gateway prints its address when it knows the nodes.
 	if err := show("all nodes known", gateway); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ type workload struct {
 	pod   func(number int) *corev1.Pod
 }
 
-// ofDeployments are pods of five Deployments in turn: each is like earlier ones but for its name.
+// ofDeployments are pods of five Deployments in turn: each equals earlier ones except for its name.
 func ofDeployments() workload {
 	var sets []objects.ReplicaSet
 	for _, app := range []string{"checkout", "payments", "search", "catalogue", "storefront"} {
@@ -77,7 +77,7 @@ func ofDeployments() workload {
 	return workload{"pods of five Deployments", func(number int) *corev1.Pod { return sets[number%len(sets)].Pod() }}
 }
 
-// allDifferent are pods of which nothing is remembered.
+// allDifferent are pods without cached answers.
 func allDifferent() workload {
 	return workload{"all pods different", func(number int) *corev1.Pod {
 		return objects.NewReplicaSet("shop", "job", map[string]string{"acme.io/ticket": fmt.Sprint(number)}).Pod()

@@ -13,11 +13,11 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// bodies is the budget of a call with whole nodes: so many times its body.
+// bodies is the budget of a call with whole nodes: this many times its body.
 const bodies = 4
 
-// whole measures a gateway that is sent all nodes as they are. The budget counts what it has in all during calls, so
-// that what it keeps of earlier ones is in it.
+// whole measures a gateway that gets all nodes as objects. The budget counts its whole memory during calls,
+// including what it keeps of earlier ones.
 func (s *stage) whole(ctx context.Context) (err error) {
 	list, err := s.cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *stage) whole(ctx context.Context) (err error) {
 	return show(fmt.Sprintf("%s later", rest), gateway)
 }
 
-// rest is how long the gateway is left alone, to see what it gives back.
+// rest is how long the gateway is idle, to see how much memory it releases.
 const rest = 5 * time.Second
 
 func sizeOf(pod *corev1.Pod, list *corev1.NodeList) (int64, error) {
@@ -68,7 +68,7 @@ func sizeOf(pod *corev1.Pod, list *corev1.NodeList) (int64, error) {
 	return int64(len(body)), err
 }
 
-// peak is the most that the gateway has while the callers post a body at once, and another one after that.
+// peak is the gateway's largest memory while the callers post a body at once, and then another one.
 func peak(ctx context.Context, gateway *process.Server, calls int, callers []*caller, body func(number int) ([]byte, error)) (int64, error) {
 	if err := forgetPeak(gateway.Process); err != nil {
 		return 0, err
@@ -86,7 +86,7 @@ func peak(ctx context.Context, gateway *process.Server, calls int, callers []*ca
 	return has.peak, err
 }
 
-// show prints what the gateway has.
+// show prints the gateway's memory.
 func show(title string, gateway *process.Server) error {
 	has, err := residentOf(gateway.Process)
 	fmt.Printf("%-45s resident %7s, peak %7s\n", title, megabytes(has.now), megabytes(has.peak))

@@ -11,14 +11,14 @@ import (
 	"extender-gateway.io/tests/kube/rules"
 )
 
-// backend decides by the rules that a plain extender decides by.
+// backend decides by the rules of a plain extender.
 type backend struct {
 	policyapi.UnimplementedPolicyServiceServer
 	rules *rules.Rules
 }
 
-// NewBackend is a gRPC server of a policy that decides by the rules. It has no handshake: the naive gateway
-// asks for none.
+// NewBackend is a gRPC server of a policy that decides by the rules. It has no handshake: the naive gateway does
+// not use it.
 func NewBackend(rules *rules.Rules) *grpc.Server {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
 	policyapi.RegisterPolicyServiceServer(server, backend{rules: rules})
@@ -58,7 +58,7 @@ func evaluated(rows []*policyapi.NodeRow) *policyapi.Result {
 	return &policyapi.Result{Evaluated: uint32(len(rows))}
 }
 
-// asked and nodeOf make what the rules look at.
+// asked and nodeOf make the objects that the rules evaluate.
 func asked(pod *policyapi.Pod) *corev1.Pod {
 	facts := pod.GetFacts()
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: facts.GetNamespace(), Labels: facts.GetLabels()}}

@@ -42,7 +42,7 @@ func ownerOf(pod *corev1.Pod) *policyapi.OwnerReference {
 	return &policyapi.OwnerReference{ApiVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, Uid: string(owner.UID)}
 }
 
-// requestsOf adds up the containers, which is all that the benchmark's pods have.
+// requestsOf adds up the containers; the benchmark's pods have nothing else.
 func requestsOf(pod *corev1.Pod) *policyapi.Resources {
 	sum := &policyapi.Resources{}
 	for i := range pod.Spec.Containers {

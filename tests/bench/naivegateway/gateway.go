@@ -19,7 +19,7 @@ import (
 // maxMessage is more than any call's nodes have, in bytes; gRPC's default of 4 MB is about 370 nodes.
 const maxMessage = 256 << 20
 
-// Gateway asks backends about kube-scheduler's calls.
+// Gateway calls backends for kube-scheduler.
 type Gateway struct {
 	backends []policyapi.PolicyServiceClient
 	nodes    corelisters.NodeLister
@@ -63,7 +63,7 @@ func answer[Result any](verb func(context.Context, *extenderv1.ExtenderArgs) (Re
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		// Nobody is left to be told that the connection broke.
+		// The connection broke: there is no one to report it to.
 		_ = json.NewEncoder(w).Encode(result)
 	}
 }
@@ -134,7 +134,7 @@ func (g *Gateway) prioritize(ctx context.Context, args *extenderv1.ExtenderArgs)
 	return scores, nil
 }
 
-// ask asks all backends at once and waits for all of them.
+// ask calls all backends at once and waits for all of them.
 func ask[Answer any](
 	ctx context.Context, backends []policyapi.PolicyServiceClient,
 	question func(context.Context, policyapi.PolicyServiceClient) (Answer, error),

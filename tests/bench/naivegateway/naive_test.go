@@ -20,7 +20,7 @@ import (
 
 const byNames = `{"Pod":{"metadata":{"namespace":"shop"}},"Nodes":null,"NodeNames":["a","b","c"]}`
 
-// serve runs the gateway with two backends of their own.
+// serve runs the gateway with two backends.
 func serve(t *testing.T) string {
 	t.Helper()
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)

@@ -23,7 +23,7 @@ type stage struct {
 	pods, warmup  int
 	cluster       *controlplane.Cluster
 	plainExtender string
-	// collector is the OpenTelemetry Collector's program, where it is needed.
+	// collector is the path of the OpenTelemetry Collector, if it is needed.
 	collector string
 	policies  []policy
 }
@@ -56,7 +56,7 @@ func run(ctx context.Context, s settings) error {
 	return os.RemoveAll(dir)
 }
 
-// checkBinaries says at once what is not built, not after minutes.
+// checkBinaries reports missing binaries at once, not after minutes.
 func (s *settings) checkBinaries() (err error) {
 	missing := map[string]error{}
 	for _, situation := range s.situations {
@@ -72,8 +72,8 @@ func (s *settings) checkBinaries() (err error) {
 	return err
 }
 
-// measureAll measures one situation after the other. The file is written after each, so that a long run
-// that is stopped leaves what it has.
+// measureAll measures one situation after the other. The file is written after each, so that a run that is stopped
+// leaves its results.
 func (s *settings) measureAll(ctx context.Context, r *results.Run, dir string, built map[string]string) error {
 	progress := newProgress(*s)
 	for number, situation := range s.situations {
@@ -128,8 +128,8 @@ func (b *stage) run(ctx context.Context, dir string, number int, p *progress) (m
 	return b.report(rounds), nil
 }
 
-// inTurn has the contenders of a round, in every other round from the last to the first: who comes behind another finds
-// a control plane that has just worked.
+// inTurn has the contenders of a round, in every other round in reverse: a contender that follows another finds a
+// control plane that was just busy.
 func inTurn(contenders []contender, round int) []contender {
 	list := slices.Clone(contenders)
 	if round%2 == 1 {

@@ -15,12 +15,11 @@ import (
 	"extender-gateway.io/tests/kube/controlplane"
 )
 
-// boundPods notes when each pod gets its node, from the moment it is made: kube-scheduler binds
-// before it calls itself ready. The watch carries metadata alone, so that measuring takes little
-// from the two cores that are measured.
+// boundPods records when each pod gets its node, from its creation: kube-scheduler binds before it reports itself
+// ready. The watch carries metadata only, so that measuring takes little from the two cores that are measured.
 type boundPods struct {
 	pods metadata.ResourceInterface
-	// then is done once, in the background.
+	// then is run once, in the background.
 	then moment
 	// times and err may be read when done is closed.
 	times []time.Time
@@ -28,7 +27,7 @@ type boundPods struct {
 	done  chan struct{}
 }
 
-// moment is something to do when so many pods are bound.
+// moment is an action when this many pods are bound.
 type moment struct {
 	count int
 	do    func()
@@ -62,8 +61,8 @@ func watchBound(ctx context.Context, cluster *controlplane.Cluster, count int, t
 	return b, nil
 }
 
-// collect watches until it has seen count pods. A busy apiserver closes watches that it finds
-// slow, which loses nothing: the next one goes on where it ended, a few milliseconds late.
+// collect watches until it has seen count pods. A busy apiserver closes watches that it considers slow, which loses
+// nothing: the next one continues where it ended, a few milliseconds late.
 func (b *boundPods) collect(ctx context.Context, version string, count int) error {
 	for len(b.times) < count {
 		events, err := b.pods.Watch(ctx, metav1.ListOptions{FieldSelector: bound, ResourceVersion: version})
@@ -79,8 +78,8 @@ func (b *boundPods) collect(ctx context.Context, version string, count int) erro
 	return nil
 }
 
-// note takes the time of each event until there are count or the watch is closed, and returns the
-// version of the last one.
+// note records the time of each event until there are count or the watch is closed, and returns the version of the
+// last one.
 func (b *boundPods) note(events watch.Interface, version string, count int) (string, error) {
 	for event := range events.ResultChan() {
 		pod, isPod := event.Object.(*metav1.PartialObjectMetadata)

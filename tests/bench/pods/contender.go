@@ -34,13 +34,14 @@ var kinds = []string{none, unbatched, echo, plain, naive, gateway}
 // contender is one way to run kube-scheduler.
 type contender struct {
 	kind string
-	// declared and table are for the gateway's policies alone, shown for the gateway.
+	// declared and table are only for the gateway's policies, shown for the gateway.
 	declared, table string
 	shown           observability
 }
 
-// contendersOf has one contender of each kind, and of the gateway one for each declaration, table and observability.
-// Those that differ in observability alone follow one another, for that is compared most closely.
+// contendersOf has one contender of each kind, and of the gateway one for each declaration, table and
+// observability. Those that differ only in observability follow one another, because they are compared most
+// closely.
 func contendersOf(chosen, declared, tables []string, shown ...observability) (list []contender) {
 	for _, kind := range chosen {
 		if kind != gateway {
@@ -94,7 +95,7 @@ func (c contender) title(policies int) string {
 	}
 }
 
-// counted is such as "1 policy" and "3 policies".
+// counted formats, for example, "1 policy" and "3 policies".
 func counted(number int, noun string) string {
 	if number == 1 {
 		return "1 " + noun
@@ -105,7 +106,7 @@ func counted(number int, noun string) string {
 	return fmt.Sprintf("%d %ss", number, noun)
 }
 
-// observability is "" where the gateway was not told what to show, and for the others.
+// observability is "" for a gateway with default observability, and for the others.
 func (c contender) observability() string {
 	if c.kind != gateway || c.shown == asItComes {
 		return ""
@@ -113,7 +114,7 @@ func (c contender) observability() string {
 	return string(c.shown)
 }
 
-// unobserved is the name of the same gateway that shows nothing, to which one that was told what to show is compared;
+// unobserved is the name of the same gateway without observability, with which one with observability is compared;
 // "" for the others.
 func (c contender) unobserved() string {
 	if c.observability() == "" {
@@ -143,7 +144,7 @@ func (c contender) options() controlplane.SchedulerOptions {
 	return controlplane.SchedulerOptions{}
 }
 
-// start runs the contender's extenders. What it returns is to be stopped, whatever the error.
+// start runs the contender's extenders. The result must be stopped, whatever the error.
 func (c contender) start(ctx context.Context, b *stage) (*extenders, error) {
 	e := &extenders{stage: b}
 	switch c.kind {
@@ -166,11 +167,11 @@ type extenders struct {
 	stage     *stage
 	entries   []configv1.Extender
 	processes []*process.Process
-	// sink gets what the gateway sends, if it sends anything.
+	// sink receives what the gateway sends, if it sends anything.
 	sink *collector.Sink
 }
 
-// stop ends the processes in the reverse of the order in which they were started.
+// stop ends the processes in reverse order of their start.
 func (e *extenders) stop() (err error) {
 	for i := len(e.processes) - 1; i >= 0; i-- {
 		err = errors.Join(err, e.processes[i].Kill())
@@ -232,7 +233,7 @@ func backend(name, address string) product.Backend {
 	}
 }
 
-// startEach starts a server for each policy, which kube-scheduler does not ask itself.
+// startEach starts a server for each policy, which kube-scheduler does not call itself.
 func (e *extenders) startEach(start func(policy) (*process.Server, error)) (addresses []string, err error) {
 	for _, p := range e.stage.policies {
 		server, err := start(p)
@@ -245,7 +246,7 @@ func (e *extenders) startEach(start func(policy) (*process.Server, error)) (addr
 	return addresses, nil
 }
 
-// ask adds a started server that kube-scheduler asks.
+// ask adds a started server that kube-scheduler calls.
 func (e *extenders) ask(server *process.Server, err error) error {
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func main() {
 	exit(run(ctx, s), 1)
 }
 
-// exit ends the program if something went wrong.
+// exit ends the program after an error.
 func exit(err error, code int) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pods:", err)

@@ -10,16 +10,16 @@ import (
 	"extender-gateway.io/tests/kube/collector"
 )
 
-// observability is what the gateway makes visible of its calls.
+// observability is how much the gateway records of its calls.
 type observability string
 
 const (
 	// asItComes is the gateway's default: metrics and the decision log, no traces.
 	asItComes observability = "default"
-	// off has no decision log and no traces. Metrics are counted all the same: that cannot be switched off.
+	// off has no decision log and no traces. Metrics are still counted: they cannot be switched off.
 	off observability = "off"
-	// sampled is what the budget of 5 % is about: decision log, metrics, and traces of 1 % of the pods. Traces go to
-	// an OpenTelemetry Collector.
+	// sampled is the subject of the budget of 5 %: decision log, metrics, and traces of 1 % of the pods. Traces go
+	// to an OpenTelemetry Collector.
 	sampled observability = "sampled"
 	// traced is the same with traces of all pods.
 	traced observability = "traced"
@@ -27,7 +27,7 @@ const (
 
 var observabilities = []string{string(asItComes), string(off), string(sampled), string(traced)}
 
-// compared is everything beside off, in the presets.
+// compared is everything except off, in the presets.
 var compared = []observability{off, sampled, traced}
 
 func orDefault(shown []observability) []observability {
@@ -53,21 +53,21 @@ func (o observability) ratio() float64 {
 	return 0.01
 }
 
-// needsCollector says whether something is sent.
+// needsCollector reports whether anything is sent.
 func (o observability) needsCollector() bool { return o == sampled || o == traced }
 
-// needsCollector says whether some contender sends something.
+// needsCollector reports whether a contender sends anything.
 func (s *settings) needsCollector() bool {
 	return slices.ContainsFunc(s.situations, func(one situation) bool {
 		return slices.ContainsFunc(one.contenders, func(c contender) bool { return c.shown.needsCollector() })
 	})
 }
 
-// sendOften is for the gateways that are started: what they send goes out within the round whose cost it is a part of,
-// instead of after five seconds.
+// sendOften is for the started gateways: spans are sent within the round whose cost they are a part of, instead of
+// after five seconds.
 func sendOften() error { return os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "500") }
 
-// observe starts what the gateway sends to, and configures that it does.
+// observe starts the receiver of the gateway's spans, and configures the gateway to send.
 func (e *extenders) observe(ctx context.Context, config *product.Config, o observability) (err error) {
 	if o == off {
 		config.Decisions = &product.Decisions{MaxBytes: 0}
@@ -86,8 +86,8 @@ func (e *extenders) observe(ctx context.Context, config *product.Config, o obser
 	return nil
 }
 
-// delivered fails when the gateway has sent nothing, since sending would cost nothing then. With traces of one pod in a
-// hundred there may be none in a round, so that it does not wait for them.
+// delivered fails if the gateway has sent nothing, since sending would cost nothing then. With traces of one pod in
+// a hundred there may be none in a round, so it does not wait for them.
 func (e *extenders) delivered(ctx context.Context, o observability) error {
 	if o != traced {
 		return nil

@@ -15,14 +15,14 @@ import (
 	"extender-gateway.io/tests/kube/rules"
 )
 
-// The naive gateway and its backends are this same program, started with one of these as first argument:
-// there is nothing more to build.
+// The naive gateway and its backends are this same program, started with one of these as the first argument, so
+// that no other program has to be built.
 const (
 	naiveGateway = "naive-gateway"
 	naiveBackend = "naive-backend"
 )
 
-// servePeer serves a peer when the arguments ask for one. It prints "listening on ADDRESS" when it is ready.
+// servePeer serves a peer if the arguments request one. It prints "listening on ADDRESS" when it is ready.
 func servePeer(args []string) (served bool, err error) {
 	if len(args) == 0 {
 		return false, nil

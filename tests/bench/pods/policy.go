@@ -19,8 +19,8 @@ import (
 // benchPolicy is the program of the gateway's policies.
 const benchPolicy = "bench-policy"
 
-// policy refuses nodes that have a label and gives points to nodes that have others. Plain extenders and
-// naive backends get it as a file of rules, the gateway's policies as arguments: all decide the same.
+// policy refuses nodes that have a label and gives points to nodes that have others. Plain extenders and naive
+// backends get it as a file of rules, the gateway's policies as arguments: all decide the same.
 type policy struct {
 	name   string
 	refuse label
@@ -33,8 +33,8 @@ type label struct{ key, value string }
 
 func (l label) String() string { return l.key + "=" + l.value }
 
-// policies are the first count ones. The first three refuse half of the nodes together, each further one a
-// single node, so that eight of them leave something to place pods on.
+// policies are the first count ones. The first three refuse half of the nodes together, each further one a single
+// node, so that eight of them leave nodes to place pods on.
 func policies(count int) []policy {
 	refuse := []label{
 		{objects.RackLabel, "rack-2"},

@@ -8,7 +8,7 @@ import (
 	"extender-gateway.io/tests/kube/controlplane"
 )
 
-// progress says how far the run is and how much time is left.
+// progress prints how far the run is and how much time is left.
 type progress struct {
 	rounds int
 	// left are the turns still to come, took how long the last turn of each took.
@@ -50,7 +50,7 @@ func (p *progress) plan(t turn, times int, guess time.Duration) {
 	p.left[t], p.took[t] = times, guess
 }
 
-// done notes a turn that took so long.
+// done records how long a turn took.
 func (p *progress) done(t turn, took time.Duration) {
 	p.left[t]--
 	p.took[t] = took

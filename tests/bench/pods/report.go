@@ -8,7 +8,7 @@ import (
 	"extender-gateway.io/tests/bench/results"
 )
 
-// rounds are the outcomes of each contender by name, in the order of the rounds.
+// rounds are the results of each contender by name, in the order of the rounds.
 type rounds struct {
 	rates map[string][]float64
 	costs map[string][]map[string]results.Process
@@ -50,7 +50,7 @@ func ratioTo(values, base []float64) *results.Spread {
 	return new(results.Ratios(values, base))
 }
 
-// show prints a situation as two tables: how fast, and what it cost.
+// show prints a situation as two tables: rates and costs.
 func show(out io.Writer, s results.Situation, rounds int) {
 	fmt.Fprintf(out, "\n%s; %d rounds of %d pods after %d of warm-up: median (least–most)\n\n", s.Label(), rounds, s.Pods, s.Warmup)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -66,7 +66,7 @@ func show(out io.Writer, s results.Situation, rounds int) {
 			fmt.Fprintf(w, "    %s\t%.0f\t%.1f\t%.1f\n", p.Name, p.CPUMicroseconds, p.VoluntarySwitches+p.InvoluntarySwitches, p.InvoluntarySwitches)
 		}
 	}
-	// A terminal that is gone is nothing that a measurement should end with.
+	// A closed terminal must not end a measurement.
 	_ = w.Flush()
 }
 

@@ -12,22 +12,22 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// patience is more than any contender takes, so that one that places nothing is noticed.
+// patience is longer than any contender takes, so that one that places nothing is noticed.
 const patience = 10 * time.Minute
 
-// outcome is what one round of a contender gave.
+// outcome is the result of one round of a contender.
 type outcome struct {
 	// rate is pods a second.
 	rate float64
-	// costs are what a pod cost each process.
+	// costs are the costs of a pod for each process.
 	costs map[string]results.Process
 }
 
 // round places one batch of pods.
 //
-// All pods wait before kube-scheduler starts, so that it never runs out of work and nothing else
-// happens while it works. The clock runs from the last pod of the warm-up to the last pod: starting,
-// listing and connecting are not in it.
+// All pods exist before kube-scheduler starts, so that it never runs out of work and nothing else happens while it
+// works. The clock runs from the last pod of the warm-up to the last pod: starting, listing and connecting are not
+// included.
 func (b *stage) round(ctx context.Context, c contender) (o outcome, err error) {
 	defer func() {
 		// Not ctx, which has ended if this is the end of an interrupted round.

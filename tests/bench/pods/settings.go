@@ -12,11 +12,11 @@ import (
 
 // settings are the command line.
 type settings struct {
-	// preset is "" when flags choose the situations.
+	// preset is "" if flags select the situations.
 	preset     string
 	situations []situation
 	rounds     int
-	// pods and warmup are 0 where the situation's own count is taken.
+	// pods and warmup are 0 if the situation's own count applies.
 	pods, warmup int
 	jsonFile     string
 }
@@ -28,7 +28,7 @@ type dimensions struct {
 	shown                                          []observability
 }
 
-// defaults are one situation, with everybody in it.
+// defaults are one situation, with all contenders.
 func defaults() dimensions {
 	return dimensions{
 		nodes: []int{1000}, policies: []int{3},

@@ -7,7 +7,7 @@ import (
 	"extender-gateway.io/tests/kube/controlplane"
 )
 
-// situation is a cluster with pods to place, and who takes turns in it.
+// situation is a cluster with pods to place, and the contenders that take turns in it.
 type situation struct {
 	nodes      int
 	mode       controlplane.NodeMode
@@ -16,8 +16,8 @@ type situation struct {
 	contenders []contender
 }
 
-// counts are the pods of a round: those that count, and those placed before. With whole nodes a pod takes
-// about a hundred times as long.
+// counts are the pods of a round: those that count, and those placed before. With whole nodes a pod takes about a
+// hundred times as long.
 func (s situation) counts(settings settings) (pods, warmup int) {
 	pods, warmup = settings.pods, settings.warmup
 	if pods == 0 {
@@ -50,7 +50,7 @@ func preset(name string) ([]situation, error) {
 	return situations(), nil
 }
 
-// tables says with and without what the presets measure the gateway: the table of nodes.
+// tables are the settings of the node table with which the presets measure the gateway.
 var tables = []string{"off", "on"}
 
 func quick() []situation {
@@ -73,7 +73,7 @@ func standard() []situation {
 	}
 }
 
-// observed compares the gateway with itself: what it costs to see what it does.
+// observed compares the gateway with itself: the cost of observability.
 func observed() situation {
 	return situation{
 		1000, controlplane.Names, fewDeployments, 3,
@@ -81,7 +81,7 @@ func observed() situation {
 	}
 }
 
-// comparesObservability says whether the situation is about what observing costs.
+// comparesObservability reports whether the situation is about the cost of observability.
 func (s situation) comparesObservability() bool {
 	return slices.ContainsFunc(s.contenders, func(c contender) bool { return c.observability() != "" })
 }
@@ -95,7 +95,7 @@ func full() []situation {
 	return append(all.product(), observed())
 }
 
-// has says whether a contender of this kind takes part.
+// has reports whether a contender of this kind takes part.
 func (s situation) has(kind string) bool {
 	return slices.ContainsFunc(s.contenders, func(c contender) bool { return c.kind == kind })
 }

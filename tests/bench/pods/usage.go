@@ -12,8 +12,8 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// usage is what a process has used since it began, as Linux counts it for its threads. Those that have ended
-// are missed; none of the measured programs ends threads while it works.
+// usage is what a process has used since it began, as Linux counts it for its threads. Ended threads are missing;
+// none of the measured programs ends threads while it works.
 type usage struct {
 	cpuNanoseconds, voluntary, involuntary int64
 }
@@ -74,7 +74,7 @@ func usageOfTask(task string) (u usage, err error) {
 func switches(status string) (voluntary, involuntary int64) {
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(line, ":")
-		// What is no number stays 0; Linux writes numbers.
+		// Anything but a number stays 0; Linux writes numbers.
 		number, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		switch name {
 		case "voluntary_ctxt_switches":
@@ -86,7 +86,7 @@ func switches(status string) (voluntary, involuntary int64) {
 	return voluntary, involuntary
 }
 
-// perPod is what each process used between the samples, a pod.
+// perPod is what each process used between the samples, per pod.
 func perPod(before, after sample, pods int) map[string]results.Process {
 	cost := map[string]results.Process{}
 	for name, end := range after {

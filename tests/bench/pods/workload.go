@@ -11,8 +11,8 @@ import (
 
 // The workloads.
 const (
-	// fewDeployments has pods of five Deployments as their ReplicaSets create them: what differs within one is
-	// the name and the volume of the service account's token.
+	// fewDeployments has pods of five Deployments as their ReplicaSets create them: they differ only in the name
+	// and the volume of the service account's token.
 	fewDeployments = "few-deployments"
 	// allDifferent has pods that differ in name, labels and requests: no two are of one class.
 	allDifferent = "all-different"

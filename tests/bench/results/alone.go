@@ -6,23 +6,23 @@ import (
 	"os"
 )
 
-// Alone is what the benchmark of the gateway alone (the Rust program) writes.
+// Alone is the output of the benchmark of the gateway alone (the Rust program).
 type Alone struct {
 	Rounds int         `json:"rounds"`
 	Cases  []AloneCase `json:"cases"`
-	// Observability is what it costs to see what the gateway does.
+	// Observability is the cost of observability.
 	Observability []AloneObserved `json:"observability"`
 }
 
-// AloneObserved is one kind of call to gateways that show more and less of it.
+// AloneObserved is one kind of call to gateways with different observability.
 type AloneObserved struct {
-	// Case is such as "filter 420 names, per node".
+	// Case is a name such as "filter 420 names, per node".
 	Case string `json:"case"`
-	// Columns begin with the gateway that shows nothing.
+	// Columns begin with the gateway without observability.
 	Columns []AloneShown `json:"columns"`
 }
 
-// AloneShown is what a call costs one of these gateways.
+// AloneShown is the cost of a call for one of these gateways.
 type AloneShown struct {
 	Name string `json:"name"`
 	// Processor is microseconds of processor time.
@@ -33,12 +33,12 @@ type AloneShown struct {
 
 // AloneCase is one kind of call.
 type AloneCase struct {
-	// Case is such as "filter 420 names".
+	// Case is a name such as "filter 420 names".
 	Case    string   `json:"case"`
 	Columns []Column `json:"columns"`
 }
 
-// Column is one of those who were asked.
+// Column is one of the contenders.
 type Column struct {
 	Name string `json:"name"`
 	// P50 and P99 are of all calls, in microseconds.
@@ -48,14 +48,14 @@ type Column struct {
 	RatioToFloorAndCalls *AloneSpread `json:"ratio_to_floor_and_calls"`
 }
 
-// AloneSpread is the middle of the rounds, and how far they lie apart.
+// AloneSpread is the median of the rounds, and their range.
 type AloneSpread struct {
 	Least   float64 `json:"least"`
 	Median  float64 `json:"median"`
 	Largest float64 `json:"largest"`
 }
 
-// ReadAlone reads what was measured of the gateway alone.
+// ReadAlone reads the results of the gateway alone.
 func ReadAlone(file string) (alone Alone, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

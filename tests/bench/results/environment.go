@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Here is the environment of this machine and checkout. It is asked with tests/ as working directory.
+// Here is the environment of this machine and checkout. Call it with tests/ as working directory.
 func Here() (Environment, error) {
 	commit, notGit := output("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
 	kubernetes, noModule := output("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
@@ -27,7 +27,7 @@ func Here() (Environment, error) {
 	}, errors.Join(notGit, noModule, noKernel, noProcessor)
 }
 
-// processor is the model as the system calls it; virtual machines often have no real name.
+// processor is the model as the system reports it; virtual machines often have no real name.
 func processor() (string, error) {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

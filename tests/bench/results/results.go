@@ -1,5 +1,5 @@
-// Package results is what the benchmark of pods a second writes as JSON, and what the chart and the
-// tables of the documentation are made of.
+// Package results is the JSON of the benchmark of pods a second, and the source of the chart and the tables of the
+// documentation.
 package results
 
 import (
@@ -12,17 +12,17 @@ import (
 // Run is one run of the benchmark.
 type Run struct {
 	Environment Environment `json:"environment"`
-	// Preset is the name of the choice of situations, or "" when flags chose them.
+	// Preset is the name of the selected situations, or "" if flags selected them.
 	Preset     string      `json:"preset,omitempty"`
 	Rounds     int         `json:"rounds"`
 	Situations []Situation `json:"situations"`
 }
 
-// Environment is where and of what a run was made. Figures of different environments cannot be compared.
+// Environment is the machine and the version of a run. Figures of different environments cannot be compared.
 type Environment struct {
 	// Date is the day of the run, as in 2026-11-21.
 	Date string `json:"date"`
-	// Commit is the version of this repository; "-dirty" says that files differed from it.
+	// Commit is the version of this repository; "-dirty" means that files differed from it.
 	Commit     string `json:"commit"`
 	Cores      int    `json:"cores"`
 	Processor  string `json:"processor"`
@@ -43,7 +43,7 @@ type Situation struct {
 	Contenders []Contender `json:"contenders"`
 }
 
-// Contender is one way to run kube-scheduler. A ratio is left out when the one it refers to did not take part.
+// Contender is one way to run kube-scheduler. A ratio is omitted if the contender it refers to did not take part.
 type Contender struct {
 	// Name is unique in the situation, such as "gateway-pure".
 	Name string `json:"name"`
@@ -52,20 +52,20 @@ type Contender struct {
 	Title string `json:"title"`
 	// Declared is how the gateway's policies declare themselves: pure, node or set.
 	Declared string `json:"declared,omitempty"`
-	// Table says whether the gateway's policies hold the table of nodes: on or off.
+	// Table is whether the gateway's policies hold the table of nodes: on or off.
 	Table string `json:"table,omitempty"`
-	// Observability is what the gateway was told to show of its calls: off, sampled or traced; "" for its default.
+	// Observability is how much the gateway recorded of its calls: off, sampled or traced; "" for its default.
 	Observability string  `json:"observability,omitempty"`
 	PodsPerSecond Spread  `json:"podsPerSecond"`
 	RatioToEcho   *Spread `json:"ratioToEcho,omitempty"`
 	RatioToPlain  *Spread `json:"ratioToPlain,omitempty"`
-	// RatioToUnobserved is to the same gateway that shows nothing.
+	// RatioToUnobserved is the ratio to the same gateway without observability.
 	RatioToUnobserved *Spread `json:"ratioToUnobserved,omitempty"`
-	// Processes are what a pod costs each process, medians of the rounds.
+	// Processes are the costs of a pod for each process, medians of the rounds.
 	Processes []Process `json:"processes"`
 }
 
-// Process is what a pod costs one process.
+// Process is the cost of a pod for one process.
 type Process struct {
 	Name                string  `json:"name"`
 	CPUMicroseconds     float64 `json:"cpuMicroseconds"`
@@ -84,7 +84,7 @@ func (c Contender) Total() Process {
 	return sum
 }
 
-// ComparesObservability says whether the gateway was compared with itself, with more and less to see of it.
+// ComparesObservability reports whether the gateway was compared with itself, with different observability.
 func (s Situation) ComparesObservability() bool {
 	return slices.ContainsFunc(s.Contenders, func(c Contender) bool { return c.RatioToUnobserved != nil })
 }

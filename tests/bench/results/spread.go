@@ -2,7 +2,7 @@ package results
 
 import "slices"
 
-// Spread is what is reported of repeated measurements.
+// Spread summarizes repeated measurements.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -14,7 +14,7 @@ type Spread struct {
 	Values []float64 `json:"values"`
 }
 
-// SpreadOf at least one value.
+// SpreadOf needs at least one value.
 func SpreadOf(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
 	return Spread{
@@ -24,7 +24,7 @@ func SpreadOf(values []float64) Spread {
 	}
 }
 
-// Ratios divides round by round: what disturbs the machine for a while disturbs both.
+// Ratios divides round by round: a temporary disturbance of the machine affects both.
 func Ratios(values, base []float64) Spread {
 	list := make([]float64, len(values))
 	for i := range values {

@@ -1,4 +1,4 @@
-//! What is asked: the verb, how many nodes, in which form, and the bodies.
+//! The measured calls: the verb, the number of nodes, their form, and the bodies.
 //!
 //! Bodies are like kube-scheduler's: a pod of [`Pods`], and nodes from a moving start, since it never offers
 //! the same nodes in the same order twice (`findNodesThatPassFilters`).
@@ -24,17 +24,17 @@ pub enum Form {
 /// One line of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// What is asked.
+    /// The verb.
     pub verb: Verb,
-    /// How nodes are sent.
+    /// The form of the nodes.
     pub form: Form,
     /// How many nodes.
     pub nodes: usize,
-    /// How many calls a round has at least.
+    /// The minimum number of calls of a round.
     pub calls: usize,
 }
 
-/// A choice of nodes as the end of a body, and what a policy-abiding answer to it holds.
+/// A selection of nodes as the end of a body, and the expected answer.
 #[derive(Debug)]
 pub struct Tail {
     /// The end of the body.
@@ -45,7 +45,7 @@ pub struct Tail {
     pub nodes: usize,
 }
 
-/// The choices of nodes of one case.
+/// The selections of nodes of one case.
 #[derive(Debug)]
 pub struct Offers {
     tails: Vec<Tail>,
@@ -58,7 +58,7 @@ pub struct Question<'a> {
     pub pod: Cow<'a, [u8]>,
     /// The end of the body.
     pub tail: &'a Tail,
-    /// Which of the choices of nodes that is.
+    /// The index of this selection of nodes.
     pub variant: usize,
 }
 
@@ -78,7 +78,7 @@ impl Case {
         [with(Verb::Filter), with(Verb::Prioritize)].concat()
     }
 
-    /// What the report calls it.
+    /// Its name in the report.
     pub fn label(&self) -> String {
         let verb = self.verb.path().trim_start_matches('/');
         match self.form {
@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// How many choices of nodes are sent in turn: few where each has megabytes.
+    /// How many selections of nodes are sent in turn: few if each has megabytes.
     fn variants(self) -> usize {
         match self.form {
             Form::Names => 16,
@@ -96,7 +96,7 @@ impl Case {
         }
     }
 
-    /// A guess at the time of a round of one contender, in seconds, for telling how much time is left.
+    /// The estimated time of a round of one contender, in seconds, to display the remaining time.
     #[expect(clippy::cast_precision_loss, reason = "counts of calls and nodes are far below 2^52")]
     pub fn weight(&self) -> f64 {
         let seconds_a_node = match self.form {
@@ -108,7 +108,7 @@ impl Case {
 }
 
 impl Offers {
-    /// The choices of a case among nodes of this cluster. `refused` says which nodes the policies refuse.
+    /// The selections of a case among nodes of this cluster. `refused` returns whether the policies refuse a node.
     pub fn new(case: &Case, cluster: &[Node], refused: impl Fn(&Node) -> bool) -> Self {
         let variants = case.variants();
         let step = cluster.len() / variants + 7;
@@ -125,7 +125,7 @@ impl Offers {
         Question { pod: pods.part(number), tail: &self.tails[variant], variant }
     }
 
-    /// How many calls have seen every choice of nodes.
+    /// How many calls cover every selection of nodes.
     pub fn variants(&self) -> usize {
         self.tails.len()
     }

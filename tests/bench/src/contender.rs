@@ -1,4 +1,4 @@
-//! Those who are asked: extenders over HTTP, and three empty gRPC calls.
+//! The contenders: extenders over HTTP, and three empty gRPC calls.
 
 use std::{error::Error, net::SocketAddr};
 
@@ -17,22 +17,22 @@ pub use self::empty_calls::EmptyCalls;
 mod check;
 mod empty_calls;
 
-/// What can go wrong while somebody is asked ends the benchmark.
+/// An error of a contender ends the benchmark.
 pub type Failure = Box<dyn Error>;
 
-/// Somebody whose calls are timed.
+/// A contender whose calls are timed.
 pub trait Contender {
     /// Makes the call, and waits for the answer.
     fn call(&mut self, verb: Verb, question: &Question<'_>) -> Result<(), Failure>;
 
-    /// Makes enough calls to have seen everything once, and checks the answers in full.
+    /// Makes enough calls to cover every body once, and checks the answers in full.
     fn warm_up(&mut self, case: &Case, offers: &Offers, pods: &Pods) -> Result<(), Failure>;
 }
 
-/// What an extender is expected to leave of the nodes that it is asked about.
+/// Which nodes an extender is expected to keep.
 #[derive(Debug, Clone, Copy)]
 pub enum Keeps {
-    /// What the policies leave.
+    /// Those that the policies leave.
     Survivors,
     /// Everything.
     All,
@@ -43,42 +43,42 @@ pub enum Keeps {
 pub struct Extender {
     connection: Connection,
     keeps: Keeps,
-    /// The length of the answer to each choice of nodes, which does not depend on the pod: a timed
-    /// answer of another length is not the answer that was checked.
+    /// The length of the answer to each selection of nodes, which does not depend on the pod: a timed answer of
+    /// another length is not the answer that was checked.
     lengths: Vec<usize>,
 }
 
-/// An answer that is not what it should be.
+/// An unexpected answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WrongAnswer {
-    /// A status, or a length, that no good answer to this body has.
+    /// A status or a length that no correct answer to this body has.
     #[error(
         "{address}{path}: status {status} and {length} bytes, where 200 and {expected} were right: {beginning}"
     )]
     Outside {
-        /// Who answered.
+        /// The contender.
         address: SocketAddr,
-        /// What was asked.
+        /// The path.
         path: &'static str,
-        /// What came.
+        /// The status of the answer.
         status: u16,
-        /// How long it was, in bytes.
+        /// Its length, in bytes.
         length: usize,
-        /// How long the checked answer was, in bytes.
+        /// The length of the checked answer, in bytes.
         expected: usize,
         /// The first bytes of the answer.
         beginning: String,
     },
-    /// Another number of nodes than the policies leave.
+    /// A number of nodes that differs from what the policies leave.
     #[error("{address}{path}: {found} nodes in the answer, where {expected} were right: {beginning}")]
     Nodes {
-        /// Who answered.
+        /// The contender.
         address: SocketAddr,
-        /// What was asked.
+        /// The path.
         path: &'static str,
         /// How many nodes the answer holds.
         found: usize,
-        /// How many are right.
+        /// The expected number.
         expected: usize,
         /// The first bytes of the answer.
         beginning: String,
@@ -132,7 +132,7 @@ impl Contender for Extender {
     }
 }
 
-/// As much of an answer as a message needs.
+/// As much of an answer as an error message needs.
 fn beginning(answer: &[u8]) -> String {
     String::from_utf8_lossy(&answer[..answer.len().min(300)]).into_owned()
 }

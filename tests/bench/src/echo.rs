@@ -1,6 +1,6 @@
-//! The floor: an extender that does nothing but answer, hand-written on sockets. It keeps every node and
-//! gives every node a score, so that kube-scheduler does with its answers what it does with real ones.
-//! A thread serves a connection, memory is used again, and answers are sent out of the request's bytes.
+//! The floor: an extender that only answers, written by hand on sockets. It keeps every node and gives every node a
+//! score, so that kube-scheduler handles its answers like real ones. One thread per connection, memory is reused,
+//! and answers consist of the request's bytes.
 
 use std::{
     io::{self, IoSlice, Read},
@@ -22,7 +22,7 @@ const READ_SIZE: usize = 256 * 1024;
 pub fn serve(listener: &TcpListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
-        // A connection that breaks is the peer's affair.
+        // Errors of a connection are ignored.
         thread::spawn(move || Connection::new(stream).map(Connection::serve));
     }
 }
@@ -34,7 +34,7 @@ struct Connection {
     reply: Reply,
 }
 
-/// Where things are in a request, in bytes from its beginning.
+/// The positions of the parts of a request, in bytes from its beginning.
 struct Request {
     verb: Verb,
     body: usize,
@@ -54,7 +54,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next request, or nothing when the peer is done.
+    /// The next request, or nothing when the peer has closed.
     fn read_request(&mut self) -> io::Result<Option<Request>> {
         let mut filled = 0;
         let mut known: Option<Request> = None;
@@ -93,7 +93,7 @@ impl Connection {
 }
 
 impl Request {
-    /// Reads the head, once it has come.
+    /// Reads the head, once it is complete.
     fn find(come: &[u8]) -> io::Result<Option<Self>> {
         let Some(head) = memmem::find(come, b"\r\n\r\n") else { return Ok(None) };
         let text = String::from_utf8_lossy(&come[..head]);

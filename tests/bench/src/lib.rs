@@ -1,10 +1,10 @@
 //! Benchmarks of the gateway alone.
 //!
-//! The gateway with three policies ([`policy`]) is measured beside the floor, [`echo`]: an extender that reads
-//! the same bodies and answers them without a thought. Absolute figures are not stable between machines, so
-//! all are asked in turn in one run, and their ratio is what counts. [`stage`] starts the processes, [`case`]
-//! and [`pods`] make the bodies, [`contender`] are those who are asked, [`measure`] asks them, [`usage`] looks
-//! at what it cost, [`report`] prints it. [`observed`] compares the gateway with itself: what it costs to see its calls.
+//! The gateway with three policies ([`policy`]) is compared with the floor, [`echo`]: an extender that reads the
+//! same bodies and only answers. Absolute figures are not stable between machines, so all contenders are called in
+//! turn in one run, and their ratio counts. [`stage`] starts the processes, [`case`] and [`pods`] make the bodies,
+//! [`contender`] are the contenders, [`measure`] calls them, [`usage`] reads their cost, [`report`] prints it.
+//! [`observed`] compares the gateway with itself: the cost of observability.
 
 pub mod case;
 pub mod contender;

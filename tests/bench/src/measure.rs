@@ -1,4 +1,4 @@
-//! Asks everybody in turn, round by round, so that what the machine does meanwhile hits all of them.
+//! Calls all contenders in turn, round by round, so that disturbances of the machine affect all of them.
 
 use std::time::{Duration, Instant};
 
@@ -10,29 +10,28 @@ use crate::{
     usage::Usage,
 };
 
-/// A round lasts at least this long: a few milliseconds of a fast contender would say more about where
-/// the system happened to put its threads than about the contender.
+/// The minimum length of a round: a few milliseconds of a fast contender would show more about the system's
+/// placement of threads than about the contender.
 pub(crate) const ROUND_AT_LEAST: Duration = Duration::from_millis(200);
 
-/// Who is measured, and the processes that work for it.
+/// A contender, and the processes that work for it.
 pub struct Entrant<'a> {
-    /// Who is asked.
+    /// The contender.
     pub contender: &'a mut dyn Contender,
-    /// The pods that it is asked about.
+    /// The pods of its calls.
     pub pods: &'a Pods,
-    /// Processes whose cost is looked at, in groups that are added up: what the group is called, and its
-    /// processes.
+    /// Processes whose cost is measured, in groups that are added up: the group's name, and its processes.
     pub processes: Vec<(&'static str, Vec<u32>)>,
 }
 
-/// What was measured for one of them.
+/// The results of one of them.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     /// The median of each round, in microseconds.
     pub round_medians: Vec<f64>,
     /// Every call, in microseconds, sorted.
     pub latencies: Vec<f64>,
-    /// What each group of processes has used during this one's rounds.
+    /// What each group of processes used during the rounds of this contender.
     pub usage: Vec<(&'static str, Usage)>,
 }
 
@@ -68,7 +67,7 @@ impl Series {
         let before = used(&entrant.processes)?;
         let (begin, mut latencies) = (Instant::now(), Vec::with_capacity(case.calls));
         while latencies.len() < case.calls || begin.elapsed() < ROUND_AT_LEAST {
-            // Counted on over all rounds, so that a round does not begin with the pod of the one before.
+            // Counted over all rounds, so that a round does not begin with the pod of the one before.
             let number = self.latencies.len() + latencies.len();
             let question = offers.question(entrant.pods, number);
             let start = Instant::now();
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
     use crate::case::{Form, Question};
 
-    /// Writes down when it is asked.
+    /// Records when it is called.
     struct Diarist(char, Rc<RefCell<String>>);
 
     impl Contender for Diarist {
@@ -128,7 +127,7 @@ mod tests {
             Entrant { contender: &mut other, pods, processes: vec![] },
         ];
         let series = measure(&case, &offers, 3, &mut entrants).unwrap();
-        // How many calls fit into a round is the machine's affair; that there are enough is not.
+        // The number of calls in a round depends on the machine; the minimum does not.
         let mut turns = diary.borrow().chars().collect::<Vec<_>>();
         assert!(turns.len() > 2 + 3 * 2 * case.calls);
         turns.dedup();

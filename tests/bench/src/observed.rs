@@ -1,8 +1,8 @@
-//! What observing costs the gateway: the same calls to three gateways that show more and less of them.
+//! The gateway's cost of observability: the same calls to three gateways with different settings.
 //!
-//! It is some hundredths of a call, which latencies are too noisy to show, and much of it is done behind the answer. So
-//! processor time is compared: all of a gateway's from the beginning of one of its turns to that of its next one, with what
-//! is sent to the collector meanwhile.
+//! It is some hundredths of a call, too little for noisy latencies, and much of it is spent after the response. So
+//! processor time is compared: all of a gateway's from the beginning of one of its turns to that of its next one,
+//! including what is sent to the collector meanwhile.
 
 mod sink;
 
@@ -25,10 +25,10 @@ use crate::{
     usage::Usage,
 };
 
-/// The most processor time of a call, as a multiple of that of the gateway that shows nothing.
+/// The most processor time of a call, as a multiple of that of the gateway without observability.
 pub const BUDGET: f64 = 1.05;
 
-/// What a gateway shows of its calls; the others are compared with the first.
+/// How much a gateway records of its calls; the others are compared with the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Nothing,
@@ -51,23 +51,23 @@ pub struct Observed {
     gateways: Vec<Gateways>,
 }
 
-/// What was measured for one case.
+/// The results of one case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// Such as "filter 420 names, per node".
+    /// For example "filter 420 names, per node".
     pub case: String,
-    /// The gateway that shows nothing first.
+    /// The gateway without observability first.
     pub columns: Vec<Column>,
 }
 
-/// What a call costs one of the gateways.
+/// The cost of a call for one of the gateways.
 #[derive(Debug, Clone, Serialize)]
 pub struct Column {
-    /// What it shows.
+    /// What it records.
     pub name: &'static str,
     /// Processor time of a call in microseconds, by round.
     pub processor: Spread,
-    /// The same over that of the gateway that shows nothing, round by round.
+    /// The ratio to the gateway without observability, round by round.
     pub ratio: Spread,
 }
 
@@ -93,11 +93,11 @@ impl Shown {
 }
 
 impl Observed {
-    /// Starts everything beside what the stage has.
+    /// Starts everything that the stage does not have.
     ///
     /// # Errors
     ///
-    /// Something does not start.
+    /// A process does not start.
     pub fn start(stage: &Stage) -> Result<Self, Failure> {
         let sink = Sink::start()?;
         let roles = [Role::Warm, Role::Node].into_iter();
@@ -105,7 +105,8 @@ impl Observed {
         Ok(Self { sink, gateways })
     }
 
-    /// Whether a case is one of those that are compared: what kube-scheduler offers of 1,000 nodes.
+    /// Whether a case is one of those that are compared: those with the number of nodes that kube-scheduler offers
+    /// of 1,000.
     pub fn is_about(case: &Case) -> bool {
         case.form == Form::Names && case.nodes == 420
     }
@@ -114,7 +115,7 @@ impl Observed {
     ///
     /// # Errors
     ///
-    /// An answer is wrong, or nothing has been sent to the collector.
+    /// An answer is wrong, or nothing was sent to the collector.
     pub fn compare(
         &self,
         (case, offers, pods): (&Case, &Offers, &Pods),
@@ -147,9 +148,10 @@ impl Gateways {
         Ok(Self { role, all, _policies: policies })
     }
 
-    /// Microseconds a call of each gateway, by round.
+    /// Microseconds per call of each gateway, by round.
     ///
-    /// Each second round goes backwards: what one still sends when its turn has ended does not always disturb the same other.
+    /// Each second round is reversed: what one gateway still sends after its turn does not always disturb the same
+    /// other one.
     fn measure(
         &self,
         (case, offers, pods): (&Case, &Offers, &Pods),
@@ -172,11 +174,11 @@ impl Gateways {
     }
 }
 
-/// A gateway while it is measured.
+/// A gateway that is being measured.
 struct Subject {
     extender: Extender,
     process: u32,
-    /// What it had used when its latest turn began, and the calls since then.
+    /// Its usage at the beginning of its latest turn, and the calls since then.
     turn: Option<(Usage, usize)>,
     costs: Vec<f64>,
 }
@@ -203,7 +205,7 @@ impl Subject {
 }
 
 impl Comparison {
-    /// Of what a call took each gateway, by round.
+    /// From the cost of a call for each gateway, by round.
     fn new(case: String, costs: &[Vec<f64>]) -> Self {
         let column = |(shown, own): (Shown, &Vec<f64>)| Column {
             name: shown.label(),

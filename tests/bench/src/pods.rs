@@ -7,14 +7,14 @@ use extender_harness::{pod::ReplicaSet, request::pod_part};
 /// Pods of Deployments that are sent in turn.
 const SIBLINGS: usize = 256;
 
-/// Where pods come from.
+/// The source of pods.
 #[derive(Debug)]
 pub enum Pods {
-    /// Pods of four Deployments in turn, as when several are scaled up at once: after the first calls nothing
-    /// about them is new but their names.
+    /// Pods of four Deployments in turn, as when several are scaled up at once: after the first calls only their
+    /// names are new.
     OfDeployments(Vec<Vec<u8>>),
-    /// Each pod has a label that no pod had before it, in the whole run: nothing can be remembered about it.
-    /// The number of the next one.
+    /// Each pod has a label that no pod had before it, in the whole run: no answer about it is cached. The number
+    /// of the next one.
     AllDifferent(Cell<u64>),
 }
 

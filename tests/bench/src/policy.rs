@@ -1,5 +1,5 @@
-//! The benchmark's policy: it refuses nodes by one label, and scores them by others. What it decides does
-//! not depend on how it is declared, so that declarations can be compared.
+//! The benchmark's policy: it refuses nodes by one label, and scores them by others. Its decisions do not depend on
+//! its declaration, so declarations can be compared.
 
 use std::{fmt, str::FromStr};
 
@@ -8,14 +8,14 @@ use extender_policy_sdk::{Info, Node, Pod, Policy, Scale, Verb, Verdict};
 #[cfg(test)]
 mod tests;
 
-/// What the policy says about itself.
+/// The policy's declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Declaration {
-    /// A function of the pod's class and the node: answers may be remembered.
+    /// A function of the pod's class and the node: answers may be cached.
     Pure,
-    /// About each node for itself, asked at every call.
+    /// Each node on its own, called every time.
     Node,
-    /// About all nodes of a call: asked after those before it.
+    /// All nodes of a call: called after the policies before it.
     Set,
 }
 
@@ -36,14 +36,14 @@ pub struct Label {
     value: String,
 }
 
-/// What nodes with a label are worth, written `KEY=VALUE:SCORE`.
+/// The score of nodes with a label, written `KEY=VALUE:SCORE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preference {
     label: Label,
     score: i32,
 }
 
-/// A text that is no label or no preference.
+/// A text that is neither a label nor a preference.
 #[derive(Debug, thiserror::Error)]
 #[error("`{text}` is not {form}")]
 pub struct NotUnderstood {
@@ -54,7 +54,7 @@ pub struct NotUnderstood {
 /// Whether the policy holds the gateway's table of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Table {
-    /// It does.
+    /// Yes.
     On,
     /// Nodes come with each call.
     Off,
@@ -63,9 +63,9 @@ pub enum Table {
 /// The policy.
 #[derive(Debug, Clone)]
 pub struct LabelPolicy {
-    /// What it calls itself.
+    /// Its name.
     pub name: String,
-    /// What it says about itself.
+    /// Its declaration.
     pub declaration: Declaration,
     /// Whether it holds the gateway's nodes.
     pub table: Table,

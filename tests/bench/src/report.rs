@@ -1,4 +1,4 @@
-//! What was measured, for people as a table and for programs as JSON.
+//! The results, for people as a table and for programs as JSON.
 
 use serde::Serialize;
 
@@ -19,32 +19,32 @@ pub const BUDGET: f64 = 2.5;
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// How often everybody was asked in turn.
+    /// The number of rounds.
     pub rounds: usize,
     /// `p50` may be at most this many times the floor with three empty gRPC calls (names mode).
     pub budget: f64,
     /// One for each case.
     pub cases: Vec<Line>,
-    /// The processor time of the gateway with all that can be seen of it may be at most this many times that of the
-    /// gateway without it.
+    /// The processor time of the gateway with full observability may be at most this many times that of the gateway
+    /// without it.
     pub observability_budget: f64,
-    /// What observing costs.
+    /// The cost of observability.
     pub observability: Vec<Comparison>,
 }
 
-/// What was measured for one case.
+/// The results of one case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Line {
-    /// Such as "filter 420 names".
+    /// For example "filter 420 names".
     pub case: String,
     /// The floor, three empty gRPC calls, then the gateway's roles.
     pub columns: Vec<Column>,
 }
 
-/// What was measured for one of those who were asked.
+/// The results of one contender.
 #[derive(Debug, Clone, Serialize)]
 pub struct Column {
-    /// Such as "pure, warm".
+    /// For example "pure, warm".
     pub name: &'static str,
     /// How many calls were made.
     pub calls: usize,
@@ -56,25 +56,25 @@ pub struct Column {
     pub ratio_to_floor: Option<Spread>,
     /// The median over the floor's and the empty calls' together, of each round.
     pub ratio_to_floor_and_calls: Option<Spread>,
-    /// What a call costs each of its groups of processes.
+    /// The cost of a call for each of its groups of processes.
     pub cost: Vec<Cost>,
 }
 
-/// What a call costs some processes, on average.
+/// The average cost of a call for some processes.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Cost {
-    /// Which processes.
+    /// The processes.
     pub of: &'static str,
     /// Processor time in microseconds.
     pub processor: f64,
     /// How often a thread went to sleep.
     pub voluntary_switches: f64,
-    /// How often a thread was stopped.
+    /// How often a thread was preempted.
     pub involuntary_switches: f64,
 }
 
 impl Line {
-    /// Puts together what was measured in the same rounds.
+    /// Combines the measurements of the same rounds.
     pub fn new(case: String, floor: &Series, calls: &Series, roles: &[(&'static str, Series)]) -> Self {
         let mut columns = vec![Column::of("floor", floor), Column::of("3 empty gRPC", calls)];
         columns.extend(roles.iter().map(|(name, series)| Column {
@@ -91,7 +91,7 @@ fn sums(one: &Series, other: &Series) -> impl Iterator<Item = f64> {
 }
 
 impl Series {
-    /// The medians of the rounds over those of somebody else.
+    /// The medians of the rounds relative to those of another contender.
     fn over(&self, bases: impl Iterator<Item = f64>) -> Spread {
         Spread::of(self.round_medians.iter().zip(bases).map(|(median, base)| median / base))
     }

@@ -18,16 +18,16 @@ use crate::{case::Form, contender::Failure, policy::Declaration};
 /// How many nodes the gateway knows in names mode: kube-scheduler offers a part of them.
 const KNOWN_NODES: usize = 5_000;
 
-/// Where they are.
+/// Their file.
 const NODES_FILE: &str = "nodes.json";
 
-/// How many nodes full objects are taken from. Each has 14 kB.
+/// The number of nodes from which full objects are taken. Each has 14 kB.
 const FULL_NODES: usize = 5_000;
 
 /// Long enough that slowness is measured, not cut off.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the three policies refuse; the third refuses nobody.
+/// The labels that the three policies refuse; the third refuses no node.
 const REFUSED: [&str; 3] =
     ["topology.acme.io/rack=rack-2", "acme.io/tenant=tenant-2", "topology.kubernetes.io/zone=nowhere"];
 
@@ -38,23 +38,23 @@ const PREFERRED: [&str; 3] = [
     "acme.io/tenant=tenant-0:2",
 ];
 
-/// What the gateway knows about a call, and what its policies declare.
+/// What the gateway has cached about a call, and what its policies declare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Pure policies, and nothing is remembered about the pod.
+    /// Pure policies, and no cached answers about the pod.
     Cold,
-    /// Pure policies, and siblings of the pod were asked about before.
+    /// Pure policies, with cached answers about siblings of the pod.
     Warm,
-    /// Policies that are asked about each node, at every call.
+    /// Policies that are called about each node, every time.
     Node,
-    /// Policies that are asked in turn.
+    /// Policies that are called in turn.
     Set,
 }
 
 /// A gateway with three policies, in both forms of nodes.
 #[derive(Debug)]
 pub struct Ensemble {
-    /// What it plays.
+    /// Its role.
     pub role: Role,
     policies: [Policy; 3],
     by_names: Gateway,
@@ -78,7 +78,7 @@ impl Role {
     /// All, in the order of the report.
     pub const ALL: [Self; 4] = [Self::Cold, Self::Warm, Self::Node, Self::Set];
 
-    /// What the report calls it.
+    /// Its name in the report.
     pub fn label(self) -> &'static str {
         match self {
             Self::Cold => "pure, cold",
@@ -112,7 +112,7 @@ impl Stage {
         Ok(Self { ensembles, echo, echo_address, known_nodes, full_nodes, folder })
     }
 
-    /// Whether the policies refuse the node, told apart from the policies.
+    /// Whether the policies refuse the node, computed without them.
     pub fn refused(node: &Node) -> bool {
         node.rack == "rack-2" || node.tenant == "tenant-2"
     }
@@ -125,17 +125,17 @@ impl Stage {
         }
     }
 
-    /// Where files of gateways are.
+    /// The folder of the gateways' files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Where gateways that are asked by names know nodes from.
+    /// The source of nodes for gateways in names mode.
     pub(crate) fn nodes(&self) -> NodeSource {
         NodeSource::File(self.folder.path().join(NODES_FILE))
     }
 
-    /// Where the floor listens.
+    /// The address of the floor.
     pub fn echo(&self) -> SocketAddr {
         self.echo_address
     }
@@ -166,7 +166,7 @@ impl Ensemble {
         }
     }
 
-    /// Where the policies listen.
+    /// The addresses of the policies.
     pub fn policies(&self) -> [SocketAddr; 3] {
         self.policies.each_ref().map(|policy| policy.address)
     }

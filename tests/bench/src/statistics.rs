@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The middle of some values, and how far they lie apart.
+/// The median of some values, and their range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// The least value.
@@ -23,8 +23,7 @@ impl Spread {
     }
 }
 
-/// The value below which this many percent of the sorted values lie: the nearest rank. There is at
-/// least one value.
+/// The value below which this many percent of the sorted values lie: the nearest rank. Needs at least one value.
 pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted[rank.saturating_sub(1)]

@@ -1,4 +1,4 @@
-//! What processes have cost so far, as Linux counts it: processor time and context switches.
+//! The cost of processes so far, as Linux counts it: processor time and context switches.
 
 use std::{
     fs, io,
@@ -7,19 +7,19 @@ use std::{
 
 use serde::Serialize;
 
-/// What was used, by one process or by several.
+/// The usage of one process or several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Processor time in microseconds, in user code and in the kernel.
     pub processor: u64,
     /// How often a thread went to sleep because it waited for something.
     pub voluntary_switches: u64,
-    /// How often a thread was stopped because others wanted the processor.
+    /// How often a thread was stopped because others needed the processor.
     pub involuntary_switches: u64,
 }
 
 impl Usage {
-    /// What these processes have used since they began, but for threads that have ended.
+    /// What these processes have used since they began, except threads that have ended.
     pub fn of(processes: &[u32]) -> io::Result<Self> {
         let mut sum = Self::default();
         for process in processes {
@@ -33,7 +33,7 @@ impl Usage {
         for thread in fs::read_dir(format!("/proc/{process}/task"))? {
             let thread = thread?.path();
             let read = |file| fs::read_to_string(thread.join(file));
-            // A thread that ends between the two looks has nothing to say.
+            // A thread that ends between the two reads is skipped.
             let (Ok(times), Ok(status)) = (read("schedstat"), read("status")) else { continue };
             usage.processor += microseconds(&times).unwrap_or(0);
             usage.voluntary_switches += counter(&status, "voluntary_ctxt_switches:");

@@ -1,5 +1,5 @@
-//! A collector of spans for tests: OTLP over gRPC or HTTP on a real socket, on a port from the kernel. It
-//! keeps what it gets, and tests wait for as much as they expect.
+//! A collector of spans for tests: OTLP over gRPC or HTTP on a real socket, on a port from the kernel. It stores
+//! what it receives, and tests wait for as much as they expect.
 
 mod received;
 mod services;
@@ -23,10 +23,10 @@ use tonic::transport::Server;
 pub use self::received::{Attributes, ReceivedSpan};
 use self::{received::Received, services::Services};
 
-/// How long is waited for something that does not come.
+/// The longest wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A collector; it ends when it is dropped.
+/// A collector; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Collector {
     address: SocketAddr,
@@ -55,7 +55,7 @@ impl Collector {
         Ok(socket)
     }
 
-    /// Over gRPC, on a socket that [`Self::socket`] has made.
+    /// Over gRPC, on a socket from [`Self::socket`].
     ///
     /// # Errors
     ///
@@ -85,12 +85,12 @@ impl Collector {
         Ok((socket.listen(1024)?, Services::new(into), received))
     }
 
-    /// What an exporter is told.
+    /// The endpoint for an exporter.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -99,12 +99,12 @@ impl Collector {
     ///
     /// # Panics
     ///
-    /// They do not come within a minute.
+    /// They do not arrive within a minute.
     pub async fn spans(&self, at_least: usize) -> Vec<ReceivedSpan> {
         self.once(|received| (received.spans.len() >= at_least).then(|| received.spans.clone())).await
     }
 
-    /// How many spans came so far.
+    /// How many spans arrived so far.
     pub fn count(&self) -> usize {
         self.received.borrow().spans.len()
     }

@@ -1,4 +1,4 @@
-//! What came, taken apart so that tests can look at it.
+//! The received spans, in a form that tests can read.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use opentelemetry_proto::tonic::{
 /// Attributes by key; numbers and flags as text.
 pub type Attributes = BTreeMap<String, String>;
 
-/// A span with where it came from.
+/// A span and its origin.
 #[derive(Clone, Debug)]
 pub struct ReceivedSpan {
-    /// Of the request that brought it.
+    /// Of its request.
     pub headers: HeaderMap,
     /// Attributes of its resource.
     pub resource: Attributes,

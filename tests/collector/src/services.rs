@@ -1,4 +1,4 @@
-//! The services that exporters speak to.
+//! The services that exporters call.
 
 use std::sync::Arc;
 

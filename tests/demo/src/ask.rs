@@ -1,4 +1,4 @@
-//! Goes through the calls: asks the gateway, asks the policies, compares and shows.
+//! Makes the calls: calls the gateway and the policies, compares and shows.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ struct Demo<'a> {
     surprises: Vec<String>,
 }
 
-/// Makes all calls. Returns what was not as expected, one sentence each.
+/// Makes all calls. Returns what was unexpected, one sentence each.
 pub(crate) fn all(stage: &Stage, panel: &mut Panel, colours: Colours) -> Result<Vec<String>, Failure> {
     let gateway = Connection::open(stage.gateway.extender)?;
     let mut demo = Demo { gateway, panel, nodes: &stage.nodes, colours, surprises: Vec::new() };
@@ -40,7 +40,7 @@ pub(crate) fn all(stage: &Stage, panel: &mut Panel, colours: Colours) -> Result<
 }
 
 impl Demo<'_> {
-    /// As kube-scheduler goes on: what filter leaves is prioritized.
+    /// As kube-scheduler continues: the nodes that filter leaves are prioritized.
     fn generated(&mut self) -> Result<(), Failure> {
         let mut nodes = calls::twelve_nodes();
         let left = self.filter(&calls::generated(Verb::Filter, &nodes))?;

@@ -1,4 +1,4 @@
-//! The calls of the demo: what a real kube-scheduler sent, and a generated pair with more nodes.
+//! The calls of the demo: those of a real kube-scheduler, and a generated pair with more nodes.
 
 use std::borrow::Cow;
 
@@ -16,9 +16,9 @@ use crate::{
 /// A call of kube-scheduler.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// Where it is from.
+    /// Its origin.
     pub(crate) origin: &'static str,
-    /// What is asked.
+    /// The verb.
     pub(crate) verb: Verb,
     /// The body.
     pub(crate) body: Cow<'static, [u8]>,
@@ -30,7 +30,7 @@ const PRIORITIZE_NAMES: &[u8] = include_bytes!("../../captures/prioritize-names.
 const FILTER_NODES: &[u8] = include_bytes!("../../captures/filter-nodes.json");
 const PRIORITIZE_NODES: &[u8] = include_bytes!("../../captures/prioritize-nodes.json");
 
-/// What a real kube-scheduler sent, in both forms. Its extender had kept all three nodes.
+/// Calls of a real kube-scheduler, in both forms. Its extender had kept all three nodes.
 pub(crate) fn captured() -> [Call; 4] {
     let captured = |verb, body: &'static [u8]| Call { origin: "captured", verb, body: body.into() };
     [
@@ -53,13 +53,13 @@ pub(crate) fn generated_pod() -> Result<String, Failure> {
     Ok(Question::read(&generated(Verb::Filter, &[]).body, &KnownNodes::new())?.pod_name)
 }
 
-/// Twelve nodes: two in each rack, three of each tenant, four in each zone. Their numbers are far from
-/// those of the captured ones.
+/// Twelve nodes: two in each rack, three of each tenant, four in each zone. Their numbers are far from those of the
+/// captured ones.
 pub(crate) fn twelve_nodes() -> Vec<Node> {
     nodes(300..312, Images::Few)
 }
 
-/// The nodes that the gateway is told about: those of the captured calls, and the twelve.
+/// The nodes that the gateway knows: those of the captured calls, and the twelve.
 pub(crate) fn known_nodes() -> Result<KnownNodes, Failure> {
     let captured = Question::read(FILTER_NODES, &KnownNodes::new())?;
     let captured = captured.nodes.into_iter().map(|node| (node.name, node.json));

@@ -1,4 +1,4 @@
-//! Colours, where there is somebody to see them.
+//! Colors, if standard output is a terminal.
 
 use std::{
     env,
@@ -21,12 +21,12 @@ impl Colours {
         if wanted && io::stdout().is_terminal() { Self::Shown } else { Self::Plain }
     }
 
-    /// For what is good.
+    /// For successes.
     pub(crate) fn green(self, text: &str) -> String {
         self.paint("32", text)
     }
 
-    /// For what is refused or wrong.
+    /// For refusals and errors.
     pub(crate) fn red(self, text: &str) -> String {
         self.paint("31", text)
     }
@@ -36,7 +36,7 @@ impl Colours {
         self.paint("1", text)
     }
 
-    /// For what may be skipped.
+    /// For details.
     pub(crate) fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }

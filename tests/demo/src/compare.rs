@@ -1,4 +1,4 @@
-//! What the policies say themselves, against what the gateway makes of it.
+//! Compares the policies' own answers with the gateway's.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::{
     question::{Form, Question},
 };
 
-/// What came of a filter call.
+/// The result of a filter call.
 #[derive(Debug)]
 pub(crate) struct FilterOutcome {
-    /// For each node of the question who refuses it, in the gateway's order, and why.
+    /// For each node of the question which policies refuse it, in the gateway's order, and why.
     pub(crate) refusals: Vec<Vec<Refusal>>,
     /// The names of the nodes that stay according to the gateway.
     pub(crate) staying: Vec<String>,
@@ -20,16 +20,16 @@ pub(crate) struct FilterOutcome {
     pub(crate) surprises: Vec<String>,
 }
 
-/// A policy's no to a node.
+/// A policy's refusal of a node.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Which policy.
+    /// The policy.
     pub(crate) policy: String,
-    /// Why, in its own words.
+    /// Its reason.
     pub(crate) reason: String,
 }
 
-/// What came of a prioritize call.
+/// The result of a prioritize call.
 #[derive(Debug)]
 pub(crate) struct ScoreOutcome {
     /// The policies and their weights, in the gateway's order.
@@ -43,9 +43,9 @@ pub(crate) struct ScoreOutcome {
 /// The scores of a node.
 #[derive(Debug)]
 pub(crate) struct NodeScores {
-    /// What each policy says.
+    /// The score of each policy.
     pub(crate) raw: Vec<i32>,
-    /// Their weighted sum, counted here.
+    /// Their weighted sum, computed here.
     pub(crate) expected: i64,
     /// The gateway's sum, if it lists the node.
     pub(crate) answered: Option<i64>,
@@ -82,7 +82,7 @@ impl FilterOutcome {
         }
     }
 
-    /// The first policy that refuses a node gives the reason, behind its name.
+    /// The first policy that refuses a node gives the reason, after its name.
     fn check_reasons(&mut self, question: &Question, result: &FilterResult) {
         let reasons = reasons(result);
         for (node, refusals) in question.nodes.iter().zip(&self.refusals) {
@@ -97,7 +97,7 @@ impl FilterOutcome {
         }
     }
 
-    /// Node objects that stay come back byte for byte.
+    /// Node objects that stay are returned byte for byte.
     fn check_objects(&mut self, question: &Question, result: &FilterResult) {
         for item in result.nodes.iter().flat_map(|list| list.items.iter().flatten()) {
             if !question.nodes.iter().any(|node| node.json == item.get()) {
@@ -109,7 +109,7 @@ impl FilterOutcome {
         }
     }
 
-    /// A call in which nothing falls, or all, would show nothing.
+    /// A call in which no node is refused, or all, would show nothing.
     fn check_that_it_shows_both(&mut self) {
         let falling = self.refusals.iter().filter(|refusals| !refusals.is_empty()).count();
         if falling == 0 || falling == self.refusals.len() {

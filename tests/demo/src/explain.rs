@@ -1,4 +1,4 @@
-//! The end of the demo: the gateway says itself why the last pod may go where it may.
+//! The end of the demo: the gateway explains where the last pod may go, and why.
 
 use std::process::{Command, Stdio};
 
@@ -9,13 +9,13 @@ use crate::{Failure, calls, colour::Colours, stage::Stage};
 /// How many rows of each table are shown.
 const TOP: &str = "3";
 
-/// What `extender-gateway explain` says about the pod of the generated calls, and how to see more.
+/// The output of `extender-gateway explain` for the pod of the generated calls, and how to see more.
 pub(crate) fn last_pod(stage: &Stage, colours: Colours) -> Result<String, Failure> {
     let pod = calls::generated_pod()?;
     let (namespace, name) = pod.split_once('/').ok_or("the demo's pod has no namespace")?;
     let gateway = format!("http://{}", stage.gateway.admin);
     let arguments = ["explain", name, "-n", namespace, "--gateway", &gateway, "--no-cluster", "--top", TOP];
-    // What goes wrong is told by the program itself.
+    // The program prints its own errors.
     let said = Command::new(Program::Gateway.path()?).args(arguments).stderr(Stdio::inherit()).output()?;
     if !said.status.success() {
         return Err(format!("extender-gateway explain: {}", said.status).into());

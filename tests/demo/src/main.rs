@@ -1,6 +1,6 @@
 //! `extender-demo`: starts the gateway and three policies as real servers on loopback, sends calls as
-//! kube-scheduler makes them, and shows what came of each, at last with `extender-gateway explain`. It fails when an
-//! answer of the gateway is not what the policies say when they are asked directly.
+//! kube-scheduler makes them, and shows the result of each, at the end with `extender-gateway explain`. It fails if
+//! an answer of the gateway differs from what the policies answer directly.
 
 use std::{
     error::Error,
@@ -23,7 +23,7 @@ mod serve;
 mod show;
 mod stage;
 
-/// What can go wrong ends the demo.
+/// An error ends the demo.
 type Failure = Box<dyn Error>;
 
 /// Shows what the gateway and three policies make of kube-scheduler's calls.
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(code) => code,
         Err(failure) => {
-            // Nobody is left to hear that standard error is closed.
+            // Standard error is closed: the message cannot be delivered.
             let _ = writeln!(io::stderr(), "demo: {failure}");
             ExitCode::FAILURE
         }

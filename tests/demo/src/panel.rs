@@ -1,5 +1,4 @@
-//! The policies, asked directly over gRPC about the same pod and nodes: what the gateway's answer is
-//! compared with.
+//! Calls the policies directly over gRPC about the same pod and nodes, for comparison with the gateway's answer.
 
 use extender_harness::policy::Policy;
 use extender_policy_api::v1alpha1::{
@@ -25,12 +24,12 @@ struct Member {
     client: PolicyServiceClient<Channel>,
 }
 
-/// What one policy says about the nodes of a question.
+/// One policy's answers about the nodes of a question.
 #[derive(Debug)]
 pub(crate) struct Opinion<T> {
-    /// Which policy.
+    /// The policy.
     pub(crate) policy: String,
-    /// What its scores are multiplied with.
+    /// The weight of its scores.
     pub(crate) weight: u32,
     /// One for each node, in the question's order.
     pub(crate) of_nodes: Vec<T>,
@@ -50,7 +49,7 @@ impl Panel {
         Ok(Self { runtime, members })
     }
 
-    /// For each policy and node the reason to refuse it, if it does.
+    /// For each policy and node the reason of its refusal, if any.
     pub(crate) fn refusals(&mut self, question: &Question) -> Result<Vec<Opinion<Option<String>>>, Failure> {
         let Self { runtime, members } = self;
         let ask = |member: &mut Member| {

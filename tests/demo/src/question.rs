@@ -1,4 +1,4 @@
-//! What a body asks: its pod and its nodes, each with its JSON.
+//! The content of a body: its pod and its nodes, each with its JSON.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use crate::Failure;
 /// Node objects by name.
 pub(crate) type KnownNodes = BTreeMap<String, String>;
 
-/// A body, understood.
+/// A parsed body.
 #[derive(Debug)]
 pub(crate) struct Question {
     /// The pod as namespace/name.
     pub(crate) pod_name: String,
-    /// The pod as policies are told.
+    /// The pod as policies receive it.
     pub(crate) pod: Pod,
     /// The nodes, in the body's order.
     pub(crate) nodes: Vec<OfferedNode>,
-    /// How they came.
+    /// Their form.
     pub(crate) form: Form,
 }
 
-/// The form in which nodes come.
+/// The form of the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As names; the gateway knows the nodes from elsewhere.
+    /// Names; the gateway knows the nodes from elsewhere.
     Names,
-    /// As whole objects.
+    /// Whole objects.
     Objects,
 }
 
@@ -39,9 +39,9 @@ pub(crate) enum Form {
 pub(crate) struct OfferedNode {
     /// metadata.name.
     pub(crate) name: String,
-    /// The object, byte for byte as it came or stands in the file.
+    /// The object, byte for byte as in the body or the file.
     pub(crate) json: String,
-    /// What policies are told.
+    /// The node as policies receive it.
     pub(crate) facts: NodeFacts,
 }
 
@@ -94,7 +94,7 @@ impl OfferedNode {
         Ok(Self { name: object.name().to_owned(), json: json.to_owned(), facts })
     }
 
-    /// The host part of the name, which tells the demo's nodes apart.
+    /// The host part of the name, which distinguishes the demo's nodes.
     pub(crate) fn short_name(&self) -> &str {
         self.name.split('.').next().unwrap_or(&self.name)
     }

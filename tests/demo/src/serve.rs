@@ -1,4 +1,4 @@
-//! `--serve`: everything stays, and the text says how to use it.
+//! `--serve`: everything keeps running, and the text explains how to use it.
 
 use std::thread;
 

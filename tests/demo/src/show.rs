@@ -1,4 +1,4 @@
-//! What people see: a heading for each call and a table below it, in at most 100 columns.
+//! The output: a heading for each call and a table below it, in at most 100 columns.
 
 use std::{
     fmt::{Display, Write},
@@ -19,17 +19,17 @@ const WIDTH: usize = 100;
 /// The head of the first column.
 const NODE: &str = "node";
 
-/// What stands above a table.
+/// The lines above a table.
 pub(crate) struct Heading<'a> {
     /// The call.
     pub(crate) call: &'a Call,
-    /// What it asked.
+    /// Its content.
     pub(crate) question: &'a Question,
-    /// How long the gateway took, as the caller saw it.
+    /// The latency that the caller saw.
     pub(crate) took: Duration,
 }
 
-/// Who plays, and how to read the rest.
+/// The participants, and how to read the rest.
 pub(crate) fn introduction(stage: &Stage, colours: Colours) -> String {
     let mut text = Text::default();
     text.line(colours.bold("kube-scheduler's calls, one gateway, three gRPC policies"));
@@ -46,7 +46,7 @@ pub(crate) fn introduction(stage: &Stage, colours: Colours) -> String {
     text.0
 }
 
-/// What came of a filter call: a line for each node, and one more for each further policy that refuses it.
+/// The result of a filter call: a line for each node, and one more for each further policy that refuses it.
 pub(crate) fn filter(heading: &Heading<'_>, outcome: &FilterOutcome, colours: Colours) -> String {
     let mut text = heading.text(colours);
     let columns = format!("  {NODE:<15}{:<8}{:<10}zone", "rack", "tenant");
@@ -76,7 +76,7 @@ fn words(refusal: &Refusal) -> String {
     format!("{}: {}", refusal.policy, refusal.reason)
 }
 
-/// What came of a prioritize call: a line for each node, the best first.
+/// The result of a prioritize call: a line for each node, the best first.
 pub(crate) fn scores(heading: &Heading<'_>, outcome: &ScoreOutcome, colours: Colours) -> String {
     let mut text = heading.text(colours);
     let mut columns = format!("  {NODE:<15}");

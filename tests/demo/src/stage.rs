@@ -1,4 +1,4 @@
-//! The servers of the demo: three policies and the gateway, each a process of its own.
+//! The servers of the demo: three policies and the gateway, each its own process.
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
@@ -16,8 +16,8 @@ const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rules");
 /// The policies in the gateway's order: their names, which are those of their files, and weights.
 const POLICIES: [(&str, u32); 3] = [("rack-drain", 1), ("tenant-quota", 1), ("zone-preference", 2)];
 
-/// Less than the `httpTimeout` that `--serve` prints. A call takes a thousandth of it, but a machine that
-/// has just compiled all this may be busy.
+/// Less than the `httpTimeout` that `--serve` prints. A call takes a thousandth of it, but a machine that has just
+/// compiled everything may be busy.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything that runs. It ends when this is dropped.

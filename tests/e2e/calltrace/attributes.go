@@ -8,7 +8,7 @@ import (
 	"extender-gateway.io/tests/kube/collector"
 )
 
-// Check says what is wrong with the attributes of a call that ended well and in which no backend failed.
+// Check returns what is wrong with the attributes of a call that succeeded and in which no backend failed.
 func (c Call) Check() error {
 	errs := []error{c.checkDoor(), c.checkDecision()}
 	for _, question := range c.Questions {
@@ -39,7 +39,7 @@ func (c Call) checkDecision() error {
 	)
 }
 
-// checkCounts is about the nodes that kube-scheduler offers, of which there are none in bind.
+// checkCounts is about the nodes that kube-scheduler offers; bind has none.
 func (c Call) checkCounts() error {
 	if c.Verb == "bind" || c.Verb == "preempt" {
 		return nil
@@ -75,7 +75,7 @@ func (c Call) checkAskedCounts(q Question) error {
 	return errors.Join(atLeast(q.Asked, 1, "extender.nodes.asked"), atLeast(q.Asked, 0, "extender.nodes.known"))
 }
 
-// checkAnswered compares both sides of a question.
+// checkAnswered compares both sides of a request.
 func (c Call) checkAnswered(q Question) error {
 	if q.Answered == nil {
 		return nil
@@ -99,7 +99,7 @@ func (c Call) checkAnswered(q Question) error {
 	)
 }
 
-// CheckFailed says what is wrong with a question that was to fail as one of these kinds, under this failure policy.
+// CheckFailed returns what is wrong with a request that must fail as one of these kinds, under this failure policy.
 func (q Question) CheckFailed(policy string, kinds ...string) error {
 	return errors.Join(
 		differ(q.Backend()+" failed", q.Failed(), true),

@@ -12,41 +12,41 @@ import (
 // Gateway is the service.name of the gateway.
 const Gateway = "extender-gateway"
 
-// Call is the trace of one call, taken apart.
+// Call is the trace of one call, split into its parts.
 type Call struct {
 	// Trace is the whole of it.
 	Trace collector.Trace
 	// Verb is filter, prioritize, preempt or bind.
 	Verb string
-	// Door is what the gateway was asked, Decision how it found the answer.
+	// Door is the span of the request to the gateway, Decision that of its decision.
 	Door, Decision collector.Span
 	Questions      []Question
 }
 
-// Question is what one backend was asked.
+// Question is the request to one backend.
 type Question struct {
 	// Asked is the gateway's side.
 	Asked collector.Span
-	// Answered is the backend's side; nil where it did not answer, or was not waited for.
+	// Answered is the backend's side; nil if it did not answer, or the gateway did not wait for it.
 	Answered *collector.Span
 }
 
-// Backend is who was asked, by its configured name.
+// Backend is the configured name of the backend.
 func (q Question) Backend() string { return q.Asked.Attributes.Text("extender.backend.name") }
 
-// Failed says whether there was no usable answer.
+// Failed reports whether there was no usable answer.
 func (q Question) Failed() bool { return q.Asked.Status.Code == collector.Error }
 
-// isAnswered says whether the gateway got an answer by gRPC, so that the backend must have known of the question.
+// isAnswered reports whether the gateway got an answer by gRPC, so that the backend must have received the request.
 func (q Question) isAnswered() bool { return q.Asked.Attributes["rpc.response.status_code"] == "OK" }
 
-// Sides says whose spans a trace has.
+// Sides is whose spans a trace has.
 type Sides int
 
 const (
-	// BothSides are the gateway's, and the backends' for each question that was answered.
+	// BothSides are the gateway's, and the backends' for each request that was answered.
 	BothSides Sides = iota
-	// GatewayAlone is a trace that was not sampled and is kept all the same.
+	// GatewayAlone is a trace that was not sampled and is kept nevertheless.
 	GatewayAlone
 )
 
@@ -56,7 +56,7 @@ var rpcs = map[string]string{"filter": "Filter", "prioritize": "Score", "preempt
 // service is the backends' gRPC service.
 const service = "extender.policy.v1alpha1.PolicyService/"
 
-// Read takes a trace apart. Its error says what is missing or is not where it should be.
+// Read splits a trace into its parts. Its error names what is missing or in the wrong place.
 func Read(trace collector.Trace, sides Sides) (Call, error) {
 	call := Call{Trace: trace}
 	if err := errors.Join(call.readDoor(), call.readDecision(), call.readQuestions(sides)); err != nil {
@@ -113,7 +113,7 @@ func (q *Question) readAnswer(trace collector.Trace, sides Sides) error {
 	)
 }
 
-// Of are the calls about the pod with this UID, in the order in which they came. Its error says what is not whole.
+// Of are the calls about the pod with this UID, in the order in which they came. Its error names incomplete traces.
 func Of(got collector.Telemetry, uid string, sides Sides) ([]Call, error) {
 	var calls []Call
 	var errs []error
@@ -127,7 +127,7 @@ func Of(got collector.Telemetry, uid string, sides Sides) ([]Call, error) {
 	return calls, errors.Join(errs...)
 }
 
-// ByVerb are those of the calls that are of this verb.
+// ByVerb are the calls of this verb.
 func ByVerb(calls []Call, verb string) []Call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.Verb != verb })
 }
@@ -139,7 +139,7 @@ func single(what string, spans []collector.Span) (collector.Span, error) {
 	return spans[0], nil
 }
 
-// expect compares what tells spans apart.
+// expect compares the fields that identify a span.
 func expect(span collector.Span, kind collector.Kind, service, name string) error {
 	return errors.Join(
 		differ("the name", span.Name, name),

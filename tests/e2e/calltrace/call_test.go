@@ -27,7 +27,7 @@ func made(call int, kind collector.Kind, service, id, parent, name string, more 
 	}
 }
 
-// sound is a filter call about four nodes as it is to be: the backend racks was asked, the answers of zones were known.
+// sound is a correct filter call about four nodes: the backend racks was called, the answers of zones were cached.
 func sound(call int) collector.Trace {
 	const rpc = service + "Filter"
 	trace := collector.Trace{
@@ -57,7 +57,7 @@ func sound(call int) collector.Trace {
 	return trace
 }
 
-// checked is all that can be said about one trace.
+// checked runs all checks of one trace.
 func checked(trace collector.Trace) error {
 	call, err := Read(trace, BothSides)
 	if err != nil {
@@ -193,7 +193,7 @@ func chain(t *testing.T) collector.Telemetry {
 		if i == 3 {
 			trace[decision].Attributes["k8s.pod.uid"] = "another"
 		}
-		// The latest come first, so that the order is found out.
+		// The latest come first, so that the order has to be reconstructed.
 		got.Spans = append(trace, got.Spans...)
 	}
 	return got

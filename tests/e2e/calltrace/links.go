@@ -7,7 +7,7 @@ import (
 	"extender-gateway.io/tests/kube/collector"
 )
 
-// What links of a decision are, by their attribute extender.link.
+// The kinds of a decision's links, by their attribute extender.link.
 const (
 	PreviousCall  = "previous call"
 	PodAnnotation = "pod annotation"
@@ -23,7 +23,7 @@ func (c Call) Links(sort string) (links []collector.Link) {
 	return links
 }
 
-// CheckChain says where the calls of one pod are not linked, each to the one before.
+// CheckChain returns where the calls of one pod are not linked, each to the previous one.
 func CheckChain(calls []Call) error {
 	var errs []error
 	for i, call := range calls {

@@ -11,8 +11,8 @@ import (
 // longestList is how many values an attribute may have.
 const longestList = 4
 
-// CheckNodes says where spans list nodes: their attributes, events and links hold short lists only, and none of these
-// nodes' names but the one of a bind.
+// CheckNodes returns where spans list nodes: their attributes, events and links hold short lists only, and none of
+// these nodes' names except that of a bind.
 func CheckNodes(spans []collector.Span, nodes []string) error {
 	var errs []error
 	for _, span := range spans {
@@ -27,7 +27,7 @@ func CheckNodes(spans []collector.Span, nodes []string) error {
 	return errors.Join(errs...)
 }
 
-// everyAttribute also has the texts that are no attributes.
+// everyAttribute also has the texts outside attributes.
 func everyAttribute(span collector.Span) []collector.Attributes {
 	list := []collector.Attributes{span.Attributes, {"the name": span.Name, "the status": span.Status.Message}}
 	for _, event := range span.Events {

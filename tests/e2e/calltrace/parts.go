@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Unasked are the backends that took part without being asked, because all their answers were known: the events of the
-// decision.
+// Unasked are the backends that took part without a request, because all their answers were cached: the events of
+// the decision.
 func (c Call) Unasked() (names []string) {
 	for _, event := range c.Decision.Events {
 		if event.Name == "backend" {
@@ -16,7 +16,7 @@ func (c Call) Unasked() (names []string) {
 	return names
 }
 
-// Asked are the backends that were asked.
+// Asked are the backends that were called.
 func (c Call) Asked() (names []string) {
 	for _, question := range c.Questions {
 		names = append(names, question.Backend())
@@ -24,7 +24,7 @@ func (c Call) Asked() (names []string) {
 	return names
 }
 
-// CheckParts says so when not exactly these backends took part, each by a question or an event.
+// CheckParts returns an error unless exactly these backends took part, each by a request or an event.
 func (c Call) CheckParts(backends ...string) error {
 	got := slices.Concat(c.Asked(), c.Unasked())
 	slices.Sort(got)

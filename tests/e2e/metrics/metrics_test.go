@@ -10,7 +10,7 @@ import (
 
 const (
 	plainText = "text/plain;version=0.0.4"
-	// What Prometheus 3 sends.
+	// The Accept header of Prometheus 3.
 	openMetrics = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6," +
 		"application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4," +
 		"text/plain;version=0.0.4;q=0.3,*/*;q=0.2"

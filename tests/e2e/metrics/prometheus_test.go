@@ -17,7 +17,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// TestPrometheusScrapesTheGateway has a real Prometheus scrape a running gateway, and asks it for what it stored.
+// TestPrometheusScrapesTheGateway has a real Prometheus scrape a running gateway, and queries what it stored.
 func TestPrometheusScrapesTheGateway(t *testing.T) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {

@@ -28,7 +28,7 @@ const call = `{
   "NodeNames": null
 }`
 
-// startGateway starts the gateway in front of a policy and a backend that is not there.
+// startGateway starts the gateway in front of a policy and an unavailable backend.
 func startGateway(t *testing.T) (extender, metrics string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -23,7 +23,7 @@ const (
 	EchoExtender  = "echo-extender"
 )
 
-// Binary finds a binary where cargo puts it, a release build first, or in the folder of BinDirEnv.
+// Binary finds a binary in cargo's output folder, a release build first, or in the folder of BinDirEnv.
 func Binary(name string) (string, error) {
 	dirs, err := binDirs()
 	if err != nil {

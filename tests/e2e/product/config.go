@@ -15,69 +15,69 @@ type Config struct {
 	Kind       string   `json:"kind"`
 	Extender   Listener `json:"extender"`
 	Metrics    Listener `json:"metrics"`
-	// Admin is nil where the gateway chooses.
+	// Admin is nil for the gateway's default.
 	Admin *Listener `json:"admin,omitempty"`
-	// OTLP, Traces and Decisions are nil where the gateway chooses.
+	// OTLP, Traces and Decisions are nil for the gateway's defaults.
 	OTLP      *OTLP      `json:"otlp,omitempty"`
 	Traces    *Traces    `json:"traces,omitempty"`
 	Decisions *Decisions `json:"decisions,omitempty"`
 	Cluster   Cluster    `json:"cluster"`
 	Timeouts  Timeouts   `json:"timeouts"`
 	Nodes     Nodes      `json:"nodes"`
-	// Pods is nil where the gateway chooses.
+	// Pods is nil for the gateway's default.
 	Pods    *Pods   `json:"pods,omitempty"`
 	Reasons Reasons `json:"reasons"`
-	// Binder is who binds: "BuiltIn", the name of a backend that is asked first, or "" for nobody.
+	// Binder is "BuiltIn", the name of a backend that is called first, or "" for none.
 	Binder   string    `json:"binder,omitempty"`
 	Backends []Backend `json:"backends"`
 }
 
-// Listener is where a port listens.
+// Listener is the address of a port.
 type Listener struct {
 	Address string `json:"address"`
-	// TLS is nil where it is not spoken.
+	// TLS is nil for plain HTTP.
 	TLS *TLS `json:"tls,omitempty"`
 }
 
-// TLS says what a port shows and who may come in.
+// TLS has the certificate of a port and the clients that it accepts.
 type TLS struct {
 	CertFile string `json:"certFile"`
 	KeyFile  string `json:"keyFile"`
-	// ClientCAFile has who signs the certificates that callers have to show; AllowedNames are whose they are.
+	// ClientCAFile has the CA of client certificates; AllowedNames are the accepted names.
 	ClientCAFile string   `json:"clientCAFile,omitempty"`
 	AllowedNames []string `json:"allowedNames,omitempty"`
 }
 
-// Nodes is where node facts come from.
+// Nodes is the source of node facts.
 type Nodes struct {
 	Source string `json:"source"`
 }
 
-// Pods is where facts about pods come from that are not in a call.
+// Pods is the source of facts about pods that are not in a call.
 type Pods struct {
 	Source string `json:"source"`
 }
 
-// Timeouts are what calls may take in all; empty ones are the gateway's defaults.
+// Timeouts are the total time of calls; empty ones are the gateway's defaults.
 type Timeouts struct {
 	Decision string `json:"decision,omitempty"`
 	Bind     string `json:"bind,omitempty"`
 }
 
-// Reasons is what reasons of refusals look like.
+// Reasons is the format of reasons of refusals.
 type Reasons struct {
 	// Prefix is "None", or "" for the gateway's default: the backend's name.
 	Prefix string `json:"prefix,omitempty"`
-	// Repeated is "AsGiven", or "" for the gateway's default: back-off for a pod that is refused often.
+	// Repeated is "AsGiven", or "" for the gateway's default: backoff for a pod that is refused often.
 	Repeated string `json:"repeated,omitempty"`
 }
 
-// Cluster is how the apiserver is reached.
+// Cluster is how to reach the apiserver.
 type Cluster struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
 
-// Backend is one policy; a nil block leaves its verb out.
+// Backend is one policy; a nil block omits its verb.
 type Backend struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
@@ -90,7 +90,7 @@ type Backend struct {
 	Bind    *Bind          `json:"bind,omitempty"`
 }
 
-// Match says which pods a backend is asked about.
+// Match selects the pods for which a backend is called.
 type Match struct {
 	ManagedResources []Resource `json:"managedResources,omitempty"`
 }
@@ -100,7 +100,7 @@ type Resource struct {
 	Name string `json:"name"`
 }
 
-// Filter says how a backend is asked to filter.
+// Filter is how a backend filters.
 type Filter struct {
 	Timeout       string `json:"timeout,omitempty"`
 	FailurePolicy string `json:"failurePolicy,omitempty"`
@@ -108,20 +108,20 @@ type Filter struct {
 	PreemptionMayHelp string `json:"preemptionMayHelp,omitempty"`
 }
 
-// Score says how a backend is asked to score.
+// Score is how a backend scores.
 type Score struct {
 	Timeout   string `json:"timeout,omitempty"`
 	Weight    int64  `json:"weight,omitempty"`
 	Normalize string `json:"normalize,omitempty"`
 }
 
-// Preempt says how a backend is asked who may be evicted.
+// Preempt is how a backend preempts.
 type Preempt struct {
 	Timeout       string `json:"timeout,omitempty"`
 	FailurePolicy string `json:"failurePolicy,omitempty"`
 }
 
-// Bind says how a backend is asked to bind.
+// Bind is how a backend binds.
 type Bind struct {
 	Timeout       string `json:"timeout,omitempty"`
 	FailurePolicy string `json:"failurePolicy,omitempty"`

@@ -10,13 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Explain runs `extender-gateway explain` about a pod and returns what it prints as "table", "json" or "yaml". The gateway is
-// asked at its admin address.
+// Explain runs `extender-gateway explain` about a pod and returns its output as "table", "json" or "yaml". It calls
+// the gateway at its admin address.
 func Explain(ctx context.Context, kubeconfig, admin, format string, pod *corev1.Pod) (string, error) {
 	return explain(ctx, pod, "-o", format, "--gateway", "http://"+admin, "--kubeconfig", kubeconfig)
 }
 
-// ExplainThroughAPIServer does the same for the gateways that are pods of a namespace, through kube-apiserver's proxy of pods.
+// ExplainThroughAPIServer does the same for gateways that are pods of a namespace, through kube-apiserver's pod
+// proxy.
 func ExplainThroughAPIServer(ctx context.Context, kubeconfig, namespace, adminPort string, pod *corev1.Pod) (string, error) {
 	return explain(ctx, pod, "-o", "json", "--kubeconfig", kubeconfig, "--gateway-namespace", namespace, "--admin-port", adminPort)
 }
@@ -36,7 +37,7 @@ func explain(ctx context.Context, pod *corev1.Pod, options ...string) (string, e
 	return string(out), nil
 }
 
-// ReadExplanation reads what explain prints as JSON.
+// ReadExplanation reads the JSON output of explain.
 func ReadExplanation(text string) (explanation Explanation, err error) {
 	if err := json.Unmarshal([]byte(text), &explanation); err != nil {
 		return explanation, fmt.Errorf("explain prints %q: %w", text, err)

@@ -1,9 +1,9 @@
 package product
 
-// Explanation is the part of what explain prints that tests read.
+// Explanation is the part of explain's output that tests read.
 type Explanation struct {
 	UID string `json:"uid"`
-	// Pod is what the apiserver says.
+	// Pod is the apiserver's state.
 	Pod struct {
 		Node string `json:"node"`
 	} `json:"pod"`
@@ -21,7 +21,7 @@ type Decision struct {
 	Verb    string `json:"verb"`
 	Outcome string `json:"outcome"`
 	Offered int    `json:"offered"`
-	// Left is nil where the call ended with an error.
+	// Left is nil if the call ended with an error.
 	Left     *int           `json:"left"`
 	Backends []DecisionPart `json:"backends"`
 	Nodes    []DecisionNode `json:"nodes"`
@@ -33,16 +33,16 @@ type DecisionPart struct {
 	Rejected int    `json:"rejected"`
 }
 
-// DecisionNode is what was said about one node.
+// DecisionNode is the decision about one node.
 type DecisionNode struct {
 	Name       string `json:"name"`
 	RejectedBy string `json:"rejectedBy"`
 	Reason     string `json:"reason"`
-	// Total is nil for a node that nobody scored.
+	// Total is nil for a node without a score.
 	Total *int64 `json:"total"`
 }
 
-// Call is the latest attempt's call of a verb; nil when there is none.
+// Call is the latest attempt's call of a verb; nil if there is none.
 func (e Explanation) Call(verb string) *Decision {
 	if len(e.Attempts) == 0 {
 		return nil

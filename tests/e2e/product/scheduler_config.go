@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SchedulerConfig runs `extender-gateway scheduler-config` with these options and reads what it prints.
+// SchedulerConfig runs `extender-gateway scheduler-config` with these options and reads its output.
 func SchedulerConfig(ctx context.Context, dir string, config Config, options ...string) ([]configv1.Extender, error) {
 	binary, err := Binary(Gateway)
 	if err != nil {

@@ -20,7 +20,7 @@ func StartLabelRules(ctx context.Context, dir, name, rules, address string) (*pr
 	return serve(ctx, dir, LabelRules, name, "listening on", "--rules", rules, "--name", name, "--address", address)
 }
 
-// StartLabelBinder runs the backend that binds pods and gives them labels of their node as annotations.
+// StartLabelBinder runs the backend that binds pods and copies labels of their node to them as annotations.
 func StartLabelBinder(ctx context.Context, dir, kubeconfig string) (*process.Server, error) {
 	return serve(ctx, dir, LabelBinder, LabelBinder, "listening on", "--kubeconfig", kubeconfig, "--address", "127.0.0.1:0")
 }
@@ -30,7 +30,7 @@ func StartNodePolicy(ctx context.Context, dir, binary string) (*process.Server, 
 	return serve(ctx, dir, binary, binary, "listening on", "--address", "127.0.0.1:0")
 }
 
-// StartEcho runs the extender that keeps every node and gives each a score without looking at anything.
+// StartEcho runs the extender that keeps every node and gives each a score without reading them.
 func StartEcho(ctx context.Context, dir string) (*process.Server, error) {
 	return serve(ctx, dir, EchoExtender, EchoExtender, "listening on", "--address", "127.0.0.1:0")
 }

@@ -1,4 +1,4 @@
-//! One case: a pod, nodes, backends with their policies, and how all of it is put to the gateway.
+//! One case: a pod, nodes, backends with their policies, and the gateway's configuration and calls.
 
 mod crowd;
 mod room;
@@ -18,9 +18,9 @@ pub use self::{
     },
 };
 
-/// How many nodes the cluster has. Those from here on are names that the gateway does not know.
+/// The number of nodes in the cluster. Numbers from here on are names that the gateway does not know.
 pub const KNOWN: usize = 10;
-/// How many nodes the tables of policies are about, the unknown ones included.
+/// The number of nodes in the policies' tables, including the unknown ones.
 pub const NODES: usize = KNOWN + 2;
 
 /// A case.
@@ -28,24 +28,24 @@ pub const NODES: usize = KNOWN + 2;
 pub struct Case {
     /// The pod that is to be placed.
     pub pod: Pod,
-    /// What kube-scheduler offers; a node may occur twice.
+    /// The nodes that kube-scheduler offers; a node may occur twice.
     pub offered: Vec<Node>,
-    /// What kube-scheduler would evict, and where.
+    /// The evictions that kube-scheduler would make.
     pub candidates: Vec<Candidate>,
-    /// How it says so.
+    /// The form of the preempt call.
     pub form: Form,
-    /// Whether the gateway knows the pods that run.
+    /// Whether the gateway knows the running pods.
     pub pods: Pods,
-    /// Where facts about nodes come from.
+    /// The source of facts about nodes.
     pub source: Source,
-    /// What the gateway is configured to do unlike separate extenders.
+    /// The gateway's configured differences from separate extenders.
     pub differences: Differences,
     /// In the order of the configuration.
     pub backends: Vec<Backend>,
-    /// What comes after this pod.
+    /// The pods after this one.
     #[serde(default)]
     pub rounds: Vec<Round>,
-    /// Who calls at the same time after that.
+    /// The concurrent callers after that.
     #[serde(default)]
     pub crowd: Crowd,
 }
@@ -64,25 +64,25 @@ pub enum Source {
 /// A backend: an extender's policy behind gRPC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backend {
-    /// What the reference asks.
+    /// The extender for the reference.
     pub extender: Extender,
-    /// Whether somebody listens at its address.
+    /// Whether its address has a listener.
     pub reach: Reach,
-    /// Who says how scores are normalized.
+    /// Where the normalization of scores is declared.
     pub scale: Scale,
-    /// How Filter goes over the wire.
+    /// How Filter is declared and answered.
     pub filter: Manner,
-    /// How Score does.
+    /// The same for Score.
     pub score: Manner,
-    /// How Preempt does.
+    /// The same for Preempt.
     pub preempt: Manner,
     /// Whether it holds nodes.
     #[serde(default)]
     pub table: Table,
-    /// Whether it scores in filter when it may.
+    /// Whether it scores in filter if it may.
     #[serde(default)]
     pub early: Early,
-    /// Whether the gateway may remember what it says.
+    /// Whether the gateway may cache its answers.
     #[serde(default)]
     pub memory: Memory,
 }
@@ -95,16 +95,16 @@ pub enum Table {
     None,
     /// Yes, and it has what it was sent.
     Kept,
-    /// Yes, and it says of every call that it does not have those nodes.
+    /// Yes, and it reports a miss for every call.
     Behind,
 }
 
-/// Whether a backend's filter answers bring scores where they are wanted.
+/// Whether a backend's filter answers contain scores if they are requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Early {
-    /// They do.
+    /// Yes.
     Scores,
-    /// They do not.
+    /// No.
     #[default]
     Nothing,
 }
@@ -119,40 +119,40 @@ pub enum Memory {
     AskedEachTime,
 }
 
-/// Whether somebody listens at a backend's address.
+/// Whether a backend's address has a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
     /// Yes.
     Alive,
-    /// Nobody does.
+    /// No.
     Dead,
 }
 
-/// Who says how scores are normalized.
+/// Where the normalization of scores is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scale {
     /// The backend's handshake.
     Declared,
-    /// The configuration, against the handshake.
+    /// The configuration, which overrides the handshake.
     Configured,
 }
 
-/// How a verb goes over the wire.
+/// How a verb is declared and answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manner {
-    /// What the backend is told about nodes.
+    /// The data that the backend gets about nodes.
     pub view: View,
-    /// What the verdict about a node depends on, as the backend declares it. In preempt nothing follows from
-    /// it: backends are asked in turn anyway.
+    /// What the verdict about a node depends on, as the backend declares it. It has no effect in preempt: backends
+    /// are always called in turn.
     pub scope: Scope,
-    /// In which way it fails, when it fails.
+    /// How it fails, if it fails.
     pub failure: Failure,
     /// Whether it is declared pure.
     #[serde(default)]
     pub purity: Purity,
 }
 
-/// Whether a verb is declared pure, which it then is.
+/// Whether a verb is declared pure; if so, it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Purity {
     /// Yes.
@@ -162,14 +162,14 @@ pub enum Purity {
     Undeclared,
 }
 
-/// What a backend is told about nodes.
+/// The data that a backend gets about nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum View {
     /// Names.
     Name,
-    /// Facts, and it goes by these.
+    /// Facts, and it decides by them.
     Facts,
-    /// The object, and it goes by that.
+    /// The object, and it decides by it.
     Raw,
 }
 
@@ -180,13 +180,13 @@ pub enum Scope {
     Node,
     /// They depend on the whole set.
     WholeSet,
-    /// Nothing: taken as the whole set.
+    /// Nothing: handled as the whole set.
     Unspecified,
-    /// They depend on the node alone, and asking changes something.
+    /// They depend on the node alone, and a call has side effects.
     NodeWithSideEffects,
 }
 
-/// In which way a backend fails.
+/// How a backend fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Failure {
     /// A gRPC status: UNAVAILABLE.
@@ -197,7 +197,7 @@ pub enum Failure {
     Hang,
     /// It resets the stream.
     Reset,
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     Garbage,
     /// A default message.
     Empty,
@@ -211,14 +211,14 @@ pub enum Failure {
     VictimOutOfRange,
     /// A victim that is kept twice; in preempt alone.
     VictimTwice,
-    /// It says that it cannot read nodes inline.
+    /// It reports that it cannot read inline nodes.
     Miss,
     /// Its handshake does not list the verb.
     Unlisted,
 }
 
 impl Case {
-    /// The case with what contradicts itself put right, so that generators can choose freely.
+    /// The case without contradictions, so that generators can choose freely.
     #[must_use]
     pub fn settled(mut self) -> Self {
         if self.source != Source::File {
@@ -239,8 +239,8 @@ impl Case {
         self
     }
 
-    /// What the reference is asked about a pod: the extenders, each with the nodes that it cannot be told about,
-    /// and with what it says in the world of that pod.
+    /// The reference's input for a pod: the extenders, each with the nodes that it has no data about, and with its
+    /// answers in the world of that pod.
     pub fn extenders(&self, placing: &Placing<'_>) -> Vec<Extender> {
         let unknown: BTreeSet<Node> = (KNOWN..NODES).collect();
         let extender = |backend: &Backend| {
@@ -272,8 +272,8 @@ impl Case {
 }
 
 impl Backend {
-    /// Whether the gateway needs facts for this verb. What it wants is not known of a backend whose
-    /// handshake has not come, or does not list the verb.
+    /// Whether the gateway needs facts for this verb. The view is unknown for a backend whose handshake has not
+    /// arrived, or does not list the verb.
     fn is_blind(&self, manner: Manner) -> bool {
         self.reach == Reach::Alive && manner.failure != Failure::Unlisted && manner.view != View::Name
     }

@@ -1,4 +1,4 @@
-//! What the reference decides against what the gateway answers.
+//! Compares the reference's decision with the gateway's answers.
 
 mod questions;
 
@@ -15,26 +15,26 @@ use crate::{
     subject::{Filtered, Observed, Preempted, Prioritized},
 };
 
-/// What the reference decides about a case.
+/// The reference's decision about a case.
 #[derive(Debug)]
 pub struct Expected {
     /// About each of its pods.
     pub placed: Vec<Wanted>,
-    /// About the pods of those who call at the same time: each of them as if it were alone.
+    /// About the pods of concurrent callers: each as if it were alone.
     pub crowded: Vec<Wanted>,
     /// About preempt, for the first one.
     pub preempted: preempt::Preempted,
 }
 
-/// What the reference decides about a pod. It asks every extender anew.
+/// The reference's decision about a pod. It calls every extender again.
 #[derive(Debug)]
 pub struct Wanted {
-    /// The extenders that it asked.
+    /// The extenders that it called.
     pub extenders: Vec<Extender>,
-    /// About filter; `None` where there is no such call.
+    /// About filter; `None` if there is no such call.
     pub filtered: Option<filter::Filtered>,
-    /// The nodes of the prioritize call: those that are left, as in kube-scheduler; all that were offered
-    /// where that is none, so that the call is made.
+    /// The nodes of the prioritize call: those that are left, as in kube-scheduler; all offered nodes if none is
+    /// left, so that the call is made.
     pub ranked: Vec<Node>,
     /// About prioritize.
     pub prioritized: prioritize::Prioritized,
@@ -50,7 +50,7 @@ impl Expected {
     }
 }
 
-/// Asks the reference.
+/// Runs the reference.
 pub fn expected(case: &Case) -> Expected {
     let placings = case.placings();
     let extenders = case.extenders(&placings[0]);
@@ -73,7 +73,7 @@ fn wanted(case: &Case, placing: &Placing<'_>) -> Wanted {
     Wanted { extenders, filtered, ranked, prioritized }
 }
 
-/// What differs, in words; empty when nothing does.
+/// The differences, in words; empty if there are none.
 pub fn differences(case: &Case, expected: &Expected, observed: &Observed) -> Vec<String> {
     let mut found = observed.complaints.clone();
     let wanted = expected.placed.iter().chain(&expected.crowded);
@@ -121,7 +121,7 @@ fn preempt_difference(case: &Case, expected: &Ending, observed: &Preempted) -> O
     (!same).then(|| format!("preempt: expected {expected:?}, got {observed:?}"))
 }
 
-/// Whether a text says that this backend failed this verb.
+/// Whether a text reports that this backend failed this verb.
 fn is_failure(case: &Case, (position, verb): (usize, &str), text: &str) -> bool {
     let name = &case.backends[position].extender.name;
     text.starts_with(&format!("extender-gateway: backend {name} failed {verb}: ")) && is_safe(text)
@@ -132,7 +132,7 @@ fn is_not_yet_known(nodes: usize, text: &str) -> bool {
     text == format!("extender-gateway: no node is left, and {nodes} not yet known to the gateway")
 }
 
-/// Kube-scheduler uses the text as a format, and shows it as one line.
+/// kube-scheduler uses the text as a format, and shows it as one line.
 fn is_safe(text: &str) -> bool {
     !text.contains(['%', '\n'])
 }

@@ -1,6 +1,6 @@
 //! Generated cases.
 //!
-//! Small numbers and few words, so that things meet: ten nodes, four backends, three namespaces.
+//! Small numbers and few words, so that values coincide: ten nodes, four backends, three namespaces.
 
 mod backend;
 mod crowd;

@@ -1,4 +1,4 @@
-//! Cases that once showed a difference. They are replayed before anything is searched for.
+//! Cases that once showed a difference. They are replayed before the search.
 
 use std::{
     fs,

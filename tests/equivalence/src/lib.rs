@@ -1,10 +1,10 @@
-//! One gateway with several backends decides like as many separate extenders.
+//! One gateway with several backends decides like the same number of separate extenders.
 //!
-//! Generated cases ([`generate`]) go to the reference (`extender-reference`, which knows nothing of the
-//! gateway) and to the running gateway ([`subject`]): its real door on a socket, a configuration text of the
-//! case, and a real gRPC server for each backend that answers by the case's tables. [`compare`] finds what
-//! differs, [`search`] shrinks the first difference and keeps it, [`situation`] counts what the cases were
-//! about, so that a generator that has become tame is noticed.
+//! Generated cases ([`generate`]) go to the reference (`extender-reference`, which uses no gateway code) and to the
+//! running gateway ([`subject`]): its real HTTP server on a socket, the case's configuration as text, and a real
+//! gRPC server for each backend that answers by the case's tables. [`compare`] finds differences, [`search`]
+//! shrinks the first one and keeps it, [`situation`] counts the situations of the cases, so that a generator that
+//! no longer produces them is noticed.
 
 pub mod case;
 pub mod compare;

@@ -19,23 +19,23 @@ use crate::{
     subject::Subject,
 };
 
-/// How far a difference is made smaller: the attempts, each a call to the gateway.
+/// How far a difference is shrunk: the attempts, each a call to the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shrinking {
-    /// As far as it goes.
+    /// As far as possible.
     Thorough,
-    /// Not at all: it is enough that there is one.
+    /// Not at all: finding one is enough.
     None,
 }
 
-/// A case that is decided differently.
+/// A case with a difference.
 #[derive(Debug)]
 pub struct Difference {
     /// How many cases were generated, this one included.
     pub after: u32,
     /// The case.
     pub case: Case,
-    /// What differs.
+    /// The difference.
     pub what: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Puts cases to the reference and to the gateway.
+/// Runs cases in the reference and in the gateway.
 pub struct Search {
     runtime: Runtime,
     subject: RefCell<Subject>,
@@ -56,18 +56,18 @@ pub struct Search {
 impl Search {
     /// Starts what cases need.
     pub fn start() -> Self {
-        // One thread: the gateway's own calls are decided by such a runtime.
+        // One thread: the gateway's own calls run on such a runtime.
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be started");
         let subject = RefCell::new(runtime.block_on(Subject::start()));
         Self { runtime, subject, coverage: RefCell::default() }
     }
 
-    /// What the cases so far were about.
+    /// The situations of the cases so far.
     pub fn coverage(&self) -> Coverage {
         self.coverage.borrow().clone()
     }
 
-    /// What differs in a case.
+    /// The differences of a case.
     pub fn differences(&self, case: &Case) -> Vec<String> {
         let expected = compare::expected(case);
         let mut subject = self.subject.borrow_mut();
@@ -76,7 +76,7 @@ impl Search {
         compare::differences(case, &expected, &observed)
     }
 
-    /// The first difference in so many cases.
+    /// The first difference in this many cases.
     ///
     /// # Errors
     /// The difference.

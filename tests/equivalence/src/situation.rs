@@ -1,4 +1,4 @@
-//! What the cases were about: a search that never meets an interesting situation proves nothing about it.
+//! The situations of the cases: a search without an interesting situation proves nothing about it.
 
 mod again;
 mod preempt;
@@ -20,13 +20,13 @@ use crate::{
     subject::{Observed, Verb},
 };
 
-/// A case, and what came of it.
+/// A case and its results.
 pub struct Scene<'s> {
     /// The case.
     pub case: &'s Case,
-    /// What the reference decided.
+    /// The reference's decision.
     pub expected: &'s Expected,
-    /// What the gateway did.
+    /// The gateway's answers.
     pub observed: &'s Observed,
 }
 
@@ -62,7 +62,7 @@ impl Coverage {
         }
     }
 
-    /// The situations that no case was about.
+    /// The situations without a case.
     pub fn missing(&self) -> Vec<&'static str> {
         let named = situations().zip(&self.counts);
         named.filter(|(_, count)| **count == 0).map(|((name, _), _)| *name).collect()
@@ -242,7 +242,7 @@ fn filtering<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (usize, &'s Backend)
         .filter(|(_, Backend { extender, .. })| extender.mode == Mode::Enforce && extender.filter.is_some())
 }
 
-/// Whether a node that fell is rejected, in other words, by two backends that were asked.
+/// Whether a rejected node is rejected, with different reasons, by two backends that were called.
 fn several_reject(scene: &Scene<'_>) -> bool {
     let words = |node: usize| {
         let asked = filtering(scene).filter(move |(at, _)| times_asked(scene, *at) > 0);
@@ -263,7 +263,7 @@ fn times_asked(scene: &Scene<'_>, position: usize) -> usize {
         .count()
 }
 
-/// Whether the reference decided without this extender, because it came after the last node had fallen.
+/// Whether the reference decided without this extender, because it came after the last node was rejected.
 fn is_spared(scene: &Scene<'_>, position: usize) -> bool {
     let filtered = scene.filtered();
     matches!(&filtered.verdict, Verdict::Decided { feasible, .. } if feasible.is_empty())
@@ -292,14 +292,14 @@ fn with_mode(scene: &Scene<'_>, mode: Mode) -> bool {
     scene.case.backends.iter().any(|backend| backend.extender.mode == mode)
 }
 
-/// A failure of this kind that the reference met.
+/// A failure of this kind in the reference.
 fn failed_with(scene: &Scene<'_>, failure: Failure) -> bool {
     let (filters, scores) = (&scene.filtered().failures, &scene.expected.first().prioritized.failures);
     filters.iter().any(|at| scene.case.backends[*at].filter.failure == failure)
         || scores.iter().any(|at| scene.case.backends[*at].score.failure == failure)
 }
 
-/// Whose scores count, and over which nodes.
+/// The backends whose scores count, and the nodes.
 fn scoring<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Score, &'s [usize])> {
     let prioritized = &scene.expected.first().prioritized;
     let extenders: &'s [Extender] = &scene.expected.first().extenders;

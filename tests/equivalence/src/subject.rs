@@ -1,4 +1,4 @@
-//! The subject: the running gateway, and what it answers.
+//! The subject: the running gateway and its answers.
 
 mod answer;
 mod backend;
@@ -35,8 +35,8 @@ use crate::{
     compare::{Expected, Wanted},
 };
 
-/// Gateways, one for each source of nodes with and without pods, and the servers of their backends. Started when first needed, and
-/// configured anew for each case.
+/// Gateways, one for each source of nodes with and without pods, and the servers of their backends. Started when
+/// first needed, and reconfigured for each case.
 pub struct Subject {
     folder: TempDir,
     servers: Servers,
@@ -44,37 +44,37 @@ pub struct Subject {
     cases: u64,
 }
 
-/// What came of a case.
+/// The results of a case.
 #[derive(Debug)]
 pub struct Observed {
-    /// The number that its pods have in their UIDs.
+    /// The number of its pods in their UIDs.
     pub number: u64,
-    /// What came of each of its pods.
+    /// The results of each of its pods.
     pub placed: Vec<Placed>,
-    /// What came of the pods of those who called at the same time. Their questions are not told apart.
+    /// The results of the pods of concurrent callers. Their requests are not distinguished.
     pub crowded: Vec<Placed>,
     /// The reply to preempt, for the first pod.
     pub preempted: Preempted,
-    /// What a backend found wrong with a question.
+    /// Errors that a backend found in a request.
     pub complaints: Vec<String>,
 }
 
-/// What came of a pod.
+/// The results of a pod.
 #[derive(Debug)]
 pub struct Placed {
-    /// The reply to filter; `None` where there was no such call.
+    /// The reply to filter; `None` if there was no such call.
     pub filtered: Option<Filtered>,
     /// The reply to prioritize.
     pub prioritized: Prioritized,
-    /// For each backend, what it was asked, in order.
+    /// For each backend its requests, in order.
     pub questions: Vec<Vec<Question>>,
-    /// About how many nodes somebody was not asked, because the answer was known.
+    /// How many nodes needed no request, because the answer was cached.
     pub remembered: u64,
     /// How many calls named nodes that a backend did not hold.
     pub missed: u64,
 }
 
-/// One case, while it is played.
+/// One case, while it runs.
 struct Play<'p> {
     case: &'p Case,
     number: u64,
@@ -87,14 +87,14 @@ struct Play<'p> {
 }
 
 impl Subject {
-    /// Nothing runs yet but the backends' servers.
+    /// Only the backends' servers run at first.
     pub async fn start() -> Self {
         let folder = TempDir::new().expect("a temporary folder can be made");
         Self { folder, servers: Servers::start().await, gateways: BTreeMap::new(), cases: 0 }
     }
 
-    /// Configures a gateway for the case, and calls it for one pod after the other: to filter what is offered, to
-    /// prioritize what the reference leaves of that, and for the first pod who may be evicted.
+    /// Configures a gateway for the case, and calls it for one pod after the other: to filter the offered nodes, to
+    /// prioritize those that the reference leaves, and to preempt for the first pod.
     pub async fn ask(&mut self, case: &Case, expected: &Expected) -> Observed {
         self.cases += 1;
         let number = self.cases;
@@ -136,7 +136,7 @@ impl Play<'_> {
                 preempted = Some(answer::preempted(&self.gateway.post("/preempt", call).await));
             }
             if let Some(Round { before: Some(Change::RulesAndRows(_)), .. }) = placing.round {
-                // Whose answers were not needed any more is heard of later.
+                // Answers that were no longer needed arrive later.
                 self.gateway.know(|revision| self.is_latest(revision)).await;
             }
             now.questions = self.scripts.iter().map(|script| script.take_questions()).collect();
@@ -152,8 +152,8 @@ impl Play<'_> {
         }
     }
 
-    /// All callers call at the same time. Backends read one question after the other, in the order of the case, and
-    /// each time they first come to hold what calls have brought.
+    /// All callers call at the same time. Backends read one request after the other, in the order of the case, and
+    /// each time they first get the nodes that calls have brought.
     async fn crowd(&mut self, expected: &[Wanted]) -> Vec<Placed> {
         let (remembered, missed) = self.counted();
         self.gate.close();
@@ -189,7 +189,7 @@ impl Play<'_> {
         ended.into_iter().map(placed).collect()
     }
 
-    /// What happens before the calls about a pod.
+    /// The changes before the calls about a pod.
     async fn prepare(&mut self, (round, placing): (&Round, &Placing<'_>), earlier: &[Placed]) {
         let world = &placing.filtering;
         let cluster: &Cluster = &self.gateway.cluster;
@@ -214,8 +214,8 @@ impl Play<'_> {
         }
     }
 
-    /// All backends answer by other rules, and the gateway finds out: at the latest a second later, and sooner when
-    /// it asks them about a pod of which nothing is remembered.
+    /// All backends answer by other rules, and the gateway finds out: at the latest a second later, and sooner if
+    /// it calls them about a pod without cached answers.
     async fn edit(&mut self, placing: &Placing<'_>) {
         self.scripts.iter().for_each(|script| script.edit());
         let mut pod: Pod = placing.pod.clone();
@@ -270,7 +270,7 @@ impl Play<'_> {
     }
 }
 
-/// Whether calls have brought nodes that somebody was asked about.
+/// Whether calls have brought nodes that a backend was called about.
 fn has_called(earlier: &[Placed]) -> bool {
     earlier.iter().flat_map(|placed| &placed.questions).any(|questions| !questions.is_empty())
 }

@@ -1,8 +1,7 @@
-//! One gateway decides like as many separate extenders, in every generated case.
+//! One gateway decides like the same number of separate extenders, in every generated case.
 //!
-//! `EQUIVALENCE_CASES` says how many (300), `EQUIVALENCE_SEED` with which seed (1). With
-//! `EQUIVALENCE_FIRST_ONLY` kept cases are not replayed, and the first difference is neither made smaller
-//! nor kept: for the deliberate faults.
+//! `EQUIVALENCE_CASES` is the number of cases (300), `EQUIVALENCE_SEED` the seed (1). With `EQUIVALENCE_FIRST_ONLY`
+//! kept cases are not replayed, and the first difference is neither shrunk nor kept: for the deliberate faults.
 
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
@@ -16,7 +15,7 @@ use extender_equivalence::{
     search::{Search, Shrinking},
 };
 
-/// So many cases meet every situation.
+/// This many cases cover every situation.
 const ENOUGH: u32 = 300;
 
 /// A number from the environment.
@@ -25,7 +24,7 @@ fn number(name: &str, default: u64) -> u64 {
     given.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
 }
 
-/// Says something even when the test passes.
+/// Prints a text even if the test passes.
 fn say(text: &str) {
     writeln!(stderr(), "{text}").expect("stderr is open");
 }

@@ -1,4 +1,4 @@
-//! What the gateway makes of one object, as JSON.
+//! The gateway's facts of one object, as JSON.
 
 use extender_gateway::object::{annotations::AnnotationPrefixes, pod, quantity::Quantity};
 use extender_policy_api::v1alpha1::{NonZero, Resources};

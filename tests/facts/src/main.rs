@@ -1,9 +1,9 @@
-//! `extender-facts`: reads questions from standard input, one JSON object a line, and answers each with a line
-//! on standard output, until there are no more.
+//! `extender-facts`: reads requests from standard input, one JSON object per line, and answers each with a line on
+//! standard output, until the end of the input.
 //!
 //! `{"quantity": "100m"}` is answered with `{"milli": 100, "value": 1}`. `{"pod": {…}}` is answered with the
-//! amounts among the pod's facts and with its share of the node that it is on. What cannot be read is answered
-//! with `{"error": "…"}`.
+//! amounts among the pod's facts and with its share of its node's usage. Invalid input is answered with `{"error":
+//! "…"}`.
 
 use std::{
     error::Error,

@@ -1,4 +1,4 @@
-//! Finds the programs that are run: beside the running one, or where the environment says.
+//! Finds the programs: beside the running one, or in the folder that the environment names.
 
 use std::{
     env, io,
@@ -15,7 +15,7 @@ pub enum Program {
     Gateway,
     /// The ready-made policy.
     LabelRules,
-    /// The floor that the benchmarks compare with.
+    /// The floor of the benchmarks.
     EchoExtender,
     /// The policy of the benchmarks.
     BenchPolicy,
@@ -24,7 +24,7 @@ pub enum Program {
 /// Why a program was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum BinaryError {
-    /// It has not been built, or elsewhere.
+    /// It has not been built, or is elsewhere.
     #[error(
         "{program} is not in {}: build it with `cargo build{profile} -p {package}`, \
          or name its folder in {FOLDER_VARIABLE}",
@@ -33,14 +33,14 @@ pub enum BinaryError {
     Missing {
         /// The file's name.
         program: &'static str,
-        /// Where it was looked for.
+        /// The searched folder.
         folder: PathBuf,
         /// The crate that builds it.
         package: &'static str,
         /// The flag that builds it into that folder, with a blank before it.
         profile: &'static str,
     },
-    /// The system does not say where the running program is.
+    /// The system does not report the path of the running program.
     #[error("the folder of the running program is not known ({0}): name the folder in {FOLDER_VARIABLE}")]
     NoFolder(#[from] io::Error),
 }
@@ -56,7 +56,7 @@ impl Program {
         }
     }
 
-    /// Where the built program is.
+    /// The path of the built program.
     pub fn path(self) -> Result<PathBuf, BinaryError> {
         self.path_in(folder()?)
     }

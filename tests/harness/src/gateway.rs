@@ -1,4 +1,4 @@
-//! Starts the gateway, with a configuration that is written for it.
+//! Starts the gateway with a generated configuration.
 
 use std::{
     fmt::{self, Display, Formatter},
@@ -20,15 +20,15 @@ use crate::{
 pub struct Gateway {
     /// The process.
     pub process: Process,
-    /// Where kube-scheduler calls.
+    /// The address for kube-scheduler.
     pub extender: SocketAddr,
-    /// Where metrics and health are.
+    /// The address of metrics and health.
     pub metrics: SocketAddr,
-    /// Where `explain` and `status` ask.
+    /// The address for `explain` and `status`.
     pub admin: SocketAddr,
 }
 
-/// Where the gateway gets node facts from.
+/// The gateway's source of node facts.
 #[derive(Debug, Clone)]
 pub enum NodeSource {
     /// A file with a `NodeList`.
@@ -37,50 +37,50 @@ pub enum NodeSource {
     Request,
 }
 
-/// One policy in the gateway's configuration, asked for both verbs.
+/// One policy in the gateway's configuration, called for both verbs.
 #[derive(Debug, Clone)]
 pub struct Backend {
     /// Its name there.
     pub name: String,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// What its scores are multiplied with, from 1 to 10⁶.
+    /// The weight of its scores, from 1 to 10⁶.
     pub weight: u32,
 }
 
-/// The gateway's configuration, as far as it is not left to defaults.
+/// The gateway's configuration, apart from defaults.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// Where kube-scheduler calls. Port 0 is a free one.
+    /// The address for kube-scheduler. Port 0 is a free one.
     pub address: SocketAddr,
-    /// Where node facts come from.
+    /// The source of node facts.
     pub nodes: NodeSource,
     /// The policies, in order.
     pub backends: Vec<Backend>,
     /// How long a call, and each policy in it, may take; whole milliseconds.
     pub timeout: Duration,
-    /// What can be seen of it.
+    /// Its observability.
     pub observability: Observability,
 }
 
-/// What the gateway shows of its calls. Metrics are counted always.
+/// How much the gateway records of its calls. Metrics are always counted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Observability {
-    /// What it does by itself: it has the decision log, and makes no traces.
+    /// The default: the decision log, no traces.
     #[default]
     AsItComes,
     /// No decision log, no traces.
     Off,
     /// The decision log, and traces by OTLP.
     Sent {
-        /// Where they go, over gRPC.
+        /// The collector, over gRPC.
         collector: SocketAddr,
         /// The share of pods that are traced, from 0 to 1.
         ratio: f64,
     },
 }
 
-/// How long spans are collected before they are sent, in milliseconds: what sending costs is to be seen soon.
+/// How long spans are collected before they are sent, in milliseconds: short, so that their cost is measured.
 const SENT_AFTER: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
 /// Why the gateway does not run.
@@ -91,10 +91,10 @@ pub enum GatewayError {
     Configuration {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The program is not there, or did not become ready.
+    /// The program is missing, or did not become ready.
     #[error(transparent)]
     Launch(#[from] LaunchError),
 }

@@ -1,5 +1,5 @@
-//! kube-scheduler's side of an extender call: HTTP/1.1 with the headers of Go's client, one connection
-//! that is kept, on a plain socket, so that a measurement measures the other side.
+//! kube-scheduler's side of an extender call: HTTP/1.1 with the headers of Go's client, one kept connection, on a
+//! plain socket, so that its own cost is small.
 
 use std::{
     io::{self, IoSlice, Read, Write},
@@ -9,7 +9,8 @@ use std::{
 
 use memchr::memmem;
 
-/// Nobody that is measured or shown takes as long; without it a server that says nothing stops us for ever.
+/// Longer than any measured or displayed call; without a limit, a server that does not answer would block
+/// indefinitely.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// The room that each read offers, in bytes.
@@ -21,7 +22,7 @@ pub struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
     head: String,
-    /// The answer, in memory that is used again: fresh memory is slow.
+    /// The answer, in reused memory: fresh memory is slow.
     answer: Vec<u8>,
 }
 
@@ -34,7 +35,7 @@ pub struct Answer<'a> {
     pub body: &'a [u8],
 }
 
-/// What can go wrong between us and an extender. Each names the other side.
+/// Errors between client and extender. Each names the other side.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The connection failed.
@@ -42,12 +43,12 @@ pub enum HttpError {
     Io {
         /// The other side.
         peer: SocketAddr,
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// What came is not an answer as kube-scheduler needs it to keep the connection.
+    /// The answer is not one that lets kube-scheduler keep the connection.
     #[error("{peer}: the answer is not HTTP/1.1 with a Content-Length: {}", head.escape_debug())]
     Malformed {
         /// The other side.
@@ -135,7 +136,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what has come behind the first `filled` bytes of the answer; returns the new end.
+    /// Reads what comes after the first `filled` bytes of the answer; returns the new end.
     fn read_some(&mut self, filled: usize) -> Result<usize, HttpError> {
         if self.answer.len() < filled + READ_SIZE {
             self.answer.resize(filled + READ_SIZE, 0);
@@ -157,7 +158,7 @@ impl Connection {
 }
 
 impl Head {
-    /// Reads the status and the length; other headers mean nothing to kube-scheduler.
+    /// Reads the status and the length; kube-scheduler ignores other headers.
     fn parse(head: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(head).ok()?;
         let mut lines = text.split("\r\n");
@@ -170,10 +171,10 @@ impl Head {
     }
 }
 
-/// Writes all parts in as few system calls as the socket takes.
+/// Writes all parts in as few system calls as possible.
 pub fn write_parts(stream: &mut TcpStream, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
     let mut left = parts;
-    // Drops empty parts at the front, after which nothing written is a failure.
+    // Drops empty parts at the front; after that, writing nothing is a failure.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
         match stream.write_vectored(left)? {

@@ -8,7 +8,7 @@ use crate::{
     template::{compact, fill},
 };
 
-/// A node's JSON, apart from what differs from node to node.
+/// A node's JSON, without the parts that differ from node to node.
 const TEMPLATE: &str = include_str!("../templates/node.json");
 
 const INSTANCE_TYPES: [&str; 5] =
@@ -16,7 +16,7 @@ const INSTANCE_TYPES: [&str; 5] =
 const SERVICES: [&str; 7] =
     ["payments", "checkout", "search", "catalogue", "recommendations", "telemetry-collector", "storefront"];
 
-/// One generated node, and what policies look at.
+/// One generated node, and the labels that policies read.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// metadata.name.
@@ -40,8 +40,8 @@ pub enum Images {
     Usual,
 }
 
-/// The nodes with these numbers. Racks, tenants, zones and instance types go round with different
-/// periods (6, 4, 3 and 5), as in `tests/kube/objects`, so that they are not the same partition.
+/// The nodes with these numbers. Racks, tenants, zones and instance types alternate with different periods (6, 4, 3
+/// and 5), as in `tests/kube/objects`, so that they are different partitions.
 pub fn nodes(numbers: Range<usize>, images: Images) -> Vec<Node> {
     let template = compact(TEMPLATE);
     numbers.map(|number| Node::generate(&template, number, images)).collect()

@@ -1,5 +1,5 @@
-//! Pods as a `ReplicaSet`'s controller makes them and the apiserver fills them: siblings differ in their
-//! name, UID, resource version and the name of the service account's volume, in nothing else.
+//! Pods as a `ReplicaSet`'s controller makes them and the apiserver completes them: siblings differ only in their
+//! name, UID, resource version and the name of the service account's volume.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use crate::{
     template::{compact, fill},
 };
 
-/// A pod's JSON, apart from what differs between pods and between Deployments.
+/// A pod's JSON, without the parts that differ between pods and between Deployments.
 const TEMPLATE: &str = include_str!("../templates/pod.json");
 
 /// The pod-template-hash of every generated `ReplicaSet`.
 const HASH: &str = "7d9c6b5f4";
 
-/// The owner of pods that are alike but for what Kubernetes makes different in each.
+/// The owner of pods that are equal except for what Kubernetes makes different in each.
 #[derive(Debug)]
 pub struct ReplicaSet {
-    /// The template with what all its pods share filled in.
+    /// The template with the common values of its pods.
     template: String,
     name: String,
     namespace: String,
@@ -37,8 +37,8 @@ pub struct Pod {
 }
 
 impl ReplicaSet {
-    /// The current `ReplicaSet` of the Deployment `app`. `labels` come on top of those that every pod has.
-    /// The same seed makes the same pods.
+    /// The current `ReplicaSet` of the Deployment `app`. `labels` are added to those of every pod. The same seed
+    /// makes the same pods.
     pub fn new(namespace: &str, app: &str, labels: &[(&str, &str)], seed: u64) -> Self {
         let mut random = Random::new(seed);
         let name = format!("{app}-{HASH}");
@@ -50,7 +50,7 @@ impl ReplicaSet {
                 ("namespace", namespace),
                 ("labels", &label_members(app, labels)),
                 ("owner", &random.uid()),
-                // What differs from pod to pod stays a gap.
+                // Values that differ from pod to pod stay placeholders.
                 ("name", "${name}"),
                 ("uid", "${uid}"),
                 ("version", "${version}"),

@@ -7,19 +7,19 @@ use crate::{
     process::{Process, StartError},
 };
 
-/// A policy as a gRPC server of its own process.
+/// A policy as a gRPC server in its own process.
 #[derive(Debug)]
 pub struct Policy {
     /// The running server.
     pub process: Process,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
 }
 
-/// Why a program does not run: it is not there, or it did not become ready.
+/// Why a program does not run: it is missing, or it did not become ready.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// It is not there.
+    /// It is missing.
     #[error(transparent)]
     Binary(#[from] BinaryError),
     /// It did not become ready.

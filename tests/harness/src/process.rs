@@ -1,7 +1,7 @@
 //! A program that runs as a child process, and ends with the process that started it.
 //!
-//! A child is killed when its [`Process`] is dropped. When this process is killed itself nothing is
-//! dropped, so each child has a watchdog beside it. Ctrl-C reaches all of them through the terminal.
+//! A child is killed when its [`Process`] is dropped. If this process is killed itself, nothing is dropped, so each
+//! child has a watchdog. Ctrl-C reaches all of them through the terminal.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use self::{
 mod output;
 mod watchdog;
 
-/// A program that is not ready by then will not become ready. It is long because a machine that builds at
+/// A program that is not ready by then will not become ready. The limit is long because a machine that builds at
 /// the same time is slow.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -38,19 +38,19 @@ pub enum StartError {
     /// The system did not start it.
     #[error("{name} could not be started: {cause}")]
     Spawn {
-        /// What was started.
+        /// The name of the program.
         name: String,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// It ended first.
+    /// It ended before it was ready.
     #[error("{name} ended ({status}) before it printed `{missing}…`; it said:\n{stderr}")]
     Ended {
-        /// What was started.
+        /// The name of the program.
         name: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The line that was waited for.
+        /// The expected line.
         missing: &'static str,
         /// The end of its standard error.
         stderr: String,
@@ -58,19 +58,19 @@ pub enum StartError {
     /// It runs, and is not ready.
     #[error("{name} has not printed `{missing}…` within {} s; it said:\n{stderr}", READY_WITHIN.as_secs())]
     Late {
-        /// What was started.
+        /// The name of the program.
         name: String,
-        /// The line that was waited for.
+        /// The expected line.
         missing: &'static str,
         /// The end of its standard error.
         stderr: String,
     },
-    /// The line that was waited for holds no address.
+    /// The expected line contains no address.
     #[error("{name} printed `{line}`, which does not end with an address such as 127.0.0.1:8888")]
     NotAnAddress {
-        /// What was started.
+        /// The name of the program.
         name: String,
-        /// What it printed.
+        /// Its line.
         line: String,
     },
 }
@@ -99,12 +99,12 @@ impl Process {
         Ok((process, addresses))
     }
 
-    /// What it was started as.
+    /// The name that it was started with.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The process's number, for `/proc`.
+    /// The process id, for `/proc`.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -114,8 +114,8 @@ impl Process {
         self.stderr.text()
     }
 
-    /// Asks the program to end (SIGTERM) and waits until it has; after `within` it is killed. The status is
-    /// its own in the first case, the signal's in the second.
+    /// Asks the program to end (SIGTERM) and waits until it has; after `within` it is killed. The status is its own
+    /// in the first case, the signal's in the second.
     pub fn finish(mut self, within: Duration) -> io::Result<ExitStatus> {
         Command::new("sh").args(["-c", r#"kill -TERM "$1""#, "finish", &self.id().to_string()]).status()?;
         self.stderr.wait_for_end(within);
@@ -141,7 +141,7 @@ impl Process {
     fn not_ready(&mut self, missing: &'static str, end: RecvTimeoutError) -> StartError {
         let name = self.name.clone();
         let status = match end {
-            // A closed output is the end of the process, or as good as that.
+            // A closed output is the end of the process, or equivalent.
             RecvTimeoutError::Disconnected => self.stop().ok(),
             RecvTimeoutError::Timeout => None,
         };
@@ -152,8 +152,8 @@ impl Process {
         }
     }
 
-    /// Ends the process if it still runs. Its watchdog goes first: as long as it watches, the process
-    /// must not be reaped, or its number could be somebody else's by then.
+    /// Ends the process if it still runs. Its watchdog ends first: as long as it watches, the process must not be
+    /// reaped, or another process could have its id by then.
     fn stop(&mut self) -> io::Result<ExitStatus> {
         drop(self.watchdog.take());
         if let Some(status) = self.ended_by_itself()? {
@@ -163,7 +163,7 @@ impl Process {
         self.child.wait()
     }
 
-    /// The status, if the process ends on its own in the moment in which it closes its output.
+    /// The status, if the process ends on its own when it closes its output.
     fn ended_by_itself(&mut self) -> io::Result<Option<ExitStatus>> {
         self.stderr.wait_for_end(Duration::from_millis(200));
         self.child.try_wait()
@@ -173,7 +173,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         drop(self.watchdog.take());
-        // Both fail only for a process that is gone, which is what is wanted.
+        // Both fail only if the process is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,10 +1,10 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudorandom numbers that are the same in every run.
 
 /// The letters and digits that Kubernetes takes for generated names: no vowels, so no words.
 /// Mirrors `alphanums` of k8s.io/apimachinery/pkg/util/rand.
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A generator of the `SplitMix64` kind: small, good enough for names, and fixed for ever by its seed.
+/// A `SplitMix64` generator: small, good enough for names, and determined by its seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 

@@ -1,14 +1,14 @@
 //! Bodies exactly in kube-scheduler's form, and the file of nodes for `source: File`.
 //!
-//! A body is a pod part followed by a nodes part. They are apart because a caller combines many pods with
-//! few lists of nodes, and a list of full nodes has megabytes. Mirrors `ExtenderArgs` of
-//! k8s.io/kube-scheduler as `HTTPExtender` of kube-scheduler encodes it.
+//! A body is a pod part followed by a nodes part. They are separate because a caller combines many pods with few
+//! lists of nodes, and a list of full nodes has megabytes. Mirrors `ExtenderArgs` of k8s.io/kube-scheduler as
+//! `HTTPExtender` of kube-scheduler encodes it.
 
 use std::{fs, io, path::Path};
 
 use crate::{node::Node, pod::Pod};
 
-/// What kube-scheduler asks.
+/// The verb of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// Which nodes may the pod run on?
@@ -18,7 +18,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Where it is posted, with an `urlPrefix` that has no path.
+    /// Its path, with an `urlPrefix` that has no path.
     pub fn path(self) -> &'static str {
         match self {
             Self::Filter => "/filter",

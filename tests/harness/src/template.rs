@@ -1,7 +1,7 @@
-//! Objects as text with gaps. A template is JSON in Go's order of fields, laid out for people, with
-//! `${name}` where a value goes; on the wire it has no white space, as Go writes it.
+//! Objects as text with placeholders. A template is JSON in Go's order of fields, formatted for people, with
+//! `${name}` in place of a value; on the wire it has no white space, as Go writes it.
 
-/// The template without the line breaks and indents that are there for people.
+/// The template without its line breaks and indents.
 pub(crate) fn compact(template: &str) -> String {
     template.lines().map(str::trim).collect()
 }

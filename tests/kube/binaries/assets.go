@@ -9,8 +9,8 @@ import (
 // AssetsEnv names a folder with a prebuilt etcd and kube-apiserver, as controller-runtime's envtest uses it.
 const AssetsEnv = "KUBEBUILDER_ASSETS"
 
-// prebuiltPath looks for etcd and kube-apiserver in the folder of AssetsEnv. A folder that is set
-// but lacks one of them is an error: building silently instead would test something else than asked for.
+// prebuiltPath looks for etcd and kube-apiserver in the folder of AssetsEnv. If the folder is set but lacks one of
+// them, that is an error: building silently would test other programs than the configured ones.
 func prebuiltPath(name string) (path string, prebuilt bool, err error) {
 	dir := os.Getenv(AssetsEnv)
 	if dir == "" || (name != Etcd && name != APIServer) {

@@ -54,7 +54,7 @@ func goBuild(ctx context.Context, module string, names []string) error {
 		return err
 	}
 	defer unlock()
-	// The revision is left out, or each commit would link again.
+	// Without the revision; otherwise each commit would link again.
 	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(module, outDir) + "/"}
 	for _, s := range sourcesOf(module, names) {
 		cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)

@@ -12,11 +12,11 @@ type sources struct {
 	packages []string
 }
 
-// ownModules are the programs whose folder has a go.mod of its own: newer versions of what Kubernetes is built from
-// would come with them.
+// ownModules are the programs whose folder has its own go.mod: they would require newer versions of Kubernetes'
+// dependencies.
 var ownModules = []string{Collector}
 
-// sourcesOf says where the programs of these names are: those of this module at once, each other one alone.
+// sourcesOf returns the packages of these programs: those of this module together, each other one alone.
 func sourcesOf(module string, names []string) (list []sources) {
 	here := sources{dir: module}
 	for _, name := range names {

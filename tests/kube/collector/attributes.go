@@ -12,13 +12,13 @@ import (
 // Attributes are by key. A value is a string, bool, int64, float64, []any of those, or Attributes.
 type Attributes map[string]any
 
-// Text is the string under the key; empty when there is none.
+// Text is the string under the key; empty if there is none.
 func (a Attributes) Text(key string) string {
 	text, _ := a[key].(string)
 	return text
 }
 
-// Number is the whole number under the key; -1 when there is none.
+// Number is the whole number under the key; -1 if there is none.
 func (a Attributes) Number(key string) int64 {
 	if number, found := a[key].(int64); found {
 		return number
@@ -26,7 +26,7 @@ func (a Attributes) Number(key string) int64 {
 	return -1
 }
 
-// Include says whether all others are among these.
+// Include reports whether all others are among these.
 func (a Attributes) Include(others Attributes) bool {
 	for key, value := range others {
 		if !reflect.DeepEqual(a[key], value) {
@@ -49,7 +49,7 @@ func (a Attributes) only(keys []string) (words []string) {
 	return words
 }
 
-// text quotes strings in which a reader would not see the end.
+// text quotes strings whose end would not be visible.
 func text(value any) string {
 	s, is := value.(string)
 	if !is {

@@ -14,7 +14,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// Protocol is how OTLP comes, as OTEL_EXPORTER_OTLP_PROTOCOL names it.
+// Protocol is the protocol of OTLP, as OTEL_EXPORTER_OTLP_PROTOCOL names it.
 type Protocol string
 
 const (
@@ -33,8 +33,8 @@ type Collector struct {
 	process      *process.Process
 }
 
-// Start runs the program (binaries.Collector) until it takes OTLP. Its log and its configuration are in dir. The caller
-// calls Close.
+// Start runs the program (binaries.Collector) until it accepts OTLP. Its log and its configuration are in dir. The
+// caller calls Close.
 func Start(ctx context.Context, dir, program string) (*Collector, error) {
 	grpc, err := ports.Reserve(ports.ReuseAddress)
 	if err != nil {
@@ -63,11 +63,11 @@ func (c *Collector) StartAgain(ctx context.Context) error {
 		return err
 	}
 	c.process = p
-	// The port of HTTP is the last that it opens.
+	// The HTTP port is opened last.
 	return p.Until(ctx, "ready", func(ctx context.Context) error { return c.post(ctx, "/v1/traces", "{}") })
 }
 
-// Stop ends the collector, which sends on what it has first. Who sends to it is refused until it is started again.
+// Stop ends the collector after it has forwarded its data. Senders are refused until it is started again.
 func (c *Collector) Stop() error { return c.process.Stop() }
 
 // Close ends everything.
@@ -82,10 +82,10 @@ func (c *Collector) Close() error {
 	return err
 }
 
-// LogFile has everything that arrived in words, as the collector's debug exporter writes it.
+// LogFile has all received data as text, as the collector's debug exporter writes it.
 func (c *Collector) LogFile() string { return c.process.LogFile }
 
-// Endpoint is where OTLP is taken, as OTEL_EXPORTER_OTLP_ENDPOINT names it.
+// Endpoint is where OTLP is accepted, as OTEL_EXPORTER_OTLP_ENDPOINT names it.
 func (c *Collector) Endpoint(protocol Protocol) string {
 	if protocol == GRPC {
 		return c.grpc.URL("http")

@@ -102,7 +102,7 @@ func TestWhoWaitsIsToldWhatArrives(t *testing.T) {
 	sent := make(chan error, 1)
 	_, err := c.WaitFor(ctx, "two spans", func(got Telemetry) error {
 		if len(got.Spans) == 0 {
-			// Somebody sends while this test waits.
+			// Another goroutine sends while this test waits.
 			go func() {
 				sent <- errors.Join(c.post(ctx, "/v1/traces", handMadeTrace), c.post(ctx, "/v1/traces", handMadeTrace))
 			}()

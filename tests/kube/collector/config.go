@@ -12,8 +12,8 @@ import (
 
 type object = map[string]any
 
-// configuration has what comes in by either protocol go to the log and to the receiver. There is no queue, no batch and
-// no second try on the way: when the collector has acknowledged something, the receiver has it.
+// configuration forwards the data of either protocol to the log and to the receiver. There is no queue, no batch
+// and no retry in between: when the collector has acknowledged data, the receiver has it.
 func configuration(grpc, http ports.Port, receiver string) object {
 	return exporting(grpc, http, object{
 		"debug": object{"verbosity": "detailed"},
@@ -27,12 +27,12 @@ func configuration(grpc, http ports.Port, receiver string) object {
 	})
 }
 
-// sinkConfiguration has what comes in counted in the log, and dropped.
+// sinkConfiguration counts the data in the log, and drops it.
 func sinkConfiguration(grpc, http ports.Port) object {
 	return exporting(grpc, http, object{"debug": object{"verbosity": "basic"}})
 }
 
-// exporting gives all that comes in to all exporters.
+// exporting forwards all data to all exporters.
 func exporting(grpc, http ports.Port, exporters object) object {
 	pipeline := object{"receivers": []string{"otlp"}, "exporters": slices.Sorted(maps.Keys(exporters))}
 	return object{

@@ -1,3 +1,3 @@
-// Package collector runs a real OpenTelemetry Collector and shows a test what arrives there. Whatever is sent to it
-// as OTLP, over gRPC or HTTP, goes on as JSON to a receiver inside the test, and in words to the collector's log.
+// Package collector runs a real OpenTelemetry Collector and gives a test the data that arrives there. OTLP over
+// gRPC or HTTP is forwarded as JSON to a receiver inside the test, and as text to the collector's log.
 package collector

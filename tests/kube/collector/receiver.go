@@ -10,19 +10,19 @@ import (
 	"sync"
 )
 
-// Receiver is where the collector sends on what it gets.
+// Receiver is where the collector forwards its data.
 type Receiver struct {
 	server *httptest.Server
 
 	mu  sync.Mutex
 	got Telemetry
-	// failed is the first thing that could not be read.
+	// failed is the first data that could not be read.
 	failed error
-	// changed is closed and replaced when something arrives.
+	// changed is closed and replaced when data arrives.
 	changed chan struct{}
 }
 
-// Telemetry is what has arrived, in the order in which it did.
+// Telemetry is the received data, in the order of its arrival.
 type Telemetry struct {
 	Spans []Span
 }
@@ -56,7 +56,7 @@ func receive[Request any](r *Receiver, add func(*Telemetry, Request)) http.Handl
 	}
 }
 
-// change does something to what has arrived and tells those who wait.
+// change modifies the received data and notifies waiting goroutines.
 func (r *Receiver) change(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,14 +65,14 @@ func (r *Receiver) change(do func()) {
 	r.changed = make(chan struct{})
 }
 
-// seen returns what has arrived and a channel that is closed when there is more.
+// seen returns the received data and a channel that is closed when there is more.
 func (r *Receiver) seen() (Telemetry, error, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.got.clone(), r.failed, r.changed
 }
 
-// Received is what has arrived so far.
+// Received is the data so far.
 func (r *Receiver) Received() Telemetry {
 	got, _, _ := r.seen()
 	return got
@@ -82,8 +82,8 @@ func (t Telemetry) clone() Telemetry {
 	return Telemetry{Spans: slices.Clone(t.Spans)}
 }
 
-// WaitFor waits until lacks finds nothing that is missing, and returns what there is then. Its error says what was
-// missing to the last, and shows what has arrived as a tree.
+// WaitFor waits until lacks finds nothing missing, and returns the data at that time. Its error names what was
+// still missing, and shows the data as a tree.
 func (r *Receiver) WaitFor(ctx context.Context, what string, lacks func(Telemetry) error) (Telemetry, error) {
 	for {
 		got, failed, changed := r.seen()

@@ -13,27 +13,26 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// Sink is an OpenTelemetry Collector that only counts what it gets: a benchmark wants to know what sending costs, not
-// what becomes of it.
+// Sink is an OpenTelemetry Collector that only counts its data: a benchmark measures the cost of sending.
 type Sink struct {
 	*process.Process
-	// Endpoint is where OTLP is taken over gRPC.
+	// Endpoint is where OTLP is accepted over gRPC.
 	Endpoint string
-	// written is how long its log was when it was ready: its file may have that of an earlier one, too.
+	// written is the length of its log when it was ready: its file may contain that of an earlier one, too.
 	written int
 }
 
 // traces is how the collector's log names them.
 const traces = "Traces"
 
-// StartSink runs the program (binaries.Collector) until it takes OTLP. Its log and its configuration are in dir. The
-// caller kills the process.
+// StartSink runs the program (binaries.Collector) until it accepts OTLP. Its log and its configuration are in dir.
+// The caller kills the process.
 func StartSink(ctx context.Context, dir, program string) (*Sink, error) {
 	grpc, err := ports.Reserve(ports.ReuseAddress)
 	if err != nil {
 		return nil, err
 	}
-	// Once the collector listens, the ports are its own.
+	// Once the collector listens, it owns the ports.
 	defer grpc.Release()
 	http, err := ports.Reserve(ports.ReuseAddress)
 	if err != nil {
@@ -56,7 +55,7 @@ func StartSink(ctx context.Context, dir, program string) (*Sink, error) {
 }
 
 func (s *Sink) ready(ctx context.Context, http ports.Port) error {
-	// The port of HTTP is the last that it opens.
+	// The HTTP port is opened last.
 	err := s.Until(ctx, "ready", func(ctx context.Context) error { return post(ctx, http.URL("http")+"/v1/traces", "{}") })
 	if err != nil {
 		return err
@@ -66,7 +65,7 @@ func (s *Sink) ready(ctx context.Context, http ports.Port) error {
 	return err
 }
 
-// HasTraces waits until a span has come.
+// HasTraces waits until a span has arrived.
 func (s *Sink) HasTraces(ctx context.Context) error {
 	return s.Until(ctx, "sent "+traces, func(context.Context) error {
 		log, err := os.ReadFile(s.LogFile)

@@ -2,7 +2,7 @@ package collector
 
 import "time"
 
-// Span is one span with what OTLP says once for many: its resource and its scope.
+// Span is one span with the parts that OTLP shares between spans: its resource and its scope.
 type Span struct {
 	// TraceID and SpanID are in hexadecimal, as in a traceparent.
 	TraceID, SpanID string
@@ -15,15 +15,15 @@ type Span struct {
 	Events     []Event
 	Links      []Link
 	Status     Status
-	// Resource is who made it; Scope is the name of the instrumentation.
+	// Resource identifies the sender; Scope is the name of the instrumentation.
 	Resource Attributes
 	Scope    string
 }
 
-// Service is the service.name of who made the span.
+// Service is the service.name of the sender.
 func (s Span) Service() string { return s.Resource.Text("service.name") }
 
-// Duration is how long it took.
+// Duration is the span's duration.
 func (s Span) Duration() time.Duration { return s.End.Sub(s.Start) }
 
 // Event is something that happened within a span.
@@ -33,35 +33,35 @@ type Event struct {
 	Attributes Attributes
 }
 
-// Link is another span that has to do with this one.
+// Link is a reference to a related span.
 type Link struct {
 	TraceID, SpanID string
 	Attributes      Attributes
 }
 
-// To says whether the link leads to that span.
+// To reports whether the link leads to that span.
 func (l Link) To(s Span) bool { return l.TraceID == s.TraceID && l.SpanID == s.SpanID }
 
-// Status is how it ended.
+// Status is the span's result.
 type Status struct {
 	Code    Code
 	Message string
 }
 
-// Code is how a span ended, by OTLP's numbers.
+// Code is a span's result, by OTLP's numbers.
 type Code int
 
-// Unset is the usual one: nobody said anything.
+// Unset is the usual one: no status was set.
 const (
 	Unset Code = iota
 	OK
 	Error
 )
 
-// Kind is a span's side in a conversation, by OTLP's numbers.
+// Kind is a span's role, by OTLP's numbers.
 type Kind int
 
-// The kinds, of which Unspecified is not used by anybody.
+// The kinds; Unspecified is not used.
 const (
 	Unspecified Kind = iota
 	Internal

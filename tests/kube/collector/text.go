@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text is the trace as a tree for people: a line for each span with how long it took and its service, below it how it
-// ended, the attributes with these keys (all, if there are none), its events and its links.
+// Text is the trace as a tree for people: a line for each span with its duration and service, below it its status,
+// the attributes with these keys (all, without keys), its events and its links.
 func (t Trace) Text(keys ...string) string {
 	tree := treeText{trace: t, keys: keys}
 	for _, root := range t.Roots() {
@@ -44,7 +44,7 @@ type treeText struct {
 // treeLine is a span's own line, which has columns, or one below it, which has none.
 type treeLine struct{ text, columns string }
 
-// span writes a span and all below it: its own line behind head, the others behind below.
+// span writes a span and all below it: its own line after head, the others after below.
 func (t *treeText) span(s Span, head, below string) {
 	columns := fmt.Sprintf("%8.2f ms  %s", float64(s.Duration().Microseconds())/1e3, s.Service())
 	t.lines = append(t.lines, treeLine{head + s.Name, columns})
@@ -65,7 +65,7 @@ func (t *treeText) span(s Span, head, below string) {
 	}
 }
 
-// about is what is said below a span.
+// about are the lines below a span.
 func (t *treeText) about(s Span, width int) (lines []string) {
 	if s.Status.Code == Error {
 		lines = append(lines, strings.TrimSuffix("error: "+s.Status.Message, ": "))
@@ -81,7 +81,7 @@ func (t *treeText) about(s Span, width int) (lines []string) {
 	return lines
 }
 
-// textWidth is how wide the lines below a span get, unless one word is wider.
+// textWidth is the maximum width of the lines below a span, unless one word is wider.
 const textWidth = 110
 
 // wrapped puts words into lines.

@@ -25,10 +25,10 @@ func (t Telemetry) Traces() []Trace {
 	return traces
 }
 
-// ID is what the spans have in common.
+// ID is the TraceID of the spans.
 func (t Trace) ID() string { return t[0].TraceID }
 
-// Find is the first span that is meant.
+// Find is the first matching span.
 func (t Trace) Find(meant func(Span) bool) (span Span, found bool) {
 	if i := slices.IndexFunc(t, meant); i >= 0 {
 		return t[i], true
@@ -46,7 +46,7 @@ func (t Trace) Children(parent Span) (children []Span) {
 	return children
 }
 
-// Roots are the spans whose parent is not in the trace, in a whole trace one.
+// Roots are the spans whose parent is not in the trace; a complete trace has one.
 func (t Trace) Roots() (roots []Span) {
 	for _, span := range t {
 		if _, found := t.Find(func(s Span) bool { return s.SpanID == span.Parent }); !found {

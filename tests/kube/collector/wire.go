@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The OTLP/JSON of the collector, as far as it is read here: camel case, ids in hexadecimal, 64-bit numbers as strings.
+// The OTLP/JSON of the collector, as far as it is read here: camel case, ids in hexadecimal, 64-bit numbers as
+// strings.
 
 type tracesRequest struct {
 	ResourceSpans []struct {

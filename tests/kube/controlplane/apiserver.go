@@ -14,7 +14,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// startAPIServer fills in everything of Cluster by which the apiserver is reached.
+// startAPIServer sets all fields of Cluster for access to the apiserver.
 func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	creds, err := newCredentials(c.Dir)
 	if err != nil {
@@ -53,9 +53,9 @@ func apiServerFlags(etcd string, secure ports.Port, creds credentials) []string 
 		"--service-account-signing-key-file=" + creds.serviceAccountKey,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-cluster-ip-range=10.96.0.0/16",
-		// An endpoint on loopback is invalid, and nobody asks for it.
+		// An endpoint on loopback is invalid, and not needed.
 		"--endpoint-reconciler-type=none",
-		// Without controllers nobody would create service accounts or remove the not-ready taint.
+		// Without controllers, nothing would create service accounts or remove the not-ready taint.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
 }
@@ -89,7 +89,7 @@ func (c *Cluster) connect() (err error) {
 	if c.REST, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
 		return err
 	}
-	// A test's own client shall never be what limits it.
+	// A test's own client must never be the bottleneck.
 	c.REST.QPS, c.REST.Burst = unlimitedQPS, unlimitedQPS
 	c.REST.ContentType = "application/vnd.kubernetes.protobuf"
 	c.Client, err = kubernetes.NewForConfig(c.REST)

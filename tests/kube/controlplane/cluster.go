@@ -18,7 +18,7 @@ import (
 type Cluster struct {
 	// Dir holds the logs and all other files.
 	Dir string
-	// Kubeconfig is a file by which any client may do anything.
+	// Kubeconfig is a file that allows any client everything.
 	Kubeconfig string
 	// REST and Client are the same as Kubeconfig for clients in this program, without a rate limit.
 	REST   *rest.Config
@@ -27,13 +27,13 @@ type Cluster struct {
 	programs map[string]string
 	ports    []ports.Port
 
-	// mu guards processes, which may be looked at while a scheduler starts.
+	// mu guards processes, which may be read while a scheduler starts.
 	mu        sync.Mutex
 	processes []*process.Process
 }
 
-// Start builds what is missing and runs etcd and kube-apiserver until they are ready. The caller
-// calls Stop, whatever Start returns is what is left to stop.
+// Start builds what is missing and runs etcd and kube-apiserver until they are ready. The caller calls Stop, even
+// if Start fails.
 func Start(ctx context.Context, dir string) (*Cluster, error) {
 	c := &Cluster{Dir: dir}
 	var err error
@@ -48,7 +48,7 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 	return c, c.startAPIServer(ctx, etcd)
 }
 
-// Stop ends all processes at once, clients before servers; their data is thrown away with Dir.
+// Stop ends all processes at once, clients before servers; their data is deleted with Dir.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, p := range slices.Backward(c.started()) {
@@ -87,7 +87,7 @@ func (c *Cluster) reserve() (ports.Port, error) {
 	return p, err
 }
 
-// UnusedAddress is a host:port on which nobody listens as long as the cluster runs.
+// UnusedAddress is a host:port without a listener as long as the cluster runs.
 func (c *Cluster) UnusedAddress() (string, error) {
 	p, err := c.reserve()
 	return "127.0.0.1:" + p.String(), err

@@ -14,7 +14,7 @@ import (
 
 func startCluster(t *testing.T) (context.Context, *Cluster) {
 	t.Helper()
-	// Kubernetes may have to be compiled first; go test's own limit counts.
+	// Kubernetes may have to be compiled first; go test's own timeout applies.
 	c, err := Start(t.Context(), t.TempDir())
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {

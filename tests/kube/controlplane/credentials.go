@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// credentials are the files by which the apiserver and its clients know each other.
+// credentials are the files with which the apiserver and its clients authenticate each other.
 type credentials struct {
 	token             string
 	tokenFile         string
@@ -46,12 +46,12 @@ func writeKey(file string) error {
 	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
 }
 
-// serverCertificate is written by the apiserver at its start: the certificate and what signed it.
+// serverCertificate is written by the apiserver at its start: the certificate and its issuer.
 func (c credentials) serverCertificate() string {
 	return filepath.Join(c.certDir, "apiserver.crt")
 }
 
-// serverKey is written after the certificate, so where it is, the certificate is complete.
+// serverKey is written after the certificate, so if it exists, the certificate is complete.
 func (c credentials) serverKey() string {
 	return filepath.Join(c.certDir, "apiserver.key")
 }

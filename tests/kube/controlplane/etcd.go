@@ -9,7 +9,7 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// startEtcd runs one member that trusts the page cache: nothing here must survive a power cut.
+// startEtcd runs one member that relies on the page cache: no data must survive a power failure.
 func (c *Cluster) startEtcd(ctx context.Context) (url string, err error) {
 	client, err := c.reserve()
 	if err != nil {

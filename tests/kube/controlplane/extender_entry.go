@@ -8,17 +8,17 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
-// NodeMode is how kube-scheduler tells an extender about nodes (nodeCacheCapable).
+// NodeMode is how kube-scheduler sends nodes to an extender (nodeCacheCapable).
 type NodeMode int
 
 const (
-	// Names sends the nodes' names alone.
+	// Names sends only the nodes' names.
 	Names NodeMode = iota
 	// FullObjects sends every node whole.
 	FullObjects
 )
 
-// String is the mode as people call it.
+// String is the mode's usual name.
 func (m NodeMode) String() string {
 	switch m {
 	case Names:
@@ -30,7 +30,7 @@ func (m NodeMode) String() string {
 	}
 }
 
-// ExtenderEntry is the entry for an extender that filters and prioritizes, as people write it.
+// ExtenderEntry is the usual entry for an extender that filters and prioritizes.
 func ExtenderEntry(address string, mode NodeMode) configv1.Extender {
 	return configv1.Extender{
 		URLPrefix:        "http://" + address,

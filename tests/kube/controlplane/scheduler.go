@@ -12,9 +12,9 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// StartScheduler runs a kube-scheduler until it is ready, which includes that it has seen all
-// nodes and pods that were there. It serves pods of the default scheduler's name, so run one at a
-// time; Kill it like a crash, and what it was about to bind stays pending.
+// StartScheduler runs a kube-scheduler until it is ready, which includes that it has seen all existing nodes and
+// pods. It serves pods of the default scheduler's name, so run one at a time; Kill it like a crash, and pods that
+// it was about to bind stay pending.
 func (c *Cluster) StartScheduler(ctx context.Context, options SchedulerOptions) (*process.Process, error) {
 	config := filepath.Join(c.Dir, "kube-scheduler.yaml")
 	if err := options.writeTo(config, c.Kubeconfig); err != nil {
@@ -45,7 +45,7 @@ func schedulerFlags(config string, secure ports.Port, gates string) []string {
 	}
 }
 
-// trusting accepts the certificate that a scheduler makes for itself at each start.
+// trusting accepts the self-signed certificate that a scheduler makes at each start.
 var trusting = &http.Client{Transport: &http.Transport{
 	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 	DisableKeepAlives: true,

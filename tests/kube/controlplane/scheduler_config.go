@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SchedulerOptions is what differs from one scheduler of a test to the next. The zero value is a
-// scheduler as it comes, without extenders.
+// SchedulerOptions are the differences between the schedulers of tests. The zero value is a default scheduler
+// without extenders.
 type SchedulerOptions struct {
 	Extenders []configv1.Extender
-	// Scores says which plugins of kube-scheduler score nodes beside the extenders.
+	// Scores selects the plugins of kube-scheduler that score nodes in addition to the extenders.
 	Scores InTreeScores
-	// Without are plugins of kube-scheduler's own that are off, by name.
+	// Without are disabled plugins of kube-scheduler, by name.
 	Without []string
-	// APICalls says how fast kube-scheduler may call the apiserver.
+	// APICalls is how fast kube-scheduler may call the apiserver.
 	APICalls APICalls
 	// FeatureGates changes kube-scheduler's own defaults.
 	FeatureGates map[string]bool
@@ -35,27 +35,27 @@ func (o SchedulerOptions) gates() string {
 	return strings.Join(list, ",")
 }
 
-// InTreeScores chooses kube-scheduler's own score plugins.
+// InTreeScores selects kube-scheduler's own score plugins.
 type InTreeScores int
 
 const (
-	// DefaultScores keeps the plugins that kube-scheduler has by default.
+	// DefaultScores keeps kube-scheduler's default plugins.
 	DefaultScores InTreeScores = iota
-	// ExtenderScoresOnly takes them all out, so that the extenders' scores alone decide.
+	// ExtenderScoresOnly disables them all, so that only the extenders' scores decide.
 	ExtenderScoresOnly
 )
 
-// APICalls chooses the rate limit of kube-scheduler's client.
+// APICalls selects the rate limit of kube-scheduler's client.
 type APICalls int
 
 const (
-	// Unlimited leaves the scheduler's speed to the scheduler and its extenders.
+	// Unlimited does not limit the scheduler.
 	Unlimited APICalls = iota
 	// DefaultLimit is kube-scheduler's default of 50 a second.
 	DefaultLimit
 )
 
-// writeTo writes the KubeSchedulerConfiguration that the options stand for.
+// writeTo writes the KubeSchedulerConfiguration of the options.
 func (o SchedulerOptions) writeTo(file, kubeconfig string) error {
 	text, err := yaml.Marshal(o.configuration(kubeconfig))
 	if err != nil {

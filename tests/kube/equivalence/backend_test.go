@@ -13,13 +13,13 @@ import (
 	"extender-gateway.io/tests/kube/policyapi"
 )
 
-// backend is a policy as the gateway asks it.
+// backend is a policy as the gateway calls it.
 type backend struct {
 	policyapi.UnimplementedPolicyServiceServer
 	*policy
 }
 
-// GetInfo declares what the policy is.
+// GetInfo declares the policy.
 func (b backend) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi.GetInfoResponse, error) {
 	scope := policyapi.Scope_SCOPE_NODE
 	if b.wholeSet {
@@ -31,7 +31,7 @@ func (b backend) GetInfo(context.Context, *policyapi.GetInfoRequest) (*policyapi
 		Verbs: []*policyapi.VerbInfo{
 			{Verb: policyapi.Verb_VERB_FILTER, NodeView: b.wire.view, Scope: scope},
 			{Verb: policyapi.Verb_VERB_SCORE, NodeView: b.wire.view, Scope: scope},
-			// A preempt call of kube-scheduler never brings nodes.
+			// A preempt call of kube-scheduler never contains nodes.
 			{Verb: policyapi.Verb_VERB_PREEMPT, NodeView: policyapi.NodeView_NODE_VIEW_NAME, Scope: scope},
 		},
 	}, nil
@@ -120,7 +120,7 @@ func evaluated(nodes []string) *policyapi.Result {
 	return &policyapi.Result{Evaluated: uint32(len(nodes))}
 }
 
-// asStatus is nil for nonsense: the empty answer that goes with it is.
+// asStatus is nil for nonsense: the empty answer with it is the failure.
 func asStatus(failure error) error {
 	if errors.Is(failure, errNonsense) {
 		return nil
@@ -145,7 +145,7 @@ func (b backend) namesIn(nodes *policyapi.Nodes) ([]string, error) {
 	return names, nil
 }
 
-// nameOf reads the name where it is only found if the backend got what it wanted to be told.
+// nameOf reads the name from the data that the backend requested, so that it is only found if it was sent.
 func (b backend) nameOf(row *policyapi.NodeRow) (string, error) {
 	switch b.wire.view {
 	case policyapi.NodeView_NODE_VIEW_NAME:

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// How many cases are drawn, and from where, unless the environment says otherwise. Case n of a seed is
-// case 0 of the seed plus n: one case is repeated with its seed and EQUIVALENCE_CASES=1.
+// The number of cases and the seed, unless the environment sets them. Case n of a seed is case 0 of the seed plus
+// n: one case is repeated with its seed and EQUIVALENCE_CASES=1.
 const (
 	usualCases = 250
 	usualSeed  = 20_260
@@ -68,7 +68,7 @@ func (q question) String() (text string) {
 	return text
 }
 
-// tally counts what the cases were about, so that a test that shows nothing does not pass.
+// tally counts the situations of the cases, so that a test without any does not pass.
 type tally map[string]int
 
 func (seen tally) count(o outcome) {

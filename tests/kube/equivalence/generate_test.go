@@ -19,10 +19,10 @@ const (
 	mostNodes    = 30
 )
 
-// nameLabel repeats a node's name, for policies that want to be told more than the name.
+// nameLabel repeats a node's name, for policies that need more than the name.
 const nameLabel = "acme.io/known-as"
 
-// managedResource is what managed policies are about.
+// managedResource is the resource of managed policies.
 const managedResource = "example.com/gpu"
 
 // question is one generated case.
@@ -106,7 +106,7 @@ func (g generator) view(mode controlplane.NodeMode) policyapi.NodeView {
 	return pick(g, policyapi.NodeView_NODE_VIEW_NAME, policyapi.NodeView_NODE_VIEW_FACTS, policyapi.NodeView_NODE_VIEW_FACTS_AND_RAW)
 }
 
-// pod is of its own. About half of them want the managed resource, some of them none of it.
+// pod is a different pod for each i. About half of them request the managed resource, some of these an amount of 0.
 func (g generator) pod(i int) *corev1.Pod {
 	pod := objects.NewReplicaSet("shop", "checkout", nil).Pod()
 	pod.Name, pod.UID = fmt.Sprintf("checkout-%d", i), types.UID(fmt.Sprintf("uid-%d", i))

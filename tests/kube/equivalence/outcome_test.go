@@ -18,9 +18,9 @@ type (
 	failedNodes = extenderv1.FailedNodesMap
 )
 
-// outcome is what kube-scheduler knows after it has asked about one pod.
+// outcome is kube-scheduler's result for one pod.
 type outcome struct {
-	// Failed is set when filter ended the attempt; Blamed then says because of which policies.
+	// Failed is set if filter ended the attempt; Blamed then names the responsible policies.
 	Failed bool
 	Blamed []string
 	// Feasible are the nodes that are left, in order.
@@ -47,7 +47,7 @@ func (s *side) ask(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) outcome 
 	statuses.ForEachExplicitNode(func(node string, status *fwk.Status) {
 		o.Statuses[node] = fmt.Sprintf("%s %q", status.Code(), status.Reasons())
 	})
-	// kube-scheduler does not ask to score when one node is left; the answers are compared all the same.
+	// kube-scheduler does not score when one node is left; the answers are compared nevertheless.
 	if len(feasible) > 0 {
 		s.score(t, pod, feasible, o)
 	}
@@ -69,7 +69,7 @@ func (s *side) score(t *testing.T, pod *corev1.Pod, feasible []fwk.NodeInfo, o o
 	}
 }
 
-// bareFramework has no plugins, so that the extenders alone decide.
+// bareFramework has no plugins, so that only the extenders decide.
 func bareFramework(t *testing.T, options ...frameworkruntime.Option) framework.Framework {
 	t.Helper()
 	metrics.Register()

@@ -20,7 +20,7 @@ func (p plain) handler() http.Handler {
 	return mux
 }
 
-// answer decodes, asks and encodes.
+// answer decodes, calls and encodes.
 func answer[Args, Result any](verb func(*Args) (Result, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var args Args
@@ -80,8 +80,8 @@ func (p plain) prioritize(args *extenderv1.ExtenderArgs) (extenderv1.HostPriorit
 	return list, err
 }
 
-// namesIn are the nodes of a call, in order. Whole nodes are known by a label, so that it matters that
-// they arrive whole.
+// namesIn are the nodes of a call, in order. Whole nodes are identified by a label, so that the test fails if they
+// do not arrive whole.
 func namesIn(args *extenderv1.ExtenderArgs) []string {
 	if args.NodeNames != nil {
 		return *args.NodeNames

@@ -7,23 +7,23 @@ import (
 	"extender-gateway.io/tests/kube/policyapi"
 )
 
-// policy is one policy as a table. Both sides answer by the same methods of it.
+// policy is one policy as a table. Both sides answer with its methods.
 type policy struct {
 	name    string
 	filters bool
-	// ignorable is kube-scheduler's word for the failure policy Ignore.
+	// ignorable is kube-scheduler's name for the failure policy Ignore.
 	ignorable bool
 	scores    bool
 	weight    int64
-	// managed policies are asked only about pods that want the managed resource.
+	// managed policies are called only for pods that request the managed resource.
 	managed bool
-	// wholeSet makes verdicts and scores depend on how many nodes are asked about.
+	// wholeSet makes verdicts and scores depend on the number of nodes in the request.
 	wholeSet bool
-	// tables say what is thought of a node by its name, for an even and an odd number of nodes. A
-	// policy that looks at nodes one by one has the same twice.
+	// tables have the opinion of a node by its name, for an even and an odd number of nodes. A policy that judges
+	// nodes one by one has the same table twice.
 	tables [2]map[string]opinion
-	// victims says by UID whether a pod may be evicted, empties whether a node is kept nevertheless
-	// when none of its pods may.
+	// victims has by UID whether a pod may be evicted, empties whether a node is kept although none of its pods
+	// may.
 	victims map[string]bool
 	empties bool
 
@@ -33,23 +33,23 @@ type policy struct {
 	wire wire
 }
 
-// wire is what only a gRPC backend can choose.
+// wire are the options of a gRPC backend only.
 type wire struct {
 	view policyapi.NodeView
-	// scoresWithFilter has scores come with the answer to a filter call.
+	// scoresWithFilter returns scores with the answer to a filter call.
 	scoresWithFilter bool
 }
 
-// opinion is what a policy thinks of one node.
+// opinion is a policy's answer about one node.
 type opinion struct {
-	// reason is why the node is refused, "" when it is not.
+	// reason is why the node is refused, "" if it is not.
 	reason string
-	// mayHelp says that preemption could change that.
+	// mayHelp declares that preemption could change that.
 	mayHelp bool
 	score   int32
 }
 
-// failure is when and how a verb goes wrong. It depends on the nodes that are asked about alone.
+// failure is when and how a verb fails. It depends only on the nodes of the request.
 type failure struct {
 	kind failureKind
 	// at fails only calls about this node, "" every call.
@@ -61,9 +61,9 @@ type failureKind int
 const (
 	// never is the usual case.
 	never failureKind = iota
-	// refused is a status that says that the call failed.
+	// refused is a status that reports a failure.
 	refused
-	// nonsense is a success with an answer that means nothing.
+	// nonsense is a success with an invalid answer.
 	nonsense
 )
 
@@ -106,7 +106,7 @@ func (p *policy) opinions(nodes []string) []opinion {
 	return opinions
 }
 
-// evict says which of a node's victims, by position, may be evicted, and whether the node is kept.
+// evict returns which of a node's victims, by position, may be evicted, and whether the node is kept.
 func (p *policy) evict(uids []string) (kept []int, keep bool) {
 	for i, uid := range uids {
 		if p.victims[uid] {

@@ -32,7 +32,7 @@ func TestOneGatewayPreemptsLikeSeparateExtenders(t *testing.T) {
 	seen.expect(t, "the attempt failed", "no candidate is left", "all candidates are left", "a candidate is gone", "a victim is spared")
 }
 
-// candidate is a node and who would be evicted there.
+// candidate is a node and the pods that would be evicted there.
 type candidate struct {
 	node    string
 	victims extenderv1.Victims
@@ -44,8 +44,8 @@ func (c candidate) Name() string { return c.node }
 // Victims are the pods to evict.
 func (c candidate) Victims() *extenderv1.Victims { return &c.victims }
 
-// preemption is a case in which each policy preempts, and filters: its failure policy as a filter is the one
-// that kube-scheduler's `ignorable` stands for.
+// preemption is a case in which each policy preempts and filters: its failure policy as a filter equals
+// kube-scheduler's `ignorable`.
 func (g generator) preemption() (question, []candidate) {
 	q := g.question()
 	candidates := make([]candidate, len(q.nodes))
@@ -72,7 +72,7 @@ func (g generator) candidate(node string) candidate {
 	return c
 }
 
-// evictable says by UID which victims may be evicted.
+// evictable has by UID which victims may be evicted.
 func (g generator) evictable(candidates []candidate) map[string]bool {
 	spared := pick(g, 0.0, 0.0, 0.1, 0.5, 0.9)
 	victims := map[string]bool{}
@@ -84,15 +84,15 @@ func (g generator) evictable(candidates []candidate) map[string]bool {
 	return victims
 }
 
-// evictions are what kube-scheduler is left with.
+// evictions are kube-scheduler's result.
 type evictions struct {
-	// Failed is set when preemption ended with an error.
+	// Failed is set if preemption ended with an error.
 	Failed bool
 	// Victims are the pods to evict by node, in order, with the violated disruption budgets.
 	Victims map[string]string
 }
 
-// preempt goes through the extenders as kube-scheduler does after it has found candidates.
+// preempt calls the extenders as kube-scheduler does after it has found candidates.
 func (s *side) preempt(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, candidates []candidate) evictions {
 	t.Helper()
 	var pods []*corev1.Pod

@@ -10,7 +10,7 @@ import (
 	"extender-gateway.io/tests/kube/policyapi"
 )
 
-// servePlain runs a policy as an extender and returns where it is.
+// servePlain runs a policy as an extender and returns its address.
 func servePlain(t *testing.T, p *policy) (address string) {
 	t.Helper()
 	listener := listen(t, p)
@@ -22,7 +22,7 @@ func servePlain(t *testing.T, p *policy) (address string) {
 	return listener.Addr().String()
 }
 
-// serveBackend runs a policy as a backend and returns where it is.
+// serveBackend runs a policy as a backend and returns its address.
 func serveBackend(t *testing.T, p *policy) (address string) {
 	t.Helper()
 	listener := listen(t, p)
@@ -51,7 +51,7 @@ func listen(t *testing.T, p *policy) net.Listener {
 	return listener
 }
 
-// hostile closes every connection at once. Unlike a port on which nobody listens, it stays what it is.
+// hostile closes every connection at once. Unlike a port without a listener, no other process can take it.
 type hostile struct{ net.Listener }
 
 // Accept returns connections that are closed.

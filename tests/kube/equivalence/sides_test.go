@@ -15,19 +15,19 @@ import (
 	"extender-gateway.io/tests/kube/process"
 )
 
-// Time shall decide nothing: neither side may wait for a backend in vain on a busy machine.
+// Time must not decide anything: neither side may time out on a busy machine.
 const (
 	backendTimeout  = "50s"
 	decisionTimeout = "55s"
 	httpTimeout     = time.Minute
 )
 
-// side is what kube-scheduler asks.
+// side is what kube-scheduler calls.
 type side struct {
 	extenders []fwk.Extender
-	// blames says which policies an error is about.
+	// blames returns the policies that an error names.
 	blames func(error) []string
-	// failures is how often filter has failed so far, where that can be seen.
+	// failures is how often filter has failed so far, if that is visible.
 	failures int
 }
 
@@ -53,7 +53,7 @@ func separate(t *testing.T, q question) *side {
 	return s
 }
 
-// witnessed says when it has failed: some of kube-scheduler's errors do not name the extender.
+// witnessed records when it has failed: some of kube-scheduler's errors do not name the extender.
 type witnessed struct {
 	fwk.Extender
 	failed func()

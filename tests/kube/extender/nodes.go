@@ -49,7 +49,7 @@ func lookUp(lister corelisters.NodeLister, names []string) ([]*corev1.Node, erro
 	return nodes, nil
 }
 
-// Watch starts an informer of nodes that runs until ctx ends, and waits until it has them all.
+// Watch starts an informer of nodes that runs until ctx ends, and waits until it is synced.
 func Watch(ctx context.Context, kubeconfig string) (corelisters.NodeLister, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

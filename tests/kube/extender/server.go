@@ -13,19 +13,19 @@ import (
 // Extender answers filter and prioritize by label rules.
 type Extender struct {
 	Rules *rules.Rules
-	// Nodes are looked up here when kube-scheduler sends names; nil when it sends whole nodes.
+	// Nodes finds nodes if kube-scheduler sends names; nil if it sends whole nodes.
 	Nodes corelisters.NodeLister
-	// Refusals says in which of the reply's two maps reasons go.
+	// Refusals selects which of the reply's two maps has the reasons.
 	Refusals Refusals
 }
 
-// Refusals is what an extender claims about the nodes it refuses.
+// Refusals is what an extender declares about the nodes it refuses.
 type Refusals int
 
 const (
 	// Failed is FailedNodes, which most extenders use.
 	Failed Refusals = iota
-	// FailedAndUnresolvable says that no preemption could make room.
+	// FailedAndUnresolvable means that no preemption could make room.
 	FailedAndUnresolvable
 )
 

@@ -16,7 +16,7 @@ func (g generator) one(n int) bool { return g.Intn(n) == 0 }
 
 func pick[T any](g generator, from ...T) T { return from[g.Intn(len(from))] }
 
-// digits draws up to so many, leading and trailing zeros among them.
+// digits draws up to this many, including leading and trailing zeros.
 func (g generator) digits(most int) string {
 	var text strings.Builder
 	for range g.Intn(most + 1) {
@@ -37,7 +37,7 @@ func (g generator) suffix() string {
 	return fmt.Sprintf("%s%s%d", pick(g, "e", "E"), pick(g, "", "+", "-"), g.Intn(pick(g, 4, 12, 50)))
 }
 
-// magnitude draws a quantity that is not negative, anything from nothing to far more than fits.
+// magnitude draws a quantity that is not negative, from zero to far more than fits.
 func (g generator) magnitude() string {
 	whole := g.digits(pick(g, 1, 3, 8, 22))
 	if whole == "" {
@@ -53,13 +53,13 @@ func (g generator) magnitude() string {
 func (g generator) quantityText() string {
 	switch g.Intn(10) {
 	case 0:
-		// Mostly none.
+		// Mostly without a sign.
 		return pick(g, "", "+", "x") + g.digits(3) + pick(g, "", ".", " ", "-") + g.digits(2) + pick(g, "", "e", "i", "kk", "ki", "K", "m", "Gi")
 	case 1:
 		return "+" + g.magnitude()
 	case 2:
-		// No object has a negative amount. Of longer ones, and those with binary suffixes, apimachinery makes
-		// anything: "-1.0Ti" is 7293016647, "-1519.8011110095121" is -1518.
+		// No object has a negative amount. For longer ones, and those with binary suffixes, apimachinery's results
+		// are arbitrary: "-1.0Ti" is 7293016647, "-1519.8011110095121" is -1518.
 		return "-" + g.digits(8) + pick(g, "", "n", "u", "m", "k", "M", "e1", "E-2")
 	default:
 		return g.magnitude()

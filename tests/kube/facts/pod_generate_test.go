@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// resourceNames are such that kube-scheduler counts: it passes over names without a domain that it does not know.
+// resourceNames are names that kube-scheduler counts: it ignores unknown names without a domain.
 var resourceNames = []v1.ResourceName{
 	v1.ResourceCPU, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceMemory, v1.ResourceEphemeralStorage,
 	"hugepages-2Mi", "example.com/gpu", "kubernetes.io/native", "attachable-volumes-csi-x",
 }
 
-// plain draws an amount as people write them.
+// plain draws a typical amount.
 func (g generator) plain() resource.Quantity {
 	return resource.MustParse(
 		pick(g, "0", "1", "0.5", "100m", "250m", "1500m", "2.5", "1e3", "1Ki", "64Mi", "1.5Gi", "3G", "100u", "1n"))
@@ -31,7 +31,7 @@ func (g generator) any() resource.Quantity {
 	return g.plain()
 }
 
-// list draws up to so many resources.
+// list draws up to this many resources.
 func (g generator) list(most int, amount func() resource.Quantity) v1.ResourceList {
 	if g.one(4) {
 		return nil
@@ -62,7 +62,7 @@ func (g generator) containers(kind string, most int) []v1.Container {
 	return containers
 }
 
-// reports are about some of the containers, and about one that there is not.
+// reports are about some of the containers, and about one that does not exist.
 func (g generator) reports(containers []v1.Container) []v1.ContainerStatus {
 	var reports []v1.ContainerStatus
 	for _, c := range append(containers[:len(containers):len(containers)], v1.Container{Name: "nobody"}) {
@@ -100,7 +100,7 @@ func (g generator) status(spec v1.PodSpec) v1.PodStatus {
 	return status
 }
 
-// pod draws a pod that is on a node; half of them have been reported about.
+// pod draws a pod that is on a node; half of them have a status.
 func (g generator) pod(t *testing.T, n int) *v1.Pod {
 	t.Helper()
 	spec := v1.PodSpec{
@@ -112,8 +112,8 @@ func (g generator) pod(t *testing.T, n int) *v1.Pod {
 		spec.Overhead = g.resources(2)
 	}
 	if g.one(3) {
-		// Plain, because PodRequests adds the overhead to the pod's own numbers where these are too long for an
-		// int64, and so more of it each time that it is asked.
+		// Plain, because PodRequests adds the overhead to the pod's own numbers if these are too long for an int64,
+		// and so adds more of it with each call.
 		spec.Resources = &v1.ResourceRequirements{Requests: g.list(4, g.plain), Limits: g.resources(2)}
 	}
 	name := fmt.Sprintf("pod-%d", n)

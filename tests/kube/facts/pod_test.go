@@ -13,10 +13,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// pods is how many are compared.
+// pods is the number of compared pods.
 const pods = 2000
 
-// defaults are what kube-scheduler counts a container with that requests none of a resource.
+// defaults are what kube-scheduler counts for a container that requests none of a resource.
 func defaults() v1.ResourceList {
 	return v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewMilliQuantity(util.DefaultMilliCPURequest, resource.DecimalSI),
@@ -49,13 +49,13 @@ func placed(list v1.ResourceList) amounts {
 	return a
 }
 
-// nonzero is what of it scores look at.
+// nonzero is the part of it that scores use.
 func nonzero(list v1.ResourceList) amounts {
 	a := counted(list)
 	return amounts{MilliCPU: a.MilliCPU, Memory: a.Memory}
 }
 
-// held is what kube-scheduler counts a node with that has this pod alone.
+// held is what kube-scheduler counts for a node that has only this pod.
 func held(pod *v1.Pod) share {
 	node := framework.NewNodeInfo(pod)
 	others := map[string]int64{}
@@ -71,7 +71,7 @@ func held(pod *v1.Pod) share {
 	}
 }
 
-// fits says whether no amount is past the end of the type, where kube-scheduler's own sums are wrong.
+// fits reports whether no amount exceeds the type, where kube-scheduler's own sums are wrong.
 func fits(a amounts) bool {
 	for _, value := range a.Others {
 		if value == math.MaxInt64 {
@@ -90,8 +90,8 @@ func differs(t *testing.T, pod *v1.Pod, what string, expected, got any) {
 	}
 }
 
-// TestPodsAreCountedAsKubeSchedulerCountsThem has two halves: a pod that is to be placed is counted by its spec
-// alone, as NodeResourcesFit counts it and as its score does; a pod on a node as NodeInfo counts it.
+// TestPodsAreCountedAsKubeSchedulerCountsThem has two halves: a pod to be placed is counted by its spec alone, as
+// NodeResourcesFit and its score count it; a pod on a node as NodeInfo counts it.
 func TestPodsAreCountedAsKubeSchedulerCountsThem(t *testing.T) {
 	g := newGenerator(seed(t))
 	var questions []question

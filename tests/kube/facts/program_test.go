@@ -16,10 +16,10 @@ import (
 	"extender-gateway.io/tests/e2e/product"
 )
 
-// program answers questions about the gateway's facts.
+// program answers requests about the gateway's facts.
 const program = "extender-facts"
 
-// usualSeed is where the cases are drawn from, unless the environment says otherwise.
+// usualSeed is the seed, unless the environment sets one.
 const usualSeed = 1
 
 // question is one line for the program: a quantity or a pod.
@@ -37,7 +37,7 @@ type amounts struct {
 	Others           map[string]int64 `json:"others"`
 }
 
-// share is what a pod takes from its node.
+// share is a pod's part of its node's usage.
 type share struct {
 	Requested amounts `json:"requested"`
 	Nonzero   amounts `json:"nonzero"`
@@ -56,7 +56,7 @@ type answer struct {
 	Ended           bool    `json:"ended"`
 }
 
-// ask has the program answer all questions, in order.
+// ask has the program answer all requests, in order.
 func ask(t *testing.T, questions []question) []answer {
 	t.Helper()
 	path, err := product.Binary(program)
@@ -80,7 +80,7 @@ func ask(t *testing.T, questions []question) []answer {
 	return read(t, &out, len(questions))
 }
 
-// read reads as many answers as there were questions.
+// read reads as many answers as there were requests.
 func read(t *testing.T, out *bytes.Buffer, count int) []answer {
 	t.Helper()
 	var answers []answer
@@ -98,7 +98,7 @@ func read(t *testing.T, out *bytes.Buffer, count int) []answer {
 	return answers
 }
 
-// seed is where the cases are drawn from. Equal seeds give equal cases.
+// seed is the seed of the cases. Equal seeds give equal cases.
 func seed(t *testing.T) int64 {
 	t.Helper()
 	seed := int64(usualSeed)

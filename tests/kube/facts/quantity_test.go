@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantities is how many texts are compared.
+// quantities is the number of compared texts.
 const quantities = 5000
 
-// scaled is the quantity in units of ten to the power of scale, as Kubernetes computes it; held at the ends of
-// the type, where Kubernetes wraps or answers 0.
+// scaled is the quantity in units of ten to the power of scale, as Kubernetes computes it; limited to the range of
+// the type, where Kubernetes wraps or returns 0.
 func scaled(q resource.Quantity, scale resource.Scale) int64 {
 	if q.Cmp(*resource.NewScaledQuantity(math.MaxInt64, scale)) > 0 {
 		return math.MaxInt64

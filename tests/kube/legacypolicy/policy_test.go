@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// gateway is the path of the product's program: in the folder that the environment names, or where cargo puts it.
+// gateway is the path of the product's program: in the folder that the environment names, or in cargo's output
+// folder.
 func gateway(t *testing.T) string {
 	t.Helper()
 	dirs := []string{"../../../target/release", "../../../target/debug"}
@@ -61,8 +62,8 @@ func print(t *testing.T, config string, options ...string) []byte {
 // extender has the fields of LegacyExtender without its lenient UnmarshalJSON.
 type extender configv1.LegacyExtender
 
-// load reads a policy with kube-scheduler's own decoder, and then its extenders strictly: each field known, in
-// its own case.
+// load reads a policy with kube-scheduler's own decoder, and then its extenders strictly: only known fields, in the
+// right case.
 func load(text []byte) ([]extender, error) {
 	scheme := runtime.NewScheme()
 	if err := configv1.AddToScheme(scheme); err != nil {
@@ -141,7 +142,7 @@ func TestTheLastPolicyTypesTakeWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// TestOtherFormsAreRefused shows that the test above would notice what is not in the types.
+// TestOtherFormsAreRefused shows that the test above would notice unknown fields.
 func TestOtherFormsAreRefused(t *testing.T) {
 	text := string(print(t, "backends: [{name: a, url: 'http://a:1', filter: {}}]"))
 	for from, to := range map[string]string{

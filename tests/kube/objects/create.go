@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// inParallel is how many requests are under way at once: enough for two cores.
+// inParallel is the number of concurrent requests: enough for two cores.
 const inParallel = 8
 
-// CreateNodes creates the nodes. Their status counts, since an apiserver takes it at creation.
+// CreateNodes creates the nodes, including their status, which an apiserver accepts at creation.
 func CreateNodes(ctx context.Context, client kubernetes.Interface, nodes []*corev1.Node) error {
 	return each(ctx, nodes, func(ctx context.Context, node *corev1.Node) error {
 		_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})

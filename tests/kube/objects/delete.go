@@ -12,7 +12,7 @@ import (
 // now deletes without the grace period in which a kubelet would stop containers.
 var now = metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 
-// DeletePods deletes all pods of the namespaces. When it returns they are gone.
+// DeletePods deletes all pods of the namespaces, and returns when they are gone.
 func DeletePods(ctx context.Context, client kubernetes.Interface, namespaces ...string) error {
 	var errs []error
 	for _, namespace := range namespaces {
@@ -23,7 +23,7 @@ func DeletePods(ctx context.Context, client kubernetes.Interface, namespaces ...
 	return errors.Join(errs...)
 }
 
-// DeleteNodes deletes all nodes. When it returns they are gone.
+// DeleteNodes deletes all nodes, and returns when they are gone.
 func DeleteNodes(ctx context.Context, client kubernetes.Interface) error {
 	if err := client.CoreV1().Nodes().DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("delete the nodes: %w", err)

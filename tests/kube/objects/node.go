@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Labels that policies look at.
+// Labels that policies use.
 const (
 	RackLabel         = "topology.acme.io/rack"
 	TenantLabel       = "acme.io/tenant"
@@ -20,8 +20,8 @@ const (
 // NodeOption changes a node before it is created.
 type NodeOption func(*corev1.Node)
 
-// Nodes makes count nodes. Racks, tenants, zones and instance types go round with different
-// periods (7, 4, 3 and 5), so that none of them follows from another.
+// Nodes makes count nodes. Racks, tenants, zones and instance types alternate with different periods (7, 4, 3 and
+// 5), so that none of them follows from another.
 func Nodes(count int, options ...NodeOption) []*corev1.Node {
 	nodes := make([]*corev1.Node, count)
 	for i := range nodes {
@@ -95,7 +95,7 @@ func nodeAnnotations(i int) map[string]string {
 	return map[string]string{
 		"alpha.kubernetes.io/provided-node-ip": address(i),
 		"csi.volume.kubernetes.io/nodeid":      fmt.Sprintf(`{"ebs.csi.aws.com":"i-%016d","efs.csi.aws.com":"i-%016d"}`, i, i),
-		// Go's JSON writes these characters as \u003e, \u0026 and \u003c: an answer has to keep that.
+		// Go's JSON writes these characters as \u003e, \u0026 and \u003c: an answer must keep that.
 		"node.acme.io/boot-report":                               "kernel->6.1 & cgroup v2 <ok>",
 		"node.alpha.kubernetes.io/ttl":                           "0",
 		"volumes.kubernetes.io/controller-managed-attach-detach": "true",

@@ -40,7 +40,7 @@ func nodeInfo(i int) corev1.NodeSystemInfo {
 
 var services = [...]string{"payments", "checkout", "search", "catalogue", "recommendations", "telemetry-collector", "storefront"}
 
-// images makes what a kubelet lists: each image by digest and by its tags.
+// images makes a kubelet's list of images: each by digest and by its tags.
 func images(count int) []corev1.ContainerImage {
 	list := make([]corev1.ContainerImage, count)
 	for i := range list {

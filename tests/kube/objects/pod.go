@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ReplicaSet is the owner of pods that are alike but for what Kubernetes makes different in each.
+// ReplicaSet is the owner of pods that are equal except for what Kubernetes makes different in each.
 type ReplicaSet struct {
 	Namespace string
 	// App is the Deployment's name and the pods' label "app".

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// CreatePriorityClasses creates classes by name that do not exist yet. A pod gets its priority only by a class.
+// CreatePriorityClasses creates classes by name that do not exist yet. A pod can get its priority only by a class.
 func CreatePriorityClasses(ctx context.Context, client kubernetes.Interface, values map[string]int32) error {
 	for name, value := range values {
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}

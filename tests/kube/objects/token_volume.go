@@ -2,8 +2,8 @@ package objects
 
 import corev1 "k8s.io/api/core/v1"
 
-// tokenVolume is what the ServiceAccount admission plugin adds to every real pod, under a name
-// that is different in each.
+// tokenVolume is the volume that the ServiceAccount admission plugin adds to every real pod, each time under a
+// different name.
 func tokenVolume(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Projected: &corev1.ProjectedVolumeSource{

@@ -1,4 +1,4 @@
-// Package peer runs plain Go extenders as processes of their own, as the gateway's peers.
+// Package peer runs plain Go extenders as separate processes, as the gateway's peers.
 package peer
 
 import (

@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 )
 
-// What the plugins take the policies take, and what the plugins refuse they refuse with INVALID_ARGUMENT.
+// The policies accept the args that the plugins accept, and reject those that they reject with INVALID_ARGUMENT.
 func TestArgsAreRightOrWrongForBoth(t *testing.T) {
 	for _, c := range []struct {
 		policy string

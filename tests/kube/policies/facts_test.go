@@ -15,7 +15,7 @@ func rowsOf(infos []fwk.NodeInfo) (rows []*policyapi.NodeRow) {
 	return rows
 }
 
-// rowOf says of a node what a gateway says: all that is allocatable, whether kube-scheduler counts it or not.
+// rowOf is a gateway's row of a node: everything that is allocatable, whether kube-scheduler counts it or not.
 func rowOf(info fwk.NodeInfo) *policyapi.NodeRow {
 	node := info.Node()
 	requested := amounts(info.GetRequested())
@@ -34,14 +34,14 @@ func rowOf(info fwk.NodeInfo) *policyapi.NodeRow {
 	}
 }
 
-// factsOf says of a pod what a gateway says.
+// factsOf is a gateway's data about a pod.
 func factsOf(pod *corev1.Pod) *policyapi.PodFacts {
 	info, _ := framework.NewPodInfo(pod)
 	needs := info.CalculateResource()
 	requests := amounts(needs.Resource)
 	requests.Pods = 1
 	for name, quantity := range pod.Spec.Containers[0].Resources.Requests {
-		// CalculateResource passes over what kube-scheduler does not count; the gateway does not.
+		// CalculateResource skips resources that kube-scheduler does not count; the gateway does not.
 		if name == uncounted {
 			requests.Others[string(name)] = quantity.Value()
 		}

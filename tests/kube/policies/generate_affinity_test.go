@@ -6,17 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// labelValues are those that nodes have. Few, so that terms often fit.
+// labelValues are the values of the nodes' labels. Few, so that terms often match.
 var labelValues = map[string][]string{
 	"zone":          {"a", "b", "c"},
 	"acme.io/cores": {"4", "8", "16", "many", "-1", "08"},
 	"disk":          {"ssd", ""},
 }
 
-// keys are those of the labels, one that no node has, and one that no label has.
+// keys are the labels' keys, one that no node has, and one that is no valid label key.
 var keys = []string{"zone", "zone", "acme.io/cores", "acme.io/cores", "disk", "absent", "not a key"}
 
-// constrained is a pod that is not indifferent to where it runs.
+// constrained is a pod with node selectors or affinity.
 func (g generator) constrained() *corev1.Pod {
 	pod := g.pod()
 	if g.Intn(4) == 0 {
@@ -37,7 +37,7 @@ func (g generator) affinity(affinity *corev1.NodeAffinity) {
 			required.NodeSelectorTerms = append(required.NodeSelectorTerms, g.term(g.oneIn(6)))
 		}
 	}
-	// What cannot be read fails the whole pod, so most pods have no such term.
+	// An invalid term fails the whole pod, so most pods have none.
 	broken := g.oneIn(8)
 	for range g.Intn(4) {
 		term := corev1.PreferredSchedulingTerm{Weight: int32(g.Intn(101)), Preference: g.term(broken)}
@@ -45,7 +45,7 @@ func (g generator) affinity(affinity *corev1.NodeAffinity) {
 	}
 }
 
-// term can be empty. A wild one can be such that it cannot be read.
+// term can be empty. A wild one can be invalid.
 func (g generator) term(wild bool) (term corev1.NodeSelectorTerm) {
 	for range pick(g, 0, 1, 1, 1, 2) {
 		term.MatchExpressions = append(term.MatchExpressions, g.expression(wild))

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// How much is drawn, and from where, unless the environment says otherwise.
+// The number of cases and the seed, unless the environment sets them.
 const (
 	usualSeed = 20_260
 	clusters  = 15
@@ -23,7 +23,7 @@ const (
 	pods      = 12
 )
 
-// uncounted is a resource that kube-scheduler passes over: it has no domain.
+// uncounted is a resource that kube-scheduler ignores: it has no domain.
 const uncounted = "gpu"
 
 // scalars are resources of all kinds that kube-scheduler counts.
@@ -72,7 +72,7 @@ func (g generator) node(i int) *corev1.Node {
 			node.Labels[key] = pick(g, values...)
 		}
 	}
-	// One that has just registered reports nothing.
+	// A node that has just registered reports nothing.
 	if g.Intn(20) == 0 {
 		return node
 	}
@@ -91,7 +91,7 @@ func (g generator) node(i int) *corev1.Node {
 	return node
 }
 
-// pod requests anything from nothing to more than a node has, in all the ways that there are.
+// pod requests between nothing and more than a node has, in all possible ways.
 func (g generator) pod() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = "default", "pod"
@@ -116,7 +116,7 @@ func (g generator) pod() *corev1.Pod {
 	return pod
 }
 
-// container requests something in about the share of a third of a node for each step of greed.
+// container requests about a third of a node's resources for each step of greed.
 func (g generator) container(greed int) corev1.Container {
 	requests := corev1.ResourceList{}
 	if greed > 0 {
@@ -147,7 +147,7 @@ func milli(amount int64) resource.Quantity {
 
 func whole(amount int64) resource.Quantity { return *resource.NewQuantity(amount, resource.BinarySI) }
 
-// tally counts what happened, so that a test can say that it has seen what it is about.
+// tally counts what happened, so that a test can check that it covered its subject.
 type tally map[string]int
 
 func (seen tally) expect(t *testing.T, events ...string) {

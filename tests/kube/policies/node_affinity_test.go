@@ -10,7 +10,7 @@ import (
 
 const affinityArgs = "NodeAffinityArgs"
 
-// added are the args that operators may give: nothing, and what all pods require and prefer.
+// added are the possible args: none, and terms that all pods require and prefer.
 var added = []string{
 	"{}", "{}",
 	`{"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
@@ -49,7 +49,7 @@ func TestNodeAffinityScoresLikeThePlugin(t *testing.T) {
 			plugin := plugin(t, nodeaffinity.New, affinityArgs, args)
 			want, err := rawScores(t.Context(), plugin, pod, infos)
 			if err != nil {
-				// The plugin fails the pod; scores cannot do that, so all nodes are alike.
+				// The plugin fails the pod; scores cannot do that, so all nodes get the same score.
 				seen["a term cannot be read"]++
 				want = make([]int64, len(infos))
 			}
@@ -63,8 +63,7 @@ func TestNodeAffinityScoresLikeThePlugin(t *testing.T) {
 	seen.expect(t, "a term cannot be read", "nothing is preferred", "something is preferred")
 }
 
-// normalised compares what both become when scaled to the best node: the plugin rounds down before it is
-// weighed.
+// normalised compares both after scaling to the best node: the plugin rounds down before weighting.
 func normalised(t *testing.T, plugin fwk.Plugin, raw []int64, seen tally) {
 	t.Helper()
 	list, best := make(fwk.NodeScoreList, len(raw)), slices.Max(raw)

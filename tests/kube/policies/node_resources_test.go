@@ -16,7 +16,7 @@ const (
 	balancedArgs = "NodeResourcesBalancedAllocationArgs"
 )
 
-// someResources are more than the usual ones, and weighed.
+// someResources are more resources than the default, with weights.
 const someResources = `[{"name": "cpu", "weight": 3}, {"name": "memory"}, {"name": "ephemeral-storage", "weight": 0},
 	{"name": "example.com/gpu", "weight": 100}, {"name": "hugepages-2Mi", "weight": 7}]`
 
@@ -61,7 +61,7 @@ func (seen tally) verdict(r rejection) {
 	}
 }
 
-// sameVerdict passes over the order of the reasons, which is random in the plugin.
+// sameVerdict ignores the order of the reasons, which is random in the plugin.
 func sameVerdict(got rejection, want *fwk.Status) error {
 	var reasons, expected []string
 	if got.reason != "" {
@@ -81,7 +81,7 @@ func sameVerdict(got rejection, want *fwk.Status) error {
 	return nil
 }
 
-// strategy is how nodes are scored, as the policy and as a plugin is told.
+// strategy is a scoring strategy, as args of the policy and of a plugin.
 type strategy struct {
 	make       factory
 	kind       string
@@ -132,7 +132,7 @@ func sameScores(t *testing.T, program program, s strategy) {
 		for range pods {
 			pod := g.pod()
 			if s.kind == fitArgs {
-				// NodeResourcesFit forgets pod-level requests when it scores; the policy does not.
+				// NodeResourcesFit ignores pod-level requests when it scores; the policy does not.
 				pod.Spec.Resources = nil
 			}
 			want, err := rawScores(t.Context(), plugin, pod, infos)
@@ -154,8 +154,8 @@ func sameScores(t *testing.T, program program, s strategy) {
 	}
 }
 
-// exactInTens is the bound for scores from 0 to 100: half of ten points for what is rounded, and none if the
-// weight leaves nothing to be rounded.
+// exactInTens is the bound for scores from 0 to 100: half of ten points for rounding, and none if the weight makes
+// rounding unnecessary.
 func exactInTens(weight int64) float64 {
 	if weight%10 == 0 {
 		return 0
@@ -163,7 +163,7 @@ func exactInTens(weight int64) float64 {
 	return 5
 }
 
-// A pod that requests nothing is refused only for want of a place, and not balanced.
+// A pod that requests nothing is refused only if the node has no place left, and not balanced.
 func TestNodeResourcesKnowsPodsThatRequestNothing(t *testing.T) {
 	program := start(t, "node-resources")
 	forEachCluster(t, func(t *testing.T, _ generator, infos []fwk.NodeInfo) {

@@ -82,8 +82,8 @@ func verdicts(t *testing.T, plugin fwk.Plugin, pod *corev1.Pod, infos []fwk.Node
 	return statuses
 }
 
-// rawScores are what the plugin says of each node before it normalises. All are 0 if it has nothing to say; it
-// can also fail for a pod.
+// rawScores are the plugin's scores of each node before normalization. All are 0 if it skips scoring; it can also
+// fail for a pod.
 func rawScores(ctx context.Context, plugin fwk.Plugin, pod *corev1.Pod, infos []fwk.NodeInfo) ([]int64, error) {
 	state := framework.NewCycleState()
 	scores := make([]int64, len(infos))

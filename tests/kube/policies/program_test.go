@@ -49,7 +49,7 @@ type question struct {
 	nodes []*policyapi.NodeRow
 }
 
-// rejection is why a node is refused; no reason: it is not.
+// rejection is why a node is refused; without a reason it is not refused.
 type rejection struct {
 	reason  string
 	mayHelp bool
@@ -59,7 +59,7 @@ func (q question) call() *policyapi.Call {
 	return &policyapi.Call{Id: "test", Purpose: policyapi.Purpose_PURPOSE_DECIDE, Gateway: "test", Backend: "test", Args: []byte(q.args)}
 }
 
-// asked has the pod without an identity, as pure verbs are asked.
+// asked has the pod without an identity, as pure verbs get it.
 func (q question) asked() (*policyapi.Pod, *policyapi.Nodes) {
 	rows := &policyapi.Nodes_Rows{Rows: &policyapi.NodeRows{Rows: q.nodes}}
 	return &policyapi.Pod{Facts: q.pod}, &policyapi.Nodes{Count: uint32(len(q.nodes)), Form: rows}

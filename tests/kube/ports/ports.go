@@ -1,4 +1,4 @@
-// Package ports reserves TCP ports on loopback for programs that are told their port when they start.
+// Package ports reserves TCP ports on loopback for programs that get their port as an argument.
 package ports
 
 import (
@@ -8,22 +8,22 @@ import (
 	"syscall"
 )
 
-// Port is a TCP port on loopback that the kernel chose and that stays reserved: a socket holds it without listening.
-// Nobody else gets it, so nothing is lost between choosing a port and using it, nor while its server is stopped.
+// Port is a TCP port on loopback that the kernel chose and that stays reserved: a socket holds it without
+// listening. No other process gets it, neither between reserving and using it, nor while its server is stopped.
 type Port struct {
 	Number int
 	socket int
 }
 
-// Sharing is the socket option by which a server shares its port with the socket that reserves it.
+// Sharing is the socket option with which a server shares its port with the socket that reserves it.
 type Sharing int
 
 const (
-	// ReusePort is SO_REUSEPORT, for servers that can be told to set it. Package syscall does not name it on every
-	// architecture; this is Linux's.
+	// ReusePort is SO_REUSEPORT, for servers that have an option for it. Package syscall does not name it on every
+	// architecture; this is Linux's value.
 	ReusePort Sharing = 15
-	// ReuseAddress is SO_REUSEADDR, which Go's net.Listen sets: a server in Go may listen where another socket that has
-	// it is bound and does not listen.
+	// ReuseAddress is SO_REUSEADDR, which Go's net.Listen sets: a server in Go may listen on a port that another
+	// socket with this option has bound without listening.
 	ReuseAddress Sharing = syscall.SO_REUSEADDR
 )
 
@@ -61,8 +61,8 @@ func (p Port) String() string { return strconv.Itoa(p.Number) }
 // Address is host:port.
 func (p Port) Address() string { return "127.0.0.1:" + p.String() }
 
-// URL is where the server on this port is reached.
+// URL is the base URL of the server on this port.
 func (p Port) URL(scheme string) string { return scheme + "://" + p.Address() }
 
-// Release gives it back.
+// Release frees the port.
 func (p Port) Release() { _ = syscall.Close(p.socket) }

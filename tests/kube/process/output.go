@@ -17,7 +17,7 @@ type output struct {
 	changed chan struct{}
 }
 
-// rememberedLines bounds the memory for a child that prints without end; what is waited for comes first.
+// rememberedLines bounds the memory for a child that prints without end; expected lines come first.
 const rememberedLines = 100
 
 func newOutput(log io.Writer) *output {

@@ -10,7 +10,7 @@ import (
 
 // Process is a running child.
 type Process struct {
-	// Name says what it is in messages and names its log file.
+	// Name identifies it in messages and names its log file.
 	Name string
 	// LogFile holds everything that it wrote to stdout and stderr.
 	LogFile string
@@ -46,18 +46,18 @@ func (p *Process) reap(log *os.File) {
 	close(p.exited)
 }
 
-// PID is the process's number, for /proc.
+// PID is the process id, for /proc.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Failure wraps err with what a person needs to see why the process failed: its log's end.
+// Failure adds to err what a person needs to see why the process failed: the end of its log.
 func (p *Process) Failure(err error) error {
 	return fmt.Errorf("%s: %w\n--- end of %s ---\n%s", p.Name, err, p.LogFile, Tail(p.LogFile, 30))
 }
 
-// earlyExit is the error for a process that ended while something was still expected of it.
+// earlyExit is the error for a process that ended too early.
 func (p *Process) earlyExit() error {
 	if p.exitErr == nil {
 		return p.Failure(errors.New("ended too early, with success"))

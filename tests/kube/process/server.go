@@ -5,14 +5,14 @@ import (
 	"errors"
 )
 
-// Server is a child that has said on stdout where it listens.
+// Server is a child that has printed its address on stdout.
 type Server struct {
 	*Process
 	// Address is host:port.
 	Address string
 }
 
-// Program is what to run and how it is recognised.
+// Program is the program to run and its name.
 type Program struct {
 	// Name and Dir are as for Start.
 	Name, Dir string

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// grace is what a process gets to end by itself after SIGTERM.
+// grace is how long a process may take to end after SIGTERM.
 const grace = 10 * time.Second
 
-// ErrDidNotStop says that a process ignored SIGTERM and was killed.
+// ErrDidNotStop means that a process ignored SIGTERM and was killed.
 var ErrDidNotStop = errors.New("did not stop within 10 s of SIGTERM, so it was killed")
 
 // Stop asks the process to end and waits until it has.
@@ -33,13 +33,13 @@ func (p *Process) Kill() error {
 	return err
 }
 
-// Freeze stops the process without ending it: its sockets stay open and nobody answers.
+// Freeze stops the process without ending it: its sockets stay open and do not answer.
 func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on.
+// Thaw lets a frozen process continue.
 func (p *Process) Thaw() error { return p.signal(syscall.SIGCONT) }
 
-// signal treats a process that has already ended as signalled.
+// signal succeeds if the process has already ended.
 func (p *Process) signal(s os.Signal) error {
 	err := p.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {

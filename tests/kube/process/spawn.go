@@ -14,8 +14,8 @@ type spawn struct {
 	done chan error
 }
 
-// The kernel sends Pdeathsig when the *thread* that forked ends, and Go ends threads as it likes.
-// So children are started by a thread that is pinned for the life of the program.
+// The kernel sends Pdeathsig when the *thread* that forked ends, and Go may end threads at any time. So children
+// are started by a thread that is pinned for the life of the program.
 func init() {
 	go func() {
 		runtime.LockOSThread()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pollEvery is the pause between two looks at something that cannot notify.
+// pollEvery is the polling interval.
 const pollEvery = 20 * time.Millisecond
 
 // Line waits for a line on the child's stdout that begins with prefix and returns the rest of it.

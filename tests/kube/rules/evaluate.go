@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Filter returns the reason of the first rule that refuses the node, or "" when none does.
+// Filter returns the reason of the first rule that refuses the node, or "" if none does.
 func (r *Rules) Filter(pod *corev1.Pod, node *corev1.Node) string {
 	for i := range r.Rules {
 		rule := &r.Rules[i]
@@ -49,8 +49,8 @@ func all(requirements []Requirement, labels map[string]string) bool {
 	return true
 }
 
-// holds decides as Kubernetes' own node selectors do: without the label only notIn and
-// "exists: false" hold, and a value that is no integer is neither greater nor less.
+// holds decides as Kubernetes' own node selectors do: without the label only notIn and "exists: false" hold, and a
+// value that is not an integer is neither greater nor less.
 func (q *Requirement) holds(labels map[string]string) bool {
 	value, present := labels[q.Key]
 	switch {

@@ -16,18 +16,18 @@ type Rules struct {
 type Rule struct {
 	// Name is for messages about the file.
 	Name string `json:"name,omitempty"`
-	// Pods says which pods the rule is for; nil means all.
+	// Pods selects the pods that the rule is for; nil means all.
 	Pods *PodSelector `json:"pods,omitempty"`
 	// Require refuses a node for which any requirement does not hold.
 	Require []Requirement `json:"require,omitempty"`
-	// Reason tells people why a node was refused.
+	// Reason explains to people why a node was refused.
 	Reason string `json:"reason,omitempty"`
 	// Prefer gives Score to a node for which all requirements hold.
 	Prefer []Requirement `json:"prefer,omitempty"`
 	Score  *int64        `json:"score,omitempty"`
 }
 
-// PodSelector chooses pods; all parts that are given must hold.
+// PodSelector selects pods; all parts that are set must hold.
 type PodSelector struct {
 	Namespaces []string      `json:"namespaces,omitempty"`
 	Labels     []Requirement `json:"labels,omitempty"`

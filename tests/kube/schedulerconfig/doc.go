@@ -1,3 +1,3 @@
-// Package schedulerconfig has kube-scheduler's own loader and validation read what
-// `extender-gateway scheduler-config` prints. There is nothing here but tests.
+// Package schedulerconfig reads the output of `extender-gateway scheduler-config` with kube-scheduler's own loader
+// and validation. It contains only tests.
 package schedulerconfig

@@ -22,7 +22,7 @@ func seconds(number time.Duration) metav1.Duration {
 	return metav1.Duration{Duration: number * time.Second}
 }
 
-// decide is the entry for decisions as it is without further settings.
+// decide is the entry for decisions without further settings.
 func decide() config.Extender {
 	return config.Extender{
 		URLPrefix: "http://127.0.0.1:8888", FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt",
@@ -137,7 +137,7 @@ func TestKubeSchedulerTakesTheExample(t *testing.T) {
 	}
 }
 
-// TestTheLoaderRefuses shows that the tests above would notice what kube-scheduler does not take.
+// TestTheLoaderRefuses shows that the tests above would notice entries that kube-scheduler does not accept.
 func TestTheLoaderRefuses(t *testing.T) {
 	text := print(t, gatewayHeader+"binder: BuiltIn\n"+filters)
 	for wrong, change := range map[string][2]string{

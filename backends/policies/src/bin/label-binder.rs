@@ -13,9 +13,9 @@ use extender_policy_sdk::{Backend, Options, ServeError, serve};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Binds pods, and gives them labels of their node as annotations.
+/// Binds pods and copies labels of their node to them as annotations.
 ///
-/// Which labels, the `args` of the backend's entry in the gateway's configuration say. Prints `listening on
+/// The `args` of the backend's entry in the gateway's configuration select the labels. Prints `listening on
 /// ADDRESS` when it is ready.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
@@ -64,7 +64,7 @@ impl Error {
 
 fn start(arguments: Arguments) -> Result<(), Error> {
     let Arguments { kubeconfig, name, address } = arguments;
-    // A second installation finds the first one in place.
+    // Fails only if a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     program::runtime().map_err(Error::Runtime)?.block_on(async {
         let client = extender_apiserver::connect(kubeconfig.as_deref()).await?;

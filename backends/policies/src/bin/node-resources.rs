@@ -11,8 +11,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Refuses nodes that have too little left for a pod, and scores the others by what is requested on them.
 ///
-/// How, the `args` of the backend's entry in the gateway's configuration say. Prints `listening on ADDRESS` when
-/// it is ready.
+/// The `args` of the backend's entry in the gateway's configuration select the resources and the scoring strategy.
+/// Prints `listening on ADDRESS` when it is ready.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Arguments {

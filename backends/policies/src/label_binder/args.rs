@@ -23,8 +23,7 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// Without a prefix an annotation is called like its label; with one, what stands before the slash is
-    /// replaced.
+    /// Without a prefix an annotation has the key of its label; with one, the part before the slash is replaced.
     pub(super) fn new(fields: Fields) -> Result<Self, ArgsError> {
         let Fields { labels, prefix } = fields;
         if labels.is_empty() {
@@ -50,7 +49,7 @@ impl Annotations {
         Ok(Self { key_of_label })
     }
 
-    /// The annotations for a node with these labels. A label that it does not have is left out.
+    /// The annotations for a node with these labels. A label that it does not have is omitted.
     pub(super) fn of(&self, labels: &Pairs) -> Pairs {
         let value = |(label, key): (&String, &String)| Some((key.clone(), labels.get(label)?.clone()));
         self.key_of_label.iter().filter_map(value).collect()

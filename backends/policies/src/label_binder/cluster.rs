@@ -1,4 +1,4 @@
-//! The apiserver, as far as this policy asks it. Errors are sentences for operators.
+//! The requests of this policy to the apiserver. Errors are sentences for operators.
 
 use std::fmt;
 

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What becomes of the Binding.
+/// How the apiserver handles the Binding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Done,
-    /// Done, and the answer is an error.
+    /// The Binding is created, and the answer is an error.
     Lost,
     Refused,
 }

@@ -103,7 +103,7 @@ enum Rule {
 
 fn rule(item: Cursor<'_>) -> Option<Rule> {
     let fields = item.section(&RULE)?;
-    // All parts are read before any is given up on, so that one look finds all mistakes.
+    // All parts are read before the rule is dropped, so that one pass finds all mistakes.
     let name = fields.or("name", (), |name| name.text("a name for people").map(drop));
     let pods = fields.or("pods", PodSelector::default(), pods);
     let kinds: Vec<_> =
@@ -153,7 +153,7 @@ fn unwanted(fields: &Section<'_>, name: &str, wrong: &str) {
     }
 }
 
-/// What the gateway would have to change on its way to the pod is refused here, where it can be corrected.
+/// Texts that the gateway would have to change are rejected here, where they can be corrected.
 fn reason(text: &str) -> Result<Arc<str>, String> {
     match text.trim() {
         "" => Err("is empty".to_owned()),

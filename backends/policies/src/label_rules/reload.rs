@@ -37,7 +37,7 @@ impl RuleFile {
         }
     }
 
-    /// Takes in what the file holds now. With a mistake the old rules stay.
+    /// Applies the current content of the file. With a mistake the old rules stay.
     fn look(&self, content: Result<Content, ConfigErrors>, name: &str, replace: &Replace) {
         let file = self.path.display();
         match content.and_then(|content| rules(&content)) {
@@ -114,7 +114,7 @@ mod tests {
         std::fs::write(on_disk.path(), NEW).unwrap();
         let changed = async {
             while largest(&backend) != Some(2) {
-                // The clock stands still, and advances while nothing else is to be done.
+                // The clock is paused, and advances while nothing else can run.
                 tokio::time::sleep(PERIOD).await;
             }
         };

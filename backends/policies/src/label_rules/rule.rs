@@ -7,7 +7,7 @@ use extender_policy_sdk::{Node, Pod, Victim};
 /// Refuses nodes that do not meet a requirement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// Whom the rule is for.
+    /// The pods that the rule is for.
     pub pods: PodSelector,
     /// What a node must meet.
     pub require: Vec<Requirement>,
@@ -25,7 +25,7 @@ impl Refusal {
 /// Gives nodes that meet all requirements a score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preference {
-    /// Whom the rule is for.
+    /// The pods that the rule is for.
     pub pods: PodSelector,
     /// What a node must meet.
     pub prefer: Vec<Requirement>,
@@ -43,27 +43,27 @@ impl Preference {
 /// Protects pods from eviction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Protection {
-    /// For whom they are not evicted.
+    /// The pods for which they are not evicted.
     pub pods: PodSelector,
-    /// Who is not evicted.
+    /// The pods that are not evicted.
     pub protect: PodSelector,
 }
 
 impl Protection {
-    /// Whether the victim must stay. One about which nothing is known must: it could be one of the protected.
+    /// Whether the victim must stay. An unknown victim must: it could be one of the protected pods.
     pub fn protects(&self, victim: Victim<'_>) -> bool {
         victim.pod().is_none_or(|pod| self.protect.includes(&pod))
     }
 }
 
-/// The least and the largest sum that scores can have, whichever rules match.
+/// The least and the largest possible sum of scores, whichever rules match.
 pub fn bounds(preferences: &[Preference]) -> RangeInclusive<i32> {
     let sum = |sum: i32, score| sum.saturating_add(score);
     let scores = || preferences.iter().map(|preference| preference.score);
     scores().filter(|score| *score < 0).fold(0, sum)..=scores().filter(|score| *score > 0).fold(0, sum)
 }
 
-/// Which pods a rule is for. Everything that is given must hold; nothing given means every pod.
+/// Which pods a rule is for. All conditions that are set must hold; without conditions, every pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSelector {
     /// One of these; empty: any.
@@ -96,9 +96,9 @@ pub enum Condition {
     In(Vec<String>),
     /// None of these.
     NotIn(Vec<String>),
-    /// There, with any value.
+    /// The label exists, with any value.
     Exists,
-    /// Not there.
+    /// The label does not exist.
     Absent,
     /// A whole number larger than this.
     GreaterThan(i64),

@@ -12,7 +12,7 @@ fn policy(text: &str) -> LabelRules {
     LabelRules::new("rules", file::read(text).unwrap())
 }
 
-/// Nodes as in the captured calls: rack, tenant and zone go round.
+/// Nodes as in the captured calls: racks, tenants and zones alternate.
 fn nodes() -> Vec<TestNode> {
     let node = |(position, zone)| {
         TestNode::new(format!("node-{position}"))
@@ -83,7 +83,7 @@ fn all_verbs_are_declared_whatever_the_rules_are() {
 fn the_revision_is_that_of_the_file() {
     let revision = |text| testing::info(policy(text)).unwrap().revision;
     let rule = "rules: [{prefer: [{key: a, equals: b}], score: 1}]";
-    // A fixed value: replicas of one build agree, and so do those of tomorrow.
+    // A fixed value: replicas of one build have the same revision, and later builds too.
     assert_eq!(revision(rule), format!("{}+cddd4fb2652d795a", env!("CARGO_PKG_VERSION")));
     assert_ne!(revision(rule), revision("rules: [{prefer: [{key: a, equals: b}], score: 2}]"));
 }
@@ -172,7 +172,7 @@ fn candidates_left(text: &str, pod: &TestPod) -> Vec<String> {
         on("unknown").unknown_victim("6"),
     ];
     let left = testing::preempt(policy(text), pod, &candidates).unwrap();
-    // Whoever stays a candidate keeps all victims.
+    // Each remaining candidate keeps all its victims.
     assert!(left.iter().filter(|(node, _)| node == "plain").all(|(_, victims)| victims == &["1", "2"]));
     left.into_iter().map(|(node, _)| node).collect()
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{preferred::Preferred, term::Term};
 
-/// An affinity as it is written in Kubernetes' objects.
+/// An affinity as Kubernetes objects write it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 struct Fields {
@@ -52,7 +52,7 @@ struct RequirementFields {
     values: Vec<String>,
 }
 
-/// The affinity that every pod has beside its own.
+/// The affinity that every pod has in addition to its own.
 pub(super) fn read(args: &Args) -> Result<NodeAffinity, ArgsError> {
     let Fields { added_affinity } = args.parse()?;
     let added = affinity(added_affinity);

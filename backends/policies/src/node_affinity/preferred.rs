@@ -1,19 +1,18 @@
-//! Where a pod would rather run.
+//! Preferred node affinity: scores nodes.
 
 use extender_policy_sdk::{Node, PreferredSchedulingTerm};
 
 use super::term::Term;
 
-/// Terms and what a node that fits them gains. Mirrors `PreferredSchedulingTerms` of
-/// k8s.io/component-helpers/scheduling.
+/// Terms and their weights. Mirrors `PreferredSchedulingTerms` of k8s.io/component-helpers/scheduling.
 #[derive(Debug)]
 pub(super) struct Preferred<'a> {
     terms: Vec<(i32, Term<'a>)>,
 }
 
 impl<'a> Preferred<'a> {
-    /// Terms of weight 0 and empty ones are passed over, unread. The error says for each of the others that
-    /// cannot be read, by its position, what is wrong with it.
+    /// Terms of weight 0 and empty ones are skipped without being read. The error names each of the others that
+    /// cannot be read, by its position, with the cause.
     pub(super) fn of(terms: &'a [PreferredSchedulingTerm]) -> Result<Self, Vec<(usize, String)>> {
         let (mut read, mut mistakes) = (Vec::new(), Vec::new());
         for (at, PreferredSchedulingTerm { weight, preference }) in terms.iter().enumerate() {

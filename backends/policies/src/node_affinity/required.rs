@@ -1,4 +1,4 @@
-//! Where a pod may run.
+//! Required node affinity: filters nodes.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use extender_policy_sdk::{Node, NodeSelector, NodeSelectorTerm};
 
 use super::term::{self, Term};
 
-/// The terms of which a node must fit one. Mirrors `LazyErrorNodeSelector` of
-/// k8s.io/component-helpers/scheduling: empty terms, and those that cannot be read, select nothing.
+/// Terms of which a node must match one. Mirrors `LazyErrorNodeSelector` of k8s.io/component-helpers/scheduling:
+/// empty terms, and those that cannot be read, select nothing.
 #[derive(Debug)]
 pub(super) struct Required<'a> {
     terms: Vec<Term<'a>>,
@@ -24,14 +24,14 @@ impl<'a> Required<'a> {
     }
 }
 
-/// Whether every term asks for a node of several names at once. Mirrors the plugin's `PreFilter`, which looks at
-/// names alone, also in terms that cannot be read.
+/// Whether every term requires a node to have several names at once. Mirrors the plugin's `PreFilter`, which looks
+/// at names only, also in terms that cannot be read.
 pub(super) fn conflicts(selector: &NodeSelector) -> bool {
     let no_name = |term| names(term).is_some_and(|names| names.is_empty());
     !selector.terms.is_empty() && selector.terms.iter().all(no_name)
 }
 
-/// The names that a term leaves; `None`: all.
+/// The names that a term allows; `None`: all.
 fn names(term: &NodeSelectorTerm) -> Option<BTreeSet<&str>> {
     let by_name = term.match_fields.iter().filter(|field| field.key == term::NAME && field.operator == "In");
     let names = by_name.map(|field| field.values.iter().map(String::as_str).collect::<BTreeSet<_>>());

@@ -5,7 +5,7 @@ use extender_policy_sdk::{Node, NodeSelectorRequirement, NodeSelectorTerm};
 
 use extender_config::names;
 
-/// The only field that a node has here.
+/// The only supported field of a node.
 pub(super) const NAME: &str = "metadata.name";
 
 /// Requirements that a node must all meet; at least one.
@@ -20,7 +20,7 @@ enum Requirement<'a> {
     Field { key: &'a str, value: &'a str, wanted: Wanted },
 }
 
-/// What a label must be.
+/// A requirement on a label.
 #[derive(Debug)]
 enum Test<'a> {
     In(&'a [String]),
@@ -42,7 +42,7 @@ impl<'a> Term<'a> {
     ///
     /// # Errors
     ///
-    /// The first requirement that cannot be read: where it stands in the term, and what is wrong.
+    /// The first requirement that cannot be read: its place in the term, and the cause.
     pub(super) fn read(term: &'a NodeSelectorTerm) -> Result<Option<Self>, String> {
         let labels = term.match_expressions.iter().enumerate().map(|(at, requirement)| {
             label(requirement).map_err(|wrong| format!("matchExpressions[{at}]{wrong}"))
@@ -123,7 +123,7 @@ fn number(limit: &str) -> Result<i64, String> {
     limit.parse().map_err(|_| format!(".values[0] is {limit:?}; expected a whole number of 64 bits"))
 }
 
-/// Mirrors `nodeSelectorRequirementsAsFieldSelector`: other fields than the name are empty.
+/// Mirrors `nodeSelectorRequirementsAsFieldSelector`: fields other than the name are empty.
 fn field(requirement: &NodeSelectorRequirement) -> Result<Requirement<'_>, String> {
     let NodeSelectorRequirement { key, operator, values } = requirement;
     let wanted = match operator.as_str() {

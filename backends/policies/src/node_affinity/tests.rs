@@ -105,7 +105,7 @@ fn weights_of_the_terms_that_a_node_fits_add_up() {
     for (terms, expected) in [
         (vec![], [0, 0, 0]),
         (vec![(3, ssd.clone()), (40, labels("pool", "Exists", &[]))], [43, 40, 3]),
-        // Passed over: nothing to weigh, nothing to fit.
+        // Skipped: weight 0, or an empty term.
         (vec![(3, ssd.clone()), (0, unread.clone()), (7, NodeSelectorTerm::default())], [3, 0, 3]),
         (vec![(3, ssd), (1, unread)], [0, 0, 0]),
     ] {

@@ -1,5 +1,5 @@
-//! How good a node is, by what is requested on it of each resource. Mirrors `resourceAllocationScorer` of
-//! kube-scheduler and its strategies, integers and rounding included.
+//! Scores a node by the requested share of each resource. Mirrors `resourceAllocationScorer` of kube-scheduler and
+//! its strategies, integers and rounding included.
 
 mod balance;
 
@@ -11,28 +11,28 @@ use super::{NOTHING, resource::Resource, shape::Shape};
 pub(super) const MAX_SCORE: i32 = 100;
 const WHOLE: i64 = 100;
 
-/// What the operator wants of a node.
+/// The operator's scoring strategy.
 #[derive(Debug, PartialEq)]
 pub(super) struct Strategy {
     pub(super) aim: Aim,
-    /// Which resources count.
+    /// The resources that count.
     pub(super) resources: Vec<Weighted>,
 }
 
-/// Which nodes are good.
+/// Which nodes score high.
 #[derive(Debug, PartialEq)]
 pub(super) enum Aim {
     /// Those that have much left.
     LeastAllocated,
     /// Those that are nearly full.
     MostAllocated,
-    /// What the operator draws.
+    /// As the operator's function defines.
     RequestedToCapacityRatio(Shape),
-    /// Those whose resources would be used up evenly.
+    /// Those whose resources would be used evenly.
     BalancedAllocation,
 }
 
-/// How much a resource counts beside the others.
+/// The weight of a resource relative to the others.
 #[derive(Debug, PartialEq)]
 pub(super) struct Weighted {
     pub(super) resource: Resource,
@@ -41,9 +41,9 @@ pub(super) struct Weighted {
 }
 
 impl Strategy {
-    /// What is asked about each node for a pod with these requests. Extended resources that it does not request do
-    /// not count; nor does anything for `BalancedAllocation` if it requests nothing, lest all such pods
-    /// go to one node.
+    /// What to compute for each node for a pod with these requests. Extended resources that the pod does not
+    /// request do not count. For `BalancedAllocation` nothing counts if the pod requests nothing; otherwise all
+    /// such pods would go to one node.
     pub(super) fn question(&self, requests: &Resources, nonzero: &NonZero) -> Question<'_> {
         let asked = Counted { exact: requests, nonzero };
         let parts = self.resources.iter().map(|weighted| Part {
@@ -57,7 +57,7 @@ impl Strategy {
     }
 }
 
-/// Requests as they are, and CPU and memory with defaults for containers that request nothing.
+/// The requests as written, and CPU and memory with defaults for containers that request nothing.
 #[derive(Clone, Copy)]
 struct Counted<'a> {
     exact: &'a Resources,
@@ -92,7 +92,7 @@ struct Part<'a> {
 }
 
 impl Question<'_> {
-    /// 0 to [`MAX_SCORE`]; 0 for a node of whose usage nothing is known.
+    /// 0 to [`MAX_SCORE`]; 0 for a node whose usage is unknown.
     pub(super) fn score(&self, node: Node<'_>) -> i32 {
         let allocatable = node.allocatable().unwrap_or(&NOTHING);
         node.usage().map_or(0, |usage| self.score_with(allocatable, usage))
@@ -145,7 +145,8 @@ fn least(load: &Load) -> i64 {
     }
 }
 
-/// Mirrors `mostRequestedScore`: pods that request nothing count, so that more can be requested than there is.
+/// Mirrors `mostRequestedScore`: pods that request nothing count with defaults, so more can be requested than
+/// exists.
 fn most(load: &Load) -> i64 {
     hundredths(load.after.min(load.capacity), load.capacity)
 }
@@ -166,7 +167,7 @@ fn mean(loads: &[Load], score: impl Fn(&Load) -> i64) -> i64 {
     if weights == 0 { 0 } else { sum / weights }
 }
 
-/// In 128 bits: hundredths of some petabytes do not fit into 64, where kube-scheduler's sum wraps around.
+/// In 128 bits: hundredths of some petabytes do not fit into 64 bits, where kube-scheduler's sum wraps around.
 fn hundredths(part: i64, whole: i64) -> i64 {
     let hundredths = i128::from(part) * i128::from(WHOLE) / i128::from(whole);
     i64::try_from(hundredths).unwrap_or(WHOLE).clamp(0, WHOLE)

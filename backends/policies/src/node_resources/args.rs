@@ -1,5 +1,5 @@
 //! The operator's args: fields, names and defaults of `NodeResourcesFitArgs` in kube-scheduler's configuration, and
-//! one strategy more, `BalancedAllocation`. All mistakes are reported at once.
+//! one more strategy, `BalancedAllocation`. All mistakes are reported at once.
 
 use extender_policy_sdk::{Args, ArgsError};
 use serde::Deserialize;
@@ -95,7 +95,7 @@ fn ignored_mistakes(fields: &Fields) -> Vec<String> {
     resources.chain(groups).collect()
 }
 
-/// CPU and memory where none are given.
+/// CPU and memory if none are set.
 fn resources(fields: &StrategyFields, mistakes: &mut Vec<String>) -> Vec<Weighted> {
     if fields.resources.is_empty() {
         return [Resource::Cpu, Resource::Memory].map(|resource| Weighted { resource, weight: 1 }).into();

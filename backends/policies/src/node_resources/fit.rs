@@ -1,5 +1,5 @@
-//! Whether a pod fits a node. Mirrors `fitsRequest` of kube-scheduler's plugin `NodeResourcesFit`, reasons and
-//! their order included; scalar resources, which come in random order there, are in the order of their names.
+//! Whether a pod fits a node. Mirrors `fitsRequest` of kube-scheduler's plugin `NodeResourcesFit`, including
+//! reasons and their order; scalar resources, which kube-scheduler lists in random order, are sorted by name.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,10 +11,9 @@ use super::{
 };
 
 const TOO_MANY_PODS: &str = "Too many pods";
-/// More shortages than this are only counted. A pod may request thousands of resources, and each node has a reason of its
-/// own.
+/// Further shortages are only counted. A pod may request thousands of resources, and each node has its own reason.
 const MAX_NAMED_SHORTAGES: usize = 10;
-/// The longest reason, without the number of those that it does not name.
+/// The longest reason, without the number of shortages that it does not name.
 const MAX_REASON_BYTES: usize = 1_000;
 const UNKNOWN_USAGE: &str = "what is requested on the node is not known";
 
@@ -23,12 +22,12 @@ const UNKNOWN_USAGE: &str = "what is requested on the node is not known";
 pub(super) struct Ignored {
     /// Names, such as "example.com/gpu".
     pub(super) resources: BTreeSet<String>,
-    /// What stands before the slash of a name.
+    /// The part of a name before the slash.
     pub(super) groups: BTreeSet<String>,
 }
 
 impl Ignored {
-    /// What a node must have left for a pod with these requests.
+    /// What a node must have free for a pod with these requests.
     pub(super) fn needs_of(&self, requests: &Resources) -> Needs {
         let always = [
             (Resource::Cpu, "Insufficient cpu"),
@@ -53,7 +52,7 @@ impl Ignored {
     }
 }
 
-/// What a pod needs of a node besides one of its places for pods.
+/// What a pod needs of a node, besides one of its places for pods.
 #[derive(Debug)]
 pub(super) struct Needs {
     needs: Vec<Need>,
@@ -64,12 +63,12 @@ struct Need {
     resource: Resource,
     /// More than 0.
     amount: i64,
-    /// The reason when there is less: made once for all nodes.
+    /// The reason when less is free: created once for all nodes.
     shortage: Arc<str>,
 }
 
 impl Needs {
-    /// A node of whose usage nothing is known is refused: it could be full.
+    /// A node whose usage is unknown is refused: it could be full.
     pub(super) fn verdict(&self, node: Node<'_>) -> Verdict {
         let Some(usage) = node.usage() else {
             return Verdict::reject(UNKNOWN_USAGE);
@@ -89,14 +88,14 @@ impl Needs {
             (false, [one]) => Reason::Shared(Arc::clone(&one.shortage)),
             _ => joined(too_many.then_some(TOO_MANY_PODS), &short).into(),
         };
-        // An empty node would not be enough either.
+        // Even an empty node would be too small.
         let hopeless = short.iter().any(|need| need.amount > need.resource.amount(allocatable));
         let preemption = if hopeless { Preemption::WouldNotHelp } else { Preemption::MayHelp };
         Verdict::Reject(Refusal { reason, preemption })
     }
 }
 
-/// As kube-scheduler's `Status.Message` joins them, but the first ones only.
+/// As kube-scheduler's `Status.Message` joins them, but only the first ones.
 fn joined(too_many_pods: Option<&str>, short: &[&Need]) -> String {
     let mut reason = too_many_pods.unwrap_or_default().to_owned();
     let mut named = 0;
@@ -153,7 +152,7 @@ mod tests {
                 &used,
                 refused("Insufficient b.com/x, Insufficient example.com/gpu", WouldNotHelp),
             ),
-            // Not requested after all, and not counted.
+            // An amount of 0 is no request, and an unknown name does not count.
             (amounts(0, 0, 1, &[("a.com/none", 0), ("weird", 7)]), &used, Verdict::Accept),
             (amounts(0, 0, 1, &[]), &amounts(0, 0, 2, &[]), refused("Too many pods", MayHelp)),
             (

@@ -1,12 +1,12 @@
-//! Names of resources as kube-scheduler sorts them, and their amounts.
+//! Names of resources as kube-scheduler classifies them, and their amounts.
 
 use extender_policy_sdk::Resources;
 
 use extender_config::names;
 
-/// The domain of resources that are Kubernetes' own.
+/// The domain of Kubernetes' own resources.
 const OWN_DOMAIN: &str = "kubernetes.io/";
-/// What quotas put before a name.
+/// The prefix that quotas add to a name.
 const QUOTA: &str = "requests.";
 
 /// A resource that kube-scheduler counts.
@@ -20,7 +20,7 @@ pub(super) enum Resource {
 }
 
 impl Resource {
-    /// `None` for a name that kube-scheduler passes over, such as "gpu".
+    /// `None` for a name that kube-scheduler ignores, such as "gpu".
     pub(super) fn named(name: &str) -> Option<Self> {
         match name {
             "cpu" => Some(Self::Cpu),
@@ -45,14 +45,14 @@ impl Resource {
     }
 }
 
-/// Mirrors `IsScalarResourceName` of kube-scheduler: others are not counted, whoever requests them.
+/// Mirrors `IsScalarResourceName` of kube-scheduler: other resources do not count.
 pub(super) fn is_scalar(name: &str) -> bool {
     let has_prefix = ["hugepages-", "attachable-volumes-"].iter().any(|prefix| name.starts_with(prefix));
     has_prefix || name.contains(OWN_DOMAIN) || is_extended(name)
 }
 
-/// Mirrors `IsExtendedResourceName` of k8s.io/kubernetes/pkg/apis/core/v1/helper: what somebody other than
-/// Kubernetes offers.
+/// Mirrors `IsExtendedResourceName` of k8s.io/kubernetes/pkg/apis/core/v1/helper: resources that are not
+/// Kubernetes' own.
 pub(super) fn is_extended(name: &str) -> bool {
     let native = !name.contains('/') || name.contains(OWN_DOMAIN);
     !native && !name.starts_with(QUOTA) && names::is_qualified_name(&format!("{QUOTA}{name}"))

@@ -1,14 +1,14 @@
-//! A scoring function that the operator draws: from a utilisation in hundredths to a score.
+//! A scoring function that the operator defines: from a utilization in hundredths to a score.
 
-/// Straight lines between points; flat before the first and after the last. Mirrors
-/// `BuildBrokenLinearFunction` of kube-scheduler.
+/// Linear between points; constant before the first and after the last. Mirrors `BuildBrokenLinearFunction` of
+/// kube-scheduler.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// At least one, by ascending utilisation.
+    /// At least one, by ascending utilization.
     points: Vec<Point>,
 }
 
-/// One point that the function goes through.
+/// One point of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     /// 0 to 100.
@@ -18,13 +18,13 @@ pub(super) struct Point {
 }
 
 impl Shape {
-    /// `None` without points, or when they do not ascend.
+    /// `None` without points, or if they do not ascend.
     pub(super) fn through(points: Vec<Point>) -> Option<Self> {
         let ascend = points.windows(2).all(|pair| pair[0].utilization < pair[1].utilization);
         (ascend && !points.is_empty()).then_some(Self { points })
     }
 
-    /// 0 to 100, rounded towards the score of the point before.
+    /// 0 to 100, rounded towards the score of the previous point.
     pub(super) fn at(&self, utilization: i64) -> i64 {
         let after = self.points.partition_point(|point| point.utilization < utilization);
         match (after.checked_sub(1).map(|before| self.points[before]), self.points.get(after)) {

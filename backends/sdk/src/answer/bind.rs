@@ -12,7 +12,7 @@ use extender_policy_api::v1alpha1 as api;
 use super::{guarded, policy_for};
 use crate::{Backend, Bind, BindAsk, BoxFuture, backend::Prepared, error::CallError};
 
-/// The most of a message that the contract takes, in bytes.
+/// The longest message that the contract allows, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
 /// Binds the pod, or declines.
@@ -25,7 +25,7 @@ pub(crate) async fn bind(
     Ok(response(guarded_future(begun).await??))
 }
 
-/// Who is asked, and what.
+/// The policy and the request.
 fn asked<'a>(
     backend: &Backend,
     request: &'a api::BindRequest,
@@ -57,7 +57,7 @@ fn response(bind: Bind) -> api::BindResponse {
     }
 }
 
-/// As [`guarded`], for what waits.
+/// As [`guarded`], for futures.
 async fn guarded_future<T>(mut future: BoxFuture<'_, T>) -> Result<T, CallError> {
     poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::{BindFailed, Info, Policy, Verb};
 
-    /// Does what the name of the pod says.
+    /// Does what the pod's name says.
     struct Binder;
 
     impl Policy for Binder {

@@ -1,10 +1,10 @@
-//! From what a policy says about candidates to positions.
+//! Converts a policy's answers about candidates to positions.
 
 use extender_policy_api::v1alpha1 as api;
 
 use crate::{Candidate, Eviction, error::CallError};
 
-/// The candidates that stay. A policy that names a victim that is not there has lost count.
+/// The candidates that stay. A policy that names a victim that does not exist has made a mistake.
 pub(super) fn kept(
     candidates: &[Candidate<'_>],
     evictions: Vec<Eviction>,

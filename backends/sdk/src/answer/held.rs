@@ -1,4 +1,4 @@
-//! The nodes of a request, read and checked: rows that stand in it, and rows of a table that it names.
+//! The nodes of a request, read and checked: rows in the request, and rows of a table that it names.
 
 use std::sync::Arc;
 
@@ -13,22 +13,21 @@ use crate::{
     table::{Tables, rows::Rows},
 };
 
-/// Stands in [`NodeRef::ids`] for the next inline row.
+/// In [`NodeRef::ids`], the place of the next inline row.
 const INLINE: u32 = 0;
 
-/// What a question about nodes borrows its rows from.
+/// The rows that a question about nodes borrows.
 pub(super) enum Held<'a> {
     /// Rows of the request.
     Inline(Vec<Row<'a>>),
-    /// Rows of a table, of which the version that this call sees is held, and inline ones where it may not
-    /// have them.
+    /// Rows of one version of a table, and inline rows for the nodes that it may not have.
     Named { ids: &'a [u32], inline: Vec<Row<'a>>, table: Arc<Rows> },
     /// Nodes that cannot be read here.
     Missed(api::Miss),
 }
 
 impl<'a> Held<'a> {
-    /// Reads the nodes of a request. Whether the request is right does not depend on which tables are here.
+    /// Reads the nodes of a request. Whether the request is valid does not depend on which tables exist here.
     pub(super) fn read(nodes: &'a Nodes, terms: Terms, tables: &Tables) -> Result<Self, CallError> {
         match &nodes.form {
             None => Ok(Self::Missed(api::Miss::FormUnknown)),
@@ -72,8 +71,7 @@ fn check_zeros(form: &NodeRef) -> Result<(), CallError> {
     if zeros == rows { Ok(()) } else { Err(CallError::Zeros { zeros, rows }) }
 }
 
-/// The rows, if they hold what the policy was promised: a node without facts would look like a node without
-/// labels.
+/// The rows, if they hold what the policy was promised: a node without facts would look like a node without labels.
 fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: Terms) -> Result<Vec<Row<'a>>, CallError> {
     let read = |(position, encoded): (usize, &'a Bytes)| {
         let row = Row::read(encoded).map_err(|source| CallError::Broken { form, position, source })?;
@@ -83,7 +81,7 @@ fn inline<'a>(form: &'static str, rows: &'a [Bytes], terms: Terms) -> Result<Vec
     rows.iter().enumerate().map(read).collect()
 }
 
-/// The table, which may hold more than the verb wants, but not less.
+/// The table, which may hold more than the verb needs, but not less.
 fn find(form: &NodeRef, terms: Terms, tables: &Tables) -> Result<Result<Arc<Rows>, api::Miss>, CallError> {
     let Some(table) = tables.find(form.table) else {
         return Ok(Err(api::Miss::TableUnknown));

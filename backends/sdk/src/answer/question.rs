@@ -1,4 +1,4 @@
-//! Reads a request: is it whole, and what does it ask?
+//! Reads and validates a request.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     request, table::Tables,
 };
 
-/// What all verbs have in common, as it came.
+/// The common fields of all verbs, as received.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) call: &'a Option<api::Call>,
@@ -72,7 +72,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// A number, not the enum: a purpose that is younger than this crate is not a decision either.
+/// A number, not the enum: an unknown purpose of a later version is not a decision either.
 fn check_purpose(purpose: i32, terms: Terms) -> Result<(), CallError> {
     if purpose == i32::from(api::Purpose::Unspecified) {
         return Err(CallError::NoPurpose);

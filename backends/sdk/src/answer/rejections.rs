@@ -10,7 +10,7 @@ use crate::{Preemption, Verdict, verdict::Refusal};
 /// The longest reason. The gateway shows 200 bytes of it, and accepts an answer of 1 KiB per node.
 const MAX_REASON_BYTES: usize = 1_000;
 
-/// The refused nodes, by reason and kind, in the order in which each is first met.
+/// The refused nodes, by reason and kind, in the order of their first occurrence.
 pub(super) fn rejections(verdicts: &[Verdict]) -> Vec<api::Rejection> {
     let mut groups = Vec::new();
     let mut known: HashMap<_, usize, RandomState> = HashMap::default();
@@ -49,7 +49,7 @@ mod tests {
         ]
     }
 
-    /// The verdicts that a reader of the answer would see.
+    /// The verdicts that the gateway would read from the answer.
     fn read_back(rejections: &[api::Rejection], count: usize) -> Vec<Verdict> {
         let mut verdicts = vec![Verdict::Accept; count];
         for rejection in rejections {

@@ -109,7 +109,7 @@ fn score_request(names: &[&str]) -> api::ScoreRequest {
     api::ScoreRequest { call, pod, nodes }
 }
 
-/// What the other side of the socket would see.
+/// What the gateway would receive.
 fn status(error: CallError) -> (Code, String) {
     let status = Status::from(error);
     (status.code(), status.message().to_owned())
@@ -322,7 +322,7 @@ fn a_replaced_policy_answers_under_its_own_revision() {
     assert_eq!(revision(), "r7");
     replace.with(Scripted(both().revision("r8"))).unwrap();
     assert_eq!(revision(), "r8");
-    // A mistake leaves the old one in service.
+    // After a mistake the old one stays in service.
     assert!(replace.with(Scripted(Info::new("s", "1"))).is_err());
     assert_eq!(revision(), "r8");
 }

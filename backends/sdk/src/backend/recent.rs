@@ -1,14 +1,14 @@
-//! The policies that were built from args lately. Bounded in number and bytes: args come from outside, and each of them
-//! costs memory.
+//! The policies that were recently built from args. Bounded in number and bytes: args come from outside, and each
+//! policy costs memory.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::Prepared;
 
-/// With more configured policies than this, some are rebuilt at times; they still work.
+/// With more configured policies than this, some are rebuilt now and then; they still work.
 const MAX_POLICIES: usize = 32;
 
-/// The most bytes of args that are kept. What a policy builds from them can be some tens of times as large.
+/// The most bytes of args that are kept. A policy built from them can be tens of times as large.
 const MAX_BYTES: usize = 2 << 20;
 
 /// The policies, the most recently used first. A linear search: there are few, and mostly one.
@@ -23,7 +23,7 @@ struct Entry {
     usage: Usage,
 }
 
-/// Args that come once, as from a client that is not the gateway, must not displace those of every call.
+/// Args that are used once, as by a client that is not the gateway, must not displace those of every call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Usage {
     Once,
@@ -52,7 +52,7 @@ impl Recent {
         self.entries.push_front(Entry { args: args.into(), prepared, usage: Usage::Once });
     }
 
-    /// The least recently used one goes; one that was used once goes before all others.
+    /// Removes the least recently used entry; entries that were used only once go first.
     fn evict(&mut self) -> Option<Entry> {
         let once = self.entries.iter().rposition(|entry| entry.usage == Usage::Once);
         self.entries.remove(once.or(self.entries.len().checked_sub(1))?)

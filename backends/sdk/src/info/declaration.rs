@@ -5,14 +5,14 @@ use extender_policy_api::v1alpha1::{self as api, node_table_service_server};
 use super::{Best, Effects, Info, Memory, Normalization, Scale, Scope, Table, Usage, Verb, View};
 use crate::MAX_MESSAGE_BYTES;
 
-/// The package of the contract that this crate speaks.
+/// The package of the contract that this crate implements.
 const API_VERSION: &str = "extender.policy.v1alpha1";
 
 /// Limits of the contract, in bytes.
 const MAX_NAME: usize = 63;
 const MAX_VERSION: usize = 64;
 
-/// What is wrong with an [`Info`]: all of it, one sentence each.
+/// All mistakes of an [`Info`], one sentence each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid policy info: {}", .0.join("; "))]
 pub struct DeclarationError(Vec<String>);
@@ -56,7 +56,7 @@ impl Terms {
         self.effects == Effects::Outside
     }
 
-    /// Whether scores may be given before the other policies have had their say.
+    /// Whether scores may be given before the other policies have filtered.
     pub(crate) fn may_come_with_filter(self) -> bool {
         self.scope == Scope::Node && !self.has_side_effects()
     }
@@ -122,13 +122,13 @@ fn verb_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
     usage_mistake(name, verb).into_iter().chain(memory_mistakes(name, verb, info)).collect()
 }
 
-/// A view of names works where the gateway knows no nodes, and so no pods on them.
+/// A view of names works even if the gateway knows no nodes, and so no pods on them.
 fn usage_mistake(name: &str, verb: Verb) -> Option<String> {
     let contradicts = verb.usage == Usage::Wanted && verb.view == View::Name;
     contradicts.then(|| format!("{name} has Verb::usage and View::Name; use View::Facts"))
 }
 
-/// What a pure verb excludes: each of these makes an answer depend on more than the remembered key.
+/// What a pure verb excludes: each of these makes an answer depend on more than the cache key.
 fn memory_mistakes(name: &str, verb: Verb, info: &Info) -> Vec<String> {
     if verb.memory != Memory::Pure {
         return Vec::new();
@@ -182,7 +182,7 @@ fn response(info: Info) -> api::GetInfoResponse {
     }
 }
 
-/// Tables are worth filling where rows hold more than names.
+/// Tables are worth filling only if rows hold more than names.
 fn services(info: &Info) -> Vec<String> {
     let verbs = info.filter.into_iter().chain(info.score.as_ref().map(|(verb, _)| *verb)).chain(info.preempt);
     let wants_facts = verbs.map(terms).any(Terms::needs_facts);

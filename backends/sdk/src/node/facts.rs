@@ -1,6 +1,6 @@
-//! Reads the encoded facts of a node in place. They have been [checked](super::shape) when the request came
-//! in, so reading cannot fail; should the check be wrong, the call fails by a panic, rather than a node pass
-//! for one without labels.
+//! Reads the encoded facts of a node in place. They were [checked](super::shape) when the request arrived, so
+//! reading cannot fail; if the check is wrong, the call fails by a panic, so that a node is never mistaken for one
+//! without labels.
 
 use std::str;
 
@@ -40,7 +40,7 @@ impl<'a> Facts<'a> {
         self.slices(map as u32).map(|entry| (text(shape::key(entry)), value(entry)))
     }
 
-    /// The value of a map at a key. Keys are compared as bytes: only what is handed out becomes a text.
+    /// The value of a map at a key. Keys are compared as bytes: only the returned value becomes a text.
     pub(super) fn at(self, map: Map, key: &str) -> Option<&'a str> {
         self.slices(map as u32).find(|entry| shape::key(entry) == key.as_bytes()).map(value)
     }
@@ -49,7 +49,7 @@ impl<'a> Facts<'a> {
         self.fields(UNSCHEDULABLE).any(|field| matches!(field.value, Value::Number(number) if number != 0))
     }
 
-    /// What is handed out as a whole, without the rest.
+    /// The fields that are returned as generated types, without the rest.
     pub(super) fn whole(self) -> Whole {
         Whole::decode(self.encoded).expect(CHECKED)
     }
@@ -61,14 +61,14 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The fields of one number: fields stand in ascending order.
+    /// The fields with one number: fields are in ascending order.
     fn fields(self, tag: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let fields = Fields::of(self.encoded).map(|field| field.expect(CHECKED));
         fields.skip_while(move |field| field.tag < tag).take_while(move |field| field.tag == tag)
     }
 }
 
-/// An encoded `NodeUsage` of the usual shape: all of it is handed out as a whole.
+/// An encoded `NodeUsage` of the usual shape, decoded as a whole.
 pub(super) fn usage(checked: &[u8]) -> NodeUsage {
     NodeUsage::decode(checked).expect(CHECKED)
 }
@@ -80,12 +80,12 @@ fn value(entry: &[u8]) -> &str {
     text(value.expect(CHECKED))
 }
 
-/// A text that was checked: without `unsafe` it has to be looked at again.
+/// A text that was checked: without `unsafe` it has to be validated again.
 pub(super) fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).expect(CHECKED)
 }
 
-/// The fields of `NodeFacts` that are handed out as generated types. Decoding this passes over the others.
+/// The fields of `NodeFacts` that are returned as generated types. Decoding skips the others.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Whole {
     #[prost(message, repeated, tag = "3")]

@@ -1,7 +1,7 @@
-//! The labels of a row that is kept, laid out for being looked up: calls ask for them again and again, and walking
-//! the encoded row was most of what a policy that looks at labels cost.
+//! The labels of a stored row, laid out for lookup: calls ask for them again and again, and walking the encoded row
+//! was most of the cost of a policy that looks at labels.
 
-/// Labels in one text, one after the other, each a key with its value.
+/// Labels in one text, one after the other, each a key and its value.
 #[derive(Debug)]
 pub(super) struct Labels {
     text: Box<str>,
@@ -10,7 +10,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Of these entries, whose text is below 4 GiB, as that of every message is.
+    /// From these entries, whose text is below 4 GiB, as that of every message is.
     pub(super) fn of<'l>(entries: impl Iterator<Item = (&'l str, &'l str)>) -> Self {
         let (mut text, mut ends) = (String::new(), Vec::new());
         let end = |text: &String| u32::try_from(text.len()).expect("a message is below 4 GiB");

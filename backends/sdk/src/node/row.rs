@@ -15,7 +15,7 @@ use crate::{
     wire::{Field, Fields, Value},
 };
 
-/// A row of so few bytes is decoded without counting what it will take.
+/// A row of at most this size is decoded without estimating its memory.
 const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
 
 /// Why bytes are not a `NodeRow`.
@@ -29,20 +29,20 @@ pub(crate) enum Unreadable {
     Refused(#[from] Refused),
 }
 
-/// A `NodeRow` whose facts and usage stay encoded until somebody asks.
+/// A `NodeRow` whose facts and usage stay encoded until they are used.
 #[derive(Default)]
 pub(crate) struct Row<'a> {
     name: Cow<'a, str>,
     /// Of the usual shape.
     facts: Option<Cow<'a, [u8]>>,
     raw_json: Cow<'a, [u8]>,
-    /// Those of the facts, of a row that is kept.
+    /// The labels of the facts, for a stored row.
     labels: Option<Labels>,
     /// Of the usual shape.
     usage: Option<Cow<'a, [u8]>>,
-    /// Decoded at the first question about taints or amounts.
+    /// Decoded at the first use of taints or amounts.
     whole: OnceLock<Box<Whole>>,
-    /// Decoded at the first question about usage.
+    /// Decoded at the first use of usage.
     used: OnceLock<Box<NodeUsage>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// What protobuf makes of a row that is not of the usual shape.
+    /// What protobuf decodes from a row that does not have the usual shape.
     fn rewritten(unusual: &[u8]) -> Result<Self, Unreadable> {
         if unusual.len() > MAX_UNCOUNTED_BYTES {
             size::check(unusual, size::NODE_ROW, usize::MAX)?;
@@ -81,7 +81,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// The same row in memory of its own, so that it keeps no message.
+    /// The same row in its own memory, so that it does not keep the message alive.
     pub(crate) fn into_owned(self) -> Row<'static> {
         let labels = self.facts().map(|facts| Labels::of(facts.entries(Map::Labels)));
         let Self { name, facts, raw_json, usage, whole, used, .. } = self;
@@ -96,7 +96,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Which field is not there, of those that a policy must be able to rely on.
+    /// Which field is missing, of those that a policy must be able to rely on.
     pub(crate) fn lacks(&self, needs_facts: bool) -> Option<&'static str> {
         match self {
             row if row.name.is_empty() => Some("name"),

@@ -1,17 +1,16 @@
-//! What an encoded row looks like when the gateway wrote it. A row of this shape is read in place; every
-//! other one goes through the generated types, which know all that protobuf allows, and comes out in this
-//! shape or as an error. So this check has to be sound, not complete, and readers of a checked row need not
-//! think of repeated, disordered or broken fields.
+//! The shape of an encoded row as the gateway writes it. A row of this shape is read in place; every other one goes
+//! through the generated types, which know all that protobuf allows, and results in this shape or an error. So this
+//! check has to be sound, not complete, and readers of a checked row can ignore repeated, unordered or broken
+//! fields.
 //!
 //! The shape: valid protobuf without groups, fields by ascending number, singular ones once, map entries by
-//! strictly ascending key, texts in UTF-8. Fields of later versions of the contract may follow: they are
-//! passed over.
+//! strictly ascending key, texts in UTF-8. Fields of later versions of the contract may follow: they are skipped.
 
 use std::str;
 
 use crate::wire::{Field, Fields, Value};
 
-/// What a known field holds.
+/// The type of a known field.
 enum Kind {
     Number,
     Text,
@@ -51,7 +50,7 @@ fn has_shape(message: &[u8], known: Message) -> bool {
     Fields::of(message).all(|field| field.is_ok_and(|field| before.admits(&field, known)))
 }
 
-/// What came before a field.
+/// The previous field.
 #[derive(Default)]
 struct Before<'a> {
     tag: u32,
@@ -87,11 +86,11 @@ impl<'a> Before<'a> {
     }
 }
 
-/// The short check for what most of a row is: taints and entries of labels, messages of `N` texts and
-/// nothing else. False says nothing.
+/// The fast check for most of a row: taints and entries of labels, messages of `N` texts and nothing else. False
+/// means unknown.
 fn are_texts<const N: u8>(message: &[u8]) -> bool {
     let mut fields = Fields::of(message);
-    // Keys and short lengths are ASCII too, so that one look at all of it is enough, nearly always.
+    // Keys and short lengths are ASCII too, so one check of the whole message is nearly always enough.
     let ascii = message.is_ascii();
     let text = |tag| fields.slice_of(tag).is_ok_and(|text| ascii || str::from_utf8(text).is_ok());
     (1..=N).all(text) && fields.is_over()

@@ -1,4 +1,4 @@
-//! A view says what the generated type says, whatever the bytes are.
+//! A view and the generated type agree, whatever the bytes are.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use prost::Message;
 
 use super::*;
 
-/// Few different ones, so that keys meet again; some empty, some not ASCII.
+/// Few different ones, so that keys repeat; some empty, some not ASCII.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-c]{0,2}", "[a-z.]{1,9}/[a-z]{0,60}", "\\PC{0,5}"]
 }
@@ -54,7 +54,7 @@ fn row() -> impl Strategy<Value = NodeRow> {
     row.prop_map(|(name, facts, raw_json, usage)| NodeRow { name, facts, raw_json: raw_json.into(), usage })
 }
 
-/// What may happen to an encoded message on its way.
+/// Changes to an encoded message in transit.
 #[derive(Clone, Debug)]
 enum Damage {
     Cut(Index),
@@ -64,7 +64,7 @@ enum Damage {
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
-    // Bytes that mean something: keys of the contract's fields, small lengths, unknown fields, groups.
+    // Significant bytes: keys of the contract's fields, small lengths, unknown fields, groups.
     let byte = || prop_oneof![any::<u8>(), 0..0x50_u8];
     prop_oneof![
         any::<Index>().prop_map(Damage::Cut),
@@ -95,7 +95,7 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
     [field, content.to_vec()].concat()
 }
 
-/// The generated type and the view agree on whether the bytes are a row, and if so on what it says.
+/// The generated type and the view agree on whether the bytes are a row, and on its content.
 fn agree(encoded: &[u8]) -> Result<(), TestCaseError> {
     match (NodeRow::decode(encoded), Row::read(encoded)) {
         (Ok(expected), Ok(row)) => same(&expected, Node { row: &row }),
@@ -134,7 +134,7 @@ proptest! {
     #[test]
     fn a_row_reads_as_its_generated_type(row in row()) {
         let encoded = row.encode_to_vec();
-        // What the gateway writes never costs the long way.
+        // A row that the gateway writes never takes the slow path.
         prop_assert!(shape::is_usual(&encoded));
         agree(&encoded)?;
     }

@@ -1,4 +1,4 @@
-//! Health as the standard service tells it: for the process ("") and for `PolicyService` by its name.
+//! The standard health service: for the process ("") and for `PolicyService` by its name.
 
 use extender_policy_api::v1alpha1::policy_service_server::SERVICE_NAME;
 use tonic_health::{
@@ -15,7 +15,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Everything serves.
+    /// Reports all services as serving.
     pub(super) async fn new() -> Self {
         let reporter = HealthReporter::new();
         for service in SERVICES {
@@ -28,7 +28,8 @@ impl Health {
         HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
     }
 
-    /// Watchers get `NOT_SERVING`, and then the end of their stream: an open one would hold up draining until its limit.
+    /// Watchers get `NOT_SERVING`, and then the end of their stream: an open one would delay draining until its
+    /// limit.
     pub(super) async fn stop(mut self) {
         for service in SERVICES {
             self.reporter.set_service_status(service, ServingStatus::NotServing).await;

@@ -1,5 +1,6 @@
-//! Connections as they come: limited in number, and accepted with a pause after an error. Without the limit a client that
-//! opens many leaves no file descriptors for the policy itself; without the pause the lack of them keeps a processor busy.
+//! Accepts connections: limited in number, and with a pause after an error. Without the limit a client that opens
+//! many leaves no file descriptors for the policy itself; without the pause, accepting in vain keeps a processor
+//! busy.
 
 use std::{fs, io, sync::Arc, time::Duration};
 
@@ -12,7 +13,7 @@ use tokio::{
 
 use super::joined::Joined;
 
-/// How long nothing is accepted after an error, which is most often a lack of file descriptors.
+/// The pause after an error, which is most often a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A line about the same problem is written at most this often.
@@ -21,7 +22,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// The most connections. Gateways keep one or two each.
 const MAX_CONNECTIONS: u64 = 1_000;
 
-/// The limit of descriptors where the system does not tell it: the usual one.
+/// The limit of descriptors if the system does not report one: the usual one.
 const USUAL_DESCRIPTORS: u64 = 1_024;
 
 /// The connections that are served. The stream does not end and has no errors.
@@ -50,7 +51,7 @@ fn limited(
     })
 }
 
-/// How many connections there may be, and what was said about it.
+/// The limit of connections, and when it was last logged.
 struct Limit {
     most: usize,
     slots: Arc<Semaphore>,
@@ -58,7 +59,8 @@ struct Limit {
 }
 
 impl Limit {
-    /// `None` if a connection has no room. It is closed at once: one that waited in the system's queue would look alive.
+    /// `None` at the limit. The connection is closed at once: one that waited in the system's queue would look
+    /// alive.
     fn slot(&mut self) -> Option<OwnedSemaphorePermit> {
         let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
         if slot.is_none() && self.may_log() {

@@ -1,6 +1,7 @@
-//! A connection on which an answer is one write. `h2` hands a vectored writer the message of an answer before it
-//! encodes the trailers, which are then a second packet and wake the gateway twice; for a writer without vectors it
-//! copies messages of up to 1 KiB, most answers about hundreds of nodes, and writes head, message and trailers at once.
+//! A connection on which an answer is one write. `h2` passes the message of an answer to a vectored writer before
+//! it encodes the trailers, which are then a second packet and wake the gateway twice; for a writer without vectors
+//! it copies messages of up to 1 KiB, most answers about hundreds of nodes, and writes head, message and trailers
+//! at once.
 
 use std::{
     io,
@@ -19,7 +20,7 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 #[derive(Debug)]
 pub(super) struct Joined {
     stream: TcpStream,
-    /// Given back when the connection ends.
+    /// Released when the connection ends.
     _slot: OwnedSemaphorePermit,
 }
 

@@ -1,10 +1,10 @@
-//! The signals that tell a process to stop.
+//! The signals that stop the process.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM (Kubernetes) and SIGINT (a terminal), watched from creation on.
+/// SIGTERM (Kubernetes) and SIGINT (a terminal), watched from its creation.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -10,12 +10,12 @@ use crate::{
     request::{FilterRequest, PreemptRequest, SyncNodesRequest},
 };
 
-/// A message inside of another, which is short enough for lengths of one byte.
+/// A nested message, short enough for lengths of one byte.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
 }
 
-/// The most that decoding these bytes, so often, has in use at one time, per byte of the message.
+/// The peak memory while these bytes, repeated, are decoded, per byte of the message.
 fn memory_per_byte<Q: Incoming>(piece: &[u8]) -> u64 {
     let message = Bytes::from(piece.repeat((1 << 20) / piece.len()));
     let cost = measure(|| drop(decode::<Q>(message.clone())));

@@ -1,4 +1,4 @@
-//! How a table comes to hold the messages of its stream. Each row is checked and copied here, once a change:
+//! Applies the messages of a stream to its table. Each row is checked and copied here, once per change, so that
 //! calls find it ready.
 
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::{
     request::{SyncNodesRequest, TableEntry},
 };
 
-/// So much is checked and copied before others have their turn: about a hundred rows with facts, or ten with
-/// their JSON. Thousands of rows in one go would be milliseconds in which no call is answered.
+/// After this many checked and copied bytes other tasks run: about a hundred rows with facts, or ten with their
+/// JSON. Thousands of rows in one go would block calls for milliseconds.
 const BYTES_AT_ONCE: usize = 128 << 10;
 
-/// What a row costs besides its bytes: its place in the table, and where its parts are.
+/// The memory of a row besides its bytes: its place in the table, and the positions of its parts.
 const ROW_OVERHEAD_BYTES: usize = 256;
 
 /// A table that is being filled.
@@ -34,7 +34,7 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    /// As the first message of a stream says; it is applied next.
+    /// From the first message of a stream, which is applied next.
     pub(super) fn begin(tables: &Tables, first: &SyncNodesRequest) -> Result<Self, Mistake> {
         if first.table == 0 {
             return Err(Mistake::Nameless);
@@ -43,7 +43,7 @@ impl Filling {
         Ok(Self { open, version: 0, complete: false })
     }
 
-    /// Applies a message whole or not at all, and says which version the table has now.
+    /// Applies a message whole or not at all, and returns the table's new version.
     pub(super) async fn apply(&mut self, message: SyncNodesRequest) -> Result<u64, Mistake> {
         self.check(&message)?;
         let SyncNodesRequest { version, upserts, removed, complete, .. } = message;

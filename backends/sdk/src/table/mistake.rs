@@ -1,4 +1,4 @@
-//! What can be wrong with a message of a stream, and the status that each becomes.
+//! The mistakes in a message of a stream, and their status codes.
 
 use tonic::{Code, Status};
 

@@ -16,12 +16,11 @@ pub(crate) struct Table {
     current: RwLock<Arc<Rows>>,
 }
 
-/// All rows of one version. A call holds one and borrows from it: rows that change meanwhile change for
-/// later calls only.
+/// All rows of one version. A call holds one and borrows from it: later changes are visible to later calls only.
 #[derive(Clone, Default)]
 pub(crate) struct Rows {
     version: u64,
-    /// By hash, since ids are never used again: what the nodes of a year have left behind costs nothing.
+    /// By hash, since ids are never reused: deleted nodes cost nothing, however many there were.
     by_id: HashMap<u32, Arc<Kept>, RandomState>,
 }
 
@@ -41,7 +40,7 @@ impl Kept {
 pub(super) struct Change {
     pub(super) version: u64,
     pub(super) upserts: Vec<(u32, Arc<Kept>)>,
-    /// Of ids that are upserted too, this counts: what is gone does not come again.
+    /// Wins over an upsert of the same id: a removed row does not come back.
     pub(super) removed: Vec<u32>,
 }
 
@@ -51,19 +50,19 @@ impl Table {
         Self { view, current: RwLock::default() }
     }
 
-    /// What its rows hold.
+    /// The view of its rows.
     pub(crate) fn view(&self) -> View {
         self.view
     }
 
-    /// The rows as they are now; `None` if they are older than this version.
+    /// The current rows; `None` if they are older than this version.
     pub(crate) fn at_least(&self, version: u64) -> Option<Arc<Rows>> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Some(&*current).filter(|rows| rows.version >= version).map(Arc::clone)
     }
 
-    /// All of the change at once. In place if no call holds the rows, as is always so on a runtime of one
-    /// thread; else on a copy, which shares the rows that stay.
+    /// Applies the change at once. In place if no call holds the rows, as always on a runtime with one thread; else
+    /// on a copy, which shares the unchanged rows.
     pub(super) fn apply(&self, change: Change) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut current).apply(change);
@@ -71,8 +70,8 @@ impl Table {
 }
 
 impl Rows {
-    /// The row of a node. One that is gone is not kept for calls that were on their way: they are answered
-    /// with a miss, and there are few, since the gateway heard first that the node is gone.
+    /// The row of a node. A removed row is not kept for calls in transit: they are answered with a miss. There are
+    /// few, since the gateway learns first that the node is gone.
     pub(crate) fn row(&self, id: u32) -> Option<&Row<'static>> {
         self.by_id.get(&id).map(|kept| &kept.row)
     }

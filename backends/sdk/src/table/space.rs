@@ -1,4 +1,4 @@
-//! How many bytes all tables of a server may hold.
+//! Limits the bytes of all tables of a server.
 
 use std::sync::{
     Arc,
@@ -22,7 +22,7 @@ impl Budget {
         self.limit
     }
 
-    /// Takes so many bytes out, if they are left.
+    /// Takes this many bytes, if they are left.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Space> {
         let less = |left: usize| left.checked_sub(bytes);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
@@ -30,8 +30,8 @@ impl Budget {
     }
 }
 
-/// Bytes in use. They are given back when this is dropped, which is when the memory is: a row that a call
-/// still holds counts.
+/// Bytes in use. They are returned when this is dropped, which is when the memory is freed: a row that a call still
+/// holds counts.
 #[derive(Debug)]
 pub(super) struct Space {
     budget: Arc<Budget>,

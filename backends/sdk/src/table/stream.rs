@@ -79,7 +79,7 @@ impl StreamingService<SyncNodesRequest> for SyncNodes {
     }
 }
 
-/// One stream. The table goes when this is dropped, however the stream has ended.
+/// One stream. The table is dropped with it, however the stream ended.
 struct Stream {
     tables: Tables,
     messages: Streaming<SyncNodesRequest>,

@@ -1,4 +1,4 @@
-//! Tables without sockets: rules of messages, limits, and that a table answers as rows in the call would.
+//! Tables without sockets: rules of messages, limits, and that a table gives the same answers as rows in the call.
 
 use std::{
     collections::BTreeMap,
@@ -62,12 +62,12 @@ fn view(node_view: api::NodeView) -> api::TableView {
     api::TableView { node_view: node_view.into(), ..api::TableView::default() }
 }
 
-/// As it is read from the socket.
+/// As read from the socket.
 fn decoded<R: prost::Message + Default>(message: &impl prost::Message) -> R {
     R::decode(&*message.encode_to_vec()).unwrap()
 }
 
-/// A message that needs no turn of others.
+/// Applies a message that is too small to yield.
 fn applied(filling: &mut Filling, message: SyncNodesRequest) -> Result<u64, Mistake> {
     let mut applying = Box::pin(filling.apply(message));
     match applying.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -284,7 +284,7 @@ fn others_have_their_turn_while_a_long_message_is_applied() {
     let mut turns = 0;
     while applying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         turns += 1;
-        // None of it is there yet.
+        // No row is visible yet.
         assert_eq!(miss(&tables, &named(5, 2, &[1], vec![])), api::Miss::TableBehind);
         assert_eq!(miss(&tables, &named(5, 1, &[2], vec![])), api::Miss::TableBehind);
         assert_eq!(asked(&tables, &named(5, 1, &[1], vec![])).unwrap().scores.unwrap().values, [3000]);
@@ -340,7 +340,7 @@ fn any_row() -> impl Strategy<Value = api::NodeRow> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Few ids, so that they meet again; some large, as after years.
+    // Few ids, so that they repeat; some large, as after years.
     let id = || prop_oneof![1..12_u32, (u32::MAX - 3)..=u32::MAX];
     let upserts = || prop::collection::vec((id(), any_row()), 0..8);
     let removed = || prop::collection::vec(id(), 0..5);

@@ -12,7 +12,7 @@ use tonic::codegen::http;
 use super::{Telemetry, TelemetryError};
 use crate::{Backend, service::Answered};
 
-/// Follows no call.
+/// Traces no call.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracer;
 
@@ -28,7 +28,7 @@ impl Tracer {
     pub(crate) async fn end(&self) {}
 }
 
-/// There is none.
+/// Does not exist.
 pub(crate) enum Followed {}
 
 impl Followed {

@@ -1,4 +1,4 @@
-//! Follows calls that the gateway traces, and sends a span of each to a collector.
+//! Traces calls that the gateway traces, and sends a span of each to a collector.
 
 mod followed;
 
@@ -13,10 +13,10 @@ use self::followed::Followed;
 use super::{Source, Telemetry, TelemetryError};
 use crate::{Backend, service::method};
 
-/// How long the last spans may take when the process ends: what Kubernetes gives is 30 s, with draining.
+/// How long the last spans may take when the process ends: Kubernetes allows 30 s, including draining.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// Follows calls, if anybody wants to know.
+/// Traces calls, if spans are sent.
 #[derive(Clone)]
 pub(crate) struct Tracer {
     sending: Option<Arc<Sending>>,
@@ -29,7 +29,7 @@ struct Sending {
 }
 
 impl Tracer {
-    /// In a runtime, on which the connection to the collector will be.
+    /// In a runtime, which runs the connection to the collector.
     pub(crate) fn start(telemetry: &Telemetry, backend: &Backend) -> Result<Self, TelemetryError> {
         let wrong = |error: &dyn fmt::Display| TelemetryError(error.to_string());
         let settings =
@@ -44,7 +44,7 @@ impl Tracer {
         Ok(Self { sending: sending.map(Arc::new) })
     }
 
-    /// The span of a call that is traced. For others this is a look at one header.
+    /// The span of a traced call. For others only one header is read.
     pub(crate) fn follow<B>(&self, request: &Request<B>) -> Option<Followed> {
         let sending = self.sending.as_ref()?;
         let caller = TraceContext::of_caller(request.headers())?;
@@ -53,7 +53,7 @@ impl Tracer {
         sampled.then(|| Followed::begin(sending.spans.clone(), verb, caller, state(request.headers())))
     }
 
-    /// Sends what waits.
+    /// Sends the queued spans.
     pub(crate) async fn end(&self) {
         if let Some(sending) = &self.sending {
             sending.exporters.shutdown(FLUSH).await;
@@ -76,8 +76,8 @@ impl Telemetry {
     }
 }
 
-/// The sender, unless a variable sets it. A backend that is configured has no name before it is asked, and may have
-/// several then: it is named after the program.
+/// The service name, unless a variable sets it. A backend built from args has no name before its first call, and
+/// may have several then: the program's name is used.
 fn program(backend: &Backend) -> Program {
     let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION"));
     let (service, version) = backend.name_and_version().unwrap_or_else(|| (executable(), String::new()));

@@ -11,12 +11,12 @@ pub struct Seat {
     pub turn: Turn,
     /// Whether it may declare that preemption could help.
     pub preemption: Preemption,
-    /// Positions of nodes without the facts that it needs, ascending. The gateway rejects them, at this seat's place in the
-    /// order, if the backend's answer counts.
+    /// Positions of nodes without the facts that it needs, ascending. The gateway rejects them, at this seat's
+    /// place in the order, if the backend's answer counts.
     pub unknown: Vec<u32>,
     /// As `unknown`, for deleted nodes: also rejected, but a retry would not help.
     pub deleted: Vec<u32>,
-    /// The same of nodes that are too large for a question to this backend.
+    /// As `unknown`, for nodes that are too large for a request to this backend.
     pub oversize: Vec<u32>,
 }
 
@@ -25,7 +25,8 @@ pub struct Seat {
 pub enum Turn {
     /// Immediately: its verdict on a node depends only on that node.
     Parallel,
-    /// After all earlier ones, with the nodes they left: its verdict depends on the whole set, or its call has side effects.
+    /// After all earlier ones, with the nodes they left: its verdict depends on the whole set, or its call has side
+    /// effects.
     InTurn,
 }
 
@@ -85,7 +86,7 @@ pub enum By {
     Unknown(usize),
     /// The gateway, for the backend at this seat, about nodes that were deleted.
     Deleted(usize),
-    /// The gateway, for the backend at this seat, about nodes that are too large for a question to it.
+    /// The gateway, for the backend at this seat, about nodes that are too large for a request to it.
     Oversize(usize),
 }
 
@@ -112,8 +113,8 @@ pub enum Verdict {
         /// The failure.
         failure: BackendFailure,
     },
-    /// No node is left, and some were rejected only because the gateway does not know them yet: an error, so that the pod is
-    /// retried soon.
+    /// No node is left, and some were rejected only because the gateway does not know them yet: an error, so that
+    /// the pod is retried soon.
     NotYetKnown {
         /// Their number.
         nodes: u32,

@@ -169,12 +169,12 @@ struct Backend {
 }
 
 impl Backend {
-    /// The answer about the nodes at these positions of the call, with positions in the question.
+    /// The answer about the nodes at these positions of the call, with positions in the request.
     fn answer(&self, asked: &[u32]) -> Result<Vec<Refusal>, BackendFailure> {
         if asked.len() > self.most {
             return Err(down());
         }
-        // A whole-set backend refuses by rank, so that the company of a node matters.
+        // A whole-set backend refuses by rank, so that the other nodes of the call matter.
         let refused = |rank: usize, at: u32| match self.seat.turn {
             Turn::Parallel => self.refuses[at as usize],
             Turn::InTurn => self.refuses[rank],
@@ -184,22 +184,26 @@ impl Backend {
     }
 }
 
-/// What asking the backends one after the other gives: the seat that rejected each node, or the seat
-/// that failed the call.
+/// The result of calling the backends one after the other: the seat that rejected each node, or the seat that
+/// failed the call.
 fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     let mut fallen = vec![None; count as usize];
     let mut unknown = 0;
     for (seat, backend) in backends.iter().enumerate() {
         let left = (0..count).filter(|&at| fallen[at as usize].is_none());
-        let (not_known, asked): (Vec<u32>, Vec<u32>) = left.partition(|at| backend.seat.unknown.contains(at));
+        let Seat { unknown: not_known, deleted, oversize, .. } = &backend.seat;
+        let untold =
+            [(not_known, By::Unknown(seat)), (deleted, By::Deleted(seat)), (oversize, By::Oversize(seat))];
+        let by = |at: u32| untold.iter().find(|(nodes, _)| nodes.contains(&at)).map(|(_, by)| *by);
+        let (untold_here, asked): (Vec<u32>, Vec<u32>) = left.partition(|at| by(*at).is_some());
         let answer = if asked.is_empty() { Ok(refuse("no", &[])) } else { backend.answer(&asked) };
         match answer {
             Ok(refusals) => {
                 let refused = refusals[0].positions.iter().map(|&rank| asked[rank as usize]);
                 refused.for_each(|at| fallen[at as usize] = Some(By::Seat(seat)));
-                unknown += not_known.len();
-                for at in not_known {
-                    fallen[at as usize] = Some(By::Unknown(seat));
+                for at in untold_here {
+                    unknown += usize::from(not_known.contains(&at));
+                    fallen[at as usize] = by(at);
                 }
             }
             Err(_) if backend.seat.policy == IGNORE => {}
@@ -212,7 +216,7 @@ fn in_turn(count: u32, backends: &[Backend]) -> Result<Vec<Option<By>>, By> {
     Ok(fallen)
 }
 
-/// What the fold gives when answers arrive in the order that `pick` chooses.
+/// The result of the fold when answers arrive in the order that `pick` chooses.
 fn folded(
     count: u32,
     backends: &[Backend],
@@ -243,12 +247,15 @@ fn backend(count: usize) -> impl Strategy<Value = Backend> {
     let turn = prop_oneof![3 => Just(Turn::Parallel), 1 => Just(Turn::InTurn)];
     let policy = prop_oneof![Just(FAIL), Just(IGNORE)];
     let refuses = prop::collection::vec(prop::bool::weighted(0.4), count);
-    let unknown = prop::collection::btree_set(0..count.max(1), 0..3);
+    let untold = prop::collection::btree_map(0..count.max(1), 0..3, 0..3);
     let most = prop_oneof![2 => Just(usize::MAX), 1 => 0..=count];
-    (turn, policy, refuses, unknown, most).prop_map(move |(turn, policy, refuses, unknown, most)| {
-        let unknown = unknown.into_iter().filter(|&at| at < count);
-        let unknown = unknown.map(|at| u32::try_from(at).unwrap()).collect();
-        Backend { seat: Seat { unknown, ..seat(policy, turn) }, refuses, most }
+    (turn, policy, refuses, untold, most).prop_map(move |(turn, policy, refuses, untold, most)| {
+        let nodes = |why| {
+            let nodes = untold.iter().filter(|(at, reason)| **at < count && **reason == why);
+            nodes.map(|(at, _)| u32::try_from(*at).unwrap()).collect()
+        };
+        let [unknown, deleted, oversize] = [0, 1, 2].map(nodes);
+        Backend { seat: Seat { unknown, deleted, oversize, ..seat(policy, turn) }, refuses, most }
     })
 }
 

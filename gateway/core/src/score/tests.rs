@@ -60,7 +60,7 @@ fn scores_outside_the_declared_range_are_clamped_and_counted() {
     assert_eq!(Range::default().clamp(&mut [i32::MIN, i32::MAX]), 0);
 }
 
-/// The same by the book: fractions of integers without bound, added one to one.
+/// The reference: fractions of unbounded integers, added one by one.
 fn by_the_book(count: usize, ballots: &[Ballot]) -> Vec<Option<i64>> {
     let fraction = |ballot: &Ballot, score: i32| {
         let least = i64::from(*ballot.scores.iter().min().unwrap());

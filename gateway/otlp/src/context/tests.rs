@@ -34,7 +34,7 @@ fn what_is_none_is_refused() {
         "00",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
-        // Version 00 has nothing behind the flags.
+        // Version 00 has nothing after the flags.
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-010",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 ",
@@ -47,7 +47,7 @@ fn what_is_none_is_refused() {
         // Ids of zeros.
         "00-00000000000000000000000000000000-b7ad6b7169203331-01",
         "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-        // Upper case, and what is no digit.
+        // Upper case, and non-digits.
         "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
         "00-0af7651916cd43dd8448eb211c80319c-B7AD6B7169203331-01",
         "0A-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

@@ -47,8 +47,8 @@ impl HttpClient for Client {
 }
 
 impl Client {
-    /// The content headers, and ours. Nothing else: the exporter has added the headers of the environment, which may be for
-    /// another collector.
+    /// The content headers, and ours. Nothing else: the exporter has added the headers of the environment, which
+    /// may be for another collector.
     fn headers_for(&self, given: &HeaderMap) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.extend(given.get(CONTENT_TYPE).map(|value| (CONTENT_TYPE, value.clone())));

@@ -55,7 +55,8 @@ impl Protocol {
         }
     }
 
-    /// The default protocol follows from the port: the specification's default is http/protobuf, but port 4317 serves gRPC.
+    /// The default protocol follows from the port: the specification's default is http/protobuf, but port 4317
+    /// serves gRPC.
     fn of(endpoint: Option<&Uri>) -> Self {
         if endpoint.and_then(Uri::port_u16) == Some(GRPC_PORT) { Self::Grpc } else { Self::Http }
     }

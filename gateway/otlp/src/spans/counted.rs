@@ -71,8 +71,8 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         self.counts.waiting.fetch_sub(spans, Relaxed);
-        // tonic panics when a collector sends trailers that it does not expect. The thread of the processor would end
-        // with it, and no span would be sent any more. The exporter shares nothing that a panic leaves half done.
+        // tonic panics when a collector sends trailers that it does not expect. The panic would end the processor's
+        // thread, and no more spans would be sent. The exporter shares no state that a panic leaves inconsistent.
         let export = AssertUnwindSafe(self.exporter.export(batch)).catch_unwind().await;
         let result = export.unwrap_or_else(|panic| Err(panicked(&*panic)));
         self.counts.note(spans as u64, &result);

@@ -10,7 +10,7 @@ use crate::support::{
     http::Client,
 };
 
-/// What a caller sends who knows HTTP.
+/// A request written by hand.
 fn raw(body: &str) -> String {
     format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }

@@ -1,4 +1,4 @@
-//! Calls in which answers were known without asking.
+//! Calls whose answers were cached.
 
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn a_remembered_answer_has_its_verdicts_and_took_no_time() {
     assert_eq!(verdict(&call, "a", "only"), Some(&rejected("draining")));
     assert_eq!(verdict(&call, "b", "only"), Some(&accepted()));
 
-    // One node more than is remembered.
+    // One node more than is cached.
     seen.gateway.table.apply(labelled("d", &json!({})).as_bytes()).unwrap();
     seen.gateway.post("/filter", about(&sibling(3), &["a", "b", "c", "d"])).await;
     let call = seen.call(3).await;

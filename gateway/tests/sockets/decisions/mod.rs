@@ -1,4 +1,4 @@
-//! The decision log through its address: what was said in calls is what it shows.
+//! The decision log through the admin address: it shows what the calls decided.
 
 mod ends;
 mod filter;
@@ -17,13 +17,13 @@ fn part<'d>(call: &'d Decision, backend: &str) -> &'d BackendPart {
     call.backends.iter().find(|part| part.name == backend).unwrap_or_else(|| panic!("{backend}: {call:?}"))
 }
 
-/// What is said of the node of this name.
+/// The entry of the node of this name.
 #[track_caller]
 fn node<'d>(call: &'d Decision, name: &str) -> &'d NodePart {
     call.nodes.iter().find(|node| node.name == name).unwrap_or_else(|| panic!("{name}: {call:?}"))
 }
 
-/// What a backend says of a node.
+/// A backend's answer about a node.
 #[track_caller]
 fn verdict<'d>(call: &'d Decision, name: &str, backend: &str) -> Option<&'d NodeVerdict> {
     node(call, name).backends.get(backend)
@@ -43,7 +43,7 @@ fn of_pod(uid: &str, names: &[&str]) -> String {
     json!({"Pod": pod, "Nodes": null, "NodeNames": names}).to_string()
 }
 
-/// The rejections that kube-scheduler was answered, and those that the log has, as it would say them.
+/// The rejections in kube-scheduler's response, and those of the log in the same form.
 fn rejections(reply: &Value, call: &Decision) -> (Value, Value) {
     let logged = call.nodes.iter().filter_map(|node| {
         let (by, why) = (node.rejected_by.as_ref()?, node.reason.as_ref()?);
@@ -52,7 +52,7 @@ fn rejections(reply: &Value, call: &Decision) -> (Value, Value) {
     (reply["FailedAndUnresolvableNodes"].clone(), Value::Object(logged.collect()))
 }
 
-/// The scores that kube-scheduler was answered, and those that the log has.
+/// The scores in kube-scheduler's response, and those of the log.
 fn totals(reply: &Value, call: &Decision) -> (Value, Value) {
     let logged = call.nodes.iter().filter_map(|node| Some(json!({"Host": node.name, "Score": node.total?})));
     (reply.clone(), Value::Array(logged.collect()))

@@ -1,4 +1,4 @@
-//! The log keeps what backends said, and works out again what came of it: that has to be what was answered.
+//! The log stores the backends' answers and computes the result again: it must equal the response.
 
 use std::{cell::Cell, time::Duration};
 
@@ -21,15 +21,15 @@ use crate::support::{
     http::Client,
 };
 
-/// How many backends there are. The second one is asked behind the first; the third may fail, and is ignored then.
+/// The number of backends. The second one is called after the first; the third may fail, and is ignored then.
 const BACKENDS: usize = 3;
 const REASONS: [&str; 4] = ["in drain", "100% full", "two\nlines", ""];
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What the backends say of a node: by which reason each of them refuses it, and their scores.
+/// The backends' answers about a node: by which reason each of them refuses it, and their scores.
 type Script = ([Option<usize>; BACKENDS], [i32; BACKENDS]);
 
-/// A name that tells the backends what to say: `n0.r-1.2.3.s5.-7.9.f`.
+/// A name that contains the backends' answers: `n0.r-1.2.3.s5.-7.9.f`.
 fn name(at: usize, (refused, scores): &Script, fails: bool) -> String {
     let refused = refused.map(|reason| reason.map_or("-".to_owned(), |at| at.to_string())).join(".");
     let scores = scores.map(|score| score.to_string()).join(".");
@@ -90,7 +90,7 @@ async fn start() -> (Vec<Scripted>, Seen) {
     (backends, seen)
 }
 
-/// One pod's two calls about these nodes, and what the log makes of them.
+/// One pod's two calls about these nodes, and their entries in the log.
 async fn check(seen: &Seen, number: u64, names: &[String]) -> Result<(), TestCaseError> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let body = of_pod(&number.to_string(), &names);

@@ -1,4 +1,4 @@
-//! What can be asked of the log, and what cannot.
+//! Valid and invalid queries of the log.
 
 use extender_gateway::api::{API_VERSION, DecisionList};
 use extender_policy_api::v1alpha1::NodeView;
@@ -12,8 +12,8 @@ use crate::support::{
     by_name,
 };
 
-/// Three calls: filter of pod 1 over a and b, of which `zones` refuses b; prioritize of pod 1 over a, where `failing`
-/// fails; filter of pod 2 over c.
+/// Three calls: filter of pod 1 over a and b, of which `zones` refuses b; prioritize of pod 1 over a, where
+/// `failing` fails; filter of pod 2 over c.
 async fn start() -> (Seen, [Scripted; 2]) {
     let zones = Scripted::refusing(&["b"], "no", 3).await;
     let failing = Scripted::start(info(NodeView::Name), |verb, message| match verb {

@@ -1,4 +1,4 @@
-//! A log with little room, or none.
+//! A log with little memory, or none.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::support::{
     http::Client,
 };
 
-/// Little enough for some tens of calls.
+/// Enough for some tens of calls.
 const LITTLE: usize = 32 << 10;
 
-/// A gateway whose log may take so many bytes. Its backend refuses node `full`.
+/// A gateway whose log may take this many bytes. Its backend refuses node `full`.
 async fn start(most: usize) -> (Scripted, Seen) {
     let backend = Scripted::refusing(&["full"], "no", 0).await;
     let only = configured("only", &backend, "filter: {timeout: 60s}");
@@ -59,7 +59,7 @@ async fn a_full_log_keeps_the_newest_and_those_that_wait_and_calls_go_on() {
 async fn a_log_that_is_switched_off_is_empty_and_says_so() {
     let (_backend, seen) = start(0).await;
     seen.gateway.post("/filter", of_pod("1", &["a"])).await;
-    // What is counted before the log would be written.
+    // The metric that is counted before the log is written.
     let counted = "calls_total{verb=\"filter\",outcome=\"ok\"} 1\n";
     until("it is not counted", || seen.gateway.metrics.text().contains(counted)).await;
     yield_now().await;

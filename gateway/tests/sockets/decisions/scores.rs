@@ -12,7 +12,7 @@ use crate::support::{
     by_name,
 };
 
-/// What a backend says of how it scores.
+/// A backend's declared scale.
 fn scale(normalization: Normalization, reversed: bool, (min, max): (i32, i32)) -> GetInfoResponse {
     let mut info = info(NodeView::Name);
     for verb in info.verbs.iter_mut().filter(|verb| verb.verb() == Verb::Score) {
@@ -23,7 +23,7 @@ fn scale(normalization: Normalization, reversed: bool, (min, max): (i32, i32)) -
     info
 }
 
-/// One that gives a to c these scores.
+/// A backend that scores a to c like this.
 async fn scoring(info: GetInfoResponse, scores: [i32; 3]) -> Scripted {
     let score = move |name: &str| scores[usize::from(name.as_bytes()[0] - b'a')];
     Scripted::start(info, move |_, message| Act::Message(scored(&message, score).encode_to_vec())).await

@@ -23,10 +23,10 @@ const NODES: &str = "/api/v1/nodes";
 const GATEWAY: &str = env!("CARGO_BIN_EXE_extender-gateway");
 const PLUGIN: &str = env!("CARGO_BIN_EXE_kubectl-extender_explain");
 
-/// How a program ended: exit code, standard output, standard error.
+/// The result of a program: exit code, standard output, standard error.
 type Ended = (i32, String, String);
 
-/// Runs a program that has no other way to a cluster than what the arguments say.
+/// Runs a program that reaches a cluster only by its arguments.
 async fn run(program: &str, arguments: &[&str]) -> Ended {
     let mut command = Command::new(program);
     command.args(arguments).env_clear().env("HOME", "/nonexistent").kill_on_drop(true);
@@ -42,7 +42,7 @@ fn path(file: &Path) -> &str {
     file.to_str().unwrap()
 }
 
-/// What a gateway answers that decided these calls.
+/// The answer of a gateway that decided these calls.
 fn decisions(gateway: &str, items: &[Value]) -> (u16, Value) {
     let list = DecisionList {
         api_version: "extender-gateway.io/v1alpha1".to_owned(),
@@ -90,7 +90,7 @@ fn pod(node: Option<&str>) -> (u16, Value) {
     )
 }
 
-/// What the apiserver answers where it is asked for one, and has more.
+/// The answer of an apiserver that is asked for one object, and has more.
 fn nodes(more: u64) -> (u16, Value) {
     (200, list(&json!([{"metadata": {"name": "a"}}]), more))
 }

@@ -1,4 +1,4 @@
-//! A server that answers what it was told: a gateway's admin address, or an apiserver.
+//! A server with fixed answers: a gateway's admin address, or an apiserver.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 pub(crate) type Answers = BTreeMap<String, (u16, Value)>;
 
 impl Server {
-    /// Starts one that answers these paths, and all others with 404.
+    /// Starts a server that answers these paths, and all others with 404.
     pub(crate) async fn start<const N: usize>(answers: [(&str, (u16, Value)); N]) -> Self {
         let answers = answers.into_iter().map(|(path, answer)| (path.to_owned(), answer)).collect();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -45,7 +45,7 @@ impl Server {
         self.asked.lock().unwrap().clone()
     }
 
-    /// A kubeconfig for which it is the apiserver, and `shop` the namespace.
+    /// A kubeconfig with this server as the apiserver, and the namespace `shop`.
     pub(crate) fn kubeconfig(&self) -> NamedTempFile {
         kubeconfig(self.address)
     }

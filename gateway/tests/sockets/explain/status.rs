@@ -1,4 +1,4 @@
-//! `status`, and how it ends.
+//! `status` and its exit codes.
 
 use serde_json::{Value, json};
 

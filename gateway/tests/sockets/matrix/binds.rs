@@ -1,4 +1,4 @@
-//! One case of bind: a backend that fails, what it did before, and who comes after it.
+//! One case of bind: a backend that fails, what it did before, and the next binder.
 
 use extender_policy_api::v1alpha1::BindOutcome;
 
@@ -17,7 +17,7 @@ enum Before {
     Bound,
 }
 
-/// Who is there besides it and the gateway itself.
+/// Which binders exist besides it and the gateway itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Next {
     Nobody,
@@ -31,8 +31,8 @@ pub(crate) struct Situation {
     next: Next,
 }
 
-/// Every policy × what was done × who is next, where that makes a difference: nobody is next only where somebody
-/// would be asked.
+/// Every policy × what was done × the next binder, if that makes a difference: a case without a next binder only
+/// where one would be called.
 pub(crate) fn situations() -> impl Iterator<Item = Situation> {
     let policies = Verb::Bind.policies().iter();
     let all = policies.flat_map(|policy| {

@@ -11,7 +11,7 @@ use crate::support::{
     steady,
 };
 
-/// A way to fail: what happens, for which verbs, the kind that is counted and what is said.
+/// A failure mode: what happens, for which verbs, the kind that is counted, and the text.
 pub(crate) struct Fault {
     pub(crate) name: String,
     pub(crate) script: Script,
@@ -22,21 +22,22 @@ pub(crate) struct Fault {
 
 #[derive(Clone)]
 pub(crate) enum Script {
-    /// Nobody listens.
+    /// The address has no listener.
     Nobody,
-    /// Calls would be answered well, and the handshake fails: as behind a service whose pods are not ready.
+    /// Calls would succeed, and the handshake fails: as behind a service whose pods are not ready.
     Greets(Act),
     Does(fn(Verb) -> Act),
     Status(i32),
 }
 
 impl Fault {
-    /// Of the backend that fails. Only what is late on purpose may be late: the others have time on any machine.
+    /// The timeout of the failing backend. Only deliberate delays may exceed it; the others have enough time on any
+    /// machine.
     pub(crate) fn timeout(&self) -> &'static str {
         if self.said.contains("150 ms") { "150ms" } else { "20s" }
     }
 
-    /// A handshake that has no answer is waited for, by the backend that has one as well: not too short.
+    /// A handshake without an answer is waited for, also by the other backend: not too short.
     pub(crate) fn cadences(&self) -> Cadences {
         match self.script {
             Script::Greets(Act::Hang) => Cadences { handshake: Duration::from_secs(5), ..steady() },
@@ -44,7 +45,7 @@ impl Fault {
         }
     }
 
-    /// Whether a backend that fails in this way has heard the question.
+    /// Whether a backend that fails in this way has received the request.
     pub(crate) fn is_asked(&self) -> bool {
         !matches!(self.script, Script::Nobody | Script::Greets(_))
     }

@@ -1,5 +1,5 @@
-//! Headers and trailers of answers: missing, doubled, joined, binary, huge. Whatever they hold, the answer counts or
-//! is that backend's failure, in calls, in handshakes, on the stream of nodes, and in shadow.
+//! Headers and trailers of answers: missing, repeated, joined, binary, huge. Whatever they contain, either the
+//! answer counts or that backend fails, in calls, in handshakes, on the stream of nodes, and in shadow.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::support::{
     by_name, in_full,
 };
 
-/// Where the status of an answer stands.
+/// Where the status of an answer is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Trailers,
-    /// In the head, with a message and trailers of OK behind it.
+    /// In the head, followed by a message and trailers of OK.
     Head,
-    /// In the head, which is all there is.
+    /// In the head, with nothing after it.
     HeadAlone,
 }
 
@@ -32,9 +32,9 @@ const PLACES: [Place; 3] = [Place::Trailers, Place::Head, Place::HeadAlone];
 /// What such an answer means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meaning {
-    /// The message counts, where there is one.
+    /// The message counts, if there is one.
     Counts,
-    /// A failure of this kind, whose text begins so.
+    /// A failure of this kind, whose text begins like this.
     Fails(&'static str, &'static str),
 }
 
@@ -99,7 +99,7 @@ fn statuses() -> Vec<Metadata> {
     ]
 }
 
-/// Fields beside an OK, none of which the gateway needs.
+/// Fields besides an OK, none of which the gateway needs.
 fn others() -> Vec<Metadata> {
     const DETAILS: &str = "grpc-status-details-bin";
     let ok: (&str, &[u8]) = ("grpc-status", b"0");
@@ -125,7 +125,7 @@ fn others() -> Vec<Metadata> {
     ]
 }
 
-/// The failing fields of the table, with an error in place of the OK: the details are not looked at there either.
+/// The failing fields of the table, with an error instead of the OK: the details are not read there either.
 fn with_an_error() -> Vec<Metadata> {
     others()
         .into_iter()
@@ -182,7 +182,7 @@ fn goes_on(gateway: &Gateway, case: &str) {
     assert!(text.contains("extender_gateway_panics_total 0\n"), "{case}: {text}");
 }
 
-/// A backend that answers filter so, beside one that refuses node `b`, under this mode or policy.
+/// A backend that answers filter like this, with one that refuses node `b`, under this mode or policy.
 async fn called(metadata: &Metadata, place: Place, entry: &str) -> (Gateway, String) {
     let fields = metadata.fields.clone();
     let bad = Scripted::start(greeting(), move |_, message| {
@@ -266,7 +266,7 @@ async fn in_a_handshake(metadata: &Metadata, place: Place) {
     goes_on(&gateway, &case);
 }
 
-/// The stream of nodes ends, or its answer is none; calls bring the nodes.
+/// The stream of nodes ends, or its answer is invalid; calls carry the nodes.
 async fn on_the_stream(metadata: &Metadata, place: Place) {
     let fields = metadata.fields.clone();
     let served = GetInfoResponse { services: vec![SERVICE.to_owned()], ..info(NodeView::Facts) };
@@ -321,7 +321,7 @@ fn metadata_on_the_stream_of_nodes_ends_it_at_most() {
     everywhere(&all(), on_the_stream);
 }
 
-/// What is no gRPC by its head.
+/// Responses whose head is not gRPC.
 #[test]
 fn another_head_is_no_grpc() {
     let head = |status, head: &[(&'static str, &[u8])]| {

@@ -47,7 +47,7 @@ async fn start(script: impl Fn(&str) -> Act + Send + Sync + 'static) -> Scripted
     Scripted::start(served, move |verb, _| script(verb)).await
 }
 
-/// An address that nobody listens on, for all cases.
+/// An address without a listener, for all cases.
 fn nobody() -> SocketAddr {
     static NOBODY: LazyLock<Nobody> = LazyLock::new(Nobody::new);
     NOBODY.address
@@ -74,7 +74,7 @@ async fn failing(fault: &Fault, verb: Verb, first: impl Fn() + Send + Sync + 'st
     start(script).await.address
 }
 
-/// Waits until the failure is counted, which happens behind the answer.
+/// Waits until the failure is counted, which happens after the response.
 async fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
     let counted = format!(
         "extender_gateway_backend_failures_total{{backend=\"bad\",verb=\"{}\",kind=\"{}\",",
@@ -90,7 +90,7 @@ async fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
     assert!(in_time.is_ok(), "{case}: {}", gateway.metrics.text());
 }
 
-/// Runs cases a few at a time, each few on a runtime of their own, with which their sockets go.
+/// Runs cases in batches, each batch on its own runtime, which closes their sockets.
 fn run(cases: Vec<Case<'_>>) {
     println!("{} cases", cases.len());
     let mut cases = cases.into_iter();
@@ -136,7 +136,7 @@ async fn an_answer_of_another_revision_counts_and_brings_a_new_handshake() {
         "nodes: {{source: Request}}\nbackends: [{{name: only, url: 'http://{}', filter: {{}}}}]\n",
         backend.address
     );
-    // No handshake comes that nobody asks for.
+    // No unrequested handshakes.
     let cadences = Cadences { refresh: Duration::from_hours(1), ..eager() };
     let gateway = Gateway::start_paced(&rest, cadences).await;
     let handshakes = || backend.messages("GetInfo").len();

@@ -18,7 +18,7 @@ async fn good() -> Scripted {
     .await
 }
 
-/// What is left is what the good backend leaves, or the call fails and says why.
+/// The result is that of the good backend, or the call fails and gives the cause.
 pub(crate) async fn check(fault: &Fault, verb: Verb, policy: &str) {
     let bad = failing(fault, verb, || {}).await;
     let good = good().await.address;

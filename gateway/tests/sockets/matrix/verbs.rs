@@ -1,4 +1,4 @@
-//! The verbs: how each is asked for, and what backends answer.
+//! The verbs: how each is called, and the backends' answers.
 
 use extender_policy_api::v1alpha1::{
     BindOutcome, BindResponse, FilterResponse, KeptCandidate, PreemptResponse, Rejection,
@@ -49,13 +49,13 @@ impl Verb {
         }
     }
 
-    /// An answer that says that `count` nodes were looked at: accepted, scored 0, still candidates. Of bind:
-    /// that the pod is bound.
+    /// An answer that says that `count` nodes were evaluated: accepted, scored 0, still candidates. For bind: that
+    /// the pod is bound.
     pub(crate) fn answer(self, count: u32) -> Vec<u8> {
         self.about(count, count)
     }
 
-    /// The same about `count` nodes, which says that `evaluated` were looked at.
+    /// The same about `count` nodes, with `evaluated` as the number of evaluated nodes.
     pub(crate) fn about(self, count: u32, evaluated: u32) -> Vec<u8> {
         let result = Some(Evaluated { evaluated, ..Evaluated::default() });
         match self {
@@ -84,7 +84,7 @@ impl Verb {
         }
     }
 
-    /// What the other backend alone makes of the request.
+    /// The result with the other backend alone.
     pub(crate) fn without_the_failing_one(self) -> Value {
         match self {
             Self::Filter => json!(["b"]),
@@ -108,7 +108,7 @@ pub(crate) fn missed() -> Vec<u8> {
     FilterResponse { result, ..FilterResponse::default() }.encode_to_vec()
 }
 
-/// This score for so many nodes, as the answer to a question about two.
+/// This score for this many nodes, as the answer to a request about two.
 pub(crate) fn scores(score: i32, count: usize) -> Act {
     let scores = Some(Scores { values: vec![score; count] });
     Act::Message(ScoreResponse { result: Some(two()), scores }.encode_to_vec())

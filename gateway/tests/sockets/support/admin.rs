@@ -1,4 +1,4 @@
-//! The admin address of a gateway that runs in the test's own runtime.
+//! The admin address of a gateway in the test's own runtime.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
 /// Nothing is waited for that long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
     let there = async {
         while !is_so() {
@@ -58,14 +58,14 @@ impl Admin {
         Client::connect(self.0).await.send(method, path, body.as_ref()).await
     }
 
-    /// The calls that these parameters find.
+    /// The calls that match these parameters.
     pub(crate) async fn decisions(self, query: &str) -> DecisionList {
         let answer = self.send("GET", &format!("/debug/decisions{query}"), "").await;
         assert_eq!(answer.status, 200, "{answer:?}");
         serde_json::from_slice(&answer.body).unwrap()
     }
 
-    /// The status and the sentence of an answer that is none.
+    /// The status and the text of an error response.
     pub(crate) async fn refused(self, path: &str) -> (u16, String) {
         let answer = self.send("GET", path, "").await;
         let json = answer.json();
@@ -81,7 +81,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Starts one with `nodes` and `backends` of a configuration; backends have a minute for their answers.
+    /// Starts one with the `nodes` and `backends` of a configuration; backends have a minute for their answers.
     pub(crate) async fn start(rest: &str) -> Self {
         Self::with(Gateway::start(&format!("timeouts: {{decision: 60s}}\n{rest}")).await).await
     }
@@ -90,19 +90,19 @@ impl Seen {
         Self { admin: Admin::of(&gateway).await, gateway }
     }
 
-    /// Waits until the log has so many calls, and what was asked beside them: they are taken down behind their answers.
+    /// Waits until the log has this many calls, including shadow calls: they are recorded after their responses.
     pub(crate) async fn settled(&self, count: u64) {
         let log = &self.gateway.observer.decisions;
         until(&format!("{count} calls do not come"), || log.state().calls >= count).await;
     }
 
-    /// The latest calls, the newest first, once there are so many.
+    /// The latest calls, the newest first, once there are this many.
     pub(crate) async fn calls(&self, count: u64) -> Vec<Decision> {
         self.settled(count).await;
         self.admin.decisions("").await.items
     }
 
-    /// The latest call, once there are so many.
+    /// The latest call, once there are this many.
     pub(crate) async fn call(&self, count: u64) -> Decision {
         self.calls(count).await.remove(0)
     }

@@ -1,4 +1,4 @@
-//! An apiserver that knows pods and Bindings, and can be told to misbehave.
+//! An apiserver with pods and Bindings, which can be told to misbehave.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::{net::TcpListener, sync::Semaphore};
 
-/// What it does with a request, in place of what it should.
+/// How it handles a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Turn {
-    /// What it should.
+    /// Correctly.
     Usual,
     /// Answers this status and does nothing.
     Status(u16),
@@ -46,9 +46,9 @@ pub(crate) struct Stored {
 #[derive(Default)]
 struct State {
     pods: HashMap<String, Stored>,
-    /// For reads to come.
+    /// For the next reads.
     reads: VecDeque<Turn>,
-    /// For Bindings to come.
+    /// For the next Bindings.
     binds: VecDeque<Turn>,
     /// `GET web-0` and `POST web-0`, in order.
     log: Vec<String>,
@@ -62,12 +62,12 @@ pub(crate) struct Apiserver {
     kubeconfig: Arc<NamedTempFile>,
     /// `timeouts.bind` of gateways that use it.
     budget: &'static str,
-    /// A permit for each Binding that was asked for.
+    /// A permit for each requested Binding.
     asked_to_bind: Arc<Semaphore>,
 }
 
 impl Apiserver {
-    /// One that knows pod `shop/web-0` with UID `u-1`, which is not bound.
+    /// An apiserver with pod `shop/web-0` with UID `u-1`, which is not bound.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let kubeconfig = Arc::new(kubeconfig(listener.local_addr().unwrap()));
@@ -78,8 +78,8 @@ impl Apiserver {
         apiserver
     }
 
-    /// The same one for gateways that have this time for a bind, the last quarter of it for reading: where a
-    /// test has to wait until it is over.
+    /// The same one for gateways with this budget for a bind, the last quarter of it for reading: for tests that
+    /// have to wait until it is over.
     pub(crate) fn within(&self, budget: &'static str) -> Self {
         Self { budget, ..self.clone() }
     }
@@ -101,12 +101,12 @@ impl Apiserver {
         self.state().pods.remove(pod);
     }
 
-    /// The next reads, after which everything is usual again.
+    /// The next reads; after them everything is handled correctly again.
     pub(crate) fn reads(&self, turns: &[Turn]) {
         self.state().reads.extend(turns);
     }
 
-    /// The next Bindings, after which everything is usual again.
+    /// The next Bindings; after them everything is handled correctly again.
     pub(crate) fn binds(&self, turns: &[Turn]) {
         self.state().binds.extend(turns);
     }
@@ -116,7 +116,7 @@ impl Apiserver {
         self.state().pods["web-0"].node
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub(crate) fn log(&self) -> Vec<String> {
         self.state().log.clone()
     }
@@ -126,7 +126,7 @@ impl Apiserver {
         self.state().bindings.clone()
     }
 
-    /// Waits until a Binding was asked for.
+    /// Waits until a Binding was requested.
     pub(crate) async fn asked_to_bind(&self) {
         self.asked_to_bind.acquire().await.unwrap().forget();
     }
@@ -217,7 +217,7 @@ async fn serve(listener: TcpListener, apiserver: Apiserver) -> Infallible {
             let apiserver = apiserver.clone();
             async move { apiserver.answer(request).await }
         });
-        // Ends with an error where it was told to.
+        // Returns an error where a test drops the connection.
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     }
 }

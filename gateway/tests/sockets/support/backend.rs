@@ -1,4 +1,4 @@
-//! A policy backend that does what a script says, down to the frames.
+//! A policy backend that follows a script, down to the frames.
 
 use std::{
     net::SocketAddr,
@@ -19,12 +19,12 @@ use tokio::{
     sync::watch,
 };
 
-/// What a backend does with a call.
+/// How a backend handles a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     /// Answers this message.
     Message(Vec<u8>),
-    /// Sends these bytes as they are where the framed message belongs, then an OK.
+    /// Sends these bytes unchanged in place of the framed message, then an OK.
     Framed(Vec<u8>),
     /// Sends the message, and nothing after it.
     Endless(Vec<u8>),
@@ -42,7 +42,7 @@ pub(crate) enum Act {
     Exactly(Exactly),
     /// Never answers.
     Hang,
-    /// Does this once the other end says so; never if that is gone.
+    /// Does this once the other end allows it; never if that is dropped.
     Later(watch::Receiver<bool>, Box<Act>),
     /// Resets the stream.
     Reset,
@@ -50,7 +50,7 @@ pub(crate) enum Act {
     Drop,
 }
 
-/// Headers in the order in which they go out; a name may occur several times.
+/// Headers in the order in which they are sent; a name may occur several times.
 pub(crate) type Fields = Vec<(&'static str, Vec<u8>)>;
 
 /// An answer, field by field.
@@ -58,13 +58,13 @@ pub(crate) type Fields = Vec<(&'static str, Vec<u8>)>;
 pub(crate) struct Exactly {
     pub(crate) status: u16,
     pub(crate) head: Fields,
-    /// With the prefix of its message; `None` for an answer that is a head alone.
+    /// With the prefix of its message; `None` for an answer that consists of a head.
     pub(crate) body: Option<Vec<u8>>,
     pub(crate) trailers: Fields,
 }
 
 impl Act {
-    /// The timeout of a call that meets this: short where there is nothing but the timeout to be waited for.
+    /// The timeout of a call with this answer: short if the test waits for the timeout.
     pub(crate) fn timeout(&self) -> &'static str {
         match self {
             Self::Hang | Self::Endless(_) => "150ms",
@@ -84,8 +84,8 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Starts one that introduces itself with `info` and does what `script` says with (verb, message). Calls of
-    /// `GetInfo` are remembered as those of the verbs are.
+    /// Starts one that answers the handshake with `info` and runs `script` with (verb, message). Calls of `GetInfo`
+    /// are recorded as those of the verbs are.
     pub(crate) async fn start(
         info: GetInfoResponse,
         script: impl Fn(&str, Bytes) -> Act + Send + Sync + 'static,
@@ -132,7 +132,7 @@ impl Scripted {
         Self { address, calls, heads, ended }
     }
 
-    /// One that refuses the nodes of these names and scores every node with this number.
+    /// Refuses the nodes of these names and scores every node with this number.
     pub(crate) async fn refusing(names: &'static [&'static str], reason: &'static str, score: i32) -> Self {
         Self::start(info(NodeView::Name), move |verb, message| match verb {
             "Filter" => Act::Message(filtered(&message, names, reason).encode_to_vec()),
@@ -141,7 +141,7 @@ impl Scripted {
         .await
     }
 
-    /// One that does this with every Filter and Score.
+    /// Does this with every Filter and Score.
     pub(crate) async fn always(act: Act) -> Self {
         Self::start(info(NodeView::Name), move |_, _| act.clone()).await
     }
@@ -158,7 +158,7 @@ impl Scripted {
         calls.iter().filter(|(called, _)| called == verb).map(|(_, message)| message.clone()).collect()
     }
 
-    /// The value of this metadata in each call of a verb so far; empty where it is not there.
+    /// The value of this metadata in each call of a verb so far; empty if it is missing.
     pub(crate) fn metadata(&self, verb: &str, key: &str) -> Vec<String> {
         let heads = self.heads.lock().unwrap();
         let text = |head: &HeaderMap| {
@@ -167,7 +167,7 @@ impl Scripted {
         heads.iter().filter(|(called, _)| called == verb).map(|(_, head)| text(head)).collect()
     }
 
-    /// Waits until a call that hangs was given up by the gateway.
+    /// Waits until the gateway has canceled a call that hangs.
     pub(crate) async fn given_up(&self) {
         self.ended.acquire().await.unwrap().forget();
     }
@@ -240,7 +240,7 @@ async fn accepted(stream: TcpStream, tls: Option<Arc<rustls::ServerConfig>>, sha
     match tls {
         None => connection(stream, shared).await,
         Some(tls) => {
-            // Callers that are not accepted are the subject of some tests.
+            // Some tests are about callers that are rejected.
             if let Ok(stream) = tokio_rustls::TlsAcceptor::from(tls).accept(stream).await {
                 connection(stream, shared).await;
             }
@@ -278,7 +278,7 @@ async fn call(
         let _ = body.flow_control().release_capacity(chunk.len());
         message.extend_from_slice(&chunk);
         if verb == "SyncNodes" {
-            // The stream does not end: what is scripted is the answer to its first message.
+            // The stream does not end: the script is the answer to its first message.
             break;
         }
     }
@@ -360,7 +360,7 @@ fn fields(fields: Fields) -> HeaderMap {
     map
 }
 
-/// What is to be done, once it is.
+/// The action, once it is due.
 async fn when_due(act: Act) -> Act {
     let Act::Later(mut go, next) = act else { return act };
     if go.wait_for(|go| *go).await.is_err() {
@@ -377,7 +377,7 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// `None` when the gateway has given the call up.
+/// `None` if the gateway has canceled the call.
 fn begin(respond: &mut SendResponse<Bytes>) -> Option<h2::SendStream<Bytes>> {
     let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
     respond.send_response(head, false).ok()

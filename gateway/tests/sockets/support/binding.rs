@@ -1,4 +1,4 @@
-//! What tests of bind share: binders by script, gateways that bind, and the two ways to answer.
+//! Common parts of tests of bind: scripted binders, gateways that bind, and the two kinds of answer.
 
 use extender_policy_api::v1alpha1::{BindOutcome, BindResponse, GetInfoResponse, NodeView, Verb, VerbInfo};
 use prost::Message;
@@ -21,12 +21,12 @@ pub(crate) fn says(outcome: BindOutcome) -> Act {
     Act::Message(BindResponse { outcome: outcome as i32, message: "so I say".into() }.encode_to_vec())
 }
 
-/// A backend that does this with every Bind.
+/// A backend that handles every Bind in this way.
 pub(crate) async fn binder(act: Act) -> Scripted {
     Scripted::start(info(), move |_, _| act.clone()).await
 }
 
-/// A backend that binds to this node, whatever it is asked, and then does this.
+/// A backend that binds to this node, whatever the request, and then does this.
 pub(crate) async fn binding_to(apiserver: &Apiserver, node: &'static str, act: Act) -> Scripted {
     let apiserver = apiserver.clone();
     Scripted::start(info(), move |_, _| {

@@ -49,7 +49,7 @@ impl Authority {
         Arc::new(roots)
     }
 
-    /// A client that trusts this authority alone, shows `identity` and offers `protocols`.
+    /// A client that trusts only this authority, presents `identity` and offers `protocols`.
     pub(crate) fn client(&self, identity: Option<&Identity>, protocols: &[&str]) -> Arc<ClientConfig> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -63,7 +63,7 @@ impl Authority {
         Arc::new(config)
     }
 
-    /// A server that shows `identity`, wants certificates of `clients`, and offers `protocols`.
+    /// A server that presents `identity`, requires certificates of `clients`, and offers `protocols`.
     pub(crate) fn server(
         identity: &Identity,
         clients: Option<&Self>,

@@ -1,4 +1,4 @@
-//! A backend whose answer about a node follows from the node's row, unless it is told to break its word.
+//! A backend whose answer about a node follows from the node's row, unless a test makes it violate its declaration.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::backend::{Act, Scripted, info, rows};
 
-/// A running one. It refuses the nodes that have a label `refused`, for the reason that the label gives, and scores a
+/// A running backend. It refuses the nodes that have a label `refused`, with the label as the reason, and scores a
 /// node by its label `score`.
 pub(crate) struct Function {
     pub(crate) backend: Scripted,
@@ -22,28 +22,28 @@ pub(crate) struct Function {
 
 /// How it behaves.
 pub(crate) struct State {
-    /// What it says of itself.
+    /// Its declaration.
     pub(crate) info: GetInfoResponse,
-    /// Where handshakes have no answer until it is true.
+    /// Handshakes have no answer until this is true.
     held: Option<watch::Receiver<bool>>,
     /// The revision that its answers name.
     pub(crate) revision: String,
-    /// In place of every answer.
+    /// Replaces every answer.
     pub(crate) instead: Option<Act>,
-    /// Whether filter brings the scores that are wanted.
+    /// Whether filter returns the requested scores.
     pub(crate) brings: Brings,
-    /// Added to every score: what makes it another function.
+    /// Added to every score: makes it a different function.
     pub(crate) bonus: i32,
-    /// Whether it refuses every node: what makes it another function.
+    /// Whether it refuses every node: makes it a different function.
     pub(crate) strict: bool,
     /// Done before the next answer.
     pub(crate) meanwhile: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// What an answer to filter has beside the verdicts.
+/// What an answer to filter has besides the verdicts.
 #[derive(Clone, Copy)]
 pub(crate) enum Brings {
-    /// One score a node, where scores are wanted.
+    /// One score for each node, if scores are requested.
     Scores,
     /// No scores.
     Nothing,
@@ -76,13 +76,13 @@ impl Function {
         Self { backend: Scripted::start_bare(script, None).await, state }
     }
 
-    /// How it behaves, to be changed.
+    /// Its behavior, to be changed.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 
-    /// Lets no handshake end from here on, until true is sent. One that is under way has its answer before any call that
-    /// is made later.
+    /// Blocks handshakes from now on, until true is sent. A handshake in progress has its answer before any later
+    /// call.
     pub(crate) fn hold_handshakes(&self) -> watch::Sender<bool> {
         let (go, held) = watch::channel(false);
         self.state().held = Some(held);

@@ -1,4 +1,4 @@
-//! A client that sees what is on the wire: status, headers, body, and whether the connection lives on.
+//! A client that exposes the wire: status, headers, body, and whether the connection stays open.
 
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ impl Answer {
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
-        // Head and body are written apart; the body would wait for the acknowledgement of the head.
+        // Head and body are written separately; the body would wait for the acknowledgement of the head.
         stream.set_nodelay(true).unwrap();
         Self { stream }
     }

@@ -1,4 +1,4 @@
-//! The real door on port 0, in front of scripted backends on real sockets.
+//! The real HTTP server on port 0, in front of scripted backends on real sockets.
 
 pub(crate) mod admin;
 pub(crate) mod apiserver;
@@ -34,7 +34,7 @@ pub(crate) struct Gateway {
     pub(crate) table: Arc<NodeTable>,
     pub(crate) pods: Option<Arc<PodTable>>,
     pub(crate) door: Arc<Door>,
-    /// Ends when the door is closed and the last call answered.
+    /// Ends when the server is closed and the last call answered.
     pub(crate) served: tokio::task::JoinHandle<()>,
 }
 
@@ -58,12 +58,12 @@ impl Gateway {
         Self::start_in_full(configuration("", rest), observer(), cadences, std::future::pending()).await
     }
 
-    /// Starts one with this configuration, whatever its addresses are.
+    /// Starts one with this configuration, including its addresses.
     pub(crate) async fn start_with(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         Self::start_in_full(config, observer(), steady(), stop).await
     }
 
-    /// Starts one with this configuration, of whose calls this observer is told.
+    /// Starts one with this configuration, whose calls are reported to this observer.
     pub(crate) async fn start_seen(config: Config, observer: Observer) -> Self {
         Self::start_in_full(config, observer, steady(), std::future::pending()).await
     }
@@ -99,7 +99,7 @@ fn observer() -> Observer {
     Observer::new(Arc::new(Metrics::new()), 16 << 20)
 }
 
-/// An address that is taken and not listened on: connections are refused, and nobody else gets it.
+/// An address that is taken and not listened on: connections are refused, and no other process gets it.
 pub(crate) struct Nobody {
     pub(crate) address: std::net::SocketAddr,
     _socket: TcpSocket,
@@ -113,7 +113,7 @@ impl Nobody {
     }
 }
 
-/// As if so much time had passed.
+/// As if this much time had passed.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
@@ -123,8 +123,8 @@ pub(crate) async fn pass(time: Duration) {
 /// Bounds a hang; nothing takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The cadences of a test that is about none of them: a slow machine fails no handshake and forgets nothing, and a fast
-/// one makes no check and no pod back off.
+/// The cadences of tests that do not depend on them: on a slow machine no handshake fails and no cache entry
+/// expires, and on a fast one there are no checks and no pod backs off.
 pub(crate) fn steady() -> Cadences {
     Cadences {
         start: PATIENCE,
@@ -138,19 +138,19 @@ pub(crate) fn steady() -> Cadences {
     }
 }
 
-/// The same with handshakes one after the other, where a test waits for what one brings.
+/// The same with handshakes one after the other, for tests that wait for the result of one.
 pub(crate) fn eager() -> Cadences {
     Cadences { refresh: Duration::from_millis(10), shortest_refresh: Duration::from_millis(5), ..steady() }
 }
 
-/// The same with a check at every tenth call that could be answered from memory.
+/// The same with a check at every tenth call that the cache could answer.
 pub(crate) fn checking() -> Cadences {
     Cadences { check_every: NonZeroU32::new(10).unwrap(), ..steady() }
 }
 
 /// A configuration with these further fields of `extender`, and with `nodes` and `backends`.
 pub(crate) fn configuration(extender: &str, rest: &str) -> Config {
-    // A minute for every call whose budget is none of the test's subject.
+    // A minute for every call whose budget the test does not set.
     let timeouts = if rest.contains("timeouts:") { "" } else { "timeouts: {decision: 60s, bind: 60s}\n" };
     let yaml = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\

@@ -1,4 +1,4 @@
-//! What tests of preempt share: backends that keep and spare, and calls about two nodes.
+//! Common parts of tests of preempt: backends that keep and spare, and calls about two nodes.
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
@@ -46,7 +46,7 @@ pub(crate) async fn keeping(view: NodeView, kept: Vec<KeptCandidate>) -> Scripte
     Scripted::start(info(view), move |_, message| answer(&message, kept.clone())).await
 }
 
-/// One that keeps all nodes and victims, but for these nodes and victims.
+/// Keeps all nodes and victims except these.
 pub(crate) async fn sparing(nodes: &'static [&'static str], uids: &'static [&'static str]) -> Scripted {
     Scripted::start(info(NodeView::Name), move |_, message| {
         let names = names(&message);
@@ -68,7 +68,7 @@ pub(crate) fn names(message: &Bytes) -> Vec<String> {
     rows.rows.into_iter().map(|row| row.name).collect()
 }
 
-/// What each call of a backend was about: nodes with their victims.
+/// The nodes and victims of each call of a backend.
 pub(crate) fn asked(backend: &Scripted) -> Vec<Vec<(String, Vec<String>)>> {
     let victims = |message| {
         let candidates = request(message).candidates.into_iter();

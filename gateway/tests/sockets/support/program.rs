@@ -1,4 +1,4 @@
-//! The program itself, as a process.
+//! The program as a process.
 
 use std::{
     fs,
@@ -66,12 +66,12 @@ impl Starting {
         Self::spawn(file, program(), (errors, log)).await
     }
 
-    /// One whose standard error goes elsewhere: [`Program::said`] finds nothing.
+    /// A program whose standard error goes elsewhere: [`Program::said`] finds nothing.
     pub(crate) async fn with_errors_to(file: &Path, errors: impl Into<Stdio>) -> Self {
         Self::spawn(file, program(), (errors, Log(NamedTempFile::new().unwrap()))).await
     }
 
-    /// One that may open so many files.
+    /// A program that may open this many files.
     pub(crate) async fn with_descriptors(file: &Path, most: u32) -> Self {
         let log = Log(NamedTempFile::new().unwrap());
         let errors = log.0.reopen().unwrap();
@@ -105,12 +105,12 @@ impl Program {
         signal(&self.child, name).await;
     }
 
-    /// The lines of the log that hold this.
+    /// The lines of the log that contain this.
     pub(crate) fn said(&self, part: &str) -> Vec<String> {
         self.log.text().lines().filter(|line| line.contains(part)).map(str::to_owned).collect()
     }
 
-    /// Waits until so many lines of the log hold this.
+    /// Waits until this many lines of the log contain this.
     pub(crate) async fn wrote(&self, part: &str, count: usize) {
         while self.said(part).len() < count {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,5 +1,5 @@
-//! Stands between the gateway and a backend, down to the streams: sees what calls say about nodes, sends streams and
-//! calls to different replicas, and holds the stream of nodes up.
+//! A proxy between the gateway and a backend, down to the streams: records how calls name nodes, sends streams and
+//! calls to different replicas, and delays the stream of nodes.
 
 use std::{
     net::SocketAddr,
@@ -25,12 +25,12 @@ use tokio::{
 
 use super::backend::framed;
 
-/// What becomes of the stream of nodes.
+/// How the stream of nodes is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// It reaches the backend.
     Passes,
-    /// Nothing of it is read for now.
+    /// It is not read for now.
     Waits,
     /// It is read and counted, and nothing is acknowledged.
     IsSwallowed,
@@ -38,10 +38,10 @@ pub(crate) enum Stream {
     IsRefused,
 }
 
-/// How a call said which nodes it is about.
+/// How a call named its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Of the table; 0 where the call brought rows alone.
+    /// The table; 0 if the call carried rows only.
     pub(crate) table: u64,
     /// By id, 0 for those with a row.
     pub(crate) ids: Vec<u32>,
@@ -65,15 +65,15 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    /// Where streams of nodes go, and where calls and handshakes do. Of new connections.
+    /// The target of streams of nodes, and that of calls and handshakes. For new connections.
     upstreams: Mutex<(SocketAddr, SocketAddr)>,
     stream: watch::Sender<Stream>,
     /// Whether filter and score calls reach the backend.
     calls_pass: watch::Sender<bool>,
     said: Mutex<Vec<(String, Said)>>,
-    /// In place of what the backend says of itself.
+    /// Replaces the backend's declaration.
     introduction: Mutex<Option<GetInfoResponse>>,
-    /// In place of what the backend answers to filter.
+    /// Replaces the backend's answer to filter.
     revised: Mutex<Option<Revised>>,
     opened: AtomicUsize,
     open: AtomicUsize,
@@ -81,12 +81,12 @@ struct Shared {
 }
 
 impl Relay {
-    /// One before this backend.
+    /// A relay in front of this backend.
     pub(crate) async fn to(backend: SocketAddr) -> Self {
         Self::between(backend, backend).await
     }
 
-    /// One that sends streams of nodes to one replica of a backend, and calls to another.
+    /// A relay that sends streams of nodes to one replica of a backend, and calls to another.
     pub(crate) async fn between(streams: SocketAddr, calls: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -130,7 +130,7 @@ impl Relay {
         self.shared.calls_pass.send_replace(true);
     }
 
-    /// Says this in place of what the backend says of itself, from the next handshake on.
+    /// Replaces the backend's declaration, from the next handshake on.
     pub(crate) fn introduce(&self, info: Option<GetInfoResponse>) {
         *self.shared.introduction.lock().unwrap() = info;
     }
@@ -140,7 +140,7 @@ impl Relay {
         *self.shared.revised.lock().unwrap() = revised;
     }
 
-    /// What calls of a verb said so far.
+    /// How the calls of a verb named nodes so far.
     pub(crate) fn said(&self, verb: &str) -> Vec<Said> {
         let said = self.shared.said.lock().unwrap();
         said.iter().filter(|(called, _)| called == verb).map(|(_, said)| said.clone()).collect()
@@ -181,7 +181,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 
 struct Upstream {
     requests: SendRequest<Bytes>,
-    /// Its sender is gone with the connection.
+    /// Its sender is dropped with the connection.
     lost: watch::Receiver<()>,
 }
 
@@ -261,7 +261,7 @@ async fn relay(
         let sender = respond.send_response(Response::from_parts(head, ()), ends)?;
         if ends { Ok(()) } else { pass(body, sender, &mut Eye::Shut).await }
     };
-    // A request that is at its end is not the end of the call.
+    // The end of the request is not the end of the call.
     tokio::try_join!(requests, answers).map(drop)
 }
 
@@ -285,7 +285,7 @@ async fn requests(
     call(body, sender, (verb, shared)).await
 }
 
-/// What is done with chunks on their way.
+/// How chunks in transit are handled.
 enum Eye {
     Shut,
     /// They wait until the stream passes.
@@ -301,7 +301,7 @@ impl Eye {
     }
 }
 
-/// Reads a call whole, notes what it says, and sends it on once calls pass.
+/// Reads a call whole, records how it names nodes, and forwards it once calls pass.
 async fn call(
     mut body: RecvStream,
     mut sender: SendStream<Bytes>,
@@ -319,7 +319,7 @@ async fn call(
     sender.send_data(message, true)
 }
 
-/// Reads what comes, and gives no room for more.
+/// Reads the data and releases no flow-control capacity.
 async fn swallow(mut body: RecvStream, shared: &Shared) -> Result<(), h2::Error> {
     while let Some(chunk) = body.data().await {
         shared.swallowed.fetch_add(chunk?.len(), Ordering::Relaxed);
@@ -340,7 +340,7 @@ async fn pass(mut body: RecvStream, mut sender: SendStream<Bytes>, eye: &mut Eye
     }
 }
 
-/// Passes an answer to filter on as that of another revision.
+/// Forwards an answer to filter as that of another revision.
 async fn revise(
     mut body: RecvStream,
     mut sender: SendStream<Bytes>,

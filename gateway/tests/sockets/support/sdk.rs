@@ -1,4 +1,4 @@
-//! A backend made with the Rust SDK, and a gateway whose calls to it are seen.
+//! A backend made with the Rust SDK, and a gateway whose calls to it are recorded.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,8 +13,8 @@ use super::{
     relay::{Relay, Said},
 };
 
-/// Refuses the nodes that have a label `refused`, for the reason that it gives, those in whose JSON `unusable` stands,
-/// and those on which more than half a CPU is requested.
+/// Refuses the nodes that have a label `refused`, with the label as the reason, those whose JSON contains
+/// `unusable`, and those on which more than half a CPU is requested.
 pub(crate) struct Labelled(pub(crate) fn() -> Info);
 
 impl Policy for Labelled {
@@ -35,7 +35,7 @@ impl Policy for Labelled {
     }
 }
 
-/// Filters by facts, and is asked each time.
+/// Filters by facts, without a cache.
 pub(crate) fn facts() -> Info {
     Info::new("labelled", "1").filters(Verb::per_node())
 }
@@ -45,7 +45,7 @@ pub(crate) fn raw() -> Info {
     Info::new("labelled", "1").filters(Verb::per_node().view(View::FactsAndRaw))
 }
 
-/// The same by facts and what is requested.
+/// The same by facts and usage.
 pub(crate) fn usage() -> Info {
     Info::new("labelled", "1").filters(Verb::per_node().usage())
 }
@@ -95,7 +95,7 @@ impl Seen {
         Self::start_behind("", source, relay).await
     }
 
-    /// One with these backends before the one that is seen.
+    /// A gateway with these backends before the observed one.
     pub(crate) async fn start_behind(others: &str, source: &str, relay: Relay) -> Self {
         let only = format!("- {{name: only, url: 'http://{}', filter: {{timeout: 60s}}}}\n", relay.address);
         let rest = format!(
@@ -104,7 +104,7 @@ impl Seen {
         Self { gateway: Gateway::start(&rest).await, relay }
     }
 
-    /// One that knows these nodes, which are refused where a text is given.
+    /// A gateway that knows these nodes, which are refused if a text is given.
     pub(crate) async fn watching(relay: Relay, nodes: &[(&str, &str)]) -> Self {
         let seen = Self::start("nodes: {source: Watch}", relay).await;
         for (name, refused) in nodes {
@@ -128,12 +128,12 @@ impl Seen {
         answer["FailedAndUnresolvableNodes"].take()
     }
 
-    /// What the latest call said.
+    /// How the latest call named its nodes.
     pub(crate) fn said(&self) -> Said {
         self.relay.said("Filter").pop().unwrap()
     }
 
-    /// Repeats a call until it names all its nodes by ids; returns what it said then.
+    /// Repeats a call until it names all its nodes by ids; returns how it named them.
     pub(crate) async fn until_held(&self, body: &str) -> Said {
         let held = async {
             loop {
@@ -148,7 +148,7 @@ impl Seen {
         timeout(Duration::from_mins(1), held).await.expect("the backend holds the nodes some time")
     }
 
-    /// Waits until the backend has acknowledged a later state of the nodes that calls bring; returns its version.
+    /// Waits until the backend has acknowledged a later state of the nodes from calls; returns its version.
     pub(crate) async fn until_applied(&self, after: u64) -> u64 {
         let applied = async {
             loop {
@@ -162,7 +162,7 @@ impl Seen {
         timeout(Duration::from_mins(1), applied).await.expect("the backend acknowledges what it is sent")
     }
 
-    /// The version of the nodes that calls brought which the backend named `only` has acknowledged; 0 for none.
+    /// The version of the nodes from calls that the backend named `only` has acknowledged; 0 for none.
     pub(crate) fn applied(&self) -> u64 {
         let served = self.gateway.door.served.load();
         let (_, link) =

@@ -1,4 +1,4 @@
-//! A gateway that speaks TLS, and clients of it.
+//! A gateway that serves TLS, and its clients.
 
 use std::{future::pending, net::SocketAddr, sync::Arc};
 
@@ -53,7 +53,7 @@ impl Secured {
         Self::start_by((fields, ""), backend, |_| {}, stop).await
     }
 
-    /// One with these further fields of the configuration, which is changed after it was checked.
+    /// With these further fields of the configuration, which is changed after validation.
     pub(crate) async fn start_changed(rest: &str, backend: Scripted, change: fn(&mut Config)) -> Self {
         Self::start_by(("", rest), backend, change, pending()).await
     }
@@ -85,10 +85,10 @@ impl Secured {
         self.servers.client(identity, protocols)
     }
 
-    /// The answer to one filter call; what the client says when there is none.
+    /// The answer to one filter call; without an answer, the client's error.
     pub(crate) async fn filter(&self, client: &Arc<ClientConfig>) -> Result<Value, String> {
         let mut client = connect(self.gateway.address, client).await?;
-        // With TLS 1.3 a client learns from its first read that its certificate is refused.
+        // With TLS 1.3 a client learns from its first read that its certificate is rejected.
         client.write(&http(&by_name(&["a", "b"]))).await;
         match tokio::io::AsyncReadExt::read_u8(&mut client.stream).await {
             Err(error) => Err(error.to_string()),

@@ -1,4 +1,4 @@
-//! What a gateway that runs in a test's own thread writes to its log.
+//! The log of a gateway in the test's own thread.
 
 use std::{
     io::{self, Write},
@@ -8,19 +8,19 @@ use std::{
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was written so far.
+/// The text so far.
 #[derive(Clone, Default)]
 pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Written {
-    /// What this thread writes from now on, for as long as the guard lives.
+    /// The log of this thread from now on, as long as the guard lives.
     pub(crate) fn here() -> (Self, DefaultGuard) {
         let written = Self::default();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(written.clone()).finish();
         (written, tracing::subscriber::set_default(subscriber))
     }
 
-    /// The lines that hold all of these.
+    /// The lines that contain all of these.
     pub(crate) fn with(&self, parts: &[&str]) -> Vec<String> {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let lines = text.lines().filter(|line| parts.iter().all(|part| line.contains(part)));

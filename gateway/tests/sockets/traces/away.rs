@@ -1,4 +1,4 @@
-//! A collector that is away costs its spans and nothing else.
+//! An unavailable collector costs only its spans.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{
     http::Client,
 };
 
-/// Whether the exporter finds out in no time that nobody takes spans.
+/// Whether the exporter fails immediately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Seen,
@@ -36,7 +36,7 @@ async fn thousand(endpoint: &str, fault: Fault) -> extender_otlp::Delivery {
     }
     let delivery = || gateway.observer.tracer.as_ref().unwrap().delivery();
     let sum = |it: extender_otlp::Delivery| it.waiting + it.delivered + it.failed + it.dropped;
-    // All that were made, but for those in the request under way.
+    // All spans, except those in the request in progress.
     until("spans are missing", || sum(delivery()) >= 3_000 - 512).await;
     until("the fault is not seen", || fault == Fault::Hidden || delivery().fault.is_some()).await;
     delivery()

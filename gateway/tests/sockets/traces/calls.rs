@@ -1,4 +1,4 @@
-//! The spans of calls that went well.
+//! The spans of successful calls.
 
 use extender_collector::ReceivedSpan;
 use extender_policy_api::v1alpha1::{FilterRequest, NodeView};
@@ -72,7 +72,7 @@ async fn a_call_is_a_server_span_a_decision_and_a_span_for_each_question() {
     }
 }
 
-/// The span of a question about three nodes, of which the backend rejects so many.
+/// The span of a request about three nodes, of which the backend rejects this many.
 #[track_caller]
 fn assert_asked(asked: &ReceivedSpan, (name, backend): (&str, &Scripted), rejected: &str) {
     assert_eq!((asked.span.name.as_str(), asked.span.kind, status(asked)), (FILTER, CLIENT, (0, "")));

@@ -1,4 +1,4 @@
-//! Traces that go on: from a caller's span, and into a backend.
+//! Traces that continue: from a caller's span, and into a backend.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The spans of calls that failed, or in which a backend did.
+//! The spans of calls that failed, or in which a backend failed.
 
 use super::{NAMES, Traced, all, assert_within, status};
 use crate::support::{

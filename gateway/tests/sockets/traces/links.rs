@@ -1,4 +1,4 @@
-//! What a decision is linked to: the pod's call before, and what its annotation names.
+//! The links of a decision: to the pod's previous call, and to the trace in its annotation.
 
 use extender_collector::ReceivedSpan;
 use extender_gateway::observe::traces::TraceSettings;
@@ -19,7 +19,7 @@ fn annotated(value: &str) -> String {
     json!({"Pod": pod, "Nodes": null, "NodeNames": ["a"]}).to_string()
 }
 
-/// What each link is, and where it leads to.
+/// The kind and the target of each link.
 fn links(span: &ReceivedSpan) -> Vec<(String, String)> {
     let to = |at: usize| place(&span.span.links[at].trace_id, &span.span.links[at].span_id);
     let all = span.links().into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! Calls as traces: what a real collector gets of calls through the real door.
+//! Traces of calls: what a real collector receives.
 
 mod away;
 mod calls;
@@ -35,7 +35,7 @@ const INTERNAL: i32 = 1;
 const SERVER: i32 = 2;
 const CLIENT: i32 = 3;
 
-/// All calls are kept, and annotations looked at.
+/// All calls are kept, and annotations are read.
 fn all() -> TraceSettings {
     choice(Ratio::ALL)
 }
@@ -45,7 +45,7 @@ fn choice(ratio: Ratio) -> TraceSettings {
     TraceSettings { sampler: Sampler::Parent(ratio), slow: NEVER, annotation: Some(ANNOTATION.to_owned()) }
 }
 
-/// What sends spans to this address, at once.
+/// Sends spans to this address, at once.
 fn exporters(endpoint: &str) -> Exporters {
     let program = Program {
         service: "extender-gateway".to_owned(),
@@ -64,7 +64,7 @@ fn exporters(endpoint: &str) -> Exporters {
     Exporters::start(&settings, &Handle::current()).unwrap()
 }
 
-/// A gateway whose spans go there.
+/// A gateway that sends its spans there.
 async fn gateway(exporters: &Exporters, choice: TraceSettings, rest: &str) -> Gateway {
     let tracer = Tracer::new(exporters.spans().unwrap().clone(), choice);
     let observer = Observer::new(Arc::new(Metrics::new()), 1 << 20).with_tracer(Some(tracer));
@@ -86,27 +86,27 @@ impl Traced {
         Self { gateway: gateway(&exporters, choice, rest).await, collector, exporters }
     }
 
-    /// One with a single backend, which filters and scores.
+    /// A gateway with a single backend, which filters and scores.
     async fn of(choice: TraceSettings, backend: &Scripted) -> Self {
         let only = configured("only", backend, "filter: {timeout: 60s}, score: {timeout: 60s}");
         Self::start(choice, &format!("{NAMES}\nbackends:\n{only}")).await
     }
 
-    /// The spans once there are so many, by name and in the order in which they were made.
+    /// The spans once there are this many, by name and in the order of their creation.
     async fn spans(&self, count: usize) -> Spans {
         let spans = Spans(self.collector.spans(count).await);
         assert_eq!(spans.0.len(), count, "{:#?}", spans.names());
         spans
     }
 
-    /// All spans that were ever sent.
+    /// All spans that were sent.
     async fn last(self) -> Spans {
         self.exporters.shutdown(Duration::from_mins(1)).await;
         Spans(self.collector.spans(0).await)
     }
 }
 
-/// What a collector got.
+/// What a collector received.
 struct Spans(Vec<ReceivedSpan>);
 
 impl Spans {
@@ -126,7 +126,7 @@ impl Spans {
         span
     }
 
-    /// The question to a backend.
+    /// The request to a backend.
     #[track_caller]
     fn asked(&self, backend: &str) -> &ReceivedSpan {
         let of_backend = |span: &&ReceivedSpan| {
@@ -147,7 +147,7 @@ fn place(trace: &[u8], span: &[u8]) -> String {
     format!("{}-{}", TraceId::from_bytes(trace), SpanId::from_bytes(span))
 }
 
-/// Whether one span is a part of the other, and within its time.
+/// Whether one span is a child of the other, and within its time.
 #[track_caller]
 fn assert_within(span: &ReceivedSpan, parent: &ReceivedSpan) {
     let (span, parent) = (&span.span, &parent.span);
@@ -166,7 +166,7 @@ fn attributes(attributes: &[(&str, &str)]) -> Attributes {
     attributes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The attributes of a span, without those that are different each time.
+/// The attributes of a span, without those that vary.
 fn steady(span: &ReceivedSpan) -> Attributes {
     let differs = ["client.port", "server.port", "extender.call.id", "http.request.body.size"];
     let mut attributes = span.attributes.clone();

@@ -1,4 +1,4 @@
-//! The spans of the other verbs, and of what is asked beside a call.
+//! The spans of the other verbs, and of shadow calls.
 
 use extender_collector::Collector;
 use extender_policy_api::v1alpha1::BindOutcome;

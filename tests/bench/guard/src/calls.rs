@@ -1,4 +1,4 @@
-//! The calls whose costs are guarded.
+//! The calls whose costs are limited.
 
 use extender_harness::{
     gateway::NodeSource,
@@ -11,14 +11,14 @@ use tempfile::TempDir;
 /// Labels of the nodes that the first backend refuses: one of six.
 pub const REFUSED_RACK: &str = "rack-2";
 
-/// One call, made again and again with other pods of one Deployment.
+/// One call, repeated with other pods of one Deployment.
 #[derive(Debug)]
 pub struct Call {
-    /// What the ceilings' file calls it.
+    /// Its name in the ceilings' file.
     pub name: &'static str,
-    /// What is asked.
+    /// The verb.
     pub verb: Verb,
-    /// How many nodes are asked about.
+    /// The number of nodes.
     pub nodes: usize,
     form: Form,
 }
@@ -37,7 +37,7 @@ impl Call {
         Self { name: "filter 100 full nodes", verb: Verb::Filter, nodes: 100, form: Form::Objects },
     ];
 
-    /// Where the gateway gets its nodes from, which the folder holds.
+    /// The gateway's source of nodes, which is in the folder.
     pub fn source(&self, folder: &TempDir) -> NodeSource {
         match self.form {
             Form::Names => {
@@ -51,7 +51,7 @@ impl Call {
         }
     }
 
-    /// Bodies about so many pods.
+    /// Bodies about this many pods.
     pub fn bodies(&self, count: usize) -> Vec<Vec<u8>> {
         let cluster = self.cluster();
         let tail = match self.form {
@@ -62,7 +62,7 @@ impl Call {
         (0..count).map(|_| [&pod_part(&set.pod())[..], &tail].concat()).collect()
     }
 
-    /// Whether the whole body fits into a socket before anybody reads.
+    /// Whether the whole body fits into a socket's buffer.
     pub fn is_small(&self) -> bool {
         matches!(self.form, Form::Names)
     }

@@ -1,20 +1,20 @@
-//! The ceilings: what each call may cost, in a file of the repository.
+//! The ceilings: the allowed cost of each call, in a file of the repository.
 
 use std::{collections::BTreeMap, env, fs, io};
 
 use crate::cost::{Costs, Unit};
 
-/// Set to anything, it makes the tests write down what they measure instead of comparing.
+/// If set, the tests record what they measure instead of comparing.
 pub const RECORD: &str = "EXTENDER_GUARD_RECORD";
 
-/// Where the ceilings are.
+/// The path of the ceilings.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ceilings.json");
 
 /// What each call costs or may cost, by the call's name.
 pub type Ceilings = BTreeMap<String, Costs>;
 
-/// Compares with the recorded costs, and says what is above them. Records instead, and has nothing to say,
-/// if the environment asks for that.
+/// Compares with the recorded costs, and returns what is above them. Records instead, and returns nothing, if the
+/// environment requests it.
 pub fn judge(measured: &Ceilings) -> io::Result<String> {
     let recorded = read()?;
     if env::var_os(RECORD).is_none() {
@@ -29,7 +29,8 @@ fn read() -> io::Result<Ceilings> {
     Ok(serde_json::from_str(&fs::read_to_string(FILE)?)?)
 }
 
-/// What was not measured stays as recorded, since each test measures a part. Calls that are made no more go.
+/// Costs that were not measured stay as recorded, since each test measures a part. Calls that no longer exist are
+/// removed.
 fn merged(mut recorded: Ceilings, measured: &Ceilings) -> Ceilings {
     recorded.retain(|call, _| measured.contains_key(call));
     for (call, costs) in measured {
@@ -38,7 +39,7 @@ fn merged(mut recorded: Ceilings, measured: &Ceilings) -> Ceilings {
     recorded
 }
 
-/// What is above its ceiling, in words; empty when nothing is.
+/// The costs above their ceilings, in words; empty if there are none.
 fn complaints(measured: &Ceilings, ceilings: &Ceilings) -> String {
     let mut lines: Vec<String> = Vec::new();
     for (call, costs) in measured {

@@ -1,4 +1,4 @@
-//! What the gateway is told.
+//! The gateway's configuration.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,7 +6,7 @@ use extender_harness::gateway::{Backend, Configuration, NodeSource, Observabilit
 
 use crate::peers::BACKENDS;
 
-/// Nobody takes as long in a test that works.
+/// No part of a passing test takes this long.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The backends in their order; ports from the kernel.
@@ -14,7 +14,7 @@ pub(crate) fn configuration(nodes: NodeSource, backends: [SocketAddr; BACKENDS])
     let name = ["rack", "quota", "zone"];
     let backend = |at: usize| Backend { name: name[at].to_owned(), address: backends[at], weight: 1 };
     let backends = (0..BACKENDS).map(backend).collect();
-    // With the decision log and without traces, as most will run it.
+    // With the decision log and without traces, the most common setup.
     let observability = Observability::AsItComes;
     Configuration { address: ([127, 0, 0, 1], 0).into(), nodes, backends, timeout: TIMEOUT, observability }
 }

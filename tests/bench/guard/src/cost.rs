@@ -1,10 +1,10 @@
-//! What a call costs.
+//! The cost of a call.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is counted, and what the ceilings' file calls it.
+/// The counted units, and their names in the ceilings' file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -12,13 +12,13 @@ pub enum Unit {
     Allocations,
     /// How many bytes that were.
     Bytes,
-    /// How many instructions the processor was given.
+    /// How many instructions were executed.
     Instructions,
-    /// How often the thread went to sleep because nothing was left to do.
+    /// How often the thread went to sleep because there was no work left.
     Wakeups,
 }
 
-/// What one call costs, as far as it was counted.
+/// The counted costs of one call.
 pub type Costs = BTreeMap<Unit, u64>;
 
 impl Unit {
@@ -32,10 +32,10 @@ impl Unit {
         }
     }
 
-    /// What is allowed on top of a recorded number, in percent. Chunks of a large body come in different
-    /// sizes, and hash tables grow at different times: a few allocations more are much among some hundred, and
-    /// their instructions are little among a million. What varies those is how often the gateway wakes for three
-    /// answers, each time some 1 %: the peers do not wait for a gateway in another process to sleep.
+    /// The tolerance on top of a recorded number, in percent. Chunks of a large body come in different sizes, and
+    /// hash tables grow at different times: a few more allocations are much among some hundred, and their
+    /// instructions are little among a million. Instructions vary with how often the gateway wakes for three
+    /// answers, some 1 % each time: the peers do not wait for a gateway in another process to sleep.
     pub fn slack(self) -> u64 {
         match self {
             Self::Allocations | Self::Bytes | Self::Wakeups => 5,
@@ -44,20 +44,20 @@ impl Unit {
     }
 }
 
-/// What one call costs the gateway's thread.
+/// The cost of one call for the gateway's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// How often memory was allocated.
     pub allocations: u64,
     /// How many bytes that were.
     pub bytes: u64,
-    /// How often the thread went to sleep because nothing was left to do.
+    /// How often the thread went to sleep because there was no work left.
     pub wakeups: u64,
 }
 
 impl Cost {
-    /// What the calls have in common: the median of allocations, since a timer that fires during one call is
-    /// no part of all, and the least of wake-ups, since a busy kernel delivers in pieces what came as one.
+    /// The typical cost of the calls: the median of allocations, since a timer that fires during one call is not a
+    /// part of all, and the least number of wake-ups, since a busy kernel splits what arrived together.
     ///
     /// There is at least one cost.
     pub fn common(costs: &[Self]) -> Self {

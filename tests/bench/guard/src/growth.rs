@@ -1,7 +1,9 @@
-//! How the work of a call grows with its body: bodies of one size and of four times that, each with many of one thing.
+//! How the work of a call grows with its body: bodies of one size and of four times that size, each with many items
+//! of one kind.
 //!
-//! The subject is the built gateway under valgrind, as in [`crate::instructions`]. Of the count of a run, that of the same
-//! run with a body that has none of the thing is taken away; what is left may grow as the body does, and no faster.
+//! The subject is the built gateway under valgrind, as in [`crate::instructions`]. The count of the same run with a
+//! body without any of these items is subtracted from the count of a run; the rest may grow as fast as the body,
+//! and no faster.
 
 use std::{
     fmt::Write,
@@ -18,19 +20,19 @@ use crate::instructions::{CountError, Run};
 /// How much larger the second body is.
 pub const TIMES: u64 = 4;
 
-/// What the larger body may take, as a multiple of what the smaller one takes: [`TIMES`] and half as much again, for trees
-/// that are a level deeper and buffers that have outgrown the processor's.
+/// The most work for the larger body, as a multiple of that for the smaller one: [`TIMES`] and half as much again,
+/// for trees that are a level deeper and data that no longer fits the processor's caches.
 const MOST: u64 = TIMES + TIMES / 2;
 
-/// Instructions that differ from run to run: handshakes and timers come with time, and valgrind takes more of it.
+/// Instructions that differ from run to run: handshakes and timers depend on time, and valgrind takes more of it.
 const NOISE: u64 = 4_000_000;
 
-/// A body with many of one thing.
+/// A body with many items of one kind.
 #[derive(Debug)]
 pub struct Many {
-    /// Of what.
+    /// The kind.
     pub name: &'static str,
-    /// How many there are in the smaller body.
+    /// The number of items in the smaller body.
     pub few: usize,
     verb: Verb,
     nodes: Nodes,
@@ -43,20 +45,20 @@ enum Verb {
     Preempt,
 }
 
-/// The nodes that the gateway knows, and how many different ones a call is about.
+/// The nodes that the gateway knows, and the number of different nodes in a call.
 #[derive(Debug, Clone, Copy)]
 enum Nodes {
     /// None; a call brings one.
     One,
-    /// None; a call brings as many as it has of the thing.
+    /// None; a call brings as many as it has items.
     AsMany,
-    /// As many as the larger body names, and a call names as many as it has of the thing.
+    /// As many as the larger body names, and a call names as many as it has items.
     Known,
     /// One, which the calls name.
     OneKnown,
 }
 
-/// What bodies of both sizes took beyond one of no size.
+/// The work for bodies of both sizes, beyond that for an empty one.
 #[derive(Debug, Clone, Copy)]
 pub struct Growth {
     few: u64,
@@ -64,10 +66,10 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// What is wrong with it, in words.
+    /// The problem, in words.
     ///
     /// # Errors
-    /// It is faster than the body's.
+    /// The work grows faster than the body.
     pub fn judge(self, name: &str) -> Result<(), String> {
         let Self { few, many } = self;
         let most = few * MOST + NOISE;
@@ -82,7 +84,7 @@ impl Growth {
 }
 
 impl Many {
-    /// All of them. What is in one body together is linear together, or is not.
+    /// All of them. Kinds in one body are linear together, or not.
     pub const ALL: [Self; 9] = [
         Self::filter("resources of a container", 1_500, Nodes::One, resources),
         Self::filter("containers, init containers and sidecars", 1_000, Nodes::One, containers),
@@ -99,10 +101,10 @@ impl Many {
         Self { name, few, verb: Verb::Filter, nodes, body }
     }
 
-    /// Counts.
+    /// Counts the instructions.
     ///
     /// # Errors
-    /// There is no count.
+    /// Counting failed.
     pub fn growth(&self, folder: &Path) -> Result<Growth, CountError> {
         let many = self.few * usize::try_from(TIMES).expect("it is small");
         let of = |size| self.total(size, many, folder);
@@ -130,7 +132,7 @@ impl Many {
         let body = (self.body)(size).into_bytes();
         match self.verb {
             Verb::Filter => run.make("/filter", body)?,
-            // No backend is asked.
+            // No backend is called.
             Verb::Preempt => post(run.address(), "/preempt", &body)?,
         }
         run.finish()
@@ -144,7 +146,7 @@ fn node_file(files: &TempDir, count: usize) -> io::Result<std::path::PathBuf> {
     Ok(file)
 }
 
-/// Posts a body and reads the answer, which must be a good one.
+/// Posts a body and reads the answer, which must be a success.
 fn post(address: SocketAddr, path: &str, body: &[u8]) -> io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     let length = body.len();
@@ -157,7 +159,7 @@ fn post(address: SocketAddr, path: &str, body: &[u8]) -> io::Result<()> {
     if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(io::Error::other(answer)) }
 }
 
-/// So many of a thing, told apart by their numbers, with commas in between.
+/// This many items, distinguished by their numbers, separated by commas.
 fn many(count: usize, thing: impl Fn(usize) -> String) -> String {
     (0..count).map(thing).collect::<Vec<_>>().join(",")
 }
@@ -176,7 +178,7 @@ fn of_the_pod(metadata: &str, spec: &str) -> String {
     call(metadata, spec, &node(0))
 }
 
-/// Of nothing: the apiserver and kube-scheduler take as many as fit into etcd.
+/// With amounts of 0: the apiserver and kube-scheduler accept as many as fit into etcd.
 fn resources(count: usize) -> String {
     let amounts = many(count, |at| format!(r#""example.com/r{at:06}":"0""#));
     of_the_pod(

@@ -1,8 +1,8 @@
-//! How many instructions a call takes the built gateway, as its users run it: callgrind counts them.
+//! How many instructions a call takes in the built gateway, as its users run it: callgrind counts them.
 //!
-//! callgrind counts everything from start to end, and reading a file of nodes at the start is as much as two
-//! hundred calls. So the gateway runs twice, and the difference is what the second run's additional calls took.
-//! Handshakes and timers, which come with time, are some thousandths of that.
+//! callgrind counts everything from start to end, and reading a file of nodes at the start costs as much as two
+//! hundred calls. So the gateway runs twice, and the difference is the cost of the second run's additional calls.
+//! Handshakes and timers, which depend on time, are some thousandths of that.
 
 use std::{
     fs, io,
@@ -29,16 +29,16 @@ use crate::{
     peers::Peers,
 };
 
-/// Calls of the first run: connections, tables and memories fill.
+/// Calls of the first run: they fill connections, tables and caches.
 const WARM_UP: u32 = 20;
 
 /// Calls that the second run has in addition.
 const COUNTED: u32 = 120;
 
-/// Why there is no count.
+/// Why counting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CountError {
-    /// Nothing else counts instructions.
+    /// valgrind is missing, and nothing else counts instructions.
     #[error("valgrind is missing: install valgrind, whose callgrind counts the instructions")]
     NoValgrind,
     /// The gateway has not been built.
@@ -50,31 +50,31 @@ pub enum CountError {
     /// The gateway did not do its part of a call.
     #[error("after {} s the gateway has not {missing}; it said:\n{stderr}", TIMEOUT.as_secs())]
     Unanswered {
-        /// What it owes.
+        /// The missing part.
         missing: &'static str,
         /// The end of its standard error.
         stderr: String,
     },
-    /// The gateway did not end as it should, so its count is not complete.
+    /// The gateway did not end normally, so its count is not complete.
     #[error("the gateway ended with {0}")]
     Ended(ExitStatus),
-    /// What callgrind wrote holds no count.
+    /// callgrind's output has no count.
     #[error("{} has no line of totals", .0.display())]
     NoTotals(PathBuf),
-    /// The system refused a file or a process.
+    /// A file or process could not be created.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// How many instructions such a call takes. What callgrind writes about both runs stays in the folder, in
-/// files named after the call and how often it was made.
+/// The number of instructions of such a call. callgrind's output for both runs stays in the folder, in files named
+/// after the call and its number of repetitions.
 pub fn of(call: &Call, folder: &Path) -> Result<u64, CountError> {
     let few = total(call, WARM_UP, folder)?;
     let many = total(call, WARM_UP + COUNTED, folder)?;
     Ok((many - few) / u64::from(COUNTED))
 }
 
-/// Everything from the gateway's start to its end, with so many calls in between.
+/// Everything from the gateway's start to its end, with this many calls in between.
 fn total(call: &Call, calls: u32, folder: &Path) -> Result<u64, CountError> {
     let counts = folder.join(format!("callgrind.out.{}.{calls}", call.name.replace(' ', "-")));
     let files = TempDir::new()?;
@@ -85,7 +85,7 @@ fn total(call: &Call, calls: u32, folder: &Path) -> Result<u64, CountError> {
     run.finish()
 }
 
-/// A gateway whose instructions are counted, with its peers.
+/// A gateway under callgrind, with its peers.
 pub(crate) struct Run {
     gateway: Process,
     address: SocketAddr,
@@ -97,7 +97,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Starts it with nodes from this source, for calls about so many. What callgrind writes goes to `counts`.
+    /// Starts it with nodes from this source, for calls about this many. callgrind's output goes to `counts`.
     pub(crate) fn start(source: NodeSource, nodes: usize, counts: PathBuf) -> Result<Self, CountError> {
         let files = TempDir::new()?;
         let peers = Peers::start(nodes, None);
@@ -109,12 +109,12 @@ impl Run {
         Ok(Self { gateway, address, peers, runtime, counts, _files: files })
     }
 
-    /// Where it is called.
+    /// Its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes a call, in turns with the peers.
+    /// Makes a call, taking turns with the peers.
     pub(crate) fn make(&self, path: &'static str, body: Vec<u8>) -> Result<(), CountError> {
         let unanswered = |missing| CountError::Unanswered { missing, stderr: self.gateway.last_words() };
         let in_time = |until: oneshot::Receiver<()>| {

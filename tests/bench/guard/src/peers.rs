@@ -1,4 +1,4 @@
-//! kube-scheduler and three backends, on a thread of their own.
+//! kube-scheduler and three backends, on their own thread.
 
 use std::{
     net::SocketAddr,
@@ -28,11 +28,11 @@ pub struct Peers {
     commands: commands::UnboundedSender<Command>,
 }
 
-/// A call that is under way.
+/// A call in progress.
 #[derive(Debug)]
 pub struct Turn {
     written: mpsc::Receiver<()>,
-    /// Ready when every backend has its whole question.
+    /// Ready when every backend has its whole request.
     pub asked: oneshot::Receiver<()>,
     /// Lets the backends answer.
     pub answer: Release,
@@ -65,20 +65,20 @@ struct Ask {
     answered: oneshot::Sender<()>,
 }
 
-/// Where the backends meet before and after they answer.
+/// Where the backends synchronize before and after they answer.
 #[derive(Debug)]
 struct Meeting {
-    /// Everybody has a question.
+    /// All backends have a request.
     asked: Barrier,
-    /// Everybody may answer.
+    /// All backends may answer.
     go: Barrier,
-    /// Everybody has answered.
+    /// All backends have answered.
     gone: Barrier,
 }
 
 impl Peers {
-    /// Starts the thread. The backends answer about calls with so many nodes. A gateway in this process says
-    /// when it sleeps, and is waited for.
+    /// Starts the thread. The backends answer calls with this many nodes. A gateway in this process reports when it
+    /// sleeps, and the peers wait for it.
     pub fn start(nodes: usize, gateway: Option<Arc<Sleep>>) -> Self {
         let (commands, received) = commands::unbounded_channel();
         let (send, addresses) = mpsc::channel();
@@ -115,7 +115,7 @@ impl Peers {
 }
 
 impl Turn {
-    /// Waits until the question is written. Only for one that fits into a socket.
+    /// Waits until the request is written. Only for one that fits into a socket's buffer.
     pub fn written(&self) {
         self.written.recv().expect("the peers live");
     }
@@ -158,7 +158,7 @@ async fn play(
 impl Ask {
     async fn play(self, client: &mut Client, meeting: &Meeting, gateway: Option<&Sleep>) {
         let Self { path, body, written, asked, go, gone, answered } = self;
-        // Nobody waits for it when the body is large; nobody waits for anything once the test has failed.
+        // The receiver is gone if the body is large, or if the test has failed.
         let write = async {
             client.write(path, &body).await;
             let _ = written.send(());

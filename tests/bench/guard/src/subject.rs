@@ -31,13 +31,13 @@ use crate::{
     peers::{BACKENDS, Peers},
 };
 
-/// Calls before the counted ones: connections, tables and memories fill.
+/// Calls before the counted ones: they fill connections, tables and caches.
 const WARM_UP: usize = 8;
 
 /// Counted calls.
 const COUNTED: usize = 31;
 
-/// What a call costs, found by making it some times.
+/// The cost of a call, from several repetitions.
 pub fn cost_of(call: &'static Call) -> Cost {
     let folder = TempDir::new().expect("a temporary folder can be made");
     let sleep = Arc::new(Sleep::default());
@@ -59,8 +59,8 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Waits until the gateway has nothing left to do. Its thread would else be found awake or asleep, as it
-    /// happens, by what comes next.
+    /// Waits until the gateway has no work left. Otherwise the next step would find its thread awake or asleep at
+    /// random.
     pub async fn begun(&self) {
         while !self.is_asleep.load(SeqCst) {
             tokio::task::yield_now().await;
@@ -103,7 +103,7 @@ impl Subject {
         Self { runtime, sleep, address, _assembly: assembly }
     }
 
-    /// Makes a call, in turns with the peers.
+    /// Makes a call, taking turns with the peers.
     fn counted(&self, peers: &Peers, call: &Call, body: Vec<u8>) -> Cost {
         let turn = peers.ask(call.verb.path(), body);
         if call.is_small() {

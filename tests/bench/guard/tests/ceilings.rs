@@ -1,4 +1,4 @@
-//! No call costs more than what is written down. One test: counting is for one thread at a time.
+//! No call costs more than recorded. One test: counting is for one thread at a time.
 
 use extender_guard::{
     calls::Call,

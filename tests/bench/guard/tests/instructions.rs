@@ -1,4 +1,4 @@
-//! No call takes the built gateway more instructions than what is written down.
+//! No call takes the built gateway more instructions than recorded.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `bench`: the gateway alone with three policies, beside the floor.
+//! `bench`: compares the gateway alone, with three policies, with the floor.
 
 use std::{
     fs,
@@ -19,10 +19,10 @@ use extender_bench::{
     stage::{Role, Stage},
 };
 
-/// Measures the gateway with three policies, beside an extender that only echoes.
+/// Compares the gateway with three policies with an extender that only echoes.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How often everybody is asked in turn.
+    /// The number of rounds in which every contender is called.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Where the report goes as JSON.
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody is left to hear that standard error is closed.
+            // Standard error is closed: the message cannot be delivered.
             let _ = writeln!(io::stderr(), "bench: {failure}");
             ExitCode::FAILURE
         }
@@ -117,10 +117,10 @@ fn measure_case(stage: &Stage, workloads: &Workloads, case: &Case, rounds: usize
     Ok(Line::new(case.label(), &floor, &calls, &roles))
 }
 
-/// Of small differences there are more rounds.
+/// Small differences need more rounds.
 const ROUNDS_OF_OBSERVED: usize = 5;
 
-/// What it costs to see what the gateway does, beside what it takes without.
+/// Compares the gateway with and without observability.
 fn compare_observed(
     stage: &Stage,
     workloads: &Workloads,
@@ -171,7 +171,7 @@ fn print_rest(lines: &[Line]) {
     }
 }
 
-/// On standard error, which is not the report.
+/// On standard error, separate from the report.
 fn say_time_left(start: Instant, cases: &[Case], done: usize) -> io::Result<()> {
     let weight = |cases: &[Case]| cases.iter().map(Case::weight).sum::<f64>();
     let (past, future) = cases.split_at(done);

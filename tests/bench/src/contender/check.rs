@@ -1,4 +1,4 @@
-//! Reads answers in full, as kube-scheduler would: how many nodes are in them?
+//! Reads answers in full, as kube-scheduler would, and counts their nodes.
 
 use extender_harness::request::Verb;
 use serde::Deserialize;

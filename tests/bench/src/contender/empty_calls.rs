@@ -1,5 +1,5 @@
-//! Three empty gRPC calls in parallel: the least that asking three policies costs. Each is a health check
-//! of a policy that runs in the benchmark, over tonic's own client.
+//! Three empty gRPC calls in parallel: the minimum cost of calling three policies. Each is a health check of a
+//! policy that runs in the benchmark, over tonic's own client.
 
 use std::net::SocketAddr;
 

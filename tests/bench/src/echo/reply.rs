@@ -1,6 +1,6 @@
-//! The echo's answers: where the nodes are in a body, found by searching bytes, never by parsing.
-//! kube-scheduler's form is fixed, so this is enough: `,"Nodes":…,"NodeNames":…}` ends every body, and
-//! inside a string the quotes of such a text would be escaped.
+//! The echo's answers: it finds the nodes in a body by searching bytes, without parsing. kube-scheduler's form is
+//! fixed, so this is enough: `,"Nodes":…,"NodeNames":…}` ends every body, and inside a string the quotes of such a
+//! text would be escaped.
 
 use std::io::Write;
 
@@ -62,7 +62,7 @@ impl Reply {
         }
     }
 
-    /// The score is the position's last digit: different from node to node, and free.
+    /// The score is the position's last digit: it differs from node to node, and costs nothing.
     fn score(&mut self, name: &[u8], count: &mut usize) {
         if *count > 0 {
             self.scores.push(b',');

@@ -1,4 +1,4 @@
-//! Where the observed gateways send to: it counts spans, and keeps nothing.
+//! The collector of the observed gateways: counts spans, and stores nothing.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -19,10 +19,10 @@ use tonic::{Request, Response, Status, transport::Server};
 
 use crate::contender::Failure;
 
-/// A collector of OTLP over gRPC, on a thread of its own for as long as this process runs.
+/// A collector of OTLP over gRPC, on its own thread for as long as this process runs.
 #[derive(Debug)]
 pub(super) struct Sink {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     spans: Arc<AtomicUsize>,
 }
@@ -45,7 +45,7 @@ impl Sink {
         Ok(Self { address, spans })
     }
 
-    /// How many spans have come.
+    /// How many spans have arrived.
     pub(super) fn spans(&self) -> usize {
         self.spans.load(Ordering::Relaxed)
     }

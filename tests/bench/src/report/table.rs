@@ -8,21 +8,21 @@ use crate::observed::{self, Comparison};
 /// A part of the report, as text.
 #[derive(Debug, Clone, Copy)]
 pub enum Table<'a> {
-    /// What the columns of [`Table::Latency`] are.
+    /// The head of [`Table::Latency`].
     LatencyHead(&'a Line),
-    /// How long calls of one case took.
+    /// The latency of one case's calls.
     Latency(&'a Line),
-    /// What the columns of [`Table::Ratios`] are.
+    /// The head of [`Table::Ratios`].
     RatiosHead(&'a Line),
-    /// How that compares with the floor and three empty gRPC calls.
+    /// The comparison with the floor and three empty gRPC calls.
     Ratios(&'a Line),
-    /// What the columns of [`Table::Costs`] are.
+    /// The head of [`Table::Costs`].
     CostsHead(&'a Line),
-    /// What calls of one case cost.
+    /// The cost of one case's calls.
     Costs(&'a Line),
-    /// What the columns of [`Table::Observed`] are.
+    /// The head of [`Table::Observed`].
     ObservedHead(&'a Comparison),
-    /// What observing costs in one case.
+    /// The cost of observability in one case.
     Observed(&'a Comparison),
 }
 

@@ -1,4 +1,4 @@
-//! The comparison finds what is wrong with an answer.
+//! The comparison finds errors in an answer.
 
 use serde_json::json;
 

@@ -8,12 +8,12 @@ use crate::{
     reason,
 };
 
-/// What became of a filter call.
+/// The result of a filter call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filtered {
-    /// Who was asked about which nodes, in order.
+    /// Which extenders were called about which nodes, in order.
     pub asked: Vec<(usize, Vec<Node>)>,
-    /// The failures that were met.
+    /// The failures.
     pub failures: Vec<usize>,
     /// The end.
     pub verdict: Verdict,
@@ -24,21 +24,21 @@ pub struct Filtered {
 pub enum Verdict {
     /// Every node is accepted or rejected.
     Decided {
-        /// What was offered and is left, in the order and as often as it was offered.
+        /// The offered nodes that are left, in the order and as often as they were offered.
         feasible: Vec<Node>,
-        /// Why each of the others fell.
+        /// Why each of the others was rejected.
         statuses: BTreeMap<Node, Status>,
     },
     /// The attempt ends with an error of this extender.
     Failed(usize),
-    /// No node is left, and so many were only rejected because the gateway does not know them.
+    /// No node is left, and this many were rejected only because the gateway does not know them.
     NotYetKnown(usize),
 }
 
-/// Why a node fell.
+/// Why a node was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// In which map of the reply.
+    /// The map of the reply.
     pub kind: Kind,
     /// The text there.
     pub reason: String,
@@ -53,8 +53,8 @@ pub enum Kind {
     Unresolvable,
 }
 
-/// Asks the extenders about these nodes. A node that is offered twice is one node, as the gateway's page of
-/// differences says: policies see it once, at its first place.
+/// Calls the extenders about these nodes. A node that is offered twice is one node, as docs/equivalence.md says:
+/// policies see it once, at its first place.
 pub fn filter(
     extenders: &[Extender],
     (pod, differences): (&Pod, &Differences),
@@ -95,7 +95,7 @@ struct Chain<'d> {
     differences: &'d Differences,
     feasible: Vec<Node>,
     statuses: BTreeMap<Node, Status>,
-    /// Nodes that fell because the gateway does not know them.
+    /// Nodes that were rejected because the gateway does not know them.
     unknown: usize,
     asked: Vec<(usize, Vec<Node>)>,
     failures: Vec<usize>,

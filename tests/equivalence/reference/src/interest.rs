@@ -1,10 +1,10 @@
-//! Which extenders are asked about a pod. Mirrors `HTTPExtender.IsInterested`, and adds what the gateway's
-//! `match` has beyond managed resources.
+//! Which extenders are called for a pod. Mirrors `HTTPExtender.IsInterested`, and adds the conditions of the
+//! gateway's `match` beyond managed resources.
 
 use crate::model::{Differences, Extender, Mode, Namespaces, Operator, Pod, Requirement};
 
-/// The extenders that take part, with their positions, in the order in which kube-scheduler filters with
-/// them: the ignorable ones last (`buildExtenders`), `is_last` tells which they are.
+/// The extenders that take part, with their positions, in kube-scheduler's filter order: the ignorable ones last
+/// (`buildExtenders`); `is_last` returns which they are.
 pub(crate) fn in_turn<'e>(
     extenders: &'e [Extender],
     (pod, differences): (&Pod, &Differences),

@@ -1,13 +1,12 @@
-//! What kube-scheduler decides with several extenders, one after the other.
+//! kube-scheduler's decision with several extenders, one after the other.
 //!
 //! [`filter()`] does what `findNodesThatPassExtenders` does, [`prioritize()`] what `prioritizeNodes` does,
-//! [`preempt()`] what `callExtenders` does, on plain data ([`model`]). Nothing is clever: every step is taken
-//! in turn, every sum is a fraction. No crate of the project is used, so that a mistake of theirs cannot be
-//! repeated here by accident.
+//! [`preempt()`] what `callExtenders` does, on plain data ([`model`]). Without optimizations: every step is taken
+//! in turn, every sum is a fraction. No crate of the project is used, so that its mistakes cannot be repeated here
+//! by accident.
 //!
-//! Where the gateway differs from separate extenders on purpose, the difference is written out as such:
-//! [`model::Differences`], [`reason`], the sets of nodes that an extender cannot be told about, and which
-//! victims it may name.
+//! The gateway's deliberate differences from separate extenders are modeled as such: [`model::Differences`],
+//! [`reason`], the nodes that an extender has no data about, and which victims it may name.
 
 pub mod filter;
 mod interest;

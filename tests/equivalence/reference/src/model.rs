@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::preempt::{Added, Bare, Candidate, Eviction, Order, Preempt, PreemptRule, Running, Victim};
 
-/// A node of the cluster: its position in it.
+/// A node of the cluster, by its position.
 pub type Node = usize;
 
-/// The pod that is to be placed.
+/// The pod to be placed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
     /// `metadata.namespace`.
@@ -24,10 +24,10 @@ pub struct Pod {
     pub containers: Vec<Container>,
 }
 
-/// A container, as far as extenders look at it.
+/// A container, with the fields that extenders read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
-    /// Where in the pod it stands.
+    /// Its place in the pod.
     pub place: Place,
     /// Requested amounts by resource; an amount of 0 is one, too.
     pub requests: BTreeMap<String, u32>,
@@ -35,7 +35,7 @@ pub struct Container {
     pub limits: BTreeMap<String, u32>,
 }
 
-/// Which of a pod's lists a container stands in.
+/// Which of a pod's lists a container is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// `spec.containers`.
@@ -47,41 +47,41 @@ pub enum Place {
 /// An entry of `extenders:` in kube-scheduler's configuration, with the policy behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extender {
-    /// What its reasons begin with, where they are prefixed.
+    /// The prefix of its reasons, where they are prefixed.
     pub name: String,
     /// Whether it takes part.
     pub mode: Mode,
-    /// Which pods it is asked about.
+    /// The pods for which it is called.
     pub interest: Interest,
-    /// `filterVerb`; `None` when it has none.
+    /// `filterVerb`; `None` without one.
     pub filter: Option<Filter>,
-    /// `prioritizeVerb`; `None` when it has none.
+    /// `prioritizeVerb`; `None` without one.
     pub score: Option<Score>,
-    /// `preemptVerb`; `None` when it has none.
+    /// `preemptVerb`; `None` without one.
     pub preempt: Option<Preempt>,
 }
 
 /// Whether an extender takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// It does.
+    /// Yes.
     Enforce,
     /// Its answers do not count: as if it were not configured.
     Shadow,
-    /// It is not asked: as if it were not configured.
+    /// It is not called: as if it were not configured.
     Disabled,
 }
 
-/// The pods that an extender is asked about: all conditions hold.
+/// The pods for which an extender is called: all conditions hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interest {
     /// `managedResources`: the pod names one of them; empty for no condition.
     pub resources: BTreeSet<String>,
-    /// Where the pod is.
+    /// The namespace condition.
     pub namespaces: Namespaces,
-    /// What its labels are: all of these (`matchLabels`).
+    /// The pod has all of these labels (`matchLabels`).
     pub labels: BTreeMap<String, String>,
-    /// What else its labels are (`matchExpressions`).
+    /// Further conditions on its labels (`matchExpressions`).
     pub selector: Vec<Requirement>,
 }
 
@@ -102,9 +102,9 @@ pub enum Namespaces {
 pub struct Requirement {
     /// The label.
     pub key: String,
-    /// How it is looked at.
+    /// The operator.
     pub operator: Operator,
-    /// With what it is compared; at least one for `In` and `NotIn`, else none.
+    /// The values to compare with; at least one for `In` and `NotIn`, else none.
     pub values: BTreeSet<String>,
 }
 
@@ -124,16 +124,15 @@ pub enum Operator {
 /// How an extender filters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// What its failure means: `ignorable`.
+    /// The effect of its failure: `ignorable`.
     pub on_failure: OnFailure,
     /// Whether its rejections may be `FailedNodes`.
     pub preemption: Preemption,
-    /// What it says.
+    /// Its answers.
     pub rule: FilterRule,
     /// When it fails instead.
     pub failing: Failing,
-    /// Nodes that it cannot be told about, because the gateway does not know them. None for an extender
-    /// that stands alone.
+    /// Nodes that it has no data about, because the gateway does not know them. None for a separate extender.
     pub blind: BTreeSet<Node>,
 }
 
@@ -146,7 +145,7 @@ pub enum OnFailure {
     Ignore,
 }
 
-/// Whether evicting pods may make room where a policy says so. One of the gateway's deliberate differences.
+/// Whether evicting pods may make room if a policy says so. One of the gateway's deliberate differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preemption {
     /// Never: all rejections are `FailedAndUnresolvableNodes`.
@@ -155,7 +154,7 @@ pub enum Preemption {
     Honored,
 }
 
-/// A rejection as a policy says it.
+/// A rejection by a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     /// Why; any text.
@@ -164,29 +163,29 @@ pub struct Rejection {
     pub preemption_may_help: bool,
 }
 
-/// What a policy says about a set of nodes.
+/// A policy's answer about a set of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterRule {
-    /// The same about a node in whatever company: by node of the cluster.
+    /// The same about a node whatever the set: by node of the cluster.
     PerNode(Vec<Option<Rejection>>),
     /// Accepts the first `most` of the set, rejects the rest.
     FirstOf {
         /// How many are accepted.
         most: usize,
-        /// What is said about the rest.
+        /// The answer about the rest.
         rest: Rejection,
     },
     /// Accepts a set of at least `least`, rejects a smaller one as a whole.
     AtLeast {
-        /// How many there must be.
+        /// The minimum size of the set.
         least: usize,
-        /// What is said about a smaller set.
+        /// The answer about a smaller set.
         smaller: Rejection,
     },
-    /// Accepts everything when asked the first time in a call, rejects everything after that: a reservation
-    /// that can be made once.
+    /// Accepts everything in the first request of a call, rejects everything after that: a reservation that can be
+    /// made once.
     Once {
-        /// What is said after that.
+        /// The answer after that.
         again: Rejection,
     },
 }
@@ -194,11 +193,11 @@ pub enum FilterRule {
 /// When a policy fails instead of answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failing {
-    /// It does not.
+    /// It does not fail.
     Never,
-    /// Each time.
+    /// Every time.
     Always,
-    /// When it is asked about more nodes than this.
+    /// When it is called about more nodes than this.
     Beyond(usize),
 }
 
@@ -207,13 +206,13 @@ pub enum Failing {
 pub struct Score {
     /// `weight`; from 1 to 1,000,000.
     pub weight: u32,
-    /// How raw scores become 0 to 10.
+    /// How raw scores are normalized to 0 to 10.
     pub normalize: Normalize,
     /// Which end of the raw scores is the best.
     pub best: Best,
     /// The declared range; `None` for no bound on that side.
     pub range: (Option<i32>, Option<i32>),
-    /// What it says.
+    /// Its scores.
     pub rule: ScoreRule,
     /// When it fails instead.
     pub failing: Failing,
@@ -221,10 +220,10 @@ pub struct Score {
     pub blind: BTreeSet<Node>,
 }
 
-/// How raw scores become 0 to 10, over the nodes that are scored.
+/// How raw scores are normalized to 0 to 10, over the nodes that are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Normalize {
-    /// As they are, like a plain extender's.
+    /// Unchanged, like a plain extender's.
     None,
     /// 10·(s − lo)/(hi − lo), with lo and hi the declared range.
     Range,
@@ -243,10 +242,10 @@ pub enum Best {
     Least,
 }
 
-/// What a policy scores a set of nodes with.
+/// A policy's scores for a set of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScoreRule {
-    /// The same for a node in whatever company: by node of the cluster.
+    /// The same for a node whatever the set: by node of the cluster.
     PerNode(Vec<i32>),
     /// By the place in the set: `first`, `first + step`, and so on.
     ByRank {
@@ -257,16 +256,16 @@ pub enum ScoreRule {
     },
 }
 
-/// What the gateway does unlike separate extenders, on purpose, by configuration.
+/// The gateway's deliberate differences from separate extenders, by configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Differences {
-    /// What reasons begin with.
+    /// The prefix of reasons.
     pub prefix: Prefix,
-    /// Namespaces about whose pods nobody is asked.
+    /// Namespaces for whose pods no extender is called.
     pub exempt: BTreeSet<String>,
 }
 
-/// What reasons begin with.
+/// The prefix of reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prefix {
     /// The extender's name and a colon.

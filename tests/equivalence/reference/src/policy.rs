@@ -1,11 +1,11 @@
-//! What the policies themselves say: the same for an extender that stands alone and for a backend.
+//! The policies' own answers: the same for a separate extender and for a backend.
 
 use crate::model::{
     Bare, Candidate, Eviction, Failing, FilterRule, Node, Order, Preempt, PreemptRule, Rejection, ScoreRule,
     Victim,
 };
 
-/// Who is evicted on a node, as a policy says it.
+/// The pods that a policy evicts on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evicted {
     /// Those of the offered victims, in the policy's order.
@@ -15,7 +15,7 @@ pub struct Evicted {
 }
 
 impl Failing {
-    /// Whether a question about so many nodes fails.
+    /// Whether a request about this many nodes fails.
     pub fn fails(self, nodes: usize) -> bool {
         match self {
             Self::Never => false,
@@ -26,8 +26,8 @@ impl Failing {
 }
 
 impl FilterRule {
-    /// What is said about each node of a set, in its order: why it is rejected, or nothing. `before` is how
-    /// often it was asked before in the same call.
+    /// The answer about each node of a set, in its order: the rejection, or none. `before` is the number of earlier
+    /// requests in the same call.
     pub fn verdicts(&self, set: &[Node], before: usize) -> Vec<Option<&Rejection>> {
         let verdict = |(rank, node): (usize, &Node)| match self {
             Self::PerNode(table) => table[*node].as_ref(),
@@ -54,8 +54,8 @@ impl ScoreRule {
 }
 
 impl Preempt {
-    /// What is said about each candidate of a set, in its order: who is evicted there, or nothing when it is
-    /// no candidate any more.
+    /// The answer about each candidate of a set, in its order: the evictions there, or none if it is no longer a
+    /// candidate.
     pub fn kept(&self, set: &[Candidate]) -> Vec<Option<Evicted>> {
         let mut kept: Vec<_> =
             set.iter().enumerate().map(|(rank, candidate)| self.rule.evicted(rank, candidate)).collect();

@@ -7,7 +7,7 @@ use crate::{
     policy::Evicted,
 };
 
-/// What kube-scheduler knows when it asks who may be evicted.
+/// kube-scheduler's input for the call.
 #[derive(Debug, Clone, Copy)]
 pub struct Room<'r> {
     /// Where evictions would make room: each node once, with at least one victim.
@@ -16,14 +16,14 @@ pub struct Room<'r> {
     pub running: &'r [Running],
 }
 
-/// What became of a preempt call.
+/// The result of a preempt call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preempted {
-    /// Who was asked about which candidates, in order.
+    /// Which extenders were called about which candidates, in order.
     pub asked: Vec<(usize, Vec<Candidate>)>,
-    /// The failures that were met.
+    /// The failures.
     pub failures: Vec<(usize, Failure)>,
-    /// Who made the candidates fewer, or their victims others.
+    /// The extenders that removed candidates or changed their victims.
     pub changes: Vec<usize>,
     /// The end.
     pub ending: Ending,
@@ -32,7 +32,7 @@ pub struct Preempted {
 /// Why an extender's answer does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// There is none.
+    /// There is no answer.
     NoAnswer,
     /// It has a node without victims, under [`OnFailure::Fail`].
     NoVictims(Node),
@@ -47,11 +47,11 @@ pub enum Ending {
     Left(Vec<Candidate>),
     /// Preemption ends with an error of this extender.
     Failed(usize),
-    /// No candidate is left, and so many only fell because the gateway does not know their nodes.
+    /// No candidate is left, and this many were dropped only because the gateway does not know their nodes.
     NotYetKnown(usize),
 }
 
-/// Asks the extenders who may be evicted.
+/// Calls the extenders.
 pub fn preempt(
     extenders: &[Extender],
     (pod, differences): (&Pod, &Differences),
@@ -77,8 +77,8 @@ pub fn preempt(
     chain.end(ending)
 }
 
-/// Kube-scheduler has one `ignorable` for all verbs, which gives the order. The gateway has a failure policy
-/// for each verb; there that of filter gives it, and who does not filter comes last: a deliberate difference.
+/// kube-scheduler has one `ignorable` for all verbs, which gives the order. The gateway has a failure policy for
+/// each verb; that of filter gives the order, and extenders that do not filter come last: a deliberate difference.
 fn comes_last(extender: &Extender) -> bool {
     extender.filter.as_ref().is_none_or(|filter| filter.on_failure == OnFailure::Ignore)
 }
@@ -87,7 +87,7 @@ struct Chain<'r> {
     pod: &'r Pod,
     running: &'r [Running],
     left: Vec<Candidate>,
-    /// Candidates that fell because the gateway does not know their nodes.
+    /// Candidates that were dropped because the gateway does not know their nodes.
     unknown: usize,
     asked: Vec<(usize, Vec<Candidate>)>,
     failures: Vec<(usize, Failure)>,
@@ -132,9 +132,9 @@ impl<'r> Chain<'r> {
         Ok(())
     }
 
-    /// Mirrors `convertToVictims`, which only asks whether a pod is on the node. The rest is the gateway's, a
-    /// deliberate difference: the offered victims stay in kube-scheduler's order, and with its count of
-    /// violations; others come behind them, and only those that may be named.
+    /// Mirrors `convertToVictims`, which only checks whether a pod is on the node. The rest is a deliberate
+    /// difference of the gateway: the offered victims keep kube-scheduler's order and its count of violations;
+    /// others follow them, and only those that may be named.
     fn converted(
         &self,
         preempt: &Preempt,
@@ -169,7 +169,7 @@ impl<'r> Chain<'r> {
     }
 }
 
-/// A node without victims ends preemption, or is dropped when the extender is ignorable.
+/// A node without victims ends preemption, or is dropped if the extender is ignorable.
 fn with_victims(left: Vec<Candidate>, on_failure: OnFailure) -> Result<Vec<Candidate>, Failure> {
     let (some, none): (Vec<Candidate>, Vec<Candidate>) =
         left.into_iter().partition(|candidate| !candidate.victims.is_empty());

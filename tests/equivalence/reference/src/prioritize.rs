@@ -1,4 +1,4 @@
-//! Prioritize: every extender is asked, and what they say is weighed and added. Mirrors `prioritizeNodes`.
+//! Prioritize: every extender is called, and their scores are weighted and added. Mirrors `prioritizeNodes`.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use crate::{
     model::{Best, Differences, Extender, Node, Normalize, Pod, Score},
 };
 
-/// A number as it is.
+/// An exact number.
 pub type Fraction = Ratio<BigInt>;
 
-/// What kube-scheduler can multiply by 10 without overflow, on either side of 0.
+/// The largest number that kube-scheduler can multiply by 10 without overflow, on either side of 0.
 const LARGEST: i64 = i64::MAX / 10;
 
-/// What became of a prioritize call.
+/// The result of a prioritize call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prioritized {
-    /// Who was asked about which nodes, in the configured order.
+    /// Which extenders were called about which nodes, in the configured order.
     pub asked: Vec<(usize, Vec<Node>)>,
-    /// Those of them that failed, and were left out.
+    /// Those of them that failed, and were ignored.
     pub failures: Vec<usize>,
     /// The exact sums, of the nodes that some extender lists.
     pub sums: BTreeMap<Node, Fraction>,
-    /// The list that one extender in place of all of them gives: the nodes that some extender lists, in the
-    /// order and as often as they were offered. Only these get the random number that breaks ties.
+    /// The list of one extender that replaces all of them: the nodes that some extender lists, in the order and as
+    /// often as they were offered. Only these get the random number that breaks ties.
     pub list: Vec<(Node, i64)>,
 }
 
-/// Asks the extenders about these nodes.
+/// Calls the extenders about these nodes.
 pub fn prioritize(
     extenders: &[Extender],
     (pod, differences): (&Pod, &Differences),
@@ -64,7 +64,7 @@ pub fn prioritize(
     Prioritized { asked, failures, sums, list }
 }
 
-/// The points of each node of a set before they are weighed.
+/// The points of each node of a set before they are weighted.
 pub fn points(score: &Score, set: &[Node]) -> Vec<Fraction> {
     let (lowest, highest) = score.range;
     let clamped = |raw: i32| raw.max(lowest.unwrap_or(i32::MIN)).min(highest.unwrap_or(i32::MAX));
@@ -86,7 +86,7 @@ pub fn points(score: &Score, set: &[Node]) -> Vec<Fraction> {
     scores.into_iter().map(straight).map(directed).collect()
 }
 
-/// Half away from zero, and within what kube-scheduler can take.
+/// Half away from zero, and within kube-scheduler's limits.
 fn rounded(sum: &Fraction) -> i64 {
     let nearest = sum.round().to_integer();
     let bound = BigInt::from(LARGEST);

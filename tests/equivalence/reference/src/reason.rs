@@ -1,8 +1,8 @@
-//! What the gateway makes of a reason, on purpose: one short line without `%`.
+//! How the gateway changes a reason, deliberately: one short line without `%`.
 
 use crate::model::{Extender, Prefix};
 
-/// What is said about a node that the gateway does not know.
+/// The reason for a node that the gateway does not know.
 pub const NOT_YET_KNOWN: &str = "node is not yet known to the gateway";
 
 /// The most bytes of a reason, the prefix not counted.

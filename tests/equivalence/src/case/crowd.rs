@@ -1,4 +1,4 @@
-//! Callers who call at the same time and bring different objects of the same nodes.
+//! Concurrent callers that bring different objects of the same nodes.
 
 use extender_reference::model::Node;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,8 @@ use super::{Case, KNOWN, Placing, Sibling, World};
 pub struct Crowd {
     /// The callers. All of them begin before any backend answers.
     pub callers: Vec<Caller>,
-    /// Of the questions that wait, the one with the least rank is answered next. A question has its rank by backend and
-    /// pod.
+    /// Of the waiting requests, the one with the lowest rank is answered next. A request has its rank by backend
+    /// and pod.
     pub ranks: Vec<u8>,
 }
 
@@ -22,12 +22,12 @@ pub struct Caller {
     pub sibling: Sibling,
     /// The nodes that it brings in full.
     pub offered: Vec<Node>,
-    /// How far on it sees the state of each node.
+    /// How many changes of each node's state it has seen.
     pub ahead: [usize; KNOWN],
 }
 
 impl Crowd {
-    /// The rank of a question of this backend about this pod.
+    /// The rank of a request to this backend about this pod.
     pub fn rank(&self, backend: usize, pod: usize) -> u8 {
         let place = (pod * 5 + backend) % self.ranks.len().max(1);
         self.ranks.get(place).copied().unwrap_or_default()
@@ -51,7 +51,7 @@ impl Case {
         Placing { number, round: None, pod, offered, filtering: seen.clone(), scoring: seen }
     }
 
-    /// Callers bring nodes that there are, and something has to be told about them.
+    /// Callers bring existing nodes, and at least one backend needs data about them.
     pub(super) fn settle_crowd(&mut self) {
         if self.source == super::Source::NamesOnly {
             self.crowd.callers.clear();

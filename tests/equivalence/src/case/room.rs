@@ -1,6 +1,6 @@
-//! The pods that run in the cluster, and what kube-scheduler would evict of them.
+//! The pods that run in the cluster, and which of them kube-scheduler would evict.
 //!
-//! On each node run the same few, told apart by their place: their priorities are those of [`PRIORITIES`].
+//! Each node has the same few pods, distinguished by their place: their priorities are those of [`PRIORITIES`].
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub const RUNNING: usize = PRIORITIES.len();
 /// The place of the pod on each node that the gateway does not know.
 pub const UNSEEN: usize = RUNNING - 1;
 
-/// How kube-scheduler says who would be evicted.
+/// The form in which kube-scheduler sends victims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     /// With pods in full: `NodeNameToVictims`.
@@ -27,7 +27,7 @@ pub enum Form {
     Uids,
 }
 
-/// Whether the gateway knows the pods that run.
+/// Whether the gateway knows the running pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Pods {
     /// Yes, all but one on each node.
@@ -47,7 +47,7 @@ pub fn victims_on(node: Node) -> impl Iterator<Item = Victim> {
     node * RUNNING..(node + 1) * RUNNING
 }
 
-/// Where a pod runs.
+/// The node of a pod.
 pub fn node_of(victim: Victim) -> Node {
     victim / RUNNING
 }
@@ -58,7 +58,7 @@ pub(super) fn unseen() -> BTreeSet<Victim> {
 }
 
 impl Case {
-    /// Kube-scheduler offers each node once, with pods that run there, each once, and never without any.
+    /// kube-scheduler offers each node once, with pods that run there, each once, and at least one.
     pub(super) fn settle_room(&mut self) {
         let (mut nodes, source) = (BTreeSet::new(), self.source);
         self.candidates.retain_mut(|candidate| {
@@ -71,8 +71,8 @@ impl Case {
 }
 
 impl Backend {
-    /// Preempt calls bring no nodes, so that facts about these are to be had from a table alone; and who may
-    /// be added is checked against pods that the gateway knows.
+    /// Preempt calls carry no nodes, so facts about them come only from a table; and added victims are checked
+    /// against pods that the gateway knows.
     pub(super) fn settle_preempt(&mut self, source: Source, pods: Pods) {
         let Some(preempt) = &mut self.extender.preempt else { return };
         if source != Source::File {

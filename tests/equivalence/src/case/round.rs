@@ -1,7 +1,7 @@
-//! More pods of a case, placed one after the other, and what changes in between.
+//! More pods of a case, placed one after the other, and the changes in between.
 //!
-//! What a policy says about a node depends on nothing but what it is told: its tables are looked up further on
-//! with each step of the node's state, of the pod's class, of its rules and of its arguments.
+//! A policy's answer about a node depends only on its input: its tables are read at another offset with each step
+//! of the node's state, of the pod's class, of its rules and of its arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,25 +13,25 @@ use super::{Backend, Case, KNOWN, Manner, NODES, Source, View};
 /// Another pod, and what happened since the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
-    /// Which pod.
+    /// The pod.
     pub sibling: Sibling,
     /// What kube-scheduler offers.
     pub offered: Vec<Node>,
-    /// How it says which nodes these are.
+    /// The form of the nodes.
     pub offer: Offer,
-    /// How it calls.
+    /// The calls.
     pub calls: Calls,
-    /// What changes before it calls.
+    /// The change before the calls.
     pub before: Option<Change>,
-    /// The nodes whose rows change while filter is under way.
+    /// The nodes whose rows change during filter.
     pub during: BTreeSet<Node>,
     /// The nodes whose rows change between filter and prioritize.
     pub between: BTreeSet<Node>,
-    /// Whether backends have their tables when it calls.
+    /// Whether backends have their tables at the time of the call.
     pub tables: Tables,
 }
 
-/// A pod beside the first one: it has another name, UID, generated name and volume with a token.
+/// A sibling of the first pod: it has another name, UID, generated name and volume with a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sibling {
     /// Nothing else is different.
@@ -42,16 +42,16 @@ pub enum Sibling {
     Labelled(BTreeMap<String, String>),
 }
 
-/// How kube-scheduler says which nodes it offers.
+/// The form in which kube-scheduler offers nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Offer {
     /// As for the first pod.
     AsBefore,
-    /// In full, whatever it did before: another scheduler, with another configuration.
+    /// As objects, whatever it did before: another scheduler, with another configuration.
     Objects,
 }
 
-/// How kube-scheduler calls about a pod.
+/// kube-scheduler's calls about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Calls {
     /// Filter, then prioritize what is left.
@@ -65,23 +65,23 @@ pub enum Calls {
 pub enum Change {
     /// The rows of these nodes.
     Rows(BTreeSet<Node>),
-    /// These nodes go, and come back in this order as they were: in other places, with other ids.
+    /// These nodes are deleted, and created again in this order, unchanged: in other slots, with other ids.
     Replaced(Vec<Node>),
     /// The backends' rules, and with them their revisions.
     Rules,
-    /// The backends' rules, of which the gateway hears by the next answers alone, and the rows of these nodes, so
-    /// that it has to ask.
+    /// The backends' rules, which the gateway learns only from the next answers, and the rows of these nodes, so
+    /// that it has to call.
     RulesAndRows(BTreeSet<Node>),
     /// The backends' arguments, by another configuration.
     Args,
 }
 
-/// Whether backends have their tables of nodes when a call comes.
+/// Whether backends have their tables of nodes at the time of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Tables {
-    /// They are waited for.
+    /// The test waits for them.
     Awaited,
-    /// As far as they are.
+    /// As far as they are filled.
     AsTheyAre,
 }
 
@@ -101,7 +101,7 @@ pub struct World {
 pub struct Placing<'c> {
     /// Which one: 0 for the case's own.
     pub number: usize,
-    /// How it came to that; `None` for the case's own pod.
+    /// Its round; `None` for the case's own pod.
     pub round: Option<&'c Round>,
     /// The pod.
     pub pod: Pod,
@@ -114,7 +114,7 @@ pub struct Placing<'c> {
 }
 
 impl World {
-    /// The state of a node, where a view shows it.
+    /// The state of a node, if a view contains it.
     pub fn seen(&self, node: Node, view: View) -> usize {
         if view == View::Name { 0 } else { self.states.get(node).copied().unwrap_or_default() }
     }
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// How far on tables are looked up for a pod of this class under these rules and arguments.
+/// The offset in the tables for a pod of this class under these rules and arguments.
 pub fn turn(
     (namespace, labels): (&str, &BTreeMap<String, String>),
     first: &Pod,
@@ -154,7 +154,7 @@ fn class(namespace: &str, labels: &BTreeMap<String, String>) -> usize {
     sum(namespace) + labels.iter().map(|(key, value)| 3 * sum(key) + sum(value)).sum::<usize>()
 }
 
-/// What a rule says of each node when its table is looked up so much further on.
+/// A rule's answers when its table is read at this offset.
 pub fn turned_filter(rule: &FilterRule, turn: impl Fn(Node) -> usize) -> FilterRule {
     match rule {
         FilterRule::PerNode(table) => FilterRule::PerNode(turned(table, turn)),
@@ -207,8 +207,8 @@ impl Case {
         pod
     }
 
-    /// What is remembered of a backend that nobody has to ask stays as it was for a moment, on purpose. So rules
-    /// change unnoticed only where everybody is asked about a row that changes with them.
+    /// Cached answers of a backend that is not called stay valid for a moment, by design. So rules change unnoticed
+    /// only if every backend is called about a row that changes with them.
     pub(super) fn settle_rules(&mut self) {
         let asks_all = self.source != Source::NamesOnly
             && self.differences.exempt.is_empty()
@@ -222,7 +222,7 @@ impl Case {
         }
     }
 
-    /// Rows change where there are any, and are known before the call brings them where that is meant.
+    /// Rows change only if there are any, and are known before the call brings them if that is intended.
     pub(super) fn settle_rounds(&mut self) {
         let source = self.source;
         for round in &mut self.rounds {
@@ -253,7 +253,7 @@ impl Case {
 }
 
 impl Placing<'_> {
-    /// Where facts about nodes come from, for this pod.
+    /// The source of facts about nodes for this pod.
     pub fn source(&self, usual: Source) -> Source {
         match self.round.map(|round| round.offer) {
             Some(Offer::Objects) => Source::Request,
@@ -261,7 +261,7 @@ impl Placing<'_> {
         }
     }
 
-    /// How far on a verb's table is looked up for each node.
+    /// The offset in a verb's table for each node.
     pub(super) fn turn(&self, first: &Pod, (world, manner): (&World, Manner)) -> impl Fn(Node) -> usize {
         let turn = turn((&self.pod.namespace, &self.pod.labels), first, (world.rules, world.args));
         move |node| turn + world.seen(node, manner.view)

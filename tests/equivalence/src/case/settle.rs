@@ -1,4 +1,4 @@
-//! What contradicts itself in a generated backend is put right.
+//! Removes the contradictions of a generated backend.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ impl Backend {
 }
 
 impl Backend {
-    /// A backend that fails on many nodes answers about few: which are asked about is up to what is known already.
+    /// A backend that fails on many nodes answers about few: which nodes it is called about depends on the cache.
     pub(super) fn settle_memory(&mut self) {
         if let Some(filter) = self.extender.filter.as_mut().filter(|_| self.filter.purity == Purity::Pure) {
             never_beyond(&mut filter.failing);
@@ -73,7 +73,7 @@ impl Backend {
         }
     }
 
-    /// Whether it is asked to filter for every pod, at once, about every row that has changed, and answers.
+    /// Whether it is called to filter for every pod, at once, about every row that has changed, and answers.
     pub(super) fn is_asked_about_rows(&self) -> bool {
         let Self { extender, reach, filter: manner, .. } = self;
         let Some(filter) = &extender.filter else { return false };
@@ -83,8 +83,8 @@ impl Backend {
         answers && sees && extender.interest == Interest::default() && manner.failure != Failure::Unlisted
     }
 
-    /// While rows change under way, it can be said which row a backend is asked about only when it is asked at
-    /// once, or is sent the row.
+    /// While rows change during a call, the row that a backend sees is only certain if it is called at once, or
+    /// gets the row.
     pub(super) fn settle_change(&mut self) {
         if self.filter.scope != Scope::Node {
             self.table = Table::None;
@@ -108,7 +108,7 @@ fn settle_purity(manner: &mut Manner) {
     }
 }
 
-/// Only in preempt there are victims to be wrong about.
+/// Only preempt has victims to be wrong about.
 fn without_victims(manner: &mut Manner) {
     manner.failure = match manner.failure {
         Failure::VictimOutOfRange => Failure::OutOfRange,
@@ -117,8 +117,8 @@ fn without_victims(manner: &mut Manner) {
     };
 }
 
-/// A backend that is away, or does not know the verb, always fails; one that fails now and then does not
-/// hang, because its timeout would have to be short, and a slow machine would find it late.
+/// A backend that is unavailable, or does not serve the verb, always fails; one that fails sometimes does not hang,
+/// because its timeout would have to be short, and on a slow machine it would be exceeded.
 pub(super) fn settle_failure(failing: &mut Failing, manner: &mut Manner, reach: Reach) {
     if reach == Reach::Dead {
         *failing = Failing::Always;

@@ -1,8 +1,8 @@
-//! What backends were asked, against what extenders in their place would have been.
+//! Compares the requests to backends with those that extenders in their place would get.
 //!
-//! A verdict about the whole set and one that changes something are asked for exactly as of an extender. Others may
-//! be asked for earlier and about more nodes; and what is known already need not be asked for at all: what a pure
-//! verb has answered to the same question, and scores that came with the answer to filter for the same pod.
+//! A verb whose verdict depends on the whole set, or that has side effects, is called exactly as an extender.
+//! Others may be called earlier and about more nodes. Known answers need no call: those of a pure verb to the same
+//! request, and scores that came with the filter answer for the same pod.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{
     subject::{About, Observed, Outcome, Question, Verb, placed_uid},
 };
 
-/// What backends have said: who, of which verb, under what, of which node in which state.
+/// The answers of backends: backend, verb, conditions, node and its state.
 #[derive(Debug, Default)]
 struct Known(BTreeSet<(usize, Verb, About, Node, usize)>);
 
@@ -38,7 +38,7 @@ impl Known {
     }
 }
 
-/// A backend, and what is asked of it for one pod.
+/// A backend, and its requests for one pod.
 struct Asked<'a> {
     case: &'a Case,
     number: u64,
@@ -49,11 +49,11 @@ struct Asked<'a> {
     questions: &'a [Question],
 }
 
-/// What is wrong with the questions, by backend.
+/// What is wrong with the requests, by backend.
 pub(super) fn problems(case: &Case, expected: &Expected, observed: &Observed) -> Vec<String> {
     let mut problems = Vec::new();
     for (position, backend) in case.backends.iter().enumerate() {
-        // What a backend in shadow is asked changes nothing.
+        // Requests to a backend in shadow change nothing.
         if backend.extender.mode == Mode::Shadow {
             continue;
         }
@@ -90,7 +90,7 @@ impl Asked<'_> {
             (Scope::Node, _) => sets.len() <= 2 && sets.iter().all(|set| is_part(set, self.placing.offered)),
             _ => sets == due,
         };
-        // Asked in turn it would have been asked, so it has been asked at least about these.
+        // A call in turn would have been made, so there was one at least about these nodes.
         let is_due = |node: &Node| !self.is_remembered(Verb::Filter, *node, known);
         let enough = due.iter().all(|set| is_covered(set, &sets, is_due));
         (!rightly || !enough).then(|| format!("asked to filter {sets:?}, an extender is asked {due:?}"))
@@ -116,8 +116,8 @@ impl Asked<'_> {
         (!rightly).then(|| format!("asked to score {sets:?}, an extender is asked {due:?}"))
     }
 
-    /// The nodes of each question of a verb about this pod. Whom a question to a pure verb is about is not said: one
-    /// whose answer was not needed any more may come late.
+    /// The nodes of each request of a verb about this pod. Requests to pure verbs do not name their pod: one whose
+    /// answer was no longer needed may arrive late.
     fn sets(&self, verb: Verb, manner: Manner) -> Vec<&Vec<Node>> {
         let uid = self.about(manner).uid;
         let about_it = |question: &&Question| question.verb == verb && question.about.uid == uid;
@@ -128,7 +128,7 @@ impl Asked<'_> {
         self.case.placings().iter().any(|placing| is_part(set, placing.offered))
     }
 
-    /// Whether a score for the node as it is came with the answer to filter.
+    /// Whether a score for the node in its current state came with the filter answer.
     fn came_early(&self, node: Node) -> bool {
         let told = (node, self.placing.scoring.seen(node, self.backend.score.view));
         let about = self.about(self.backend.score);
@@ -168,7 +168,7 @@ impl Asked<'_> {
     }
 }
 
-/// In preempt a backend is asked the very questions that an extender is asked.
+/// In preempt a backend gets exactly the requests of an extender.
 fn preempt_problem(
     (position, backend): (usize, &Backend),
     (expected, questions): (&Expected, &[Question]),
@@ -190,7 +190,7 @@ fn told(candidate: &Candidate) -> Candidate {
     Candidate { violations: candidate.violations.min(u32::MAX.into()), ..candidate.clone() }
 }
 
-/// What the reference asked an extender, as far as a backend in its place can notice.
+/// The reference's requests to an extender, as far as a backend in its place can see them.
 pub(crate) fn due<A>(
     asked: &[(usize, Vec<A>)],
     (position, reach, manner): (usize, Reach, Manner),
@@ -199,13 +199,13 @@ pub(crate) fn due<A>(
     asked.iter().filter(|(whom, _)| noticed && *whom == position).map(|(_, set)| set).collect()
 }
 
-/// Whether a call is given up after milliseconds because the backend never answers. On a slow machine that may be before
-/// the question has reached the backend.
+/// Whether a call is canceled after milliseconds because the backend never answers. On a slow machine that may be
+/// before the request has reached the backend.
 fn is_given_up(failing: Option<Failing>, manner: Manner) -> bool {
     failing == Some(Failing::Always) && manner.failure == Failure::Hang
 }
 
-/// Whether some question was about all nodes of a set that had to be asked about.
+/// Whether some request was about all nodes of a set that had to be requested.
 fn is_covered(set: &[Node], asked: &[&Vec<Node>], is_due: impl Fn(&Node) -> bool) -> bool {
     let rest: Vec<Node> = set.iter().copied().filter(is_due).collect();
     rest.is_empty() || asked.iter().any(|asked| is_part(&rest, asked))

@@ -11,7 +11,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use super::{pod, preempt};
 use crate::case::{Backend, Early, Failure, Manner, Memory, NODES, Purity, Reach, Scale, Scope, Table, View};
 
-/// Any backend, still without a name.
+/// Any backend, without a name.
 pub(super) fn backend() -> impl Strategy<Value = Backend> {
     let reach = prop_oneof![30 => Just(Reach::Alive), 1 => Just(Reach::Dead)];
     let scale = select(vec![Scale::Declared, Scale::Configured]);
@@ -151,7 +151,7 @@ fn manner() -> impl Strategy<Value = Manner> {
     })
 }
 
-/// Nothing of preempt is remembered.
+/// Answers to preempt are not cached.
 fn preempt_manner() -> impl Strategy<Value = Manner> {
     manner().prop_map(|manner| Manner { purity: Purity::Undeclared, ..manner })
 }

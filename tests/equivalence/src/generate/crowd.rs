@@ -1,4 +1,4 @@
-//! Callers who call at the same time.
+//! Concurrent callers.
 
 use proptest::{array::uniform10, collection::vec, prelude::*};
 

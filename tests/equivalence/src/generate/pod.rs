@@ -1,4 +1,4 @@
-//! Pods, and which of them a backend is asked about.
+//! Pods, and the pods for which a backend is called.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! More pods, and what changes in between.
+//! More pods, and the changes in between.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn rounds() -> impl Strategy<Value = Vec<Round>> {
 
 fn round() -> impl Strategy<Value = Round> {
     let offered = (offered(), 0..16_u8).prop_map(|(mut offered, chance)| {
-        // A call waits a moment for nodes that are not known.
+        // A call waits a moment for unknown nodes.
         offered.retain(|node| *node < KNOWN || chance == 0);
         offered
     });

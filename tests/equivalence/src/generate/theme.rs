@@ -1,4 +1,4 @@
-//! Cases that are bent towards a situation that chance alone brings about too seldom.
+//! Cases adjusted towards a situation that is too rare by chance.
 
 use std::collections::BTreeSet;
 
@@ -17,26 +17,26 @@ use crate::case::{
 const LAST: Node = KNOWN - 1;
 const BEFORE_LAST: Node = KNOWN - 2;
 
-/// What a case is bent towards.
+/// The situation that a case is adjusted to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Theme {
     /// Nothing.
     Any,
     /// Sums of one backend that end in a half, on either side of 0.
     Halves,
-    /// A failure behind the last node.
+    /// A failure after the last node was rejected.
     LastNodeFalls,
     /// A failure that only the larger set causes.
     TooMany,
     /// Nodes that the gateway does not know.
     Unknown,
-    /// Everybody says who may be evicted.
+    /// Every backend answers preempt.
     Evictions,
     /// Victims that are added and may be.
     Additions,
-    /// Everybody answers, so that there is something to be remembered.
+    /// Every backend answers, so that there are answers to be cached.
     Memory,
-    /// Everybody scores in filter, for one pod.
+    /// Every backend scores in filter, for one pod.
     Early,
 }
 
@@ -103,8 +103,8 @@ fn last_node_falls(case: &mut Case) {
     }
 }
 
-/// The first backend rejects half of the nodes, the last one fails on more than the other half, and is asked
-/// about all.
+/// The first backend rejects half of the nodes, the last one fails on more than the other half, and is called about
+/// all.
 fn too_many(case: &mut Case) {
     if let [first, .., last] = case.backends.as_mut_slice() {
         let half = Rejection { reason: "half of them".into(), preemption_may_help: false };
@@ -120,7 +120,7 @@ fn too_many(case: &mut Case) {
     case.offered = (0..KNOWN).collect();
 }
 
-/// Everybody wants facts, in front of known nodes come unknown ones.
+/// Every backend needs facts, and unknown nodes come before known ones.
 fn unknown(case: &mut Case) {
     case.source = Source::File;
     case.offered.insert(0, KNOWN);
@@ -131,8 +131,8 @@ fn unknown(case: &mut Case) {
     }
 }
 
-/// The first backend adds a victim to each node: mostly one that is there and matters less, on the last node
-/// one that the gateway does not know, before that one that matters more.
+/// The first backend adds a victim to each node: mostly one that runs there and has a lower priority; on the last
+/// node one that the gateway does not know, on the node before it one with a higher priority.
 fn additions(case: &mut Case) {
     case.pods = Pods::Watched;
     case.pod.priority = case.pod.priority.clamp(5, 7);
@@ -155,7 +155,7 @@ fn additions(case: &mut Case) {
     }
 }
 
-/// Everybody filters and can be remembered; before the last pod rules change, and a row with them.
+/// Every backend filters and can be cached; before the last pod rules change, and a row with them.
 fn remembered(case: &mut Case) {
     for backend in &mut case.backends {
         let accepts = || plain(FilterRule::PerNode(vec![None; NODES]), Failing::Never);
@@ -169,7 +169,7 @@ fn remembered(case: &mut Case) {
     }
 }
 
-/// Everybody answers, node by node, in the same manner in filter and score, and leaves some nodes.
+/// Every backend answers, node by node, in the same manner in filter and score, and leaves some nodes.
 fn answering(case: &mut Case, (purity, view): (Purity, View)) {
     for backend in &mut case.backends {
         take_part(backend);

@@ -1,4 +1,4 @@
-//! Situations of several pods: what is remembered, and what changes in between.
+//! Situations of several pods: cached answers, and the changes in between.
 
 use extender_reference::model::{Mode, Node};
 
@@ -120,7 +120,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     }),
 ];
 
-/// How much of what an extender is asked was known.
+/// How much of an extender's request was cached.
 #[derive(PartialEq, Eq)]
 enum Share {
     Nothing,
@@ -128,7 +128,7 @@ enum Share {
     Whole,
 }
 
-/// What one backend had to do with one pod.
+/// What one backend did for one pod.
 struct Part<'s> {
     placing: Placing<'s>,
     position: usize,
@@ -157,7 +157,7 @@ impl<'s> Part<'s> {
         self.questions.iter().any(|question| question.outcome == Outcome::AnsweredWithScores)
     }
 
-    /// How much of a question was known, where an extender is asked one.
+    /// How much of a request was cached, if an extender gets one.
     fn known(&self, verb: Verb) -> Share {
         let (asked, manner) = match (verb, &self.wanted.filtered) {
             (Verb::Score, _) => (&self.wanted.prioritized.asked, self.backend.score),
@@ -202,13 +202,13 @@ fn sibling<'s>(placing: &Placing<'s>) -> Option<&'s Sibling> {
     placing.round.map(|round| &round.sibling)
 }
 
-/// The pods before which something like this changed.
+/// The pods before which a change like this happened.
 fn with<'s>(scene: &'s Scene<'_>, is_meant: impl Fn(&Change) -> bool) -> impl Iterator<Item = &'s Placed> {
     let placed = scene.case.placings().into_iter().zip(&scene.observed.placed);
     placed.filter(move |(placing, _)| before(placing).is_some_and(&is_meant)).map(|(_, placed)| placed)
 }
 
-/// The pods after one for which answers were remembered.
+/// The pods after one whose answers were cached.
 fn after_remembered<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = Placing<'s>> {
     let first = scene.observed.placed.iter().position(|placed| placed.remembered > 0);
     scene.case.placings().into_iter().filter(move |placing| first.is_some_and(|first| placing.number > first))

@@ -130,21 +130,21 @@ fn left<'s>(scene: &Scene<'s>) -> Option<&'s Vec<Candidate>> {
     }
 }
 
-/// The candidates that are left, as they were sent and as they are.
+/// The remaining candidates, as they were sent and as they are now.
 fn pairs<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Candidate, &'s Candidate)> {
     let sent: &'s [Candidate] = &scene.case.candidates;
     let left = left(scene).into_iter().flatten();
     left.filter_map(|left| Some((sent.iter().find(|sent| sent.node == left.node)?, left)))
 }
 
-/// The failures that the reference met, with how the backends are configured.
+/// The failures in the reference, with the configuration of their backends.
 fn failures<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, Why)> {
     let extenders = &scene.expected.first().extenders;
     let failures = scene.expected.preempted.failures.iter();
     failures.filter_map(|(at, why)| Some((extenders[*at].preempt.as_ref()?, *why)))
 }
 
-/// The victims that were named and may not be.
+/// The victims that were named and must not be.
 fn strangers<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, usize)> {
     failures(scene).filter_map(|(preempt, why)| match why {
         Why::Stranger(victim) => Some((preempt, victim)),
@@ -152,7 +152,7 @@ fn strangers<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, usize)
     })
 }
 
-/// Whose answers count, and what they are about.
+/// The backends whose answers count, and what they are about.
 fn counted<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, &'s [Candidate])> {
     let (extenders, preempted) = (&scene.expected.first().extenders, &scene.expected.preempted);
     let counted =
@@ -160,7 +160,7 @@ fn counted<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (&'s Preempt, &'s [Can
     counted.filter_map(|(at, set)| Some((extenders[*at].preempt.as_ref()?, set.as_slice())))
 }
 
-/// A failure to answer of this kind that the reference met.
+/// A missing answer of this kind in the reference.
 fn failed_with(scene: &Scene<'_>, failure: Failure) -> bool {
     let mut failures = scene.expected.preempted.failures.iter();
     failures.any(|(at, why)| {

@@ -1,4 +1,4 @@
-//! The gateway's replies, as kube-scheduler takes them.
+//! The gateway's replies, as kube-scheduler reads them.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::case::Source;
 pub enum Filtered {
     /// Nodes are accepted and rejected.
     Decided {
-        /// What is left, in the reply's order.
+        /// The remaining nodes, in the reply's order.
         feasible: Vec<Node>,
-        /// Why the others fell.
+        /// Why the others were rejected.
         statuses: BTreeMap<Node, Status>,
     },
     /// `Error`, which ends the attempt.
     Failed(String),
-    /// Not a reply that kube-scheduler could take.
+    /// A reply that kube-scheduler would not accept.
     Unusable(String),
 }
 
@@ -32,7 +32,7 @@ pub enum Filtered {
 pub enum Prioritized {
     /// The list.
     List(Vec<(Node, i64)>),
-    /// Not a reply that kube-scheduler could take.
+    /// A reply that kube-scheduler would not accept.
     Unusable(String),
 }
 
@@ -41,9 +41,9 @@ pub enum Prioritized {
 pub enum Preempted {
     /// These candidates are left, by node.
     Left(Vec<Candidate>),
-    /// A status that ends preemption, and what is said about it.
+    /// A status that ends preemption, and its text.
     Failed(String),
-    /// Not a reply that kube-scheduler could take.
+    /// A reply that kube-scheduler would not accept.
     Unusable(String),
 }
 
@@ -80,7 +80,7 @@ fn read_filtered(answer: &Answer, source: Source) -> Option<Filtered> {
         let items = reply["Nodes"]["items"].as_array()?;
         items.iter().map(|node| node["metadata"]["name"].as_str()).collect::<Option<_>>()?
     } else {
-        // Kube-scheduler takes `Nodes` unchecked in either mode.
+        // kube-scheduler accepts `Nodes` unchecked in either mode.
         let names = reply["NodeNames"].as_array().filter(|_| reply["Nodes"].is_null())?;
         names.iter().map(Value::as_str).collect::<Option<_>>()?
     };

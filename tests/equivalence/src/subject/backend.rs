@@ -1,4 +1,4 @@
-//! gRPC servers that play the backends of one case after the other.
+//! gRPC servers that act as the backends of one case after the other.
 
 use std::{
     net::SocketAddr,
@@ -21,13 +21,13 @@ const SERVERS: usize = 8;
 /// The flags and the length in front of a message.
 const PREFIX: usize = 5;
 
-/// A place on stage: the backend that is being played there.
+/// The backend that a server acts as.
 type Stage = Arc<RwLock<Option<Arc<Script>>>>;
 
 /// The servers, each on a port of its own.
 pub(super) struct Servers {
     stages: Vec<(SocketAddr, Stage)>,
-    /// Holds a port at which nobody listens.
+    /// Holds a port without a listener.
     vacant: TcpSocket,
 }
 
@@ -46,7 +46,7 @@ impl Servers {
         Self { stages, vacant }
     }
 
-    /// From now on these backends are played; returns their addresses.
+    /// Acts as these backends from now on; returns their addresses.
     pub(super) fn play(&self, scripts: &[Arc<Script>]) -> Vec<SocketAddr> {
         let vacant = self.vacant.local_addr().expect("it is bound");
         let play = |(script, (address, stage)): (&Arc<Script>, &(SocketAddr, Stage))| {
@@ -71,7 +71,7 @@ async fn serve(listener: TcpListener, stage: Stage) {
 }
 
 async fn connection(stream: TcpStream, stage: Stage) {
-    // The gateway closes what it needs no more: no error is worth a word.
+    // The gateway closes what it no longer needs: errors are ignored.
     let _ = stream.set_nodelay(true);
     let Ok(mut connection) = h2::server::handshake(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
@@ -139,7 +139,7 @@ fn reply(script: &Script, verb: &str, message: Bytes) -> Reply {
         "Filter" => script.answer(Verb::Filter, message),
         "Score" => script.answer(Verb::Score, message),
         "Preempt" => script.answer(Verb::Preempt, message),
-        // A connection of the case before may still be asking who is there.
+        // A connection of the previous case may still send a handshake.
         _ => match GetInfoRequest::decode(message) {
             Ok(request) if script.is_meant(&request.args) => {
                 Reply::Message(script.introduction().encode_to_vec())
@@ -161,7 +161,7 @@ fn send(respond: &mut SendResponse<Bytes>, message: &[u8]) {
     let head = Response::builder().header("content-type", "application/grpc").body(()).expect("it is valid");
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", 0.into());
-    // Whoever asked may be gone.
+    // The caller may be gone.
     if let Ok(mut stream) = respond.send_response(head, false) {
         let _ = stream.send_data(framed_message(message), false);
         let _ = stream.send_trailers(trailers);

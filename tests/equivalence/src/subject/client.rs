@@ -9,12 +9,11 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// What came back.
+/// The answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// What the gateway says about a status that is an error: kube-scheduler drops the connection over a
-    /// body.
+    /// The gateway's text for an error status: kube-scheduler drops the connection over a body.
     pub(super) error: Option<String>,
     pub(super) body: Bytes,
 }

@@ -15,8 +15,8 @@ const LONG: &str = "30s";
 /// For backends that never answer.
 const SHORT: &str = "20ms";
 
-/// The arguments of all backends of the case of this number, after so many changes. They tell the server whose
-/// call it is, and make a connection of the case's own.
+/// The arguments of all backends of the case with this number, after this many changes. They identify the case of a
+/// call for the server, and make a separate connection for the case.
 pub(super) fn args((number, changes): (u64, usize)) -> Value {
     json!({"case": number, "changes": changes})
 }
@@ -38,7 +38,7 @@ pub(super) fn text(case: &Case, (args, addresses): (&Value, &[SocketAddr]), fold
         "nodes": nodes(case.source, folder),
         "pods": {"source": if case.pods == Pods::Watched { "Watch" } else { "None" }},
         "exempt": {"namespaces": case.differences.exempt},
-        // Kube-scheduler takes each text as it is, and asks again as often as it likes.
+        // kube-scheduler takes each text as it is, and retries as often as it likes.
         "reasons": {"prefix": prefix, "changing": "AsGiven", "repeated": "AsGiven"},
         "backends": backends,
     })

@@ -1,4 +1,4 @@
-//! Holds questions to backends up, so that a case decides in which order they are read.
+//! Delays requests to backends, so that a case decides the order in which they are read.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,12 +19,12 @@ struct State {
 }
 
 impl Gate {
-    /// From now on questions wait.
+    /// Requests wait from now on.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
     }
 
-    /// Lets everything through that waits or comes.
+    /// Lets all waiting and later requests through.
     pub(super) fn open(&self) {
         *self.lock() = State::default();
     }
@@ -33,7 +33,7 @@ impl Gate {
         self.lock().is_closed
     }
 
-    /// Returns when a question of this rank may be read.
+    /// Returns when a request of this rank may be read.
     pub(super) async fn pass(&self, rank: u8) {
         let let_through = {
             let mut state = self.lock();
@@ -49,19 +49,19 @@ impl Gate {
         let _ = let_through.await;
     }
 
-    /// Returns when a question waits.
+    /// Returns when a request waits.
     pub(super) async fn arrived(&self) {
         while self.lock().waiting.is_empty() {
             self.arrived.notified().await;
         }
     }
 
-    /// Lets the waiting question with the least rank through.
+    /// Lets the waiting request with the lowest rank through.
     pub(super) fn let_one_through(&self) {
         let mut state = self.lock();
         let least = state.waiting.iter().enumerate().min_by_key(|(_, (rank, _))| *rank);
         if let Some((place, _)) = least {
-            // Whoever asked may have given up.
+            // The caller may have canceled.
             let _ = state.waiting.remove(place).1.send(());
         }
     }

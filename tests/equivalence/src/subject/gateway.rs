@@ -1,4 +1,4 @@
-//! A running gateway: the real door on a port of its own, in front of what the configuration says.
+//! A running gateway: the real HTTP server on its own port, with the case's configuration.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::case::{Source, World};
 /// Bounds a hang; nothing takes that long.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What a case needs comes soon, and nothing depends on how fast the machine is.
+/// Short intervals for what a case needs, and no dependence on the machine's speed.
 fn cadences() -> Cadences {
     Cadences {
         start: PATIENCE,
@@ -34,7 +34,7 @@ fn cadences() -> Cadences {
         handshake: PATIENCE,
         refresh: Duration::from_millis(200),
         shortest_refresh: Duration::from_millis(20),
-        // Whether memory is right is what the search finds out.
+        // The search itself finds out whether the cache is correct.
         check_every: NonZeroU32::MAX,
         // The table is complete before a call.
         unknown_nodes: Duration::from_millis(1),
@@ -74,27 +74,27 @@ impl Gateway {
         Self { assembly, door, client: Client::connect(address).await, address, offered, cluster }
     }
 
-    /// Takes another configuration, as a reload does.
+    /// Applies another configuration, as a reload does.
     pub(super) async fn configure(&mut self, text: &str) {
         let served = self.assembly.serve(&read(text)).await;
         let served = served.expect("nobody binds, so no apiserver is needed");
         self.door.served.store(Arc::new(served));
     }
 
-    /// How often a counter has counted so far, whatever its labels.
+    /// The total of a counter over all its labels.
     pub(super) fn counted(&self, counter: &str) -> u64 {
         let text = self.door.observer.metrics.text();
         let counts = text.lines().filter(|line| line.starts_with(counter));
         counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 
-    /// Waits until every backend whose answers are remembered is known by its revision.
+    /// Waits until the revision of every backend with cached answers is known.
     pub(super) async fn know(&self, is_latest: impl Fn(&str) -> bool) {
         let forgets = |link: &Session| link.cache.verdicts.is_none() && link.cache.scores.is_none();
         self.wait(|link| forgets(link) || is_latest(&link.info.revision)).await;
     }
 
-    /// Waits until every backend that holds nodes has those that there are.
+    /// Waits until every backend with a node table has all nodes.
     pub(super) async fn filled(&self, source: Source) {
         let version = self.cluster.version();
         self.wait(|link| {
@@ -111,7 +111,7 @@ impl Gateway {
         .await;
     }
 
-    /// Waits until every backend that holds nodes has what calls have brought.
+    /// Waits until every backend with a node table has the nodes of calls.
     pub(super) async fn brought(&self) {
         let version = self.offered.read().version();
         self.wait(|link| {
@@ -124,7 +124,7 @@ impl Gateway {
         .await;
     }
 
-    /// A connection of its own, for a caller beside others.
+    /// A separate connection, for a concurrent caller.
     pub(super) async fn connect(&self) -> Client {
         Client::connect(self.address).await
     }

@@ -7,30 +7,30 @@ use serde_json::{Value, json};
 
 use crate::case::{self, Case, Form, KNOWN, NODES, RUNNING, Source, UNSEEN, View, World, node_of};
 
-/// The label that says which node or victim it is to a backend that goes by facts or objects.
+/// The label that identifies a node or victim for a backend that uses facts or objects.
 pub(super) const LABEL: &str = "example.com/number";
 
-/// The label that says how often the node's row has changed.
+/// The label with the number of changes of the node's row.
 pub(super) const STATE: &str = "example.com/state";
 
-/// The label of a pod that is asked about to no other end than that answers say their revision.
+/// The label of a pod whose only purpose is that answers name their revision.
 pub(super) const PROBE: &str = "probe";
 
-/// What the volume with a pod's token is called, but for the end.
+/// The name of the volume with a pod's token, without its end.
 pub(super) const TOKEN: &str = "kube-api-access-";
 
-/// What a node is called.
+/// The name of a node.
 pub(super) fn name(node: Node) -> String {
     if node < KNOWN { format!("node-{node}") } else { format!("late-{node}") }
 }
 
-/// Which node is called so.
+/// The node with this name.
 pub(super) fn numbered(name: &str) -> Option<Node> {
     let number = name.strip_prefix("node-").or_else(|| name.strip_prefix("late-"))?;
     number.parse().ok().filter(|node| self::name(*node) == name)
 }
 
-/// Who is placed: the pod of this number in the case of that number.
+/// The pod with this number in the case with that number.
 type Whom = (u64, usize);
 
 /// The UID of a pod that is placed.
@@ -76,13 +76,13 @@ pub(super) fn uid(victim: Victim) -> String {
     format!("running-{victim}")
 }
 
-/// Which pod that runs has this UID.
+/// The running pod with this UID.
 pub(super) fn victim(uid: &str) -> Option<Victim> {
     let victim: Victim = uid.strip_prefix("running-")?.parse().ok()?;
     (victim < NODES * RUNNING && self::uid(victim) == uid).then_some(victim)
 }
 
-/// The pods that the gateway knows, where it knows any.
+/// The pods that the gateway knows, if any.
 pub(super) fn watched_pods() -> impl Iterator<Item = Value> {
     (0..NODES * RUNNING).filter(|victim| victim % RUNNING != UNSEEN).map(running_pod)
 }

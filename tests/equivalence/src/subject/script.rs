@@ -1,4 +1,4 @@
-//! What one backend of a case does, and what it was asked.
+//! The behavior of one backend of a case, and its requests.
 
 mod failure;
 mod preempt;
@@ -38,7 +38,7 @@ use crate::case::{
 /// The service that keeps tables of nodes.
 const TABLES: &str = "extender.policy.v1alpha1.NodeTableService";
 
-/// What is sent back.
+/// The reply.
 pub(super) enum Reply {
     /// This message, and OK.
     Message(Vec<u8>),
@@ -53,7 +53,7 @@ pub(super) enum Reply {
 /// One backend of one case.
 pub(super) struct Script {
     number: u64,
-    /// The pods of the case; the first is what tables are about.
+    /// The pods of the case; the tables are about the first.
     placed: Vec<Pod>,
     form: Form,
     pods: Pods,
@@ -92,7 +92,7 @@ impl Script {
         }
     }
 
-    /// What it was asked since this was looked at last.
+    /// The requests since the last call of this.
     pub(super) fn take_questions(&self) -> Vec<Question> {
         std::mem::take(&mut locked(&self.questions))
     }
@@ -102,7 +102,7 @@ impl Script {
         self.rules.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What it answers by.
+    /// Its current revision.
     pub(super) fn revision(&self) -> String {
         format!("{}.{}", self.number, self.rules.load(Ordering::Relaxed))
     }
@@ -138,7 +138,7 @@ impl Script {
         }
     }
 
-    /// Takes a message about nodes that are to be held; returns the answer to it.
+    /// Takes a message of the node table; returns the answer to it.
     pub(super) fn take_nodes(&self, message: Bytes) -> Option<Vec<u8>> {
         let message = SyncNodesRequest::decode(message).map_err(|error| error.to_string());
         match message.and_then(|message| locked(&self.held).apply(message)) {
@@ -194,7 +194,7 @@ impl Script {
         info
     }
 
-    /// Waits until a question may be read.
+    /// Waits until a request may be read.
     pub(super) async fn wait(&self, verb: &str, message: &Bytes) {
         if !self.gate.is_closed() || !matches!(verb, "Filter" | "Score") {
             return;
@@ -225,7 +225,7 @@ impl Script {
         };
         let (failure, failing) = self.failing(verb);
         if failing.is_some_and(|failing| failing.fails(question.nodes.len())) {
-            // It would have read them inline, for all that one knows.
+            // Inline nodes could be readable, as far as the gateway knows.
             if failure == Failure::Miss && question.named.is_some() {
                 return self.behind();
             }
@@ -262,7 +262,7 @@ impl Script {
         }
     }
 
-    /// Notes a question; returns how many of its verb came before, for the same pod.
+    /// Records a request; returns the number of earlier ones of its verb for the same pod.
     fn note(&self, question: Question) -> usize {
         let mut questions = locked(&self.questions);
         let same =
@@ -272,7 +272,7 @@ impl Script {
         before
     }
 
-    /// How far on tables are looked up for each node.
+    /// The offset in the tables for each node.
     fn turn(&self, question: &Question) -> impl Fn(Node) -> usize {
         let About { namespace, labels, rules, args, .. } = &question.about;
         let turn = turn((namespace, labels), &self.placed[0], (*rules, *args));

@@ -1,4 +1,4 @@
-//! The nodes of the cluster, as a gateway's table has them.
+//! The nodes of the cluster in a gateway's table.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,20 +11,20 @@ use extender_reference::model::Node;
 use super::objects;
 use crate::case::{KNOWN, World};
 
-/// A gateway's table; `None` where it has none.
+/// A gateway's table; `None` without one.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster(Option<Arc<NodeTable>>);
 
 impl Cluster {
     pub(super) fn new(table: Option<Arc<NodeTable>>) -> Self {
         if let Some(table) = &table {
-            // From the beginning, so that no node has to be brought once more for the first view with JSON.
+            // From the beginning, so that no node has to be sent again for the first view with JSON.
             std::mem::forget(table.register(RowView::FactsAndRaw(RowFields::default())));
         }
         Self(table)
     }
 
-    /// All nodes as they are now, as a source lists them.
+    /// All nodes in their current state, as a source lists them.
     pub(super) fn list(&self, world: &World) {
         let Some(table) = &self.0 else { return };
         let mut relist = table.relist();
@@ -34,7 +34,7 @@ impl Cluster {
         table.replace(relist);
     }
 
-    /// These nodes are as they are now.
+    /// Updates these nodes to their current state.
     pub(super) fn apply<'n>(&self, nodes: impl IntoIterator<Item = &'n Node>, world: &World) {
         let Some(table) = &self.0 else { return };
         for node in nodes {
@@ -42,7 +42,7 @@ impl Cluster {
         }
     }
 
-    /// These nodes go, and come back in this order.
+    /// Deletes these nodes, and creates them again in this order.
     pub(super) fn replace(&self, nodes: &[Node], world: &World) {
         let Some(table) = &self.0 else { return };
         for node in nodes {
@@ -51,13 +51,13 @@ impl Cluster {
         self.apply(nodes, world);
     }
 
-    /// The version of the table; `None` where there is none.
+    /// The version of the table; `None` without one.
     pub(super) fn version(&self) -> Option<u64> {
         self.0.as_ref().map(|table| table.read().version())
     }
 }
 
-/// Rows that change when the first backend is asked.
+/// Rows that change when the first backend is called.
 #[derive(Debug, Default)]
 pub(super) struct Shock(Mutex<Option<(Cluster, Vec<Node>, World)>>);
 
@@ -66,7 +66,7 @@ impl Shock {
         *self.lock() = Some((cluster.clone(), nodes.into_iter().collect(), world.clone()));
     }
 
-    /// Now, unless it has come already.
+    /// Now, unless it has happened already.
     pub(super) fn strike(&self) {
         let prepared = self.lock().take();
         if let Some((cluster, nodes, world)) = prepared {

@@ -4,8 +4,8 @@ use std::{net::TcpListener, thread};
 
 use super::*;
 
-/// Answers each request on one connection with the next of the answers, written in pieces, and returns
-/// what was asked.
+/// Answers each request on one connection with the next of the answers, written in pieces, and returns the
+/// requests.
 fn server(answers: &'static [&'static [&'static str]]) -> (SocketAddr, thread::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! What a child prints: lines that are waited for, and the end of what it complains about.
+//! The output of a child: expected lines, and the end of its standard error.
 
 use std::{
     collections::VecDeque,
@@ -14,8 +14,8 @@ use std::{
 /// How many lines of standard error are kept.
 const KEPT_LINES: usize = 40;
 
-/// The lines of a child's standard output. They are read to the end even when nobody waits any more: a
-/// full pipe would stop the child.
+/// The lines of a child's standard output. They are read to the end even if they are no longer needed: a full pipe
+/// would block the child.
 #[derive(Debug)]
 pub(super) struct Announcements {
     lines: Receiver<String>,
@@ -27,12 +27,12 @@ impl Announcements {
     /// Reads the output; lines are waited for until `within` from now.
     pub(super) fn of(output: impl Read + Send + 'static, within: Duration) -> Self {
         let (sender, lines) = mpsc::channel();
-        // Nobody listening is no reason to stop reading.
+        // Reads on without a receiver.
         thread::spawn(move || for_each_line(output, |line| drop(sender.send(line))));
         Self { lines, seen: Vec::new(), deadline: Instant::now() + within }
     }
 
-    /// The first line that begins so, whether it has come or is still to come.
+    /// The first line with this beginning, past or future.
     pub(super) fn beginning_with(&mut self, beginning: &str) -> Result<String, RecvTimeoutError> {
         if let Some(line) = self.seen.iter().find(|line| line.starts_with(beginning)) {
             return Ok(line.clone());
@@ -90,7 +90,7 @@ fn keep(lines: &Mutex<VecDeque<String>>, line: String) {
     lines.push_back(line);
 }
 
-/// Output that is not UTF-8 is shown as well as it can be.
+/// Output that is not UTF-8 is shown with replacement characters.
 fn for_each_line(output: impl Read, mut act: impl FnMut(String)) {
     let mut lines = BufReader::new(output).split(b'\n');
     while let Some(Ok(line)) = lines.next() {

@@ -1,4 +1,4 @@
-//! Shells in the place of programs: what they print, how they end, what outlives whom.
+//! Shells in place of programs: their output, their end, and which process outlives which.
 
 use std::{
     env, fs,
@@ -16,7 +16,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Whether the process is there and not merely waiting to be reaped.
+/// Whether the process runs and is not merely waiting to be reaped.
 fn lives(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))

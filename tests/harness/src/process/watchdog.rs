@@ -1,9 +1,9 @@
 //! Ends a child when this process ends, however it ends.
 //!
-//! Linux can do that by itself (`PR_SET_PDEATHSIG`), but a call between fork and exec is unsafe code,
-//! which no crate of the workspace may hold. So a shell waits beside each child, for a line from a pipe
-//! whose only writer is this process. When the kernel closes the pipe with us, the shell kills the child.
-//! It works wherever there is a POSIX shell, and costs nothing while it waits.
+//! Linux can do that itself (`PR_SET_PDEATHSIG`), but a call between fork and exec is unsafe code, which no crate
+//! of the workspace may contain. So a shell for each child waits for a line from a pipe whose only writer is this
+//! process. When the kernel closes the pipe with this process, the shell kills the child. It works with any POSIX
+//! shell, and costs nothing while it waits.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ const SCRIPT: &str = r#"read -r _; kill -KILL "$1""#;
 pub(super) struct Watchdog(Child);
 
 impl Watchdog {
-    /// Begins to watch. The child must not have been waited for.
+    /// Starts the watchdog. The child must not have been waited for.
     pub(super) fn beside(child: &Child) -> io::Result<Self> {
         let mut shell = Command::new("sh");
         shell.args(["-c", SCRIPT, "watchdog", &child.id().to_string()]);

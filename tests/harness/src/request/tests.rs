@@ -1,4 +1,4 @@
-//! Generated bodies against the captured ones: the same fields in the same order, the same escapes.
+//! Generated bodies compared with the captured ones: the same fields in the same order, the same escapes.
 
 use std::{collections::BTreeMap, fmt, fs};
 
@@ -115,7 +115,7 @@ fn what_go_escapes_is_escaped() {
 fn no_white_space_is_between_tokens() {
     let body = generated(|nodes| objects_part(nodes));
     let value: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    // Our own writer escapes less than Go's, so the escapes of one annotation are what may differ.
+    // Our own writer escapes less than Go's, so the escapes of one annotation may differ.
     let escapes = 3 * 4 * "u003c".len();
     assert_eq!(body.len(), serde_json::to_vec(&value).unwrap().len() + escapes);
 }

@@ -1,6 +1,6 @@
-// Command otel-collector is the real OpenTelemetry Collector with what the tests need of it: OTLP comes in over
-// gRPC and HTTP, and goes to a log and to the test over HTTP. It is a module of its own, because newer versions of
-// what kube-scheduler is built from would come with it.
+// Command otel-collector is the real OpenTelemetry Collector with the parts that the tests need: OTLP comes in over
+// gRPC and HTTP, and goes to a log and to the test over HTTP. It is a separate module, because it would require
+// newer versions of kube-scheduler's dependencies.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	if err := otelcol.NewCommand(settings()).Execute(); err != nil {
-		// The command has printed it.
+		// The command has printed the error.
 		os.Exit(1)
 	}
 }

@@ -1,4 +1,4 @@
-//! Every mistake has a place and a remedy, and what is right is read as it stands.
+//! Every mistake has a place and a remedy, and a valid file is read as written.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn mistakes(text: &str) -> Vec<String> {
     read(text).unwrap_err().mistakes().iter().map(extender_config::Mistake::sentence).collect()
 }
 
-/// Each text, put into the place `{}` of `around`, has exactly this mistake.
+/// Each text, inserted at `{}` in `around`, has exactly this mistake.
 fn assert_mistakes(around: &str, cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let text = around.replace("{}", text);

@@ -1,4 +1,4 @@
-//! How evenly the resources of a node are used up. Mirrors `balancedResourceScorer` of kube-scheduler's plugin
+//! Scores how evenly the resources of a node are used. Mirrors `balancedResourceScorer` of kube-scheduler's plugin
 //! `NodeResourcesBalancedAllocation`, in the same floating-point operations.
 
 use super::{Load, WHOLE};
@@ -10,7 +10,7 @@ pub(super) fn score(loads: &[Load]) -> i64 {
     WHOLE / 2 + (WHOLE / 2 + with_pod - without_pod) / 2
 }
 
-/// 50 to 100: a hundred less the standard deviation of the used fractions, in hundredths, rounded down.
+/// 50 to 100: a hundred minus the standard deviation of the used fractions, in hundredths, rounded down.
 #[expect(clippy::cast_possible_truncation, reason = "the deviation of fractions is 0 to 0.5")]
 #[expect(clippy::cast_precision_loss, reason = "as kube-scheduler rounds")]
 fn evenness(loads: &[Load], requested: impl Fn(&Load) -> i64) -> i64 {

@@ -15,7 +15,7 @@ fn amounts(milli_cpu: i64, memory: i64, gpus: i64) -> Resources {
     Resources { milli_cpu, memory, others: [(GPU.to_owned(), gpus)].into(), ..Resources::default() }
 }
 
-/// For a pod that requests this; what it requests beyond zero is 100 and 200 more.
+/// For a pod with these requests; its non-zero requests are 100 and 200 more.
 fn score(strategy: &Strategy, asked: &Resources, allocatable: &Resources, used: &Resources) -> i32 {
     let nonzero =
         |amounts: &Resources| NonZero { milli_cpu: amounts.milli_cpu + 100, memory: amounts.memory + 200 };
@@ -66,7 +66,7 @@ fn what_a_pod_does_not_request_or_a_node_does_not_have_does_not_count() {
     assert_eq!(score(&both(Aim::MostAllocated), &nothing, &amounts(1000, 0, 4), &used), 20);
     assert_eq!(score(&both(Aim::MostAllocated), &amounts(0, 0, 1), &amounts(1000, 0, 0), &used), 20);
     assert_eq!(score(&both(Aim::MostAllocated), &amounts(0, 0, 1), &amounts(1000, 0, 4), &used), 99);
-    // Nothing is left to be scored.
+    // No resource is left to be scored.
     assert_eq!(score(&both(Aim::LeastAllocated), &nothing, &nothing, &nothing), 0);
     assert_eq!(score(&both(Aim::BalancedAllocation), &amounts(1, 0, 0), &nothing, &nothing), 75);
 }

@@ -44,7 +44,7 @@ fn what_a_call_holds_does_not_change_under_it() {
     assert_eq!(names(&held, &[1, 2, 3, 4]), some(&["a", "b", "c", ""]));
     let later = table.at_least(2).unwrap();
     assert_eq!(names(&later, &[1, 2, 3, 4]), some(&["new", "", "c", "d"]));
-    // Only what changed is there twice.
+    // Only changed rows exist twice.
     assert!(std::ptr::eq(held.row(3).unwrap(), later.row(3).unwrap()));
 }
 

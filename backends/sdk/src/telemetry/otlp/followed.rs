@@ -1,4 +1,4 @@
-//! A traced call on its way, from the first byte of the request to the policy's last word.
+//! A traced call, from the first byte of the request to the end of the answer.
 
 use std::{future::poll_fn, time::SystemTime};
 
@@ -17,7 +17,7 @@ use crate::{
     trace::{Notes, Value, noting},
 };
 
-/// A call that is traced. Its span is sent when it is over; also when the caller gives up, and this is dropped.
+/// A traced call. Its span is sent when the call is over; also when the caller cancels, and this is dropped.
 pub(crate) struct Followed {
     spans: Spans,
     verb: &'static str,
@@ -38,7 +38,7 @@ impl Followed {
         Self { spans, verb, caller, state, context, begin, notes, outcome }
     }
 
-    /// The same answer; whoever works on it may add to the span.
+    /// The same answer, during which the policy may add to the span.
     pub(crate) fn through(mut self, mut answered: Answered) -> Answered {
         Box::pin(async move {
             let polled = poll_fn(|context| noting(&mut self.notes, || answered.as_mut().poll(context)));
@@ -65,7 +65,7 @@ impl Followed {
         attributes
     }
 
-    /// A gateway that needs the answer no more, because others have decided the call, is nothing wrong.
+    /// A gateway that cancels because it no longer needs the answer is not an error.
     fn is_error(&self) -> bool {
         !matches!(self.outcome.code(), Code::Ok | Code::Cancelled)
     }

@@ -1,4 +1,4 @@
-//! A backend that answers when all of them have been asked.
+//! A backend that answers when all of them have a request.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use tokio::{
 use super::Meeting;
 use crate::calls::REFUSED_RACK;
 
-/// Never used up by a test, so that no window update wakes the gateway at a time of its own.
+/// Never used up by a test, so that no window update wakes the gateway at another time.
 const WINDOW: u32 = 1 << 30;
 
 /// The flags and the length in front of a message.
 const PREFIX: usize = 5;
 
-/// How often others run before an answer is certainly written: far more than it takes.
+/// How often other tasks run before an answer is certainly written: far more than necessary.
 const TURNS: usize = 20;
 
-/// Serves the backend with this number, for calls with so many nodes.
+/// Serves the backend with this number, for calls with this many nodes.
 pub(super) async fn serve(listener: TcpListener, who: (usize, usize), meeting: Arc<Meeting>) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(connection(stream, who, Arc::clone(&meeting)));
@@ -70,7 +70,7 @@ async fn call(
     meeting.gone.wait().await;
 }
 
-/// It filters and scores node by node, and is asked at every call.
+/// It filters and scores node by node, and is called every time.
 fn info() -> GetInfoResponse {
     let verb = |verb: Verb| VerbInfo {
         verb: verb as i32,
@@ -86,7 +86,7 @@ fn info() -> GetInfoResponse {
     }
 }
 
-/// The first backend refuses a rack, the others nobody.
+/// The first backend refuses a rack, the others refuse no node.
 fn filtered(number: usize, nodes: usize, message: &[u8]) -> FilterResponse {
     let request = FilterRequest::decode(message).expect("it is a question of the contract");
     let refused = if number == 0 { in_the_rack(&request) } else { vec![] };
@@ -127,7 +127,7 @@ fn send(respond: &mut SendResponse<Bytes>, message: &[u8]) {
     let head = Response::builder().header("content-type", "application/grpc").body(()).expect("it is valid");
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", 0.into());
-    // The gateway closes what it needs no more: no error is worth a word.
+    // The gateway closes streams that it no longer needs: errors are ignored.
     if let Ok(mut stream) = respond.send_response(head, false) {
         let _ = stream.send_data(framed.freeze(), false);
         let _ = stream.send_trailers(trailers);

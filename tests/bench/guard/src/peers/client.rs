@@ -20,7 +20,7 @@ impl Client {
         Self { stream }
     }
 
-    /// Head and body go out together, as one piece where they fit.
+    /// Head and body are written together if they fit.
     pub(super) async fn write(&mut self, path: &str, body: &[u8]) {
         let length = body.len();
         let head = format!(
@@ -31,7 +31,7 @@ impl Client {
         self.stream.write_all(&request).await.expect("the gateway reads");
     }
 
-    /// Waits for the whole answer, which must be a good one.
+    /// Waits for the whole answer, which must be a success.
     pub(super) async fn read(&mut self) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! What would be evicted, and what policies say about it.
+//! Preemption candidates, and the policies' answers about them.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Failing, Node, OnFailure};
 
-/// A pod that runs in the cluster: its position among these.
+/// A running pod, by its position among these.
 pub type Victim = usize;
 
 /// A pod that runs in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Running {
-    /// Where it runs.
+    /// Its node.
     pub node: Node,
     /// `spec.priority`.
     pub priority: i32,
@@ -23,7 +23,7 @@ pub struct Running {
 pub struct Candidate {
     /// The node.
     pub node: Node,
-    /// Who would be evicted, in kube-scheduler's order.
+    /// The pods that would be evicted, in kube-scheduler's order.
     pub victims: Vec<Victim>,
     /// `NumPDBViolations`.
     pub violations: i64,
@@ -32,25 +32,24 @@ pub struct Candidate {
 /// How an extender preempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preempt {
-    /// What its failure means: `ignorable`.
+    /// The effect of its failure: `ignorable`.
     pub on_failure: OnFailure,
     /// Whether it may name victims of its own.
     pub added: Added,
-    /// What it says.
+    /// Its answers.
     pub rule: PreemptRule,
-    /// In which order it says so.
+    /// The order of its answers.
     pub order: Order,
     /// When it fails instead.
     pub failing: Failing,
     /// As [`super::Filter::blind`].
     pub blind: BTreeSet<Node>,
-    /// Pods that it cannot name, because the gateway does not know them. None for an extender that stands
-    /// alone.
+    /// Pods that it cannot name, because the gateway does not know them. None for a separate extender.
     pub unseen: BTreeSet<Victim>,
 }
 
 /// Whether a policy may name victims that were not offered. One of the gateway's deliberate differences:
-/// kube-scheduler believes whatever it is told.
+/// kube-scheduler accepts any answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Added {
     /// No: that is a failure.
@@ -68,14 +67,14 @@ pub enum Order {
     Reversed,
 }
 
-/// What a policy says about candidates.
+/// A policy's answer about candidates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreemptRule {
-    /// The same about a node in whatever company: by node of the cluster.
+    /// The same about a node whatever the set: by node of the cluster.
     PerNode {
-        /// Who may be evicted there; `None`: nobody, the node is no candidate any more.
+        /// Which pods may be evicted there; `None`: none, the node is no longer a candidate.
         evictions: Vec<Option<Eviction>>,
-        /// What becomes of a node where everybody is spared.
+        /// How a node is handled whose victims are all spared.
         bare: Bare,
     },
     /// Keeps the first `most` of the candidates as they are, and no other.
@@ -85,24 +84,24 @@ pub enum PreemptRule {
     },
     /// Keeps candidates with at most `most` violations of disruption budgets as they are, and no other.
     Budgets {
-        /// How many violations are borne.
+        /// How many violations are accepted.
         most: i64,
     },
 }
 
-/// Who may be evicted on a node, as a policy sees it.
+/// Which pods may be evicted on a node, according to a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eviction {
     /// Victims that may not be evicted.
     pub spared: BTreeSet<Victim>,
-    /// Pods that shall be evicted as well.
+    /// Pods to be evicted as well.
     pub added: Vec<Victim>,
 }
 
-/// What a policy does with a node where it spares everybody.
+/// How a policy answers for a node whose victims it all spares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bare {
-    /// It leaves the node out.
+    /// It omits the node.
     LeftOut,
     /// It keeps the node, without any victim.
     Kept,

@@ -1,4 +1,4 @@
-//! Preempt: the question read back into candidates, the answer in positions.
+//! Preempt: the request converted back into candidates, the answer in positions.
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{self as api, KeptCandidate, PreemptRequest, PreemptResponse};
@@ -29,7 +29,7 @@ impl Script {
         Ok(Candidate { node, victims, violations: told.pdb_violations.into() })
     }
 
-    /// Which victim it is. What is known of it has to be told, and to be about that pod.
+    /// The victim. If the pod is known, the request must contain it.
     fn victim(&self, told: api::Victim) -> Result<Victim, String> {
         let victim = objects::victim(&told.uid).ok_or_else(|| format!("a victim {}", told.uid))?;
         let is_watched = self.pods == Pods::Watched && victim % RUNNING != UNSEEN;
@@ -73,7 +73,7 @@ fn keep(position: u32, candidate: &Candidate, evicted: &Evicted) -> KeptCandidat
     }
 }
 
-/// An answer that is wrong in this way, or in what it says of itself.
+/// An answer that is wrong in this way, or in its header.
 pub(super) fn broken(failure: Failure, result: api::Result) -> PreemptResponse {
     let kept = |position, victims: &[u32]| KeptCandidate {
         position,

@@ -1,4 +1,4 @@
-//! What a backend was asked, and what came of it.
+//! A request to a backend, and its result.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,29 @@ pub enum Verb {
     Preempt,
 }
 
-/// A call that a backend got.
+/// A request to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Which verb.
+    /// The verb.
     pub verb: Verb,
-    /// What was told about the pod, and under what it is answered.
+    /// The pod's data, and the conditions of the answer.
     pub about: About,
-    /// About which nodes, in order.
+    /// The nodes, in order.
     pub nodes: Vec<Node>,
-    /// How often the row of each has changed, where the view shows it.
+    /// The number of changes of each row, if the view contains it.
     pub states: Vec<usize>,
-    /// How many of them were named by their ids in a table; `None` where all came with their rows.
+    /// How many of them were named by their ids in a table; `None` if all came with their rows.
     pub named: Option<usize>,
-    /// In preempt, who would be evicted there: one for each node.
+    /// In preempt, the victims: one candidate for each node.
     pub candidates: Vec<Candidate>,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
 /// What an answer depends on besides nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct About {
-    /// The pod's UID; `None` where it was not told.
+    /// The pod's UID; `None` if it was not sent.
     pub uid: Option<String>,
     /// Its namespace.
     pub namespace: String,
@@ -49,10 +49,10 @@ pub struct About {
     pub args: usize,
 }
 
-/// What came of a question.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// An answer to what was asked.
+    /// An answer to the request.
     Answered,
     /// Verdicts, and scores with them.
     AnsweredWithScores,

@@ -1,4 +1,4 @@
-//! Requests read back into nodes and pods of the case, and held against what may be told.
+//! Converts requests back into nodes and pods of the case, and checks that they contain only what they may.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{About, Outcome, Question, Script, Verb, locked, objects};
 use crate::case::{Early, Manner, Purity, Table, View};
 
-/// Nodes as they were told.
+/// Nodes as they were sent.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) about: About,
@@ -20,11 +20,11 @@ pub(super) struct Told {
     pub(super) named: Option<usize>,
 }
 
-/// Why a question is not answered.
+/// Why a request is not answered.
 pub(super) enum Refused {
-    /// It breaks the contract.
+    /// It violates the contract.
     Wrong(String),
-    /// This backend says that it does not have these nodes.
+    /// This backend reports that it does not have these nodes.
     Behind,
 }
 
@@ -78,7 +78,7 @@ impl Script {
             Some(api::nodes::Form::Table(named)) => {
                 let ids = named.ids.iter().filter(|id| **id > 0).count();
                 let held = locked(&self.held);
-                // What is read late is answered by what is held then, as backends do.
+                // A request that is read late is answered by the nodes held then, as backends do.
                 let rows = if self.gate.is_closed() {
                     held.latest_rows(named)?.ok_or(Refused::Behind)?
                 } else {
@@ -96,8 +96,8 @@ impl Script {
         Ok(Told { about, nodes, states, named })
     }
 
-    /// What is told of a pod. What tells it from its siblings is told to verbs that are not pure, and among the facts
-    /// there is nothing of it.
+    /// The data about a pod. Fields that distinguish siblings are sent only to verbs that are not pure, and the
+    /// facts do not contain them.
     fn about(&self, pod: api::Pod, (manner, args): (Manner, usize)) -> Result<About, String> {
         let api::PodFacts { namespace, labels, volumes, .. } = pod.facts.ok_or("no facts of the pod")?;
         let labels: BTreeMap<_, _> = labels.into_iter().collect();
@@ -127,7 +127,7 @@ impl Told {
     }
 }
 
-/// Which node a row is about, and in which state it is, by what the view has.
+/// The node of a row and its state, from the data of the view.
 fn number(row: &api::NodeRow, view: View) -> Result<(Node, usize), String> {
     let called = objects::numbered(&row.name);
     let (said, state) = match view {

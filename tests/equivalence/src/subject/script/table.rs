@@ -1,4 +1,4 @@
-//! The tables of nodes that a backend holds, in every state that they have had.
+//! The tables of nodes that a backend holds, with all their earlier states.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,8 +36,8 @@ impl Held {
         Ok(SyncNodesResponse { applied: version })
     }
 
-    /// The nodes that a call names, exactly as it means them: a later state would do, too, but what the answer is
-    /// would depend on how fast it came.
+    /// The nodes that a call names, in exactly the intended state: a later state would be valid, too, but the
+    /// answer would depend on timing.
     pub(super) fn rows(&self, named: NodeRef) -> Result<Vec<NodeRow>, String> {
         let NodeRef { table, at_least, ids, rows } = named;
         let table = self.0.get(&table).filter(|table| table.complete).ok_or("a table that is not held")?;
@@ -50,7 +50,7 @@ impl Held {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    /// The nodes that a call names, as they are held now; `None` where one of them is not any more.
+    /// The nodes that a call names, in their current state; `None` if one of them no longer exists.
     pub(super) fn latest_rows(&self, named: NodeRef) -> Result<Option<Vec<NodeRow>>, String> {
         let NodeRef { table, at_least, ids, rows } = named;
         let table = self.0.get(&table).filter(|table| table.complete).ok_or("a table that is not held")?;
