@@ -55,7 +55,8 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
         .with_state(admin)
 }
 
-/// Refuses what a browser sends for a page: whoever forwards this port to a machine of his own lets no page of the web in.
+/// Refuses what a browser sends for a page: whoever forwards this port to a machine of his own lets no page of the
+/// web in.
 async fn from_no_page(request: Request, next: Next) -> Response {
     if request.headers().contains_key(ORIGIN) {
         return refused(StatusCode::FORBIDDEN, "requests with an Origin header are rejected");

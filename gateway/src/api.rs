@@ -1,6 +1,7 @@
 //! The JSON types of the admin address: `GET /debug/decisions` and `GET /debug/status`, for server and clients.
 //!
-//! Names of fields are camelCase, unknown values are omitted, times are RFC 3339, durations are seconds. Fields are never removed or renamed.
+//! Names of fields are camelCase, unknown values are omitted, times are RFC 3339, durations are seconds. Fields are
+//! never removed or renamed.
 
 mod decision;
 mod status;

@@ -1,6 +1,6 @@
-//! Intervals and timeouts that are not configurable.
-//! The defaults are the values in production. Tests pass their own, so that no result depends on the speed of the machine:
-//! events that a test waits for are frequent, unrelated timeouts never expire.
+//! Intervals and timeouts that are not configurable. The defaults are the values in production. Tests pass their
+//! own, so that no result depends on the speed of the machine: events that a test waits for are frequent, unrelated
+//! timeouts never expire.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -22,8 +22,8 @@ pub struct Cadences {
     /// How long a call waits for nodes that kube-scheduler knows but the watch has not delivered yet: it is usually
     /// milliseconds behind.
     pub unknown_nodes: Duration,
-    /// How long scores prefetched with a filter answer are kept for the pod's prioritize call: kube-scheduler prioritizes
-    /// immediately, if at all.
+    /// How long scores prefetched with a filter answer are kept for the pod's prioritize call: kube-scheduler
+    /// prioritizes immediately, if at all.
     pub early_scores: Duration,
     /// A pod that was rejected on all nodes too often in this time must back off.
     pub refusals: Duration,

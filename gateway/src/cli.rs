@@ -83,14 +83,13 @@ Examples:
 
 #[derive(Debug, Args)]
 struct Serve {
-    /// Configuration file (YAML), reloaded when it changes; relative paths are relative to its folder. `-` reads standard
-    /// input once, with paths relative to the working directory
+    /// Configuration file (YAML), reloaded when it changes; relative paths are relative to its folder. `-` reads
+    /// standard input once, with paths relative to the working directory
     #[arg(long = "config", value_name = "FILE")]
     path: PathBuf,
 
-    /// Log the N best nodes of each prioritize call as a table; while the gateway runs, POST N to /debug/flags/s of the
-    /// admin
-    /// address
+    /// Log the N best nodes of each prioritize call as a table; while the gateway runs, POST N to /debug/flags/s of
+    /// the admin address
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = rows())]
     debug_scores: u32,
 

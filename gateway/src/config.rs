@@ -1,6 +1,6 @@
-//! The configuration file: from YAML to a validated [`Config`], all mistakes reported at once.
-//! `extender-config` reads the text and collects mistakes; the files here define the fields. A field is described once, where
-//! its struct is defined (see [`setting`]). A [`Config`] is always valid.
+//! The configuration file: from YAML to a validated [`Config`], all mistakes reported at once. `extender-config`
+//! reads the text and collects mistakes; the files here define the fields. A field is described once, where its
+//! struct is defined (see [`setting`]). A [`Config`] is always valid.
 
 pub mod backend;
 mod checks;
@@ -145,7 +145,8 @@ settings! {
     /// How the apiserver is reached.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Cluster: "a mapping such as {kubeconfig: FILE}";
-    /// The kubeconfig, where the apiserver is needed. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
+    /// The kubeconfig, where the apiserver is needed. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service
+    /// account.
     kubeconfig "kubeconfig": Option<PathBuf>, absent("KUBECONFIG, ~/.kube/config or the pod's service account");
 }
 
@@ -231,16 +232,16 @@ impl Default for VerbPaths {
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 impl Timeouts {
-    /// The part of a bind's budget in which a binder may be called. The rest, a quarter of it and at most a second, is for
-    /// reading the result from the apiserver.
+    /// The part of a bind's budget in which a binder may be called. The rest, a quarter of it and at most a second,
+    /// is for reading the result from the apiserver.
     pub fn asking_to_bind(self) -> Duration {
         self.bind.saturating_sub(LAST_LOOK.min(self.bind / 4))
     }
 }
 
 impl PodSource {
-    /// The default source: a watch if nodes are watched and a backend has preempt. A binder needs none, since a bind reads
-    /// its pod.
+    /// The default source: a watch if nodes are watched and a backend has preempt. A binder needs none, since a
+    /// bind reads its pod.
     fn usual(nodes: &NodeSource, backends: &[BackendSettings]) -> Self {
         let preempts = backends.iter().any(|backend| backend.preempt.is_some());
         if *nodes == NodeSource::Watch && preempts { Self::Watch } else { Self::None }
@@ -332,8 +333,8 @@ const fn any_address(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
-/// Displays a configuration as YAML with every setting, the backends in their effective order. The output is an equivalent
-/// configuration. A setting whose value comes from elsewhere is a comment that names its source.
+/// Displays a configuration as YAML with every setting, the backends in their effective order. The output is an
+/// equivalent configuration. A setting whose value comes from elsewhere is a comment that names its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Effective<'a>(pub &'a Config);
 
@@ -345,8 +346,8 @@ impl Display for Effective<'_> {
     }
 }
 
-/// The positions of backends in the order in which their answers count: those whose filter failure policy is Fail, then the
-/// others, each group in the given order.
+/// The positions of backends in the order in which their answers count: those whose filter failure policy is Fail,
+/// then the others, each group in the given order.
 ///
 /// Mirrors kube-scheduler, which sorts its ignorable extenders last (`buildExtenders` in `pkg/scheduler/scheduler.go`).
 fn effective_order(backends: &[BackendSettings]) -> Vec<usize> {
@@ -405,8 +406,8 @@ impl Config {
         self.pods.source.unwrap_or_else(|| PodSource::usual(&self.nodes, &self.backends))
     }
 
-    /// The fields that differ from those at the start and cannot change while the gateway runs: sockets, the sources of the
-    /// tables, and what kube-scheduler's configuration depends on.
+    /// The fields that differ from those at the start and cannot change while the gateway runs: sockets, the
+    /// sources of the tables, and what kube-scheduler's configuration depends on.
     pub fn fixed_since_the_start(&self, start: &Self) -> Vec<&'static str> {
         // Exhaustive, so that a new field must be considered here.
         let Self {

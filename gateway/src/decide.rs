@@ -1,11 +1,9 @@
 //! Drives the decision of core: calls backends, passes on their answers, enforces the deadline.
 //!
-//! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view that some
-//! backend wants (`call_context`), calls the backends in parallel from the task that serves the call (none is spawned
-//! for it,
-//! so that all of them are canceled if the caller disconnects), and stops as soon as the decision is certain. Only
-//! backends in shadow mode are called in separate tasks, after
-//! the decision.
+//! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view that some backend
+//! wants (`call_context`), calls the backends in parallel from the task that serves the call (none is spawned for
+//! it, so that all of them are canceled if the caller disconnects), and stops as soon as the decision is certain.
+//! Only backends in shadow mode are called in separate tasks, after the decision.
 
 mod ask;
 mod bind;

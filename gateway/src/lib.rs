@@ -2,8 +2,8 @@
 //!
 //! The way of a call is [`door`] → [`wire`] → [`decide`] (which drives `extender-gateway-core`) →
 //! [`backend`] and back. [`object`] reads Kubernetes objects, [`cluster`] keeps what the gateway knows of
-//! the nodes, [`config`] what the operator said, [`cadences`] how often and how long what it does not say, [`observe`] what can be seen from
-//! outside. [`tls`] reads the files that TLS needs on either side.
+//! the nodes, [`config`] what the operator said, [`cadences`] how often and how long what it does not say,
+//! [`observe`] what can be seen from outside. [`tls`] reads the files that TLS needs on either side.
 
 pub mod admin;
 pub mod api;

@@ -1,9 +1,10 @@
 //! Kubernetes objects as JSON, read once, partially and borrowed, into the facts of the contract.
 //!
 //! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts, whether it came from a watch or
-//! from a file, or in a call, where [`pod::offered`] and [`node::offered`] put limits around them. They read what the facts need and skip the rest unread; strings without
-//! escapes stay slices of the input. What Go's `encoding/json` tolerates in an object that kube-scheduler
-//! wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, and `null` for anything.
+//! from a file, or in a call, where [`pod::offered`] and [`node::offered`] put limits around them. They read what
+//! the facts need and skip the rest unread; strings without escapes stay slices of the input. What Go's
+//! `encoding/json` tolerates in an object that kube-scheduler wrote is tolerated here: unknown fields, absent
+//! `kind` and `apiVersion`, and `null` for anything.
 
 mod affinity;
 mod amounts;

@@ -1,5 +1,5 @@
-//! Observability: logs, metrics, traces, the decision log, health.
-//! Calls pass their records to the [`Observer`]; everything else is created from them after the response.
+//! Observability: logs, metrics, traces, the decision log, health. Calls pass their records to the [`Observer`];
+//! everything else is created from them after the response.
 
 pub mod debug;
 mod decisions;

@@ -1,6 +1,6 @@
 //! The record of one call and its outcome: written while the call is decided, read by logs, metrics and traces.
-//! Nothing here decides anything. A decision moves its data into its record, so that logs, metrics and traces are created
-//! from the record after the response, not on the path of the call.
+//! Nothing here decides anything. A decision moves its data into its record, so that logs, metrics and traces are
+//! created from the record after the response, not on the path of the call.
 
 mod attempt;
 
@@ -247,8 +247,8 @@ impl BackendOutcome {
 }
 
 impl CallRecord {
-    /// Moves attempts to their backends' parts, including canceled ones, because the call was decided without them or the
-    /// caller disconnected.
+    /// Moves attempts to their backends' parts, including canceled ones, because the call was decided without them
+    /// or the caller disconnected.
     pub fn collect_attempts(&mut self) {
         for (part, attempt) in self.recorder.take() {
             self.backends[part].attempts.push(attempt);

@@ -1,8 +1,8 @@
-//! The `extenders` entries that kube-scheduler's configuration needs to call the gateway.
-//! One entry has filter, prioritize and preempt, regardless of the verbs in use, and no managed resources: adding a backend
-//! later needs no restart of kube-scheduler. The binder has a separate entry, because a bind takes longer than a decision and
-//! kube-scheduler has one timeout per entry. kube-scheduler rejects a resource in two entries, so each is listed once: with
-//! the binder, or alone.
+//! The `extenders` entries that kube-scheduler's configuration needs to call the gateway. One entry has filter,
+//! prioritize and preempt, regardless of the verbs in use, and no managed resources: adding a backend later needs
+//! no restart of kube-scheduler. The binder has a separate entry, because a bind takes longer than a decision and
+//! kube-scheduler has one timeout per entry. kube-scheduler rejects a resource in two entries, so each is listed
+//! once: with the binder, or alone.
 
 mod legacy;
 mod reach;
@@ -24,15 +24,16 @@ pub use yaml::Extenders;
 #[cfg(test)]
 mod tests;
 
-/// How much longer than the gateway kube-scheduler waits: a lost first packet of a connection costs a second, and both
-/// processes may wait for a CPU. A longer margin would only delay pods when the gateway's machine is unreachable; a gateway
-/// that is merely down refuses the connection immediately.
+/// How much longer than the gateway kube-scheduler waits: a lost first packet of a connection costs a second, and
+/// both processes may wait for a CPU. A longer margin would only delay pods when the gateway's machine is
+/// unreachable; a gateway that is merely down refuses the connection immediately.
 const MARGIN: Duration = Duration::from_secs(2);
-/// The margin if every call contains all nodes: tens of megabytes, which are sent within kube-scheduler's timeout but before
-/// the gateway's budget begins.
+/// The margin if every call contains all nodes: tens of megabytes, which are sent within kube-scheduler's timeout
+/// but before the gateway's budget begins.
 const MARGIN_FOR_OBJECTS: Duration = Duration::from_secs(5);
 
-/// The entries for a configuration. Configurations with equal entries and equal [`Reach`] are the same to kube-scheduler.
+/// The entries for a configuration. Configurations with equal entries and equal [`Reach`] are the same to
+/// kube-scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entries(Vec<ExtenderEntry>);
 
@@ -43,8 +44,8 @@ pub struct ExtenderEntry {
     pub verbs: CalledVerbs,
     /// `httpTimeout`. `None`: kube-scheduler never calls this entry.
     pub http_timeout: Option<Duration>,
-    /// The entry applies to pods that request one of these, or to every pod if empty. By name, whether kube-scheduler counts the
-    /// resource.
+    /// The entry applies to pods that request one of these, or to every pod if empty. By name, whether
+    /// kube-scheduler counts the resource.
     pub managed_resources: BTreeMap<String, Counted>,
     /// Whether kube-scheduler uses TLS, and with which certificates.
     pub tls: TlsFlags,
@@ -129,8 +130,8 @@ impl Entries {
         self.0.iter()
     }
 
-    /// Whether a kube-scheduler configured with `configured` needs no change: the entries are equal, except that its timeouts may
-    /// be longer.
+    /// Whether a kube-scheduler configured with `configured` needs no change: the entries are equal, except that
+    /// its timeouts may be longer.
     pub fn are_covered_by(&self, configured: &Self) -> bool {
         let covered = |(entry, configured): (&ExtenderEntry, &ExtenderEntry)| {
             let others = ExtenderEntry { http_timeout: configured.http_timeout, ..entry.clone() };
@@ -166,8 +167,8 @@ fn decide(config: &Config, scope: Scope) -> Option<ExtenderEntry> {
     })
 }
 
-/// The entry of the binder. It is limited to managed resources only if every backend with `bind` is, and the binder is not
-/// `BuiltIn`: for other pods kube-scheduler's own binder then does the same.
+/// The entry of the binder. It is limited to managed resources only if every backend with `bind` is, and the binder
+/// is not `BuiltIn`: for other pods kube-scheduler's own binder then does the same.
 fn bind(config: &Config) -> Option<ExtenderEntry> {
     let limited = match config.binder {
         Binder::None => return None,

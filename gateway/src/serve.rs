@@ -1,10 +1,10 @@
 //! Runs the gateway from its configuration to its end.
 //!
-//! Calls are decided on the main thread, by a runtime of its own: no wake-up crosses threads on the
-//! way of a call, and the only locks that it shares are those of the tables of nodes and pods, and of what is kept to be
-//! looked at, which nobody holds for long. What may take long
-//! beside it, the watches of nodes and pods and the metrics address, lives on a second thread (`background`). A task
-//! of either that ends before it should stops the process: the gateway never lives on half dead.
+//! Calls are decided on the main thread, by a runtime of its own: no wake-up crosses threads on the way of a call,
+//! and the only locks that it shares are those of the tables of nodes and pods, and of what is kept to be looked
+//! at, which nobody holds for long. What may take long beside it, the watches of nodes and pods and the metrics
+//! address, lives on a second thread (`background`). A task of either that ends before it should stops the process:
+//! the gateway never lives on half dead.
 
 pub mod assembly;
 mod background;

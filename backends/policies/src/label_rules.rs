@@ -1,7 +1,6 @@
 //! Refuses and scores nodes by their labels, and protects pods from eviction, from a file of rules.
 //! [`mod@file`] reads the rules and reports all mistakes at once, [`rule`] evaluates them, [`reload`] follows the
 //! file while running.
-//! follows the file while running.
 
 pub mod file;
 pub mod reload;

@@ -1,8 +1,7 @@
 //! Reads configuration files: YAML whose values know their places, so that every mistake of a file is reported at
-//! once, with its line, its path and what is expected instead.
-//! A file passes through [`Content`] (bounded text) and [`parse`] (text → [`Node`]s with places) to a [`Cursor`],
-//! with which the owner of the format reads its fields. [`Mistakes`] collects the mistakes. [`Follower`] reports
-//! changes of a file.
+//! once, with its line, its path and what is expected instead. A file passes through [`Content`] (bounded text) and
+//! [`parse`] (text → [`Node`]s with places) to a [`Cursor`], with which the owner of the format reads its fields.
+//! [`Mistakes`] collects the mistakes. [`Follower`] reports changes of a file.
 
 mod content;
 mod cursor;

@@ -1,6 +1,5 @@
-//! The ordered fold of one filter call.
-//! Backends are called in parallel, and the verdict equals that of calling them in turn: an answer, or a failure,
-//! counts only if a node survives all earlier backends. The reference is
+//! The ordered fold of one filter call. Backends are called in parallel, and the verdict equals that of calling
+//! them in turn: an answer, or a failure, counts only if a node survives all earlier backends. The reference is
 //! `findNodesThatPassExtenders` of kube-scheduler with one extender for each backend.
 //! [`FilterFold::begin`] returns the first calls; each answer is passed to [`FilterFold::answer`], which may return
 //! more calls; once [`FilterFold::verdict`] returns a verdict, calls in progress are no longer needed.

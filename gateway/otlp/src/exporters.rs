@@ -18,8 +18,7 @@ const USER_AGENT: &str = concat!("extender-otlp/", env!("CARGO_PKG_VERSION"));
 
 /// Sends spans according to the [`Settings`]. Connects with the first batch; an unavailable collector costs only
 /// the lost spans: `extender_otlp` logs when exports begin to fail and when they work again. The logging feature of
-/// the OpenTelemetry crates is off.
-/// If dropped without [`shutdown`](Self::shutdown), queued spans are lost.
+/// the OpenTelemetry crates is off. If dropped without [`shutdown`](Self::shutdown), queued spans are lost.
 #[derive(Debug)]
 pub struct Exporters {
     spans: Option<Spans>,

@@ -96,10 +96,10 @@ impl SettingsError {
 }
 
 impl Settings {
-    /// From variables, which `lookup` returns by name, and a configuration.
-    /// Spans are sent if the configuration or `OTEL_TRACES_EXPORTER` enables it or, if neither is set, if an
-    /// endpoint is set. `OTEL_SDK_DISABLED=true` disables them unless the configuration enables them. An empty
-    /// variable counts as unset. Without an exporter, other variables are ignored.
+    /// From variables, which `lookup` returns by name, and a configuration. Spans are sent if the configuration or
+    /// `OTEL_TRACES_EXPORTER` enables it or, if neither is set, if an endpoint is set. `OTEL_SDK_DISABLED=true`
+    /// disables them unless the configuration enables them. An empty variable counts as unset. Without an exporter,
+    /// other variables are ignored.
     ///
     /// # Errors
     /// All invalid values, each with the variable, the value and what is expected.

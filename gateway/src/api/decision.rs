@@ -148,7 +148,8 @@ pub struct BackendPart {
     pub clamped: u32,
     /// How long the call waited for it, in seconds; 0 if it was not called.
     pub seconds: f64,
-    /// Its answer if it is not about nodes: a binder's `bound` or `declined: …`, `agrees` or `disagrees` in shadow mode.
+    /// Its answer if it is not about nodes: a binder's `bound` or `declined: …`, `agrees` or `disagrees` in shadow
+    /// mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// Its failure, if any.
@@ -164,8 +165,8 @@ pub struct BackendFailed {
     pub kind: String,
     /// What happened.
     pub message: String,
-    /// `fail`: the call ended with an error if nodes were left for this backend. `ignore`: it was ignored. `next`: the next
-    /// binder was called.
+    /// `fail`: the call ended with an error if nodes were left for this backend. `ignore`: it was ignored. `next`:
+    /// the next binder was called.
     pub policy: String,
 }
 
@@ -178,8 +179,8 @@ pub struct NodePart {
     /// The backend whose rejection counted: the first in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_by: Option<String>,
-    /// The reason sent to kube-scheduler, without the backend's name. If a backend's reason changes, the gateway may repeat the
-    /// earlier text.
+    /// The reason sent to kube-scheduler, without the backend's name. If a backend's reason changes, the gateway
+    /// may repeat the earlier text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The weighted sum; `None` if no backend scored it, and for other verbs.

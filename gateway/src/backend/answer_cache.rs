@@ -1,9 +1,8 @@
-//! The answer cache: answers of verbs that a backend declares pure, reused instead of calling it again.
-//! The key of an answer is the exact encoding of the pod, and for each node the version of its row. A cache belongs to
-//! one
-//! handshake: another revision, other args or another configuration
-//! of the backend is another [`Session`](super::session::Session), and starts empty. Nothing is cached for a backend
-//! that does not report its revision.
+//! The answer cache: answers of verbs that a backend declares pure, reused instead of calling it again. The key of
+//! an answer is the exact encoding of the pod, and for each node the version of its row. A cache belongs to one
+//! handshake: another revision, other args or another configuration of the backend is another
+//! [`Session`](super::session::Session), and starts empty. Nothing is cached for a backend that does not report its
+//! revision.
 
 mod cached_answers;
 
@@ -88,7 +87,8 @@ impl AnswerCache {
         self.trust.load(Ordering::Relaxed) & REFUTED != 0
     }
 
-    /// The backend is not as pure as it declares: nothing is cached under this revision from now on. True the first time.
+    /// The backend is not as pure as it declares: nothing is cached under this revision from now on. True the first
+    /// time.
     pub fn mark_impure(&self) -> bool {
         self.trust.fetch_or(REFUTED, Ordering::Relaxed) & REFUTED == 0
     }

@@ -1,7 +1,6 @@
-//! Circuit breaker for a backend that does not respond: after some calls in a row without a response, further ones fail
-//! immediately until it responds, also to a handshake.
-//! Every canceled call resets a stream, and many servers close a connection with many resets, together with its calls and
-//! node tables.
+//! Circuit breaker for a backend that does not respond: after some calls in a row without a response, further ones
+//! fail immediately until it responds, also to a handshake. Every canceled call resets a stream, and many servers
+//! close a connection with many resets, together with its calls and node tables.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,8 +8,8 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 
 use super::grpc::RpcError;
 
-/// So many calls in a row may go unanswered. Half of what the strictest server bears: Go, Java and h2 close a connection
-/// after 20 to 100 resets that they have not got to.
+/// So many calls in a row may go unanswered. Half of what the strictest server bears: Go, Java and h2 close a
+/// connection after 20 to 100 resets that they have not got to.
 const MOST_UNANSWERED: u32 = 10;
 
 /// The circuit of one connection.

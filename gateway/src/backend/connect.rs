@@ -25,9 +25,10 @@ use crate::{
 
 /// What an HTTP/2 peer may have under way towards the gateway; frames of this size are the fastest.
 const MEGABYTE: u32 = 1 << 20;
-/// So many streams that were reset are remembered, for so long: answers to calls that timed out or were no longer needed
-/// cross the reset. An answer on a forgotten stream counts as an error of the connection, which h2 closes after 1,024 of
-/// them. With h2's own 50 for a second that is soon, where many calls are decided without this backend.
+/// So many streams that were reset are remembered, for so long: answers to calls that timed out or were no longer
+/// needed cross the reset. An answer on a forgotten stream counts as an error of the connection, which h2 closes
+/// after 1,024 of them. With h2's own 50 for a second that is soon, where many calls are decided without this
+/// backend.
 const REMEMBERED_RESETS: usize = 1024;
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// HTTP/2 by its name in ALPN.

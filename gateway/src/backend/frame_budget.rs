@@ -1,8 +1,9 @@
-//! Limits the HTTP/2 frames that a backend sends besides its answers, whatever they are: PINGs, settings, frames of unknown
-//! types or of closed streams. h2 reads each of them on the thread that serves calls.
+//! Limits the HTTP/2 frames that a backend sends besides its answers, whatever they are: PINGs, settings, frames of
+//! unknown types or of closed streams. h2 reads each of them on the thread that serves calls.
 //!
 //! [`Budgeted`] wraps the stream of a connection and follows the heads of the frames in both directions. What the gateway
-//! sends gives the backend reason to send frames; beyond that there is a burst and a rate. A read that exceeds them fails.
+//! sends gives the backend reason to send frames; beyond that there is a burst and a rate. A read that exceeds them
+//! fails.
 
 use std::{
     io::{self, IoSlice},

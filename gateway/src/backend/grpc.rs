@@ -20,7 +20,8 @@ use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 
 use crate::contract::frame::PREFIX;
 
-/// Sends a message, in pieces that begin with its prefix and of which empty ones are left out, and returns the message that is answered.
+/// Sends a message, in pieces that begin with its prefix and of which empty ones are left out, and returns the
+/// message that is answered.
 ///
 /// # Errors
 /// Everything that can go wrong; [`FailureKind::Late`] when the time is over. Giving up, and dropping the

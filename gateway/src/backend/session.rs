@@ -1,6 +1,5 @@
-//! The connection to a backend: its state as published by the task that maintains it and as seen by calls. Calls never
-//! wait:
-//! they get the current connection, or why there is none.
+//! The connection to a backend: its state as published by the task that maintains it and as seen by calls. Calls
+//! never wait: they get the current connection, or why there is none.
 
 mod announce;
 mod retry;

@@ -1,8 +1,6 @@
-//! Fills a node table at a backend and keeps it up to date: the client of `NodeTableService`.
-//! One small message is in flight at a time; later changes stay in the table, which has only the latest row of each
-//! node: a
-//! backend that does not read blocks nothing and costs no memory. Until the backend has everything, and whenever the
-//! stream
+//! Fills a node table at a backend and keeps it up to date: the client of `NodeTableService`. One small message is
+//! in flight at a time; later changes stay in the table, which has only the latest row of each node: a backend that
+//! does not read blocks nothing and costs no memory. Until the backend has everything, and whenever the stream
 //! ends, calls carry their nodes.
 
 mod difference;

@@ -28,8 +28,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(super) struct CheckConfigOptions {
     /// Configuration file (YAML); relative paths are relative to its folder. `-` reads standard input, with paths
-    /// relative
-    /// to the working directory
+    /// relative to the working directory
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 

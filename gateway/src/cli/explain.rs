@@ -1,7 +1,7 @@
 //! `explain`: why a pod is where it is, or nowhere.
 //!
-//! The apiserver says where the pod is, every replica of the gateway says what it decided about it. Both are put together
-//! into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
+//! The apiserver says where the pod is, every replica of the gateway says what it decided about it. Both are put
+//! together into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
 
 mod attempt;
 mod case;

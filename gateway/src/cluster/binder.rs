@@ -108,8 +108,8 @@ impl fmt::Debug for Apiserver {
 }
 
 impl Apiserver {
-    /// The apiserver that [`extender_apiserver::connect`] finds. Does not connect yet; what runs later runs on the runtime
-    /// of this call.
+    /// The apiserver that [`extender_apiserver::connect`] finds. Does not connect yet; what runs later runs on the
+    /// runtime of this call.
     ///
     /// # Errors
     /// There is no usable way to it.

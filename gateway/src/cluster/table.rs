@@ -3,8 +3,8 @@
 //! Every node has a slot, and in it a row for every view that some backend asked for. A call takes one read lock
 //! for all its nodes and takes rows out; it never waits for parsing or encoding, because a writer prepares
 //! everything beside the slots and only swaps it in under the write lock. Writers are serialised among themselves
-//! by a lock that calls see only where they bring nodes. A row's version says which state of it is meant: what backends hold and what
-//! was remembered of their answers goes by it.
+//! by a lock that calls see only where they bring nodes. A row's version says which state of it is meant: what
+//! backends hold and what was remembered of their answers goes by it.
 //!
 //! A source keeps the table like this: what it lists goes into a [`NodeRelist`] and from there, all at once, into
 //! [`NodeTable::replace`]; what changes after that into [`NodeTable::apply`] and [`NodeTable::remove`].
@@ -146,7 +146,8 @@ impl NodeTable {
     /// the name is all that the call says. A node that is known byte for byte costs a comparison.
     ///
     /// # Errors
-    /// The place of a node that cannot be read, or with which the new ones have more entries than one call may bring. Those before it are taken.
+    /// The place of a node that cannot be read, or with which the new ones have more entries than one call may
+    /// bring. Those before it are taken.
     pub fn import<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,

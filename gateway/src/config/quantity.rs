@@ -34,8 +34,8 @@ enum Zero {
     Off,
 }
 
-/// The largest request body: below the range ordinary pods would be rejected, above it one call could use more memory than
-/// a gateway should have.
+/// The largest request body: below the range ordinary pods would be rejected, above it one call could use more
+/// memory than a gateway should have.
 pub(super) const BODY: Range = Range {
     zero: Zero::TooSmall,
     least: 64 << 10,

@@ -29,7 +29,8 @@ settings! {
 }
 
 settings! {
-    /// How an OpenTelemetry collector is reached. Fields that are `None` come from the `OTEL_EXPORTER_OTLP_*` variables.
+    /// How an OpenTelemetry collector is reached. Fields that are `None` come from the `OTEL_EXPORTER_OTLP_*`
+    /// variables.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Otlp: "a mapping such as {endpoint: http://collector:4317, protocol: grpc}",
         unsupported &[("headers", "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file")];

@@ -53,8 +53,7 @@ const MOST_ADDED: usize = 10_000;
 ///
 /// # Errors
 /// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, no result, another count, more than an
-/// answer can hold.
-/// Positions are left to [`extender_gateway_core::preempt`], which knows the candidates.
+/// answer can hold. Positions are left to [`extender_gateway_core::preempt`], which knows the candidates.
 pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec<Kept>>, BackendFailure> {
     check(&message, count, offered)?;
     let PreemptResponse { result, kept } = decoded(message)?;

@@ -1,5 +1,6 @@
-//! What a protobuf message holds, counted before it is decoded: a repeated field can cost a hundred times its bytes once
-//! it is a list of structs. Nothing is allocated here, and each byte is looked at once for each level of messages.
+//! What a protobuf message holds, counted before it is decoded: a repeated field can cost a hundred times its bytes
+//! once it is a list of structs. Nothing is allocated here, and each byte is looked at once for each level of
+//! messages.
 
 use extender_gateway_core::BackendFailure;
 use prost::encoding::{WireType, decode_key, decode_varint};

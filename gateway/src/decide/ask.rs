@@ -1,6 +1,6 @@
 //! Calls one backend for nodes in one call, for filter and prioritize: known answers are looked up, the backend is
-//! called for the other nodes, and both are combined. The difference between the verbs is a [`NodeQuestion`]; the data of
-//! a call to a backend is an [`Ask`].
+//! called for the other nodes, and both are combined. The difference between the verbs is a [`NodeQuestion`]; the
+//! data of a call to a backend is an [`Ask`].
 
 use std::{sync::Arc, time::Duration};
 

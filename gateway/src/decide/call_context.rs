@@ -300,8 +300,8 @@ impl<'c> CallContext<'c> {
         Ok(Views { pod: self.encode_pod(pod), nodes })
     }
 
-    /// The place of those of the nodes at a place that a backend can be told about. One node must not keep it from being
-    /// asked about the others. If all are too large, the question fails, and the failure policy applies.
+    /// The place of those of the nodes at a place that a backend can be told about. One node must not keep it from
+    /// being asked about the others. If all are too large, the question fails, and the failure policy applies.
     fn that_fit(&mut self, place: usize, session: &Session) -> usize {
         let NodesInView { view, told, .. } = &self.nodes[place];
         let most = session.info.most_request_bytes;

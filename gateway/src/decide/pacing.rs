@@ -1,9 +1,9 @@
 //! Remembers the responses for pods that fit nowhere, for a while.
 //!
-//! kube-scheduler tries a rejected pod again at once when its condition changes, and the condition is made of
-//! the reasons: a text that differs from one attempt to the next makes it try the pod hundreds of times a
-//! second. So a node's first text is kept for a while (`texts`), and a pod that is still retried too often, since
-//! the condition also counts nodes over a changing sample, gets an error, after which kube-scheduler backs off (`pace`).
+//! kube-scheduler tries a rejected pod again at once when its condition changes, and the condition is made of the
+//! reasons: a text that differs from one attempt to the next makes it try the pod hundreds of times a second. So a
+//! node's first text is kept for a while (`texts`), and a pod that is still retried too often, since the condition
+//! also counts nodes over a changing sample, gets an error, after which kube-scheduler backs off (`pace`).
 //!
 //! Both are bounded, and apart: a pod's pace takes 300 bytes, its texts may take megabytes.
 

@@ -1,6 +1,7 @@
 //! The accept loop of all addresses.
 //!
-//! It never stops accepting: connections that would wait in the system's queue would look alive to their callers. What the
+//! It never stops accepting: connections that would wait in the system's queue would look alive to their callers.
+//! What the
 //! [limit](super::limit) has no room for is closed at once.
 
 use std::{

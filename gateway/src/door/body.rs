@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const DRAINED: usize = 1 << 30;
 /// What is reserved for a body of which hardly anything has come, in bytes.
 const FIRST: usize = 64 << 10;
-/// What is reserved of the declared length for each byte beyond that. A body of 128 MiB is moved twice while it grows: of
-/// 64 KiB, and of 4 MiB.
+/// What is reserved of the declared length for each byte beyond that. A body of 128 MiB is moved twice while it
+/// grows: of 64 KiB, and of 4 MiB.
 const TRUSTED: usize = 64;
 
 /// Why a body was not read.

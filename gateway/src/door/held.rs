@@ -34,8 +34,8 @@ impl<B: Body + Unpin, H: Unpin> Body for HeldBody<B, H> {
         Poll::Ready(frame)
     }
 
-    /// Not with the last frame already: hyper drops a body that has ended. It asks for what follows a frame when most of that
-    /// has been written, all but some 400 KiB.
+    /// Not with the last frame already: hyper drops a body that has ended. It asks for what follows a frame when
+    /// most of that has been written, all but some 400 KiB.
     fn is_end_stream(&self) -> bool {
         self.has_ended
     }

@@ -1,10 +1,10 @@
 //! How many connections an address may have, and which one makes room when there are too many.
 //!
 //! All addresses share the file descriptors of the process with the connections to backends and the apiserver, so
-//! each has a share and some are left. At its limit an address closes a connection for each new one, unless all have requests
-//! under way that have arrived whole. Connections that never brought a whole request come first, the oldest first; then those
-//! that wait for the body of one, the longest wait first; then those idle for longest. So connections that do nothing, and
-//! requests without their bodies, keep nobody out.
+//! each has a share and some are left. At its limit an address closes a connection for each new one, unless all
+//! have requests under way that have arrived whole. Connections that never brought a whole request come first, the
+//! oldest first; then those that wait for the body of one, the longest wait first; then those idle for longest. So
+//! connections that do nothing, and requests without their bodies, keep nobody out.
 
 use std::{
     collections::HashMap,

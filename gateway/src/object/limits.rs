@@ -1,9 +1,9 @@
 //! How large an object in a call may be.
 //!
-//! Each limit is above what kube-apiserver accepts (3 MiB a request) or etcd stores (1.5 MiB an object by default), so that
-//! no object of a cluster meets one, and low enough that one object cannot occupy the thread that answers calls. Lists and
-//! maps are counted while they are read: an empty entry takes 3 bytes of JSON and a hundred of memory. Objects from the watch
-//! are not limited here: etcd has done that, and the watch has a thread of its own.
+//! Each limit is above what kube-apiserver accepts (3 MiB a request) or etcd stores (1.5 MiB an object by default),
+//! so that no object of a cluster meets one, and low enough that one object cannot occupy the thread that answers
+//! calls. Lists and maps are counted while they are read: an empty entry takes 3 bytes of JSON and a hundred of
+//! memory. Objects from the watch are not limited here: etcd has done that, and the watch has a thread of its own.
 
 use std::{borrow::Cow, cell::Cell, marker::PhantomData};
 
@@ -11,18 +11,18 @@ use serde::{Deserialize, de};
 
 use super::ObjectError;
 
-/// The most JSON of one object, in bytes. What etcd stores is protobuf, of which JSON is a multiple: a `<` is written as
-/// six bytes.
+/// The most JSON of one object, in bytes. What etcd stores is protobuf, of which JSON is a multiple: a `<` is
+/// written as six bytes.
 pub const MOST_BYTES: usize = 16 << 20;
 /// The most entries of one list or map, and the most amounts of resources in all containers of a pod together.
 pub const MOST_ENTRIES: usize = 20_000;
 /// The longest name, namespace or UID, in bytes: Kubernetes has names of up to 253.
 pub const LONGEST_NAME: usize = 1024;
-/// The most entries of all lists and maps of an object together: above what an object can have whose lists are within their
-/// limits, but for lists in lists.
+/// The most entries of all lists and maps of an object together: above what an object can have whose lists are
+/// within their limits, but for lists in lists.
 const MOST_IN_ALL: usize = 20 * MOST_ENTRIES;
-/// The most entries of all lists and maps of the nodes that one call brings and that are not known yet: about a second of
-/// work. 20,000 nodes have so many.
+/// The most entries of all lists and maps of the nodes that one call brings and that are not known yet: about a
+/// second of work. 20,000 nodes have so many.
 const MOST_OF_NODES: usize = 2_000_000;
 
 /// Where an object comes from.

@@ -71,8 +71,8 @@ impl<'s> Demand<'s, '_> {
 
     /// What the pod asks for before it is placed: `requested` mirrors `PodRequests` of
     /// k8s.io/component-helpers/resource 1.36, `nonzero` mirrors `calculatePodResourceRequest` of the plugins
-    /// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`. `pods` is 1, because a pod takes one of the places that
-    /// a node offers.
+    /// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`. `pods` is 1, because a pod takes one of the places
+    /// that a node offers.
     pub(super) fn wanted(&self) -> Share {
         let requested = placed(&self.total(&Amounts::default()));
         Share { requested, nonzero: self.total(&defaults()).nonzero() }

@@ -1,5 +1,6 @@
-//! Logs the best nodes of each prioritize call and the rejected nodes of each filter call as Markdown tables. Format and
-//! switches are those of Koordinator's scheduler (`frameworkext`, `debugTopNScores` and `debugFilterFailure`).
+//! Logs the best nodes of each prioritize call and the rejected nodes of each filter call as Markdown tables.
+//! Format and switches are those of Koordinator's scheduler (`frameworkext`, `debugTopNScores` and
+//! `debugFilterFailure`).
 
 use std::{
     cmp::Reverse,

@@ -1,8 +1,8 @@
-//! The decision log: the latest calls of each pod, with what each backend said about each node, in memory and in so many
-//! bytes.
+//! The decision log: the latest calls of each pod, with what each backend said about each node, in memory and in so
+//! many bytes.
 //!
-//! An entry is written behind the answer, in few bytes (`packed`, `dictionary`); what is shown of it is made when somebody asks. Pods
-//! that found no node stay longest (`retention`).
+//! An entry is written behind the answer, in few bytes (`packed`, `dictionary`); what is shown of it is made when
+//! somebody asks. Pods that found no node stay longest (`retention`).
 
 mod dictionary;
 mod entry;
@@ -140,8 +140,8 @@ impl DecisionLog {
         (found, more || looked > MOST_LOOKED_AT)
     }
 
-    /// The calls of all pods that `wanted` says, in no order, some twice. The lock is held for some pods at a time, since
-    /// the calls of kube-scheduler wait for it.
+    /// The calls of all pods that `wanted` says, in no order, some twice. The lock is held for some pods at a time,
+    /// since the calls of kube-scheduler wait for it.
     fn calls(&self, wanted: impl Fn(&PodRef) -> bool) -> impl Iterator<Item = Arc<LogEntry>> {
         let mut after = Some(0);
         let steps = iter::from_fn(move || {

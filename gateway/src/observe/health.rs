@@ -1,6 +1,5 @@
-//! `/metrics`, `/livez` and `/readyz`.
-//! These are served by a different thread than calls, so they prove nothing by themselves: the thread that serves calls leaves
-//! a heartbeat, and both probes fail when it is old.
+//! `/metrics`, `/livez` and `/readyz`. These are served by a different thread than calls, so they prove nothing by
+//! themselves: the thread that serves calls leaves a heartbeat, and both probes fail when it is old.
 
 use std::{
     convert::Infallible,
@@ -24,8 +23,8 @@ use super::metrics::{self, Metrics};
 
 /// How often the thread that serves calls leaves a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// A thread without a heartbeat for this long is stuck. The largest calls take some hundred milliseconds each, and several may
-/// be decided between two heartbeats.
+/// A thread without a heartbeat for this long is stuck. The largest calls take some hundred milliseconds each, and
+/// several may be decided between two heartbeats.
 const STUCK: Duration = Duration::from_secs(10);
 
 /// Whether the gateway accepts calls, and whether the thread that serves them runs.

@@ -1,7 +1,7 @@
 //! The log: one line a fact, on standard error, so that standard output holds only what scripts read.
 //!
-//! Nothing in a process that serves writes to standard error itself: it blocks when it is not read. Lines, panics and the
-//! last message of a process that fails go through [`writer`], which drops what finds no room.
+//! Nothing in a process that serves writes to standard error itself: it blocks when it is not read. Lines, panics
+//! and the last message of a process that fails go through [`writer`], which drops what finds no room.
 
 mod writer;
 
@@ -134,8 +134,8 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 const WORDS: &str = "expected error, warn, info, debug, a number from 0 to 10, or directives such as \
                      info,extender_gateway::backend=debug";
 
-/// Whether each of these directives has a level. One without means `trace`, as the word does: lines of that level are left out
-/// when the program is built, and the library says so in words of its own, amid the log.
+/// Whether each of these directives has a level. One without means `trace`, as the word does: lines of that level
+/// are left out when the program is built, and the library says so in words of its own, amid the log.
 fn have_levels(directives: &str) -> bool {
     let known = ["off", "error", "warn", "info", "debug"];
     let is_level = |part: &str| {

@@ -1,8 +1,8 @@
 //! The metrics of `/metrics`, in OpenMetrics' text format.
 //!
-//! Each file writes the families that it records: a metric is one field, one line with its name and help, and the call
-//! that records it. Handles ([`Metrics::verb`], [`Metrics::backend`]) are fetched once; the values in them are shared with
-//! the page that a scrape reads.
+//! Each file writes the families that it records: a metric is one field, one line with its name and help, and the
+//! call that records it. Handles ([`Metrics::verb`], [`Metrics::backend`]) are fetched once; the values in them are
+//! shared with the page that a scrape reads.
 //!
 //! Labels are bounded: verbs, kinds and outcomes are fixed words, backends are those of the configuration, and each
 //! backend has room for 20 reasons.
@@ -100,14 +100,14 @@ impl Metrics {
         self.families.backends.known(name, verb)
     }
 
-    /// Removes the series of all backends but these. Values recorded through a handle of a removed one are not shown; if the
-    /// backend is added again, a new handle starts at zero.
+    /// Removes the series of all backends but these. Values recorded through a handle of a removed one are not
+    /// shown; if the backend is added again, a new handle starts at zero.
     pub fn retain_backends(&self, names: &[&str]) {
         self.families.backends.retain(names);
     }
 
-    /// Sets the source of a gauge, read at each scrape, on any thread. `None` and non-finite numbers are not shown. A later source
-    /// replaces an earlier one.
+    /// Sets the source of a gauge, read at each scrape, on any thread. `None` and non-finite numbers are not shown.
+    /// A later source replaces an earlier one.
     pub fn gauge(&self, gauge: Gauge, value: impl Fn() -> Option<f64> + Send + Sync + 'static) {
         self.families.gauges.source(gauge, value);
     }

@@ -1,7 +1,6 @@
-//! Calls as OpenTelemetry traces.
-//! During a call only the id of its span exists, for the backends' metadata ([`Tracer::begin`]). The spans are created after the
-//! response, from the call record, and only if they are kept: if the sampler selects the call, or if it failed, was slow, or a
-//! backend was late.
+//! Calls as OpenTelemetry traces. During a call only the id of its span exists, for the backends' metadata
+//! ([`Tracer::begin`]). The spans are created after the response, from the call record, and only if they are kept:
+//! if the sampler selects the call, or if it failed, was slow, or a backend was late.
 
 mod call;
 mod door;

@@ -1,4 +1,5 @@
-//! Entries as the JSON file of `--policy-config-file`, which kube-scheduler supported up to 1.22 and required up to 1.18. Mirrors `Policy` and `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`, version 0.22.
+//! Entries as the JSON file of `--policy-config-file`, which kube-scheduler supported up to 1.22 and required up to
+//! 1.18. Mirrors `Policy` and `LegacyExtender` of `k8s.io/kube-scheduler/config/v1`, version 0.22.
 
 use std::fmt::{self, Display, Formatter};
 

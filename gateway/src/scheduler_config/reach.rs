@@ -1,5 +1,5 @@
-//! How kube-scheduler reaches the gateway: the URL and the TLS files. Both depend on kube-scheduler's machine, which the
-//! gateway cannot see.
+//! How kube-scheduler reaches the gateway: the URL and the TLS files. Both depend on kube-scheduler's machine,
+//! which the gateway cannot see.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -9,7 +9,8 @@ const FIRST_WITH_ALL_REASONS: u32 = 21;
 /// The first minor version whose `KubeSchedulerConfiguration` has `extenders` in the current form.
 const FIRST_OF_TODAY: u32 = 19;
 
-/// A version of Kubernetes from 1.18 on: `1.36`, `v1.18.20`, `1.36-rc.1`, `1.18+`. The rest after the minor version is ignored.
+/// A version of Kubernetes from 1.18 on: `1.36`, `v1.18.20`, `1.36-rc.1`, `1.18+`. The rest after the minor version
+/// is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     minor: u32,

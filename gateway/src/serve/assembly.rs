@@ -142,8 +142,7 @@ impl Assembly {
     }
 
     /// The pods for this configuration. Starts the watch if it is not running, and then waits, for a limited time,
-    /// until they
-    /// are listed. A running watch continues, and is used unless the file sets None.
+    /// until they are listed. A running watch continues, and is used unless the file sets None.
     async fn pods_for(&mut self, config: &Config) -> Result<Option<Arc<PodTable>>, ConnectError> {
         if config.pods.source == Some(PodSource::None) {
             return Ok(None);

@@ -38,8 +38,8 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Starts the thread, which runs this runtime. The receiver gets the failure that ended it; it should never get any, and a
-    /// sender that is gone without a word means a panic.
+    /// Starts the thread, which runs this runtime. The receiver gets the failure that ended it; it should never get
+    /// any, and a sender that is gone without a word means a panic.
     pub(super) fn start(self, runtime: Runtime) -> io::Result<oneshot::Receiver<String>> {
         let (tell, failed) = oneshot::channel();
         thread::Builder::new().name("background".to_owned()).spawn(move || {

@@ -222,8 +222,8 @@ impl Reload {
     }
 }
 
-/// The configuration that the file holds. It may have tens of thousands of values, for which calls should not wait: it is
-/// parsed on a thread that may block.
+/// The configuration that the file holds. It may have tens of thousands of values, for which calls should not wait:
+/// it is parsed on a thread that may block.
 async fn parsed(path: PathBuf, content: Result<Content, ConfigErrors>) -> Result<Config, String> {
     let parsed = spawn_blocking(move || {
         content.and_then(|content| Config::of_file(&path, &content)).map_err(|mistakes| mistakes.to_string())

@@ -39,8 +39,8 @@ async fn the_built_in_binder_says_what_keeps_it() {
     assert!(gateway.metrics.text().contains(counted));
 }
 
-/// Binds with an apiserver that does this with the Binding. Where it hangs, the time for the Binding passes at once, and
-/// the rest, a quarter of the budget, is there for reading.
+/// Binds with an apiserver that does this with the Binding. Where it hangs, the time for the Binding passes at
+/// once, and the rest, a quarter of the budget, is there for reading.
 async fn bind_with(apiserver: &Apiserver, turn: Turn) -> Answer {
     let gateway = built_in(apiserver).await;
     apiserver.binds(&[turn]);

@@ -1,7 +1,6 @@
-//! Starts sessions with a backend one after the other, with backoff, and logs between them.
-//! An outage is over when a session has lasted, not when one has begun: a backend that completes the handshake and
-//! disconnects
-//! is as unavailable as one that does not listen, and costs as little.
+//! Starts sessions with a backend one after the other, with backoff, and logs between them. An outage is over when
+//! a session has lasted, not when one has begun: a backend that completes the handshake and disconnects is as
+//! unavailable as one that does not listen, and costs as little.
 
 use std::{convert::Infallible, time::Duration};
 

@@ -1,8 +1,6 @@
-//! The task that keeps a backend connected.
-//! It connects, performs the handshake, and repeats it every second: rules may have been edited, a replica of another
-//! build
-//! may have taken over. When the connection ends, [`mod@retry`] begins the next session. A panic in a session
-//! ends that session alone.
+//! The task that keeps a backend connected. It connects, performs the handshake, and repeats it every second: rules
+//! may have been edited, a replica of another build may have taken over. When the connection ends, [`mod@retry`]
+//! begins the next session. A panic in a session ends that session alone.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -204,8 +202,7 @@ impl Connecting<'_> {
     }
 
     /// Waits until the table has the rows for the backend, for a limited time for those with JSON, which are listed
-    /// again when
-    /// the first backend requests them.
+    /// again when the first backend requests them.
     async fn complete(&self, info: &Info) {
         let Some(table) = &self.task.tables.table else { return };
         for column in info.columns() {
@@ -262,8 +259,8 @@ impl Known {
     }
 }
 
-/// Runs a connection until it ends or, after its session, no call can be under way on it: a peer that reads nothing would
-/// keep it for ever.
+/// Runs a connection until it ends or, after its session, no call can be under way on it: a peer that reads nothing
+/// would keep it for ever.
 async fn running(
     connection: impl Future<Output = Result<(), h2::Error>>,
     session: oneshot::Receiver<Infallible>,

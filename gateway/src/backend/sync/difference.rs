@@ -20,8 +20,8 @@ const COMPLETE: u32 = 6;
 /// Of `TableEntry`.
 const ID: u32 = 1;
 
-/// Upserts of one message, in bytes. A row that is larger goes alone. A quarter of what HTTP/2 lets a peer have under way
-/// when it has not said otherwise: a backend that does not read its stream can still be called.
+/// Upserts of one message, in bytes. A row that is larger goes alone. A quarter of what HTTP/2 lets a peer have
+/// under way when it has not said otherwise: a backend that does not read its stream can still be called.
 const MESSAGE_BYTES: usize = 16 << 10;
 
 /// The most that an id takes, in bytes.

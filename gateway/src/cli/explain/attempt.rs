@@ -81,8 +81,8 @@ impl SchedulingAttempt {
     }
 }
 
-/// Whether the prioritize call seems to come before the filter call that it follows: replicas' clocks differ by more than
-/// there is between the two.
+/// Whether the prioritize call seems to come before the filter call that it follows: replicas' clocks differ by
+/// more than there is between the two.
 fn is_scored_by_a_slow_clock(prioritize: &AttemptCall, filter: &AttemptCall) -> bool {
     let (scored, filtered) = (&prioritize.decision, &filter.decision);
     scored.is(Verb::Prioritize)

@@ -18,8 +18,8 @@ const HINTS: Duration = Duration::from_secs(2);
 const MOST_NAMES: u32 = 5000;
 /// How many similar names: worth reading.
 const MOST_NEAR: usize = 3;
-/// Names less like each other than this are others (Jaro and Winkler's measure, 1 where they are equal): a suffix that a
-/// controller made up is far enough from the next one.
+/// Names less like each other than this are others (Jaro and Winkler's measure, 1 where they are equal): a suffix
+/// that a controller made up is far enough from the next one.
 const NEAR: f64 = 0.85;
 
 /// What the apiserver says.

@@ -93,8 +93,8 @@ impl PodFacts {
 }
 
 impl ShownCondition {
-    /// The condition's own time is that of its last change between True and False: a pod that is refused again keeps it.
-    /// When its words changed, the apiserver's record of who set which field says.
+    /// The condition's own time is that of its last change between True and False: a pod that is refused again
+    /// keeps it. When its words changed, the apiserver's record of who set which field says.
     fn of(condition: PodCondition, managed: &[ManagedFieldsEntry]) -> Self {
         let written =
             managed.iter().filter(|entry| sets_condition(entry)).filter_map(|entry| entry.time.as_ref());

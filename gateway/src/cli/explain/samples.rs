@@ -201,8 +201,8 @@ pub(super) fn refused(seconds: i64) -> PodFacts {
     PodFacts { scheduled: Some(scheduled), ..pod(None) }
 }
 
-/// What is known of `shop/web-0` at 23:10:00 UTC where the apiserver has this pod, in a cluster of 5 nodes, and the only
-/// gateway decided these calls.
+/// What is known of `shop/web-0` at 23:10:00 UTC where the apiserver has this pod, in a cluster of 5 nodes, and the
+/// only gateway decided these calls.
 pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
     of(PodState::There(Box::new(pod)), vec![answer("gateway-0", items)], None)
 }

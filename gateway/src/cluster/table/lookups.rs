@@ -1,6 +1,6 @@
-//! The nodes that were looked up last. Filter and prioritize of a pod follow each other, and the second is about nodes of
-//! the first in the same order, so that one walk over both lists of names finds what is already there: looking a node up
-//! is a few accesses to cold memory.
+//! The nodes that were looked up last. Filter and prioritize of a pod follow each other, and the second is about
+//! nodes of the first in the same order, so that one walk over both lists of names finds what is already there:
+//! looking a node up is a few accesses to cold memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -319,7 +319,8 @@ impl TableWriter {
         row.is_some().then_some(name)
     }
 
-    /// Makes room for the ids of the rows of so many nodes. Where there is none, all rows get ids of the next generation.
+    /// Makes room for the ids of the rows of so many nodes. Where there is none, all rows get ids of the next
+    /// generation.
     pub(super) fn make_room_for_ids(&mut self, nodes: usize) {
         if self.ids.have(nodes.saturating_mul(self.views.len())) {
             return;

@@ -1,8 +1,8 @@
 //! One watch: lists the objects, then takes the changes, and pauses after each failure.
 //!
-//! Mirrors client-go's `Reflector`. After any error of the stream the stream is dropped; the watch continues where it
-//! was if the place is still good, and lists again if not. A watch that ends within a second is a failure. Pauses become
-//! shorter again only after a watch has lasted.
+//! Mirrors client-go's `Reflector`. After any error of the stream the stream is dropped; the watch continues where
+//! it was if the place is still good, and lists again if not. A watch that ends within a second is a failure.
+//! Pauses become shorter again only after a watch has lasted.
 
 use std::{borrow::Cow, convert::Infallible, pin::pin, time::Duration};
 

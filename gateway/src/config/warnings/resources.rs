@@ -68,8 +68,8 @@ fn gap(backend: &BackendSettings) -> Option<&'static str> {
     fails_open.then_some("accepts every node when it fails (filter.failurePolicy: Ignore)")
 }
 
-/// Backends are not called for pods of exempt namespaces. The default exemptions contain only system pods; one name besides
-/// `kube-system` is assumed to be the gateway's own.
+/// Backends are not called for pods of exempt namespaces. The default exemptions contain only system pods; one name
+/// besides `kube-system` is assumed to be the gateway's own.
 fn exempt(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let exempt = config.exempt.namespaces.as_ref()?;
     let others: Vec<&str> = exempt.iter().map(String::as_str).filter(|name| *name != ALWAYS_EXEMPT).collect();

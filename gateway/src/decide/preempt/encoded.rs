@@ -144,12 +144,12 @@ fn facts(json: &Bytes, view: &PodView) -> Option<api::Pod> {
     Some(pod_message(&pod, view, json))
 }
 
-/// The most JSON of victims that is read for one question, in bytes. kube-scheduler offers a tenth of the nodes; of 15,000
-/// nodes that is some 45,000 pods of 3 KB.
+/// The most JSON of victims that is read for one question, in bytes. kube-scheduler offers a tenth of the nodes; of
+/// 15,000 nodes that is some 45,000 pods of 3 KB.
 const MOST_JSON: usize = 256 << 20;
 
-/// How much may still be read and told about victims, in bytes. A UID is short, and the pod that the watch knows by it may
-/// be large: what a call costs is not bounded by its size.
+/// How much may still be read and told about victims, in bytes. A UID is short, and the pod that the watch knows by
+/// it may be large: what a call costs is not bounded by its size.
 struct Room {
     json: usize,
     facts: usize,

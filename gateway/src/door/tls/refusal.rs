@@ -11,8 +11,8 @@ use super::clients::NotAllowed;
 /// What webpki calls a certificate of version 1 or 2. Its errors come without their type.
 const OLD_VERSION: &str = "UnsupportedCertVersion";
 
-/// The cause of a failed handshake. Each is logged separately, so that one kind of caller does not suppress others in the
-/// log.
+/// The cause of a failed handshake. Each is logged separately, so that one kind of caller does not suppress others
+/// in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::door) enum TlsCause {
     /// The caller disconnected.

@@ -11,8 +11,8 @@ use hashbrown::HashTable;
 
 use super::packed::{Runs, RunsSoFar};
 
-/// How far ahead of the last text the next one is looked for before it is looked up: nodes come in the order in which they
-/// came before, with gaps where some fell out. Looking further would cost more than looking up.
+/// How far ahead of the last text the next one is looked for before it is looked up: nodes come in the order in
+/// which they came before, with gaps where some fell out. Looking further would cost more than looking up.
 const AHEAD: usize = 4;
 
 /// The longest name that is kept whole, in bytes. Kubernetes has none that is longer.
@@ -159,8 +159,8 @@ impl TextIds {
         })
     }
 
-    /// The same as runs, for texts that stand one behind the other: where they have followed one another for a while, many are
-    /// compared at once.
+    /// The same as runs, for texts that stand one behind the other: where they have followed one another for a
+    /// while, many are compared at once.
     pub(super) fn runs(&mut self, texts: DictionaryRow<'_>) -> Runs {
         let (mut runs, mut next, mut straight) = (RunsSoFar::default(), 0, 0);
         let mut at = 0;

@@ -89,7 +89,8 @@ impl RunsSoFar {
 pub(super) struct Numbers(Box<[u8]>);
 
 impl Numbers {
-    /// These numbers. Mostly each is one byte: that is found out for all, and all are written, without a branch for each.
+    /// These numbers. Mostly each is one byte: that is found out for all, and all are written, without a branch for
+    /// each.
     pub(super) fn of(numbers: impl ExactSizeIterator<Item = i32> + Clone) -> Self {
         if numbers.clone().fold(0, |bits, number| bits | narrow_zigzag(number)) < ONE_BYTE {
             #[expect(clippy::cast_possible_truncation, reason = "all are below 128")]

@@ -24,8 +24,8 @@ pub struct Query {
     pub node: Option<String>,
     /// Calls in which this backend had a part.
     pub backend: Option<String>,
-    /// `accepted`, `rejected`, `scored` or `failed`: calls in which some backend, or the one named, said so, of the node
-    /// where one is named.
+    /// `accepted`, `rejected`, `scored` or `failed`: calls in which some backend, or the one named, said so, of the
+    /// node where one is named.
     pub verdict: Option<Verdict>,
     /// `filter`, `prioritize`, `preempt` or `bind`.
     #[serde(deserialize_with = "verb")]

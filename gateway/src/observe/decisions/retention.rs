@@ -24,8 +24,8 @@ const POD_BYTES: usize = 256;
 /// Places in it have 32 bits.
 const LEAST_DICTIONARY: usize = 1 << 20;
 const LARGEST_DICTIONARY: usize = 1 << 30;
-/// The least and the most that the new texts of one call may take, in bytes; in between it is an eighth of the log, so that
-/// no call pushes out all others.
+/// The least and the most that the new texts of one call may take, in bytes; in between it is an eighth of the log,
+/// so that no call pushes out all others.
 const LEAST_SHARE: usize = 256 << 10;
 const LARGEST_SHARE: usize = 256 << 20;
 /// How many pods are looked at under one lock.
@@ -226,8 +226,8 @@ impl Retention {
         }
     }
 
-    /// The calls of the next pods after this turn that `wanted` says, in no order. A pod that has another call between two
-    /// steps comes later than before, so that none is missed and some come twice.
+    /// The calls of the next pods after this turn that `wanted` says, in no order. A pod that has another call
+    /// between two steps comes later than before, so that none is missed and some come twice.
     pub(super) fn step(&self, after: u64, wanted: impl Fn(&PodRef) -> bool) -> SearchStep {
         let later = |ages: &BTreeMap<u64, Arc<str>>| {
             let turns = ages.range(after.saturating_add(1)..).take(PODS_A_STEP);

@@ -57,9 +57,8 @@ pub(super) struct SharedSeries {
     pub(super) missed: Counter,
 }
 
-/// The calls to one backend for one verb.
-/// Once [`retain_backends`](super::Metrics::retain_backends) has removed the backend, values recorded here are no longer
-/// shown.
+/// The calls to one backend for one verb. Once [`retain_backends`](super::Metrics::retain_backends) has removed the
+/// backend, values recorded here are no longer shown.
 #[derive(Debug)]
 pub struct BackendMetrics {
     verb: Verb,

@@ -11,8 +11,8 @@ use crate::cli::{
     text::{ago, moment},
 };
 
-/// What kube-scheduler may need from an answer until the pod's condition is written, and more than a second, since times
-/// of the apiserver are whole ones.
+/// What kube-scheduler may need from an answer until the pod's condition is written, and more than a second, since
+/// times of the apiserver are whole ones.
 const AFTER_CALL: SignedDuration = SignedDuration::from_secs(2);
 
 pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
