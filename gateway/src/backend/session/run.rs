@@ -171,7 +171,7 @@ impl Connecting<'_> {
                 tracing::warn!(
                     %backend,
                     similar,
-                    "backend changes too often what it wants to be told; its latest handshake is not used yet"
+                    "backend changes too often what it requests; its latest handshake is not used yet"
                 );
             }
             if latest.revision != response.revision {
