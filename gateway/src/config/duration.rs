@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::quantity::leading_digits;
 use extender_config::echo;
 
 /// The longest duration in the file. A scheduler that waits longer for one pod is stuck.
@@ -66,6 +65,13 @@ impl fmt::Display for DurationText {
             .filter(|(number, _)| *number > 0)
             .try_for_each(|(number, unit)| write!(out, "{number}{unit}"))
     }
+}
+
+/// The number at the start of a text, and the rest. Saturates: callers reject it as out of range.
+fn leading_digits(text: &str) -> Option<(u64, &str)> {
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    (!digits.is_empty()).then(|| (digits.parse().unwrap_or(u64::MAX), rest))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! Sizes in bytes in the file: whole Kubernetes quantities, such as `128Mi`.
+//! Sizes in bytes in the file: Kubernetes quantities, such as `128Mi`.
 
 use std::fmt;
 
 use extender_config::{Cursor, Value, echo};
 
-/// Suffixes and their bytes, the larger first. No suffix: bytes.
+use crate::object::quantity::Quantity;
+
+/// Suffixes that sizes are displayed with and their bytes, the larger first.
 const SUFFIXES: [(&str, u64); 7] = [
     ("Gi", 1 << 30),
     ("G", 1_000_000_000),
@@ -51,8 +53,7 @@ pub(super) const DECISION_LOG: Range = Range {
 };
 
 impl Range {
-    /// Reads a size in bytes, which YAML parses as a number if it has no suffix. Mirrors `resource.ParseQuantity` of
-    /// `k8s.io/apimachinery` for whole numbers.
+    /// Reads a size in bytes, which YAML parses as a number if it has no suffix.
     pub(super) fn read(&self, field: &Cursor<'_>) -> Option<usize> {
         match field.value() {
             Value::Integer(number) => field.accepted(self.number(*number), self.right),
@@ -72,26 +73,14 @@ impl Range {
 
     /// Reads the text of a size.
     pub(super) fn parse(&self, text: &str) -> Result<usize, String> {
-        let bytes = bytes(text).ok_or_else(|| format!("{} is not a size", echo(text)))?;
-        self.within(bytes).ok_or_else(|| format!("{} is out of range", echo(text)))
+        let size = Quantity::parse(text).map_err(|_| format!("{} is not a size", echo(text)))?;
+        let bytes = u64::try_from(size.value()).ok();
+        bytes.and_then(|bytes| self.within(bytes)).ok_or_else(|| format!("{} is out of range", echo(text)))
     }
 
     fn within(&self, bytes: u64) -> Option<usize> {
         usize::try_from(bytes).ok().filter(|_| (self.least..=self.largest).contains(&bytes))
     }
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let (number, rest) = leading_digits(text)?;
-    let (_, factor) = SUFFIXES.into_iter().find(|(suffix, _)| *suffix == rest)?;
-    Some(number.saturating_mul(factor))
-}
-
-/// The number at the start of a text, and the rest. Saturates: callers reject it as out of range.
-pub(super) fn leading_digits(text: &str) -> Option<(u64, &str)> {
-    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at(end);
-    (!digits.is_empty()).then(|| (digits.parse().unwrap_or(u64::MAX), rest))
 }
 
 /// Displays a size in bytes in the file's syntax, with the largest suffix that leaves a whole number.
@@ -119,6 +108,8 @@ mod tests {
             ("66k", 66_000),
             ("1M", 1_000_000),
             ("128Mi", 134_217_728),
+            ("0.5Gi", 536_870_912),
+            ("1e6", 1_000_000),
             ("1G", 1_000_000_000),
             ("1Gi", 1_073_741_824),
         ];
@@ -129,14 +120,14 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_size() {
-        for text in ["", "Mi", "1.5Gi", "1 Mi", "-1Mi", "1mi", "1K", "1MiB", "1e6", "100m"] {
+        for text in ["", "1 Mi", "1mi", "1K", "1MiB"] {
             assert_eq!(BODY.parse(text), Err(format!("{text:?} is not a size")));
         }
     }
 
     #[test]
     fn sizes_out_of_range() {
-        for text in ["0", "65535", "63Ki", "1025Mi", "99999999999999999999Gi"] {
+        for text in ["0", "Mi", "-1Mi", "100m", "65535", "63Ki", "1025Mi", "99999999999999999999Gi"] {
             assert_eq!(BODY.parse(text), Err(format!("{text:?} is out of range")));
         }
         assert_eq!(BODY.number(-1), Err("-1 is out of range".to_owned()));

@@ -216,14 +216,21 @@ mod tests {
         assert_eq!((&balanced.aim, weights(&balanced)), (&Aim::BalancedAllocation, vec![1, 1]));
     }
 
+    fn strategy(inner: &str) -> String {
+        format!(r#"{{"scoringStrategy": {{{inner}}}}}"#)
+    }
+
+    fn resources(list: &str) -> String {
+        strategy(&format!(r#""type": "MostAllocated", "resources": {list}"#))
+    }
+
+    fn ratio(shape: &str) -> String {
+        let inner = r#""type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": "#;
+        strategy(&format!("{inner}{shape}}}"))
+    }
+
     #[test]
-    fn what_is_wrong_is_said() {
-        let strategy = |inner: &str| format!(r#"{{"scoringStrategy": {{{inner}}}}}"#);
-        let resources = |list: &str| strategy(&format!(r#""type": "MostAllocated", "resources": {list}"#));
-        let ratio = |shape: &str| {
-            let inner = r#""type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": "#;
-            strategy(&format!("{inner}{shape}}}"))
-        };
+    fn mistakes_are_named() {
         for (args, expected) in [
             (
                 r#"{"ignoredResource": []}"#.to_owned(),
