@@ -1,7 +1,6 @@
 //! The record of one call and its outcome: written while the call is decided, read by logs, metrics and traces.
 //! Nothing here makes decisions. A decision moves its data into its record, so that logs, metrics and traces are
 //! created from the record after the response, not on the path of the call.
-//! created from the record after the response, not on the path of the call.
 
 mod attempt;
 

@@ -4,8 +4,6 @@
 //! A backend that needs facts about nodes is not called for a node that the table still does not know after the
 //! wait for unknown nodes. If its answer counts, that node is no longer a candidate, under either failure policy,
 //! since the backend's verdict on it is unknown.
-//! patience for such nodes. If its answer counts, that node is no longer a candidate, under
-//! either failure policy, since the backend's verdict on it is unknown.
 
 mod encoded;
 mod shadow;
