@@ -1,4 +1,4 @@
-//! The admin address: what was decided and how the gateway is, and switches for who looks closer.
+//! The admin address: past decisions, the gateway's state, and debug switches.
 
 mod flags;
 pub mod status;
@@ -23,19 +23,19 @@ use crate::{
     observe::{Observer, Query},
 };
 
-/// What the admin address shows.
+/// The data behind the admin address.
 #[derive(Debug)]
 pub struct AdminState {
-    /// Calls.
+    /// Past calls.
     pub observer: Arc<Observer>,
-    /// The gateway.
+    /// The gateway's state.
     pub gateway_status: Arc<GatewayStatus>,
-    /// One long answer at a time: each may take some ten megabytes until it has gone out.
+    /// Allows one long response at a time: each may take some ten megabytes until it is sent.
     turn: Arc<Mutex<()>>,
 }
 
 impl AdminState {
-    /// Shows these.
+    /// Shows this data.
     pub fn new(observer: Arc<Observer>, gateway_status: Arc<GatewayStatus>) -> Self {
         Self { observer, gateway_status, turn: Arc::default() }
     }
@@ -55,8 +55,8 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
         .with_state(admin)
 }
 
-/// Refuses what a browser sends for a page: whoever forwards this port to a machine of his own lets no page of the
-/// web in.
+/// Rejects requests that a browser sends on behalf of a web page: a port forwarded to a workstation must not be
+/// accessible to pages from the web.
 async fn from_no_page(request: Request, next: Next) -> Response {
     if request.headers().contains_key(ORIGIN) {
         return refused(StatusCode::FORBIDDEN, "requests with an Origin header are rejected");
@@ -84,7 +84,7 @@ async fn decisions(
             truncated,
             items,
         };
-        // Held until it is done, whether the caller still waits or not, and until the caller has taken it.
+        // Held until the query is done, also if the caller has disconnected, and until the response is sent.
         Json(list).into_response().map(|body| Body::new(HeldBody::new(body, turn)))
     });
     found.await.unwrap_or_else(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the decision log"))
@@ -113,7 +113,7 @@ async fn not_served(method: Method, uri: Uri) -> Response {
     refused(StatusCode::METHOD_NOT_ALLOWED, &format!("method {method} not allowed at {}", uri.path()))
 }
 
-/// What every error of this address looks like.
+/// The form of every error at this address.
 fn refused(status: StatusCode, why: &str) -> Response {
     (status, Json(serde_json::json!({ "error": why }))).into_response()
 }

@@ -16,5 +16,5 @@ pub use crate::api::{
     },
 };
 
-/// The version of these types: the `apiVersion` of every answer.
+/// The version of these types: the `apiVersion` of every response.
 pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";

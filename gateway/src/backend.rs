@@ -1,9 +1,9 @@
 //! A policy backend: connection, handshake, encoding and decoding.
 //!
-//! [`Backend`] is the handle that calls use. Behind it one task ([`session`]) connects, shakes hands,
-//! notices when the backend changes or goes, and connects again. Requests are put together from encoded
-//! parts ([`crate::contract`]) that backends share; answers are checked against the contract before
-//! the decision sees them. Everything that can go wrong is one [`BackendFailure`].
+//! [`Backend`] is the handle that calls use. Behind it one task ([`session`]) connects, performs the handshake,
+//! notices when the backend changes or disconnects, and reconnects. Requests are assembled from encoded parts
+//! ([`crate::contract`]) that backends share; answers are checked against the contract before the decision uses
+//! them. Every possible failure is a [`BackendFailure`].
 
 pub mod answer_cache;
 mod circuit;
@@ -45,23 +45,23 @@ use crate::{
     record::{RpcEnd, Rpcs},
 };
 
-/// One time that a backend is asked.
+/// One attempt to call a backend.
 #[derive(Debug)]
 pub struct Attempt<'r> {
-    /// How long the backend may take for the answer.
+    /// The time that the backend has to answer.
     pub timeout: Duration,
-    /// Where the question is recorded.
+    /// Where the RPC is recorded.
     pub rpcs: &'r mut Rpcs,
 }
 
-/// A question as it is sent.
+/// A request as it is sent.
 struct Request<'s, const N: usize> {
     path: &'s Uri,
     pieces: [Bytes; N],
-    /// About how many nodes, and how they are named.
+    /// The number of nodes in it, and how they are named.
     nodes: u32,
     form: NodeForm,
-    /// Bytes of the largest answer that is read.
+    /// The largest answer that is read, in bytes.
     largest_answer: usize,
 }
 
@@ -73,12 +73,12 @@ pub struct Backend {
     /// Where panics are counted.
     metrics: Arc<Metrics>,
     session: Arc<session::SessionHandle>,
-    /// A permit for each question that may be under way beside decisions.
+    /// One permit for each concurrent shadow call.
     shadow_calls: Arc<Semaphore>,
     oversize_log: RateLimitedLog,
 }
 
-/// So many questions may be under way to a backend beside decisions: each is held until it is answered or late.
+/// The most concurrent shadow calls to a backend: each holds its permit until it is answered or times out.
 const MOST_SHADOW_CALLS: usize = 16;
 
 impl Backend {
@@ -97,7 +97,7 @@ impl Backend {
         }
     }
 
-    /// The connection, with the backend's handshake.
+    /// The connection with the backend's handshake.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -105,7 +105,8 @@ impl Backend {
         self.session.state.borrow().session()
     }
 
-    /// Logs that the backend rejects so many nodes because they are too large for a request to it, one of this name.
+    /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a
+    /// request.
     pub fn log_oversize(&self, nodes: usize, name: &str) {
         if let Some(similar) = self.oversize_log.turn() {
             let backend = &self.settings.name;
@@ -119,10 +120,10 @@ impl Backend {
         }
     }
 
-    /// The place of a question beside decisions, until it is dropped.
+    /// A permit for a shadow call, released when it is dropped.
     ///
     /// # Errors
-    /// All places are taken.
+    /// All permits are taken.
     pub fn shadow_call(&self) -> Result<OwnedSemaphorePermit, BackendFailure> {
         Arc::clone(&self.shadow_calls).try_acquire_owned().map_err(|_| {
             let detail = format!(
@@ -135,11 +136,11 @@ impl Backend {
 
     /// Waits until the first attempt to connect has succeeded or failed.
     pub async fn first_attempt(&self) {
-        // An error means that the task behind the handle is gone, which ends the process.
+        // An error means that the session task has ended, which ends the process.
         let _ = self.session.state.clone().wait_for(|state| !state.is_untried()).await;
     }
 
-    /// Asks which of these nodes the pod may not run on. The attempt records what is sent.
+    /// Calls Filter: which of these nodes the pod may not run on. The attempt records the RPC.
     pub async fn filter(
         &self,
         session: &Session,
@@ -151,7 +152,7 @@ impl Backend {
         Ok(self.replied(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks how good these nodes are: raw scores, one a node. The attempt records what is sent.
+    /// Calls Score: one raw score for each of these nodes. The attempt records the RPC.
     pub async fn score(
         &self,
         session: &Session,
@@ -163,8 +164,8 @@ impl Backend {
         Ok(self.replied(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks which of these candidates and victims stay. Positions are not checked yet. The attempt
-    /// records what is sent.
+    /// Calls Preempt: which of these candidates and victims remain. Positions are not checked yet. The attempt
+    /// records the RPC.
     pub async fn preempt(
         &self,
         session: &Session,
@@ -185,7 +186,7 @@ impl Backend {
         Ok(self.current(session, reading(&self.metrics, read)?))
     }
 
-    /// Asks to bind the pod. The attempt records what is sent.
+    /// Calls Bind. The attempt records the RPC.
     pub async fn bind(
         &self,
         session: &Session,
@@ -208,10 +209,10 @@ impl Backend {
         }
     }
 
-    /// Takes the answer; if it has another revision than the handshake, the handshake is repeated soon.
+    /// Unwraps the answer; if its revision differs from the handshake's, the handshake is repeated soon.
     fn current<T>(&self, session: &Session, answered: Answered<T>) -> T {
         if answered.revision != session.info.revision {
-            // Replicas of several builds, or a backend that has changed: the next handshake tells which.
+            // Replicas of several builds, or a backend that has changed: the next handshake determines which.
             session.cache.mark_mixed_revisions();
             if !answered.revision.is_empty() {
                 self.session.recheck.notify_one();
@@ -251,7 +252,7 @@ impl Backend {
             return Err(late);
         }
         if let Err(open) = session.circuit.check() {
-            // The next handshake finds out whether it answers again.
+            // The next handshake shows whether it responds again.
             self.session.recheck.notify_one();
             return Err(open);
         }
@@ -264,7 +265,7 @@ impl Backend {
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
         if failure == Some(FailureKind::Reset) {
-            // The connection may be ending; the task behind it finds out sooner than its next look.
+            // The connection may be ending; a handshake now detects that sooner than the next regular one.
             self.session.recheck.notify_one();
         }
         rpcs.end(RpcEnd { received: answer.as_ref().map_or(0, Bytes::len), failure, code });

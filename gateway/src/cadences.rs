@@ -15,9 +15,9 @@ pub struct Cadences {
     pub handshake: Duration,
     /// The time between two handshakes.
     pub refresh: Duration,
-    /// The minimum of that, when answers come from another revision.
+    /// The minimum of that, if answers have another revision.
     pub shortest_refresh: Duration,
-    /// One of so many calls that the cache could answer is sent to the backend anyway.
+    /// One in this many calls that the cache could answer is sent to the backend anyway.
     pub check_every: NonZeroU32,
     /// How long a call waits for nodes that kube-scheduler knows but the watch has not delivered yet: it is usually
     /// milliseconds behind.

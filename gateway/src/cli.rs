@@ -118,15 +118,15 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Explains, tells failures to standard error and says how the process ends.
+    /// Runs `explain`, prints failures to standard error and returns the exit code.
     pub fn run(self) -> ExitCode {
         on_console(|console| explain::run(&self.options, console))
     }
 }
 
 impl Arguments {
-    /// Runs the command, tells failures to standard error and says how the process ends. `serve` runs the
-    /// gateway until a stop signal.
+    /// Runs the command, prints failures to standard error and returns the exit code. `serve` runs the gateway
+    /// until a stop signal.
     pub fn run<E: Display>(
         self,
         serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,

@@ -77,7 +77,7 @@ settings! {
     metrics "metrics": MetricsSettings, section;
     /// The address that reports decisions and the gateway's state.
     admin "admin": AdminSettings, section;
-    /// How an OpenTelemetry collector is reached.
+    /// How to reach an OpenTelemetry collector.
     otlp "otlp": Otlp, section;
     /// Which calls are traced.
     traces "traces": Traces, section;
@@ -85,9 +85,9 @@ settings! {
     decisions "decisions": Decisions, section;
     /// The log.
     log "log": LogSettings, section;
-    /// How long calls may take.
+    /// The time limits of calls.
     timeouts "timeouts": Timeouts, section;
-    /// How the apiserver is reached.
+    /// How to reach the apiserver.
     cluster "cluster": Cluster, section;
     /// Where facts about nodes come from.
     nodes "nodes": NodeSource, section;
@@ -107,18 +107,18 @@ settings! {
     /// The HTTP address for kube-scheduler.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ExtenderSettings: "a mapping such as {address: 0.0.0.0:8888}";
-    /// Where it listens. Default 0.0.0.0:8888; port 0 takes a free one.
+    /// The listening address. Default 0.0.0.0:8888; port 0 selects a free port.
     address "address": SocketAddr, default(any_address(8888));
     /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
     max_request_bytes "maxRequestBytes" as BodySize: usize, default(128 << 20);
     /// TLS on this address. `None`: plain HTTP.
     tls "tls": Option<ServerTls>, absent("none");
-    /// How paths end.
+    /// The ends of the verbs' paths.
     verbs "verbs": VerbPaths, section;
 }
 
 settings! {
-    /// How the path of each verb ends: one or several segments without slashes at the ends.
+    /// The end of the path of each verb: one or several segments without slashes at the ends.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct VerbPaths: "a mapping such as {filter: predicates/always_true}", check check_verbs => VerbPathParts;
     /// Default `filter`.
@@ -132,7 +132,7 @@ settings! {
 }
 
 settings! {
-    /// How long calls may take, 1 ms to 1 h.
+    /// The time limits of calls, 1 ms to 1 h.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Timeouts: "a mapping such as {decision: 1s, bind: 10s}";
     /// The budget of one filter, prioritize or preempt call. Default 1 s.
@@ -142,11 +142,10 @@ settings! {
 }
 
 settings! {
-    /// How the apiserver is reached.
+    /// How to reach the apiserver.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Cluster: "a mapping such as {kubeconfig: FILE}";
-    /// The kubeconfig, where the apiserver is needed. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service
-    /// account.
+    /// The kubeconfig file. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
     kubeconfig "kubeconfig": Option<PathBuf>, absent("KUBECONFIG, ~/.kube/config or the pod's service account");
 }
 
@@ -199,7 +198,7 @@ choices! {
     pub enum ChangingReasons {
         /// The first text is kept for a while.
         Held = "Held",
-        /// Each text is sent as it is.
+        /// Each text is sent unchanged.
         AsGiven = "AsGiven",
     }
 
@@ -207,7 +206,7 @@ choices! {
     pub enum RepeatedRefusals {
         /// For 30 s such rejections become errors, after which kube-scheduler backs off.
         BackOff = "BackOff",
-        /// They are sent as they are.
+        /// They are sent unchanged.
         AsGiven = "AsGiven",
     }
 }
@@ -232,8 +231,8 @@ impl Default for VerbPaths {
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 impl Timeouts {
-    /// The part of a bind's budget in which a binder may be called. The rest, a quarter of it and at most a second,
-    /// is for reading the result from the apiserver.
+    /// The part of a bind's budget in which a binder may be called. The rest, a quarter but at most a second, is
+    /// for reading the result from the apiserver.
     pub fn asking_to_bind(self) -> Duration {
         self.bind.saturating_sub(LAST_LOOK.min(self.bind / 4))
     }
@@ -241,7 +240,7 @@ impl Timeouts {
 
 impl PodSource {
     /// The default source: a watch if nodes are watched and a backend has preempt. A binder needs none, since a
-    /// bind reads its pod.
+    /// bind reads its pod from the apiserver.
     fn usual(nodes: &NodeSource, backends: &[BackendSettings]) -> Self {
         let preempts = backends.iter().any(|backend| backend.preempt.is_some());
         if *nodes == NodeSource::Watch && preempts { Self::Watch } else { Self::None }
@@ -251,7 +250,7 @@ impl PodSource {
 /// Which binder binds pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Binder {
-    /// Not the gateway.
+    /// The gateway does not bind.
     None,
     /// Interested backends with a `bind` block in effective order, then the gateway itself.
     BuiltIn,
@@ -334,7 +333,7 @@ const fn any_address(port: u16) -> SocketAddr {
 }
 
 /// Displays a configuration as YAML with every setting, the backends in their effective order. The output is an
-/// equivalent configuration. A setting whose value comes from elsewhere is a comment that names its source.
+/// equivalent configuration. A setting whose value comes from outside the file is a comment that names its source.
 #[derive(Clone, Copy, Debug)]
 pub struct Effective<'a>(pub &'a Config);
 
@@ -356,7 +355,7 @@ fn effective_order(backends: &[BackendSettings]) -> Vec<usize> {
 }
 
 impl Config {
-    /// Equal for equal settings, within one version of the program; used to compare replicas.
+    /// A hash that is equal for equal settings, within one version of the program; used to compare replicas.
     pub fn digest(&self) -> String {
         let mut hasher = DefaultHasher::new();
         // The debug output contains every setting; only the hash leaves the process.
@@ -364,19 +363,19 @@ impl Config {
         format!("{:016x}", hasher.finish())
     }
 
-    /// Reads and checks a file, or standard input where the path is `-`. Relative paths in it are relative to its
+    /// Reads and checks a file, or standard input if the path is `-`. Relative paths in it are relative to its
     /// folder, or to the working directory.
     ///
     /// # Errors
-    /// The file cannot be read, is not valid YAML, or has mistakes: all of them, sorted by place.
+    /// The file cannot be read, is not valid YAML, or has mistakes: all of them, sorted by position.
     pub fn read(path: &Path) -> Result<Self, ConfigErrors> {
         Content::read(path).and_then(|content| Self::of_file(path, &content))
     }
 
-    /// Checks what was read from a file. Relative paths in it are relative to its folder.
+    /// Checks the content of a file. Relative paths in it are relative to its folder.
     ///
     /// # Errors
-    /// It is not valid YAML or has mistakes: all of them, sorted by place.
+    /// It is not valid YAML or has mistakes: all of them, sorted by position.
     pub fn of_file(path: &Path, content: &Content) -> Result<Self, ConfigErrors> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let parsed = content.text().map_err(ConfigErrors::one).and_then(|yaml| Self::parse(yaml, folder));
@@ -386,7 +385,7 @@ impl Config {
     /// Checks the text of a configuration. Relative paths in it are relative to `folder`.
     ///
     /// # Errors
-    /// The text is not valid YAML or has mistakes: all of them, sorted by place.
+    /// The text is not valid YAML or has mistakes: all of them, sorted by position.
     pub fn parse(yaml: &str, folder: &Path) -> Result<Self, ConfigErrors> {
         let document = extender_config::parse(yaml).map_err(ConfigErrors::one)?;
         let mistakes = Mistakes::in_folder(folder);
@@ -407,7 +406,7 @@ impl Config {
     }
 
     /// The fields that differ from those at the start and cannot change while the gateway runs: sockets, the
-    /// sources of the tables, and what kube-scheduler's configuration depends on.
+    /// sources of the tables, and the inputs of kube-scheduler's configuration.
     pub fn fixed_since_the_start(&self, start: &Self) -> Vec<&'static str> {
         // Exhaustive, so that a new field must be considered here.
         let Self {

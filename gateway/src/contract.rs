@@ -1,8 +1,7 @@
 //! The policy API: requests assembled from encoded parts, and responses parsed within limits.
 //!
-//! Nothing here knows a connection, a table or a decision. [`pod`] and [`row`] encode what a view asks for,
-//! [`nodes`] and
-//! [`question`] put requests together, [`answer`], [`preempt`] and [`bind`] check responses before use.
+//! Nothing here depends on a connection, a table or a decision. [`pod`] and [`row`] encode views, [`nodes`] and
+//! [`question`] assemble requests, and [`answer`], [`preempt`] and [`bind`] check responses.
 
 pub mod answer;
 pub mod bind;

@@ -1,9 +1,9 @@
-//! Drives the decision of core: calls backends, passes on their answers, enforces the deadline.
+//! Makes the decisions of core: calls backends, passes on their answers, enforces the deadline.
 //!
-//! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view that some backend
-//! wants (`call_context`), calls the backends in parallel from the task that serves the call (none is spawned for
-//! it, so that all of them are canceled if the caller disconnects), and stops as soon as the decision is certain.
-//! Only backends in shadow mode are called in separate tasks, after the decision.
+//! One [`Decider`] serves all calls. A call encodes the pod and the nodes once for each view in use
+//! (`call_context`), calls the backends in parallel from the task that serves the call (it spawns none, so that a
+//! disconnect of the caller cancels all of them), and stops as soon as the decision is certain. Only backends in
+//! shadow mode are called in separate tasks, after the decision.
 
 mod ask;
 mod bind;
@@ -48,7 +48,7 @@ use crate::{
     wire::Request,
 };
 
-/// A call as the door hands it over.
+/// A call as received by `door`.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'c> {
     /// The request.
@@ -83,7 +83,7 @@ pub struct Decider {
 pub struct DeciderSettings {
     /// The sources of facts about nodes.
     pub tables: ClusterTables,
-    /// The time that calls may take.
+    /// The time limits of calls.
     pub timeouts: Timeouts,
     /// How reasons are reported to kube-scheduler.
     pub reasons: ReasonSettings,
@@ -95,12 +95,12 @@ pub struct DeciderSettings {
     pub binders: Option<Binders>,
     /// Receives the records of calls.
     pub observer: Arc<Observer>,
-    /// How often and how long.
+    /// Intervals and timeouts.
     pub cadences: Cadences,
 }
 
 impl Decider {
-    /// For backends in effective order.
+    /// Creates one for backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, terms: DeciderSettings) -> Self {
         let DeciderSettings {
             tables: known,
@@ -131,8 +131,8 @@ impl Decider {
         }
     }
 
-    /// The record of a call about a pod that came at `began`, to be kept while it is decided. Where traces are made,
-    /// the decision is a span of the caller's, if that named one.
+    /// The record of a call about a pod that was received at `began`, to be filled in while it is decided. If
+    /// tracing is enabled, the decision is a span under the caller's span, if any.
     pub fn record(
         &self,
         pod: PodRef,
@@ -144,7 +144,7 @@ impl Decider {
         CallRecord { trace, exempt, ..CallRecord::new(self.ids.next(), began, pod, nodes) }
     }
 
-    /// The same of a call that brings its pod.
+    /// The same for a call that contains its pod.
     pub fn record_of(
         &self,
         pod: &ObjectPod<'_>,
@@ -155,8 +155,8 @@ impl Decider {
         CallRecord { annotated, ..self.record(pod.into(), nodes, caller) }
     }
 
-    /// The backends whose answers to a verb count for this pod, in effective order, with how they are asked.
-    /// `verb` takes the settings of the verb.
+    /// The backends whose answers to a verb count for this pod, in effective order, with their settings for the
+    /// verb. `verb` selects these settings.
     fn asked<'d, S: 'd>(
         &'d self,
         pod: &ObjectPod<'_>,
@@ -178,7 +178,7 @@ impl Decider {
         backends.iter().filter(|backend| backend.settings.matches.interest.covers(pod))
     }
 
-    /// Until when a call that came at `began` waits for unknown nodes.
+    /// Until when a call that was received at `began` waits for unknown nodes.
     fn unknown_nodes_deadline(&self, began: Instant) -> Instant {
         call_context::unknown_nodes_deadline(
             Instant::now(),
@@ -188,14 +188,14 @@ impl Decider {
         )
     }
 
-    /// Each backend as it is configured and as it is now, in effective order, or why it cannot be asked.
+    /// Each backend's settings and current session, in effective order, or why it is unavailable.
     pub fn sessions(
         &self,
     ) -> impl Iterator<Item = (&config::BackendSettings, Result<Arc<Session>, BackendFailure>)> {
         self.backends.iter().map(|backend| (&*backend.settings, backend.session()))
     }
 
-    /// Waits until a first attempt to connect to every backend has ended, well or not.
+    /// Waits until the first attempt to connect to every backend has succeeded or failed.
     pub async fn first_attempts(&self) {
         for backend in &self.backends {
             backend.first_attempt().await;
@@ -203,8 +203,7 @@ impl Decider {
     }
 }
 
-/// Makes the ids of calls: the same for all backends of one call, different from those of other calls and
-/// of other replicas.
+/// Creates the ids of calls: the same for all backends of one call, unique among the calls of all replicas.
 #[derive(Debug)]
 struct CallIds {
     run: u64,
@@ -214,13 +213,13 @@ struct CallIds {
 impl CallIds {
     fn new() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        // A hasher's random key is what the standard library has of randomness.
+        // The random key of a hasher is the standard library's source of randomness.
         Self { run: RandomState::new().hash_one(0_u8), next: AtomicU64::new(1) }
     }
 
     fn next(&self) -> String {
         let mut id = String::with_capacity(24);
-        // Writing to a String does not fail.
+        // Writing to a `String` does not fail.
         let _ = write!(id, "{:016x}-{:x}", self.run, self.next.fetch_add(1, Ordering::Relaxed));
         id
     }

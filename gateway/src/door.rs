@@ -1,9 +1,8 @@
 //! The HTTP/JSON front door: what kube-scheduler calls.
 //!
-//! The last segment of the path is the verb, whatever stands before it. Each verb has its file and its form
-//! of saying no, because kube-scheduler reads errors of filter and bind from a body with status 200, and
-//! those of prioritize and preempt from the status alone; a status that is not 200 goes out without a body,
-//! since a body would cost the connection.
+//! The verb is the last segment of the path. Each verb has its own form of errors, because kube-scheduler reads
+//! errors of filter and bind from a body with status 200, and those of prioritize and preempt only from the status.
+//! A status other than 200 has no body, since a body would cost the connection.
 
 mod accept;
 mod answer;
@@ -46,34 +45,33 @@ use crate::{
     record::HttpCall,
 };
 
-/// What every connection at the door shares.
+/// The data shared by all connections at the door.
 #[derive(Debug)]
 pub struct Door {
-    /// What calls are answered with: replaced when the configuration is. A call sees one from its beginning
-    /// to its end.
+    /// The configuration that answers calls, replaced by a reload. A call uses the same one from start to end.
     pub served: ArcSwap<Served>,
     /// Receives the records of calls.
     pub observer: Arc<Observer>,
-    /// Refused calls that the log has, by verb and outcome.
+    /// Limits log lines about refused calls, by verb and outcome.
     refused: SeldomEach<(&'static str, &'static str)>,
 }
 
-/// What one configuration says about calls.
+/// What answers calls under one configuration.
 #[derive(Debug)]
 pub struct Served {
-    /// Decides.
+    /// Makes the decisions.
     pub decider: Decider,
-    /// The largest body of a request, in bytes.
+    /// The largest request body, in bytes.
     pub most: usize,
-    /// How the paths of the verbs end.
+    /// The last path segment of each verb.
     pub verbs: VerbPaths,
-    /// What it was made from.
+    /// The configuration.
     pub config: Config,
-    /// Counted from 1 at the start.
+    /// The generation of the configuration, starting at 1.
     pub generation: u64,
 }
 
-/// The verb of a path, whatever stands before its end.
+/// The verb of a path, whatever precedes its last segment.
 fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
     let path = path.trim_end_matches('/');
     let ends = |end: &str| path.strip_suffix(end).is_some_and(|before| before.ends_with('/'));
@@ -88,12 +86,12 @@ fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
 }
 
 impl Door {
-    /// One that answers by this configuration to begin with.
+    /// A door that initially answers by this configuration.
     pub fn new(served: Served, observer: Arc<Observer>) -> Self {
         Self { served: ArcSwap::from_pointee(served), observer, refused: SeldomEach::default() }
     }
 
-    /// Answers one request. Never fails: whatever goes wrong has an answer.
+    /// Answers one request. Never fails: every error has a response.
     async fn call(
         &self,
         request: Request<Incoming>,
@@ -160,27 +158,27 @@ impl Served {
     }
 }
 
-/// The body of an answer. The request is under way until it is dropped.
+/// The body of a response. The request is in progress until the body is dropped.
 type CallBody = HeldBody<ReplyBody, UnderWay>;
 
 fn held(response: Response<ReplyBody>, under_way: UnderWay) -> Response<CallBody> {
     response.map(|body| HeldBody::new(body, under_way))
 }
 
-/// What a call answers, a panic included: one pod that triggers a bug must not stop a cluster.
+/// The response to a call, also if it panics: one pod that triggers a bug must not stop a cluster.
 async fn survive<T>(
     metrics: &Metrics,
     answer: impl Future<Output = Result<T, CallRefusal>>,
 ) -> Result<T, CallRefusal> {
-    // Nothing that a call leaves half done is seen by another: what they share is behind locks that are
-    // not held across a decision.
+    // Calls cannot see each other's inconsistent state: shared state is behind locks that are not held across a
+    // decision.
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         metrics.panicked();
         Err(CallRefusal::panicked())
     })
 }
 
-/// The verb that a head requests, or the refusal and the verb that it is counted under.
+/// The verb of a request, or the refusal and the verb that it is counted under.
 fn requested(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (Option<Verb>, CallRefusal)> {
     let path = head.uri.path();
     let verb = verb_of(path, verbs).ok_or_else(|| (None, CallRefusal::path(path, verbs)))?;

@@ -1,7 +1,7 @@
 //! Hostile input: valid texts and messages with pieces removed, inserted and copied.
 //!
-//! A fuzzer on stable Rust, as ordinary tests: nothing panics, and what is accepted is answered consistently.
-//! `make fuzz` runs it for longer.
+//! A fuzzer on stable Rust, as ordinary tests: nothing panics, and accepted input gets consistent answers. `make
+//! fuzz` runs it for longer.
 
 mod answers;
 mod objects;
@@ -55,7 +55,7 @@ fn change(pieces: &'static [&'static [u8]]) -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// One of `seeds` with some changes, for which `pieces` are put in.
+/// One of `seeds` with some changes that insert `pieces`.
 fn changed(seeds: Vec<Vec<u8>>, pieces: &'static [&'static [u8]]) -> impl Strategy<Value = Bytes> {
     (prop::sample::select(seeds), prop::collection::vec(change(pieces), 0..5)).prop_map(
         |(mut bytes, changes)| {

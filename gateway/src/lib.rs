@@ -1,9 +1,9 @@
 //! The extender gateway: kube-scheduler's HTTP/JSON extender calls in, gRPC policy backends out.
 //!
-//! The way of a call is [`door`] → [`wire`] → [`decide`] (which drives `extender-gateway-core`) →
-//! [`backend`] and back. [`object`] reads Kubernetes objects, [`cluster`] keeps what the gateway knows of
-//! the nodes, [`config`] what the operator said, [`cadences`] how often and how long what it does not say,
-//! [`observe`] what can be seen from outside. [`tls`] reads the files that TLS needs on either side.
+//! A call passes through [`door`] → [`wire`] → [`decide`] (which drives `extender-gateway-core`) → [`backend`] and
+//! back. [`object`] parses Kubernetes objects, [`cluster`] keeps the node and pod tables, [`config`] has the
+//! operator's settings and [`cadences`] the intervals that are not configurable, [`observe`] creates logs, metrics
+//! and traces, and [`tls`] reads certificates and keys.
 
 pub mod admin;
 pub mod api;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use extender_gateway::{cli::Arguments, serve};
 
-/// The system's allocator takes twice as long for the many short-lived pieces of a call.
+/// The system's allocator takes twice as long for the many short-lived allocations of a call.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,10 +1,10 @@
-//! Kubernetes objects as JSON, read once, partially and borrowed, into the facts of the contract.
+//! Kubernetes objects as JSON, parsed once, partially and by reference, into the facts of the contract.
 //!
-//! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts, whether it came from a watch or
-//! from a file, or in a call, where [`pod::offered`] and [`node::offered`] put limits around them. They read what
-//! the facts need and skip the rest unread; strings without escapes stay slices of the input. What Go's
-//! `encoding/json` tolerates in an object that kube-scheduler wrote is tolerated here: unknown fields, absent
-//! `kind` and `apiVersion`, and `null` for anything.
+//! [`pod::parse`] and [`node::parse`] are the only way from an object's JSON to facts. They serve watches and
+//! files; for calls, [`pod::offered`] and [`node::offered`] add limits. They parse what the facts need and skip the
+//! rest; strings without escapes stay slices of the input. Whatever Go's `encoding/json` tolerates in an object
+//! that kube-scheduler wrote is tolerated here: unknown fields, absent `kind` and `apiVersion`, and `null` for
+//! anything.
 
 mod affinity;
 mod amounts;
@@ -24,7 +24,7 @@ use serde::Deserialize;
 use self::limits::{EntryLimits, Origin};
 pub use self::requests::Share;
 
-/// Why an object could not be read. Names the kind, the field and what is wrong.
+/// Why an object could not be parsed. Names the kind, the field and the error.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}{}{path}: {problem}", dot_before(.path))]
 pub struct ObjectError {
@@ -38,8 +38,8 @@ fn dot_before(path: &str) -> &'static str {
 }
 
 impl ObjectError {
-    /// Where in the object the mistake is, such as `spec.containers[0].resources.requests.cpu`; `?` where the
-    /// text is not JSON at that place, and empty where the whole object is meant.
+    /// The path of the invalid field, such as `spec.containers[0].resources.requests.cpu`; `?` where the text is
+    /// not JSON, and empty if it applies to the whole object.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -49,8 +49,8 @@ impl ObjectError {
     }
 }
 
-/// Reads the whole of `json` as one object. The path of a mistake is found by reading a second time, so that
-/// objects without one do not pay for it.
+/// Parses all of `json` as one object. The path of an error is found by parsing a second time, so that valid
+/// objects do not pay for it.
 fn read<'a, T>(kind: &'static str, json: &'a [u8], origin: Origin) -> Result<T, ObjectError>
 where
     T: Deserialize<'a> + Default,
@@ -65,7 +65,7 @@ where
     })
 }
 
-/// Where reading stops; `None` when it goes through, as with text behind the object.
+/// The path at which parsing stops; `None` if it succeeds, for example with text after the object.
 fn path_of_mistake<'a, T: Deserialize<'a> + Default>(json: &'a [u8], origin: Origin) -> Option<String> {
     let _limits = EntryLimits::of(origin);
     let mut track = serde_path_to_error::Track::new();

@@ -1,5 +1,6 @@
 //! The record of one call and its outcome: written while the call is decided, read by logs, metrics and traces.
-//! Nothing here decides anything. A decision moves its data into its record, so that logs, metrics and traces are
+//! Nothing here makes decisions. A decision moves its data into its record, so that logs, metrics and traces are
+//! created from the record after the response, not on the path of the call.
 //! created from the record after the response, not on the path of the call.
 
 mod attempt;
@@ -24,7 +25,7 @@ use crate::{
 /// One HTTP request and its outcome.
 #[derive(Debug)]
 pub struct HttpCall {
-    /// `None` where the path names no verb.
+    /// `None` if the path has no verb.
     pub verb: Option<Verb>,
     /// When it was received.
     pub started: Instant,
@@ -34,15 +35,15 @@ pub struct HttpCall {
     pub caller: SocketAddr,
     /// Whether it uses TLS.
     pub secure: bool,
-    /// How: the HTTP method and version, and the request's target.
+    /// The HTTP method and version, and the request's target.
     pub http: (http::Method, http::Version, http::Uri),
     /// The caller's span, if it sent one and tracing is enabled.
     pub parent: Option<TraceContext>,
     /// The generation of the configuration that decided it.
     pub generation: u64,
-    /// Bytes of the request's body, as far as it was read.
+    /// Bytes of the request's body that were read.
     pub request_bytes: usize,
-    /// Bytes of the answer's body.
+    /// Bytes of the response's body.
     pub response_bytes: usize,
     /// The HTTP status of the response; 0 if the caller disconnected.
     pub status: u16,
@@ -57,7 +58,7 @@ pub struct HttpCall {
 /// The record of one call and its outcome.
 #[derive(Debug)]
 pub struct CallRecord {
-    /// Its id, which backends get.
+    /// Its id, which backends receive.
     pub id: String,
     /// When it was received.
     pub time: SystemTime,
@@ -90,7 +91,7 @@ pub struct PodRef {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// `status.nominatedNodeName`; empty where there is none.
+    /// `status.nominatedNodeName`; empty if it is not set.
     pub nominated: String,
 }
 
@@ -112,14 +113,14 @@ pub enum RequestedNodes {
     Offered(Arc<Request>),
     /// Those of preempt.
     Candidates(Arc<PreemptRequest>),
-    /// That of bind.
+    /// The node of bind.
     Target(String),
-    /// So many, which the record of the call has that this one is beside.
+    /// Only their number: the record of a shadow call, whose main call has the nodes.
     CountOnly(u32),
 }
 
 impl RequestedNodes {
-    /// How many there are.
+    /// The number of nodes.
     pub fn count(&self) -> u32 {
         match self {
             Self::Offered(request) => request.names.count(),
@@ -139,9 +140,9 @@ pub struct BackendOutcome {
     pub policy: OnFailure,
     /// Positions of nodes without the facts that it needs, ascending.
     pub unknown: Vec<u32>,
-    /// Those of them that were deleted.
+    /// Positions of the unknown nodes that were deleted.
     pub deleted: Vec<u32>,
-    /// Those that are too large for a question to it.
+    /// Positions of nodes that are too large for a request to it.
     pub oversize: Vec<u32>,
     /// Its attempts.
     pub attempts: Vec<BackendAttempt>,
@@ -215,7 +216,7 @@ pub enum Outcome {
     Filtered(Heard),
     /// Prioritize: scores, and how many of them were outside the declared range.
     Scored(Ballot, usize),
-    /// Preempt: the candidates that are left by it, and how many victims on each.
+    /// Preempt: the remaining candidates and the number of victims on each.
     Candidates(Vec<(u32, u32)>),
     /// Bind: a short text.
     Bound(String),
@@ -230,7 +231,7 @@ impl BackendOutcome {
         }
     }
 
-    /// Before it is called.
+    /// Its part before it is called.
     pub fn new(backend: &Arc<config::BackendSettings>, policy: OnFailure) -> Self {
         let backend = Arc::clone(backend);
         Self {
@@ -276,7 +277,7 @@ impl CallRecord {
         }
     }
 
-    /// With what the one who was asked beside the call said, and how that was found out.
+    /// Adds the outcome and the attempts of a shadow call.
     #[must_use]
     pub fn with_shadow_outcome(
         mut self,
@@ -292,17 +293,17 @@ impl CallRecord {
         self
     }
 
-    /// Begins to find out what the one says who is asked beside the call, whose part is the only one.
+    /// Starts the attempt of a shadow call, which has a single backend.
     pub fn start_attempt(&self) -> OpenAttempt {
         self.recorder.start_attempt(0, self.trace)
     }
 
-    /// When something happened in it that this clock knows.
+    /// The system time of an instant during the call.
     pub fn at(&self, instant: Instant) -> SystemTime {
         self.time + instant.saturating_duration_since(self.started)
     }
 
-    /// Of a call about a pod that came at `began`.
+    /// The record of a call about a pod that was received at `began`.
     pub fn new(id: String, began: Instant, pod: PodRef, nodes: RequestedNodes) -> Self {
         let time = SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
         Self {

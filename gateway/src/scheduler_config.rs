@@ -24,9 +24,9 @@ pub use yaml::Extenders;
 #[cfg(test)]
 mod tests;
 
-/// How much longer than the gateway kube-scheduler waits: a lost first packet of a connection costs a second, and
-/// both processes may wait for a CPU. A longer margin would only delay pods when the gateway's machine is
-/// unreachable; a gateway that is merely down refuses the connection immediately.
+/// How much longer than the gateway's limit kube-scheduler waits: a lost first packet of a connection costs a
+/// second, and both processes may wait for a CPU. A longer margin would only delay pods if the gateway's machine is
+/// unreachable; if only the gateway is down, the connection is refused immediately.
 const MARGIN: Duration = Duration::from_secs(2);
 /// The margin if every call contains all nodes: tens of megabytes, which are sent within kube-scheduler's timeout
 /// but before the gateway's budget begins.
@@ -80,7 +80,7 @@ pub enum NodesSent {
     Objects,
 }
 
-/// What counts a resource.
+/// The component that counts a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// kube-scheduler.

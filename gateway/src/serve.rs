@@ -1,10 +1,10 @@
-//! Runs the gateway from its configuration to its end.
+//! Runs the gateway from its configuration until it stops.
 //!
-//! Calls are decided on the main thread, by a runtime of its own: no wake-up crosses threads on the way of a call,
-//! and the only locks that it shares are those of the tables of nodes and pods, and of what is kept to be looked
-//! at, which nobody holds for long. What may take long beside it, the watches of nodes and pods and the metrics
-//! address, lives on a second thread (`background`). A task of either that ends before it should stops the process:
-//! the gateway never lives on half dead.
+//! Calls are decided on the main thread, by a separate runtime: no wake-up crosses threads while a call is decided,
+//! and the only shared locks are those of the node and pod tables and of observability data, which are held
+//! briefly. Slower work, such as the watches of nodes and pods and the metrics address, runs on a second thread
+//! (`background`). If a task of either thread ends unexpectedly, the process stops: the gateway never keeps running
+//! with parts missing.
 
 pub mod assembly;
 mod background;
@@ -46,47 +46,47 @@ use crate::{
     tls::pem::PemError,
 };
 
-/// How long shadows may still take that were asked in the last calls.
+/// How long shadow calls of the last calls may still take.
 const LAST_CALLS: Duration = Duration::from_secs(1);
-/// How long the last spans and metrics may take to their collector when the gateway stops.
+/// How long the export of the last spans may take when the gateway stops.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Why the gateway could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// An address of the configuration cannot be listened on.
+    /// A configured address cannot be listened on.
     #[error("{field}: cannot listen on {address}: {source}; choose an address that is free on this machine")]
     Listen {
-        /// Where it stands in the configuration.
+        /// Its field in the configuration.
         field: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of the extender's TLS cannot be used.
+    /// A file of the extender's TLS is invalid.
     #[error("extender.tls.{0}")]
     Tls(#[from] PemError),
-    /// The system refused something that every process needs.
+    /// A system call that every process needs has failed.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    /// Pods are to be bound, and the apiserver cannot be found.
+    /// The gateway is to bind pods, and no apiserver was found.
     #[error("binder: {0}")]
     Binder(#[from] ConnectError),
-    /// What goes to a collector is set wrong.
+    /// The settings for telemetry are invalid.
     #[error("{0}")]
     Telemetry(#[from] TelemetryError),
-    /// A source of nodes failed for good, or a task ended that should not.
+    /// A source of nodes failed permanently, or a task ended unexpectedly.
     #[error("{0}")]
     Background(String),
 }
 
-/// Serves until SIGTERM or SIGINT, then finishes the calls that are under way. `file` is what `config` was read
-/// from; it is read again when it changes, and at SIGHUP.
+/// Serves until SIGTERM or SIGINT, then finishes the calls in progress. `file` is the source of `config`; it is
+/// read again when it changes, and at SIGHUP.
 pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), ServeError> {
     // Dropped last, also when this panics.
     let _flush = log::init(&config.log)?;
-    // kube's client and ours use the same provider; a second installation finds it in place.
+    // kube's client and ours use the same provider; a second installation finds the first one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = config.extender.tls.clone().map(Tls::open).transpose()?.map(Arc::new);
     let extender = listen("extender.address", config.extender.address)?;
@@ -98,7 +98,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     observer.debug.write(tables);
     let health = Arc::new(Health::default());
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    // From here on: unheard, a signal would end the process, or be lost where that is process 1 of a container.
+    // Signals are handled from here on: without a handler a signal would end the process, or be ignored if it is
+    // process 1 of a container.
     let signals = {
         let _inside = runtime.enter();
         Signals { hangups: signal(SignalKind::hangup())?, stops: Stops::new()? }
@@ -136,7 +137,7 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
             never = beating.beat() => match never {},
         }
     });
-    // Not dropped: that waits for reads of files, which may hang with their file system.
+    // Not dropped: that waits for file reads, which may hang with their file system.
     runtime.shutdown_background();
     served
 }
@@ -173,7 +174,7 @@ impl Stops {
         tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
     }
 
-    /// Ends at the first signal. The second one ends the process.
+    /// Returns at the first signal. The second one ends the process.
     async fn stopped(mut self, health: Arc<Health>) {
         self.next().await;
         tracing::info!("stopping: finishing calls in progress; a second signal stops at once");
@@ -225,7 +226,7 @@ async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
     }
 }
 
-/// Tells scripts where it listens. One that has heard enough and goes ends nothing.
+/// Prints the listening addresses for scripts. A closed pipe is ignored.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -235,13 +236,13 @@ fn listen(field: &'static str, address: SocketAddr) -> Result<Bound, ServeError>
     bound.map_err(|source| ServeError::Listen { field, address, source })
 }
 
-/// The name of this replica: in a cluster, the pod's.
+/// The name of this replica: in a cluster, the pod's name.
 fn host_name() -> Arc<str> {
     let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
     name.map_or_else(|_| "extender-gateway".into(), |name| name.trim().into())
 }
 
-/// Waits, for a limited time, until every backend has been tried and the nodes and pods are listed.
+/// Waits, for a limited time, until a connection to every backend was attempted and nodes and pods are listed.
 async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served, ConnectError> {
     let (table, pods) = (assembly.table(), assembly.pods());
     let nodes = async {

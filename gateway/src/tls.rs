@@ -1,3 +1,3 @@
-//! Certificates, keys and what TLS needs of them, on either side.
+//! Certificates and keys for TLS, of servers and clients.
 
 pub mod pem;

@@ -1,10 +1,9 @@
 //! kube-scheduler's extender JSON, in and out.
 //!
-//! Requests are sliced, not decoded: where the pod, the names and the node objects begin and end in the
-//! body is all that is needed to hand them on, and replies are spliced out of the same bytes. The types
-//! mirrored are `ExtenderArgs`, `ExtenderFilterResult`, `HostPriorityList`, `ExtenderPreemptionArgs`,
-//! `ExtenderPreemptionResult`, `ExtenderBindingArgs` and `ExtenderBindingResult` of
-//! `k8s.io/kube-scheduler/extender/v1`.
+//! Requests are sliced, not decoded: only the positions of the pod, the names and the node objects in the body are
+//! needed to pass them on, and replies are spliced from the same bytes. Mirrors `ExtenderArgs`,
+//! `ExtenderFilterResult`, `HostPriorityList`, `ExtenderPreemptionArgs`, `ExtenderPreemptionResult`,
+//! `ExtenderBindingArgs` and `ExtenderBindingResult` of `k8s.io/kube-scheduler/extender/v1`.
 
 pub mod bind;
 pub mod json;
@@ -19,12 +18,12 @@ pub use request::{Keys, Offer, Request};
 
 use std::fmt;
 
-/// What is wrong with a request's JSON, and where.
+/// What is invalid in a request's JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireError {
     /// What was expected, or what is missing.
     pub what: String,
-    /// The byte of the body, counted from 0; `None` when the whole is meant.
+    /// The byte offset in the body; `None` if it applies to the whole body.
     pub at: Option<usize>,
 }
 

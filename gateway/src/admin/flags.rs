@@ -1,5 +1,5 @@
-//! `/debug/flags/s`, `/f` and `/v`: switches that need no restart. The first two are called as those of Koordinator's
-//! scheduler (`frameworkext/services`), the third as that of Kubernetes' components.
+//! `/debug/flags/s`, `/f` and `/v`: switches that need no restart. The first two have the names of those in
+//! Koordinator's scheduler (`frameworkext/services`), the third that of Kubernetes components.
 
 use std::sync::{
     Arc,
@@ -22,10 +22,10 @@ use crate::{
 const REJECTIONS: &str = "debugFilterFailure";
 
 type Route = MethodRouter<Arc<AdminState>>;
-/// A body that is too large, or no text, is none.
+/// The body of a flag; an error if it is too large or not text.
 type FlagBody = Result<String, StringRejection>;
 
-/// How many of the best nodes of each call go to the log.
+/// The number of best nodes of each call that are logged.
 pub(super) fn scores() -> Route {
     let now = async |State(admin): State<Arc<AdminState>>| {
         said(&admin.observer.debug.scores.load(Ordering::Relaxed))
@@ -36,7 +36,7 @@ pub(super) fn scores() -> Route {
     get(now).post(set).put(set)
 }
 
-/// How many rejected nodes of each call go to the log.
+/// The number of rejected nodes of each call that are logged.
 pub(super) fn rejections() -> Route {
     let now = async |State(admin): State<Arc<AdminState>>| {
         said(&admin.observer.debug.rejections.load(Ordering::Relaxed))
@@ -47,7 +47,7 @@ pub(super) fn rejections() -> Route {
     get(now).post(set).put(set)
 }
 
-/// Which lines go to the log.
+/// The log level.
 pub(super) fn verbosity() -> Route {
     let now = async || said(&log::level());
     let set = async |body: FlagBody| match body.map(|level| log::set_level(&level)) {
@@ -77,7 +77,7 @@ fn number(body: &str) -> Option<u32> {
     body.parse().ok().filter(|rows| *rows <= MOST)
 }
 
-/// Koordinator's switch for rejections is on or off.
+/// A number, or Koordinator's `true` or `false` for rejections.
 fn number_or_word(body: &str) -> Option<u32> {
     match body {
         "true" => Some(MOST),

@@ -1,4 +1,4 @@
-//! How the gateway is, put together when somebody asks.
+//! The state of the gateway, assembled for each request.
 
 mod backend;
 mod problems;
@@ -16,7 +16,7 @@ use crate::{
     observe::{Health, Metrics, Observer, metrics::Gauge},
 };
 
-/// What is known of the gateway as a whole.
+/// The sources of the gateway's status.
 #[derive(Debug)]
 pub struct GatewayStatus {
     gateway: Arc<str>,
@@ -30,32 +30,32 @@ pub struct GatewayStatus {
     loaded: Mutex<Loaded>,
 }
 
-/// The configuration in use, and one that is not.
+/// The configuration in use, and a rejected one.
 #[derive(Debug)]
 struct Loaded {
     since: Timestamp,
     refused: Option<VerbFailure>,
 }
 
-/// What a [`GatewayStatus`] needs to know.
+/// The initial sources of a [`GatewayStatus`].
 #[derive(Debug)]
 pub struct StatusSources {
     /// The name of this replica.
     pub gateway: Arc<str>,
-    /// Of the configuration.
+    /// The configuration file.
     pub file: String,
-    /// Where nodes come from.
+    /// The source of nodes.
     pub source: NodeSource,
-    /// The nodes, where a watch or a file brings them.
+    /// The node table, if a watch or a file fills it.
     pub table: Option<Arc<NodeTable>>,
-    /// The pods, where a watch brings them.
+    /// The pod table, which a watch may fill.
     pub pods: Arc<PodTable>,
-    /// Whether calls are wanted.
+    /// Whether calls are accepted.
     pub health: Arc<Health>,
 }
 
 impl GatewayStatus {
-    /// Of a gateway that starts now.
+    /// The status of a gateway that is starting.
     pub fn new(known: StatusSources) -> Self {
         let StatusSources { gateway, file, source, table, pods, health } = known;
         let started = Timestamp::now();
@@ -68,33 +68,33 @@ impl GatewayStatus {
         &self.gateway
     }
 
-    /// Calls come in there from now on.
+    /// Records that calls are accepted at this door from now on.
     pub fn open(&self, door: &Arc<Door>) {
-        // There is one door.
+        // There is only one door.
         let _ = self.door.set(Arc::clone(door));
     }
 
-    /// Another configuration is in use.
+    /// Records that another configuration is in use.
     pub fn loaded(&self) {
         *self.lock() = Loaded { since: Timestamp::now(), refused: None };
     }
 
-    /// A change of the configuration is not used.
+    /// Records that a change of the configuration was rejected.
     pub fn refused(&self, why: String) {
         self.lock().refused = Some(VerbFailure { time: Timestamp::now(), message: why });
     }
 
-    /// The configuration file is as it is in use again.
+    /// Records that the configuration file matches the configuration in use again.
     pub fn unchanged(&self) {
         self.lock().refused = None;
     }
 
-    /// Since when the configuration in use is.
+    /// When the configuration in use was loaded.
     pub fn loaded_at(&self) -> Timestamp {
         self.lock().since
     }
 
-    /// Lets the metrics ask for what is known.
+    /// Registers the gauges of the status.
     pub fn gauges(self: &Arc<Self>, metrics: &Metrics) {
         let known = |gauge, value: fn(&Self) -> Option<f64>| {
             let gateway_status = Arc::downgrade(self);
@@ -116,14 +116,14 @@ impl GatewayStatus {
         });
     }
 
-    /// Each backend that is asked, and whether there is a connection whose handshake succeeded.
+    /// Each backend that is called, and whether its connection has a successful handshake.
     fn connected(&self) -> Vec<(String, bool)> {
         let Some(door) = self.door.get() else { return Vec::new() };
         let served = door.served.load_full();
         served.decider.sessions().map(|(settings, link)| (settings.name.to_string(), link.is_ok())).collect()
     }
 
-    /// How the gateway is; `None` before calls can come in.
+    /// The status; `None` before calls are accepted.
     pub fn status(&self, observer: &Observer) -> Option<Status> {
         let served = self.door.get()?.served.load_full();
         let configuration = {
@@ -182,7 +182,7 @@ impl GatewayStatus {
     }
 
     fn lock(&self) -> MutexGuard<'_, Loaded> {
-        // Each state is whole.
+        // Each state is consistent.
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

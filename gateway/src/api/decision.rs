@@ -33,9 +33,9 @@ pub struct LogState {
     pub max_bytes: u64,
     /// Its size in bytes.
     pub bytes: u64,
-    /// How many calls.
+    /// The number of calls.
     pub calls: u64,
-    /// How many pods.
+    /// The number of pods.
     pub pods: u64,
     /// Calls evicted so far.
     pub evicted: u64,
@@ -53,7 +53,7 @@ pub struct LogState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// The call's id, which backends get as well.
+    /// The call's id, which backends also receive.
     pub id: String,
     /// When it was received.
     pub time: Timestamp,
@@ -68,12 +68,12 @@ pub struct Decision {
     pub generation: u64,
     /// The pod.
     pub pod: PodRef,
-    /// In which form kube-scheduler sent the nodes; `None` for preempt and bind.
+    /// The form in which kube-scheduler sent the nodes; `None` for preempt and bind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_form: Option<NodeForm>,
-    /// How many nodes kube-scheduler offered.
+    /// The number of nodes that kube-scheduler offered.
     pub offered: u32,
-    /// How many nodes are left after filter and preempt; `None` if the call ended with an error.
+    /// The number of nodes left after filter and preempt; `None` if the call ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u32>,
     /// `ok`, or the kind of the call's error: the label `outcome` of `extender_gateway_calls_total`.
@@ -132,18 +132,18 @@ pub struct BackendPart {
     /// The weight of its normalized scores; only for prioritize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// How its raw scores become 0 to 10: `None`, `Range`, `Max` or `MinMax`, followed by ` reversed` if the least is
-    /// the best; only for prioritize.
+    /// How its raw scores are mapped to 0 to 10: `None`, `Range`, `Max` or `MinMax`, followed by ` reversed` if the
+    /// lowest is the best; only for prioritize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalization: Option<String>,
-    /// How many nodes it was called with.
+    /// The number of nodes that were sent to it.
     pub asked: u32,
-    /// For how many nodes its answer was cached, or prefetched with the answer to filter.
+    /// The number of nodes whose answer was cached, or prefetched with the answer to filter.
     pub known: u32,
-    /// How many nodes it rejected, whether that counted or not.
+    /// The number of nodes that it rejected, whether that counted or not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rejected: u32,
-    /// How many of its scores were outside the declared range.
+    /// The number of its scores that were outside the declared range.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub clamped: u32,
     /// How long the call waited for it, in seconds; 0 if it was not called.
@@ -163,7 +163,7 @@ pub struct BackendPart {
 pub struct BackendFailed {
     /// The label `kind` of `extender_gateway_backend_failures_total`.
     pub kind: String,
-    /// What happened.
+    /// The failure.
     pub message: String,
     /// `fail`: the call ended with an error if nodes were left for this backend. `ignore`: it was ignored. `next`:
     /// the next binder was called.
@@ -186,7 +186,7 @@ pub struct NodePart {
     /// The weighted sum; `None` if no backend scored it, and for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
-    /// The answer of each backend, by its name. A missing one was not called for this node, or failed.
+    /// The answer of each backend, by its name. A missing backend was not called for this node, or failed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub backends: BTreeMap<String, NodeVerdict>,
 }
@@ -201,7 +201,7 @@ pub struct NodeVerdict {
     /// Filter and preempt: the reason of the rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
-    /// Prioritize: the score as the backend gave it, clamped to the declared range.
+    /// Prioritize: the backend's score, clamped to the declared range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<i32>,
     /// Prioritize: normalized to 0 to 10, or unchanged without normalization.
@@ -210,7 +210,7 @@ pub struct NodeVerdict {
     /// Prioritize: multiplied by the weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weighted: Option<f64>,
-    /// Preempt: how many pods would be evicted there.
+    /// Preempt: the number of pods that would be evicted there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victims: Option<u32>,
 }

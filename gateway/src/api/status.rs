@@ -59,11 +59,11 @@ pub struct ConfigurationStatus {
     pub refused: Option<VerbFailure>,
 }
 
-/// A rejected change of the configuration.
+/// A failure of a backend in a verb, or a rejected change of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VerbFailure {
-    /// When it was rejected.
+    /// When it happened.
     pub time: Timestamp,
     /// Why.
     pub message: String,
@@ -77,7 +77,7 @@ pub struct VerbStatus {
     pub verb: String,
     /// Calls since the start.
     pub calls: u64,
-    /// How many of them ended with an error.
+    /// The number of those that ended with an error.
     pub failed: u64,
     /// The median duration of the latest calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ pub struct LastCall {
     /// The form of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_form: Option<NodeForm>,
-    /// How many there were.
+    /// The number of nodes.
     pub nodes: u32,
     /// As [`super::Decision::outcome`].
     pub outcome: String,
@@ -115,9 +115,9 @@ pub struct BackendStatus {
     pub url: String,
     /// `Enforce`, `Shadow` or `Disabled`.
     pub mode: String,
-    /// Whether there is a connection whose handshake succeeded.
+    /// Whether there is a connection with a successful handshake.
     pub connected: bool,
-    /// Why not.
+    /// Why it is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// What it reported in the handshake.
@@ -137,7 +137,7 @@ pub struct Handshake {
     pub version: String,
     /// Its revision; empty when unknown.
     pub revision: String,
-    /// Whether it holds the node table, so that calls name nodes by id.
+    /// Whether it keeps the node table, so that calls name nodes by id.
     pub holds_nodes: bool,
 }
 
@@ -154,7 +154,7 @@ pub struct BackendVerb {
     pub calls: u64,
     /// Failed calls since the start.
     pub failures: u64,
-    /// How many of the latest calls, at most 256, failed.
+    /// The number of failures among the latest calls, at most 256.
     pub failed_lately: u32,
     /// The number of latest calls.
     pub lately: u32,
@@ -178,7 +178,7 @@ pub struct BackendVerb {
 pub struct TableStatus {
     /// `Watch`, `File`, `Request` or `NamesOnly`.
     pub source: String,
-    /// How many there are.
+    /// The number of objects.
     pub count: u64,
     /// Whether the first list is complete.
     pub synced: bool,

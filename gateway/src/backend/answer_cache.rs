@@ -1,8 +1,8 @@
-//! The answer cache: answers of verbs that a backend declares pure, reused instead of calling it again. The key of
-//! an answer is the exact encoding of the pod, and for each node the version of its row. A cache belongs to one
-//! handshake: another revision, other args or another configuration of the backend is another
-//! [`Session`](super::session::Session), and starts empty. Nothing is cached for a backend that does not report its
-//! revision.
+//! The answer cache: answers of verbs that a backend declares pure, reused instead of calling it again. An answer's
+//! key is the exact encoding of the pod and, for each node, the version of its row. A cache belongs to one
+//! handshake: another revision, other args or another configuration of the backend starts another
+//! [`Session`](super::session::Session) with an empty cache. Nothing is cached for a backend that does not report
+//! its revision.
 
 mod cached_answers;
 
@@ -22,12 +22,12 @@ use foldhash::{HashMap, HashMapExt};
 use self::cached_answers::CachedAnswers;
 use crate::cluster::table::NodeRow;
 
-/// The most that answers of one verb of one backend may take, in bytes. The pods that were not asked about for
-/// longest go first. Three backends with two verbs each, all of it taken, leave two thirds of 150 MB to the rest.
+/// The most that the cached answers of one verb of one backend may take, in bytes. The least recently used pods are
+/// evicted first. Three backends with two verbs each, all full, leave two thirds of 150 MB for everything else.
 const MOST_BYTES: usize = 8 << 20;
-/// The most different reasons that are remembered. A backend with more has reasons that are not constant.
+/// The most different reasons that are cached. A backend with more of them does not use constant reasons.
 const MOST_REASONS: usize = 4096;
-/// Longer reasons are not remembered, in bytes: more than kube-scheduler ever sees of one.
+/// Longer reasons are not cached, in bytes: more than kube-scheduler ever shows of one.
 const LONGEST_REASON: usize = 1024;
 
 /// The cached answers of a backend.
@@ -40,12 +40,13 @@ pub struct AnswerCache {
     trust: AtomicU8,
 }
 
-/// No reason to distrust cached answers.
+/// There is no reason to distrust cached answers.
 const TRUSTED: u8 = 0;
-/// A flag: an answer was of another revision than the handshake named. Until the next handshake.
+/// A flag: an answer had another revision than the handshake. Cleared by the next handshake.
 const MIXED: u8 = 1;
-/// A flag: the backend is not as pure as it declares. Until its next revision. Apart from the other, because scores
-/// that came with filter are used under this one, and must not be combined with those of another revision either.
+/// A flag: the backend is not as pure as it declares. Cleared by its next revision. Separate from [`MIXED`],
+/// because scores that came with filter answers are still used under this flag, but must not be combined with those
+/// of another revision.
 const REFUTED: u8 = 2;
 
 /// Which verbs are cached.
@@ -58,7 +59,8 @@ pub struct CachedVerbs {
 }
 
 impl AnswerCache {
-    /// An empty cache for these verbs. One call in `check_every` of each verb is sent to the backend anyway.
+    /// An empty cache for these verbs. One in `check_every` calls of each verb is sent to the backend even if the
+    /// cache has all answers.
     pub fn new(verbs: CachedVerbs, check_every: NonZeroU32) -> Self {
         Self {
             verdicts: verbs.filter.then(|| VerdictCache::new(check_every)),
@@ -67,17 +69,17 @@ impl AnswerCache {
         }
     }
 
-    /// Whether answers may be used and filed.
+    /// Whether answers may be used and stored.
     pub fn is_trusted(&self) -> bool {
         self.trust.load(Ordering::Relaxed) == TRUSTED
     }
 
-    /// An answer was of another revision than the handshake told: nothing is remembered until a handshake.
+    /// Records that an answer had another revision than the handshake: nothing is cached until the next handshake.
     pub fn mark_mixed_revisions(&self) {
         self.trust.fetch_or(MIXED, Ordering::Relaxed);
     }
 
-    /// Whether an answer was of another revision than the handshake told.
+    /// Whether an answer had another revision than the handshake.
     pub fn has_mixed_revisions(&self) -> bool {
         self.trust.load(Ordering::Relaxed) & MIXED != 0
     }
@@ -87,8 +89,8 @@ impl AnswerCache {
         self.trust.load(Ordering::Relaxed) & REFUTED != 0
     }
 
-    /// The backend is not as pure as it declares: nothing is cached under this revision from now on. True the first
-    /// time.
+    /// Records that the backend is not as pure as it declares: nothing more is cached under this revision. Returns
+    /// true the first time.
     pub fn mark_impure(&self) -> bool {
         self.trust.fetch_or(REFUTED, Ordering::Relaxed) & REFUTED == 0
     }
@@ -100,7 +102,7 @@ pub struct VerbCache<A> {
     classes: Mutex<Classes<A>>,
     most: usize,
     check_every: NonZeroU32,
-    /// Calls that could be answered in part at least.
+    /// Calls that the cache could answer at least in part.
     calls: AtomicU32,
 }
 
@@ -109,7 +111,7 @@ struct Classes<A> {
     by_pod: HashMap<Bytes, Class<A>>,
     /// Counts uses.
     clock: u64,
-    /// What all classes take.
+    /// Bytes of all classes.
     bytes: usize,
 }
 
@@ -117,13 +119,13 @@ struct Classes<A> {
 #[derive(Debug)]
 struct Class<A> {
     answers: CachedAnswers<A>,
-    /// When it was used last, by the clock. No two are the same.
+    /// When it was last used, by the clock. Unique.
     used: u64,
 }
 
 impl<A: Copy + Default> Class<A> {
-    /// What it takes, with the bytes that were told about the pod and its place in the map. Seven in eight places
-    /// are taken before a map doubles, so that one can cost 16/7 of a place; each has a byte beside it.
+    /// Its size in bytes, with the encoded pod and its slot in the map. A map doubles when seven of eight slots are
+    /// taken, so an entry can cost 16/7 of a slot; each slot has a control byte.
     fn bytes(&self, pod: &Bytes) -> usize {
         let place = (size_of::<(Bytes, Self)>() + 1) * 16 / 7;
         place + pod.len() + self.answers.bytes()
@@ -141,7 +143,7 @@ impl<A> VerbCache<A> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Classes<A>> {
-        // Nothing is left half done where it could panic.
+        // No operation leaves the classes half changed where it could panic.
         self.classes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -153,7 +155,7 @@ impl<A: Copy + Default> VerbCache<A> {
         self.calls.fetch_add(1, Ordering::Relaxed) % every == every - 1
     }
 
-    /// The answers about these nodes for a pod of which this was told.
+    /// The cached answers about these nodes for a pod with this encoding.
     pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l NodeRow>) -> Vec<Option<A>> {
         let mut classes = self.lock();
         classes.clock += 1;
@@ -167,7 +169,7 @@ impl<A: Copy + Default> VerbCache<A> {
         }
     }
 
-    /// Keeps answers.
+    /// Stores answers.
     pub fn store<'l>(&self, pod: &Bytes, answers: impl Iterator<Item = (&'l NodeRow, A)>) {
         let mut classes = self.lock();
         classes.clock += 1;
@@ -186,8 +188,8 @@ impl<A: Copy + Default> VerbCache<A> {
 }
 
 impl<A: Copy + Default> Classes<A> {
-    /// Makes sure that no more than `most` bytes are taken. What was used last is kept, up to half of `most`: more is
-    /// forgotten than must be, so that this is not done for every new pod.
+    /// Makes sure that at most `most` bytes are taken. The most recently used classes are kept, up to half of
+    /// `most`: evicting more than necessary avoids doing so for every new pod.
     fn shrink_to(&mut self, most: usize) {
         if self.bytes <= most {
             return;
@@ -209,10 +211,10 @@ impl<A: Copy + Default> Classes<A> {
     }
 }
 
-/// Remembered verdicts: accepted, or refused for a reason.
+/// Cached verdicts: accepted, or refused for a reason.
 #[derive(Debug)]
 pub struct VerdictCache {
-    /// 0 for accepted, else one more than the reason's place.
+    /// 0 for accepted, otherwise the index of the reason plus one.
     answers: VerbCache<u32>,
     reasons: Mutex<ReasonTable>,
 }
@@ -254,7 +256,7 @@ impl VerdictCache {
         self.answers.recall(pod, lines)
     }
 
-    /// The refusals that these verdicts are. Positions are places in `verdicts`.
+    /// The refusals in these verdicts. Positions are indexes of `verdicts`.
     pub fn refusals(&self, verdicts: &[Option<u32>]) -> Vec<Refusal> {
         let mut refusals: Vec<Refusal> = Vec::new();
         let mut places = HashMap::new();
@@ -270,15 +272,14 @@ impl VerdictCache {
         refusals
     }
 
-    /// A refusal of no node yet, for the reason at this place.
+    /// A refusal without nodes, for the reason with this index.
     fn refusal(&self, place: u32) -> Refusal {
         let reasons = self.lock();
         let (reason, preemption_may_help) = &reasons.known[place as usize];
         Refusal { reason: reason.clone(), preemption_may_help: *preemption_may_help, positions: Vec::new() }
     }
 
-    /// The verdicts that an answer is: as many as nodes were asked about. `None` for those whose reason cannot be
-    /// remembered.
+    /// The verdicts in an answer, one for each node of the request. `None` for those whose reason cannot be cached.
     pub fn read(&self, refusals: &[Refusal], count: usize) -> Vec<Option<u32>> {
         let mut verdicts = vec![Some(0); count];
         let mut reasons = self.lock();
@@ -291,7 +292,7 @@ impl VerdictCache {
         verdicts
     }
 
-    /// Keeps verdicts.
+    /// Stores verdicts.
     pub fn store<'l>(&self, pod: &Bytes, verdicts: impl Iterator<Item = (&'l NodeRow, Option<u32>)>) {
         let remembered = verdicts.filter_map(|(line, verdict)| Some((line, verdict?)));
         self.answers.store(pod, remembered);

@@ -8,8 +8,8 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 
 use super::grpc::RpcError;
 
-/// So many calls in a row may go unanswered. Half of what the strictest server bears: Go, Java and h2 close a
-/// connection after 20 to 100 resets that they have not got to.
+/// The most consecutive calls without a response. Half of what the strictest server tolerates: Go, Java and h2
+/// close a connection after 20 to 100 resets that they have not processed yet.
 const MOST_UNANSWERED: u32 = 10;
 
 /// The circuit of one connection.
@@ -20,7 +20,7 @@ pub struct Circuit {
 }
 
 impl Circuit {
-    /// Whether a call may go out.
+    /// Whether a call may be sent.
     ///
     /// # Errors
     /// The circuit is open; the failure says why.
@@ -33,8 +33,8 @@ impl Circuit {
         Err(BackendFailure::new(FailureKind::CircuitOpen, detail))
     }
 
-    /// A call has ended. That it was late means that nothing came; any other end is an answer, or the connection's own
-    /// end.
+    /// Records the end of a call. A timeout means that there was no response; any other end is a response or the
+    /// end of the connection.
     pub(super) fn ended<T>(&self, answer: &Result<T, RpcError>) {
         if answer.as_ref().is_err_and(RpcError::is_late) {
             self.unanswered.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Circuit {
         }
     }
 
-    /// Something has come from the backend.
+    /// Records a response of the backend.
     pub(super) fn answered(&self) {
         self.unanswered.store(0, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Connects to a backend: TCP, TLS where the URL says https, HTTP/2.
 //!
-//! The files of TLS are read for each connection, so that a new one follows what changed.
+//! TLS files are read for each connection, so that a new connection uses their current content.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -23,24 +23,23 @@ use crate::{
     tls::pem::{IdentityFiles, PemError, PemFile},
 };
 
-/// What an HTTP/2 peer may have under way towards the gateway; frames of this size are the fastest.
+/// The flow-control window for an HTTP/2 peer; frames of this size are the fastest.
 const MEGABYTE: u32 = 1 << 20;
-/// So many streams that were reset are remembered, for so long: answers to calls that timed out or were no longer
-/// needed cross the reset. An answer on a forgotten stream counts as an error of the connection, which h2 closes
-/// after 1,024 of them. With h2's own 50 for a second that is soon, where many calls are decided without this
-/// backend.
+/// How many reset streams h2 remembers: answers to calls that timed out or were no longer needed cross the reset.
+/// An answer on a forgotten stream counts as a connection error, and h2 closes the connection after 1,024 of them.
+/// With h2's default of 50 streams for one second this happens soon if many calls are decided without this backend.
 const REMEMBERED_RESETS: usize = 1024;
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
-/// HTTP/2 by its name in ALPN.
+/// The ALPN name of HTTP/2.
 const HTTP_2: &[u8] = b"h2";
 
-/// What sends requests, and what has to run for it.
+/// The handle that sends requests, and the connection that must be polled for it.
 pub(super) type Connected = (SendRequest<Bytes>, BoxFuture<'static, Result<(), h2::Error>>);
 
 /// Connects within this time.
 ///
 /// # Errors
-/// Unreachable, until HTTP/2 is spoken.
+/// The backend is unreachable at any step up to the HTTP/2 handshake.
 pub(super) async fn connect(
     backend: &config::BackendSettings,
     within: Duration,
@@ -77,7 +76,8 @@ async fn http2(
         .max_header_list_size(16 << 10)
         .max_concurrent_reset_streams(REMEMBERED_RESETS)
         .reset_stream_duration(REMEMBERED_FOR)
-        // Small DATA is limited by [`Budgeted`], which knows what was asked; h2 counts answers that cross a reset, too.
+        // Small DATA frames are limited by [`Budgeted`], which knows the requests; h2 also counts answers that
+        // cross a reset.
         .data_frame_budget(usize::MAX)
         .handshake(Budgeted::new(stream))
         .await
@@ -85,7 +85,7 @@ async fn http2(
     Ok((requests, Box::pin(connection)))
 }
 
-/// TLS on a connection, or what is in its way.
+/// Performs the TLS handshake.
 async fn secure(stream: TcpStream, tls: &BackendTls, host: &str) -> Result<TlsStream<TcpStream>, String> {
     let expected = tls.server_name.as_deref().unwrap_or(host).to_owned();
     let name = ServerName::try_from(expected).map_err(|error| format!("invalid TLS server name: {error}"))?;
@@ -99,7 +99,7 @@ async fn secure(stream: TcpStream, tls: &BackendTls, host: &str) -> Result<TlsSt
     }
 }
 
-/// What the files say; blocks while they are read.
+/// The TLS configuration from the files; blocks while reading them.
 fn client(tls: &BackendTls) -> Result<ClientConfig, PemError> {
     let authorities = PemFile::read("caFile", &tls.ca_file)?.authorities()?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -128,18 +128,18 @@ pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
     BackendFailure::new(FailureKind::Reset, detail)
 }
 
-/// What the backend says of TLS on a connection that had no use yet; `None` when it ended otherwise.
+/// The backend's TLS error on a connection that was not used yet; `None` when it ended for another reason.
 pub(super) fn refused(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
     backend.tls.as_ref()?;
     if misuse(error).is_some() {
         return None;
     }
-    // What the system says has a number and no text.
+    // Errors of the operating system have a number and no message.
     let said = error.get_io()?.get_ref()?;
     Some(cannot(&backend.url, &format!("TLS: {said}")))
 }
 
-/// That the backend sent more frames than it may, or something else than frames.
+/// The cause, if the backend sent more frames than allowed or something other than frames.
 fn misuse(error: &h2::Error) -> Option<(FailureKind, &io::Error)> {
     let error = error.get_io()?;
     let kind = match error.kind() {
@@ -154,7 +154,7 @@ fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {
     unreachable(format!("cannot connect to {}: {why}", url.authority()))
 }
 
-/// There is no connection.
+/// A failure to connect.
 pub(super) fn unreachable(detail: String) -> BackendFailure {
     BackendFailure::new(FailureKind::Unreachable, detail)
 }

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{cadences::Cadences, config, observe::Metrics};
 
-/// Makes the backends of each configuration. A connection is reused from the previous configuration if
-/// nothing that it depends on has changed, and ends when no configuration and no call uses it.
+/// Creates the backends of each configuration. A connection is reused from the previous configuration if nothing
+/// that it depends on has changed, and ends when no configuration and no call uses it.
 #[derive(Debug)]
 pub struct Connections {
     gateway: Arc<str>,
@@ -26,18 +26,18 @@ pub struct Connections {
 #[derive(Debug)]
 struct Live {
     settings: config::BackendSettings,
-    /// Whether pods were watched when it was made, which decides what a handshake can ask for.
+    /// Whether pods were watched when it was created, which decides which views a handshake can request.
     pods: bool,
     connection: Weak<SessionHandle>,
 }
 
 impl Connections {
-    /// None yet. `gateway` is the name of this replica.
+    /// No connections yet. `gateway` is the name of this replica.
     pub fn new(gateway: Arc<str>, metrics: Arc<Metrics>, cadences: Cadences) -> Self {
         Self { gateway, metrics, cadences, live: Vec::new(), tasks: JoinSet::new() }
     }
 
-    /// A backend as it is configured now, and what it can be told.
+    /// A backend with its current settings, and the tables that its requests are built from.
     pub fn backend(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<Backend> {
         self.live.retain(|live| live.connection.strong_count() > 0);
         let same =
@@ -61,8 +61,9 @@ impl Connections {
         seen
     }
 
-    /// Waits until a task that supervises a connection panics, which should never happen: the process has to stop. A
-    /// panic in what reads the backend's bytes does not get here; it ends that session as a failure of the backend.
+    /// Waits until a task that supervises a connection panics, which should never happen: the process must stop. A
+    /// panic in code that reads the backend's bytes does not get here; it ends that session as a failure of the
+    /// backend.
     pub async fn panicked(&mut self) -> JoinError {
         loop {
             match self.tasks.join_next().await {

@@ -11,10 +11,10 @@ use futures_util::FutureExt;
 
 use crate::observe::Metrics;
 
-/// Runs `work`, and makes a panic in it a failure.
+/// Runs `work`, and turns a panic in it into a failure.
 ///
-/// What `work` shares with others has to be whole at each of its suspension points and behind locks that tolerate
-/// poison, as everything is that calls share.
+/// State that `work` shares must be consistent at each of its suspension points and be behind locks that tolerate
+/// poisoning, as all state shared by calls is.
 pub(super) async fn contained<T, E: From<BackendFailure>>(
     metrics: &Metrics,
     work: impl Future<Output = Result<T, E>>,
@@ -33,7 +33,7 @@ pub(super) fn reading<T>(
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| Err(panicked(metrics, panic.as_ref())))
 }
 
-/// Counts a panic. Its place is in the log already: the panic hook writes it.
+/// Counts a panic. The panic hook has already logged its location.
 pub(super) fn panicked(metrics: &Metrics, panic: &(dyn Any + Send)) -> BackendFailure {
     metrics.panicked();
     let message = panic.downcast_ref::<&str>().copied();

@@ -1,9 +1,9 @@
 //! One unary gRPC call on an HTTP/2 connection.
 //!
-//! The request's message goes out as the pieces that it was put together from, without being copied into
-//! one, and the answer is read as it comes: what a generic client does with a message type, a codec and a
-//! queue in front of the connection is what a call cannot afford. Mirrors the gRPC protocol over HTTP/2
-//! (`grpc/grpc` doc/PROTOCOL-HTTP2.md) for calls with one message each way and no compression.
+//! The message is sent as the pieces that it was assembled from, without copying them into one buffer, and the
+//! answer is read as it arrives: a call cannot afford the message type, codec and request queue of a generic
+//! client. Mirrors the gRPC protocol over HTTP/2 (`grpc/grpc` doc/PROTOCOL-HTTP2.md) for calls with one message in
+//! each direction and no compression.
 
 mod duplex;
 mod status;
@@ -20,12 +20,11 @@ use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 
 use crate::contract::frame::PREFIX;
 
-/// Sends a message, in pieces that begin with its prefix and of which empty ones are left out, and returns the
-/// message that is answered.
+/// Sends a message and returns the answer. The pieces of the message begin with its prefix; empty ones are skipped.
 ///
 /// # Errors
-/// Everything that can go wrong; [`FailureKind::Late`] when the time is over. Giving up, and dropping the
-/// future, resets the stream, so that the backend can stop working.
+/// Any failure; [`FailureKind::Late`] on a timeout. A timeout, or dropping the future, resets the stream, so that
+/// the backend can stop working.
 pub async fn unary(
     connection: &SendRequest<Bytes>,
     path: &Uri,
@@ -35,7 +34,7 @@ pub async fn unary(
     traced((connection, path), pieces, limits, None).await
 }
 
-/// As [`unary`], as a span of a trace, which the metadata names.
+/// Like [`unary`], with a trace span that is propagated in the metadata.
 pub async fn traced(
     (connection, path): (&SendRequest<Bytes>, &Uri),
     pieces: impl IntoIterator<Item = Bytes>,
@@ -52,22 +51,22 @@ pub async fn traced(
     tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(late().into()))
 }
 
-/// Why nothing is sent within such limits; `None` when something is.
+/// The failure if the time is too short to send anything; `None` if it is not.
 pub fn too_late(limits: Limits) -> Option<BackendFailure> {
     let detail = "not called: the call's time budget was used up";
     (limits.within < WORTH_ASKING).then(|| BackendFailure::new(FailureKind::Late, detail))
 }
 
-/// What a call may take.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Until the answer is complete.
+    /// The timeout for the complete answer.
     pub within: Duration,
-    /// Bytes of the answer.
+    /// The size of the answer, in bytes.
     pub answer: usize,
 }
 
-/// A call with less time than this would only be late.
+/// A call with less time than this would only time out.
 const WORTH_ASKING: Duration = Duration::from_millis(1);
 
 async fn exchange(
@@ -76,14 +75,14 @@ async fn exchange(
     pieces: impl IntoIterator<Item = Bytes>,
     limits: Limits,
 ) -> Result<Bytes, RpcError> {
-    // Only its check of the connection has an effect: a handle that was cloned just now has no stream that would
-    // still wait to be opened.
+    // Only its check of the connection has an effect: a freshly cloned handle has no stream that waits to be
+    // opened.
     let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
     let (response, mut stream) = connection.send_request(request, false).map_err(|error| broken(&error))?;
     let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).peekable();
     while let Some(piece) = pieces.next() {
         let last = pieces.peek().is_none();
-        // A refusal may come before everything is sent; the answer says what happened.
+        // The backend may refuse the call before everything is sent; the response tells why.
         if stream.send_data(piece, last).is_err() {
             break;
         }
@@ -97,7 +96,7 @@ fn timed(path: &Uri, within: Duration, span: Option<&TraceContext>) -> Request<(
     request.headers_mut().insert("grpc-timeout", timeout(within));
     if let Some(span) = span {
         let mut traceparent = span.header();
-        // Different each time: in the header table it would only evict others.
+        // Different for each call: in the header table it would only evict other fields.
         traceparent.set_sensitive(true);
         request.headers_mut().insert(TRACEPARENT, traceparent);
     }
@@ -118,12 +117,12 @@ fn request(path: &Uri) -> Request<()> {
     request
 }
 
-/// A `grpc-timeout`: at most eight digits, and a unit.
+/// A `grpc-timeout`: at most eight digits and a unit.
 fn timeout(within: Duration) -> HeaderValue {
     const EIGHT_DIGITS: u128 = 99_999_999;
     let micros = within.as_micros();
     let mut text = String::with_capacity(9);
-    // Writing to a String does not fail.
+    // Writing to a `String` does not fail.
     let _ = match micros {
         ..=EIGHT_DIGITS => write!(text, "{micros}u"),
         _ => write!(text, "{}m", within.as_millis().min(EIGHT_DIGITS)),
@@ -139,13 +138,13 @@ async fn answer(response: Response<RecvStream>, most: usize) -> Result<Bytes, Rp
     Ok(message(framed)?)
 }
 
-/// The body of a response whose head promises messages.
+/// The body of a response whose headers announce messages.
 fn begun(response: Response<RecvStream>) -> Result<RecvStream, RpcError> {
     let (head, body) = response.into_parts();
     if head.status != StatusCode::OK {
         return Err(not_grpc(&format!("HTTP status {}", head.status.as_u16())).into());
     }
-    // An error without a message comes with the status among the headers.
+    // An error without a message has its status in the headers.
     if status::is_in(&head.headers) {
         ok(&head.headers)?;
     }
@@ -165,7 +164,7 @@ async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, BackendFailur
     let mut joined = BytesMut::new();
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(|error| broken(&error))?;
-        // Fails only for a stream that has ended, whose window no longer matters.
+        // Fails only for a stream that has ended; its window no longer matters.
         let _ = body.flow_control().release_capacity(chunk.len());
         if first.len() + joined.len() + chunk.len() > most + PREFIX {
             return Err(BackendFailure::new(
@@ -183,7 +182,7 @@ async fn read(body: &mut RecvStream, most: usize) -> Result<Bytes, BackendFailur
     Ok(if joined.is_empty() { first } else { joined.freeze() })
 }
 
-/// The one message of an answer.
+/// The only message of an answer.
 fn message(mut framed: Bytes) -> Result<Bytes, BackendFailure> {
     if framed.len() < PREFIX {
         return Err(malformed("response contains no message"));

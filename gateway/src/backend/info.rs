@@ -26,10 +26,10 @@ use crate::{
 /// The supported package of the policy API.
 pub const API_VERSION: &str = "extender.policy.v1alpha1";
 
-/// The default of the largest accepted request: gRPC's usual limit.
+/// The default for the largest accepted request: gRPC's usual limit.
 const USUAL_REQUEST_BYTES: usize = 4 << 20;
 
-/// A parsed handshake. A verb that cannot be used has a reason for people.
+/// A parsed handshake. For a verb that cannot be used it has the failure.
 #[derive(Debug)]
 pub struct Info {
     /// Its reported name.
@@ -54,21 +54,21 @@ pub struct Info {
     pub keeps_tables: bool,
 }
 
-/// A backend's view of nodes, and its column in the table.
+/// A backend's view of nodes, with its columns in the node tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodesView {
     /// The view.
     pub rows: RowView,
-    /// Where the table of a watch or file has it; `None` where there is no such table.
+    /// Its column in the table that a watch or file fills; `None` without such a table.
     pub column: Option<Column>,
-    /// Where the table of what calls bring has it.
+    /// Its column in the table of nodes that calls bring.
     pub offered: Column,
 }
 
 /// How a backend filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterPlan {
-    /// About nodes.
+    /// Its view of nodes.
     pub nodes: NodesView,
     /// When it is called.
     pub turn: Turn,
@@ -85,25 +85,25 @@ pub struct FilterPlan {
 /// How a backend scores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScorePlan {
-    /// About nodes.
+    /// Its view of nodes.
     pub nodes: NodesView,
     /// What its scores are clamped to.
     pub range: Range,
-    /// How they become 0 to 10, the operator's wish included.
+    /// How they are mapped to 0 to 10, including the operator's setting.
     pub normalization: Normalization,
     /// It has side effects: it is called for decisions only.
     pub side_effects: bool,
     /// Its view of the pod.
     pub pod: PodView,
-    /// Whether it may be asked about some of the nodes alone.
+    /// Whether it may be called for some of the nodes only.
     pub scope: Scope,
     /// Whether the score of a node depends only on the views of pod and node.
     pub pure: bool,
 }
 
-/// The plan of a verb about nodes.
+/// The plan of a verb that takes nodes.
 pub trait Plan: Sized {
-    /// The plan of a handshake.
+    /// The plan in a handshake.
     fn of(info: &Info) -> &Result<Self, BackendFailure>;
     /// The views of the pod and of nodes.
     fn views(&self) -> (&PodView, &NodesView);
@@ -139,31 +139,30 @@ impl Plan for ScorePlan {
     }
 }
 
-/// The preempt plan of a backend. Preempt calls are always made in turn.
+/// The preempt plan of a backend. Preempt calls are always sequential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreemptPlan {
-    /// About nodes.
+    /// Its view of nodes.
     pub nodes: NodesView,
     /// It has side effects: it is called for decisions only.
     pub side_effects: bool,
 }
 
-/// The sources of facts for backends.
+/// The sources of facts that backends get.
 #[derive(Debug, Clone)]
 pub struct ClusterTables {
-    /// Where the configuration says that it comes from.
+    /// The configured source of nodes.
     pub source: NodeSource,
-    /// What a watch or a file fills.
+    /// The table that a watch or a file fills.
     pub table: Option<Arc<NodeTable>>,
-    /// What calls bring.
+    /// The table of nodes that calls bring.
     pub offered: Arc<NodeTable>,
-    /// What a watch of pods fills; `None` where pods are not watched.
+    /// The table that a watch of pods fills; `None` if pods are not watched.
     pub pods: Option<Arc<PodTable>>,
 }
 
 impl Info {
-    /// Reads a handshake of a backend with these settings. Rows are kept for the verbs that are configured, and for no
-    /// others.
+    /// Reads the handshake of a backend with these settings. Only views of configured verbs get rows.
     pub fn read(
         response: GetInfoResponse,
         settings: &config::BackendSettings,
@@ -206,14 +205,14 @@ impl Info {
         }
     }
 
-    /// The views with facts in which filter and score are told about nodes.
+    /// The views with facts about nodes for filter and score.
     pub fn views(&self) -> impl Iterator<Item = &NodesView> {
         let filter = self.filter.as_ref().ok().map(|plan| &plan.nodes);
         let score = self.score.as_ref().ok().map(|plan| &plan.nodes);
         filter.into_iter().chain(score).filter(|view| view.rows != RowView::Name)
     }
 
-    /// The columns of the table that its verbs are told from.
+    /// The columns of the table that its verbs use.
     pub fn columns(&self) -> impl Iterator<Item = ViewId> {
         let filter = self.filter.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
         let score = self.score.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
@@ -221,7 +220,7 @@ impl Info {
         filter.into_iter().chain(score).chain(preempt).map(Column::id)
     }
 
-    /// The verbs whose answers may be remembered: pure ones, of a backend that says by which revision it answers.
+    /// The verbs whose answers may be cached: pure ones, of a backend that reports its revision.
     pub fn remembered(&self) -> CachedVerbs {
         let known = !self.revision.is_empty();
         CachedVerbs {

@@ -1,5 +1,5 @@
-//! When an outage of a backend is logged: when it begins, at the first failure of another kind, and then once a minute,
-//! regardless of the attempts to connect.
+//! Decides when an outage of a backend is logged: at its start, at the first failure of another kind, and then once
+//! a minute, however many attempts to connect there are.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 
 use crate::config;
 
-/// The time between two lines.
+/// The time between two log lines.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// The time for which a backend is down.
+/// One outage of a backend.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    /// When it began, and when it was last logged.
+    /// When it began and when it was last logged.
     said: Option<(Instant, Instant)>,
     /// The kinds of failures that were logged: after the operator fixes one cause, the next must be logged.
     kinds: Vec<FailureKind>,
 }
 
 impl Outage {
-    /// Records a failed attempt and logs it if it is due.
+    /// Records a failed attempt and logs the outage if a line is due.
     pub(super) fn say(&mut self, backend: &config::BackendSettings, failure: &BackendFailure) {
         let Some(lasted) = self.turn(failure.kind) else { return };
         let (down, minutes) = match lasted.as_secs() / 60 {

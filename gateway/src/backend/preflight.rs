@@ -1,7 +1,7 @@
-//! Asks backends, before a running gateway uses new settings of them, whether they take these.
+//! Performs a handshake with new settings before a running gateway uses them.
 //!
-//! What may be in `args` only the backend knows, and it says so in the handshake. Settings that it refuses would
-//! take it down, while those in use are right.
+//! Only the backend knows which `args` are valid, and reports it in the handshake. Settings that it rejects would
+//! make it unavailable, while the current ones work.
 
 use std::{pin::pin, time::Duration};
 
@@ -20,21 +20,21 @@ use crate::{
     observe::Metrics,
 };
 
-/// How long a backend may take. One that says nothing has refused nothing.
+/// How long a backend may take. One that does not respond has not rejected anything.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A backend that does not take its settings.
+/// A backend that rejects its settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("backend {backend} rejected its new settings: {failure}")]
 pub struct PreflightRefusal {
-    /// Which one.
+    /// The backend.
     pub backend: BackendName,
-    /// What it said.
+    /// Its answer.
     pub failure: BackendFailure,
 }
 
-/// The backends that refuse their new settings, in the order of the file. Those that stay as they are in
-/// `used`, and those that are not to be asked, are left alone.
+/// The backends that reject their new settings, in the order of the file. Those that are unchanged from `used`, and
+/// those that are not called, are skipped.
 pub async fn refusals(
     metrics: &Metrics,
     new: &[config::BackendSettings],
@@ -46,27 +46,27 @@ pub async fn refusals(
     join_all(changed.map(|backend| refusal(metrics, backend))).await.into_iter().flatten().collect()
 }
 
-/// Whether the connection of one serves for the other.
+/// Whether both settings can share a connection.
 fn is_in_use(used: &config::BackendSettings, new: &config::BackendSettings) -> bool {
     used.mode != Mode::Disabled && session::same(used, new)
 }
 
 async fn refusal(metrics: &Metrics, settings: &config::BackendSettings) -> Option<PreflightRefusal> {
-    // A bug of the gateway is no refusal of the backend: the settings are used, and its failure policies decide.
+    // A bug of the gateway is no rejection by the backend: the settings are used, and its failure policies apply.
     let ended = timeout(PATIENCE, contained(metrics, greet(settings))).await.ok()?.err()?;
-    // How a handshake ends whose args are wrong, as the contract has it.
+    // By the contract, a handshake with wrong args ends like this.
     let refused = ended.is_invalid_argument();
     refused.then(|| PreflightRefusal { backend: settings.name.clone(), failure: ended.into() })
 }
 
-/// One handshake, on a connection of its own.
+/// Performs one handshake on a separate connection.
 async fn greet(settings: &config::BackendSettings) -> Result<(), RpcError> {
     let (requests, connection) = connect(settings, PATIENCE).await?;
     let paths = Paths::new(&settings.url);
     let mut asked = pin!(shake_hands(settings, &requests, &paths, PATIENCE));
     let answer = tokio::select! {
         answer = &mut asked => answer,
-        // The answer may have come with the end.
+        // The answer may have arrived together with the end of the connection.
         _ = connection => asked.await,
     };
     answer.map(drop)

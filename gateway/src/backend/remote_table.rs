@@ -1,4 +1,4 @@
-//! Which nodes a backend holds, and how calls name them.
+//! Which nodes a backend has in its table, and how calls name them.
 
 mod miss_breaker;
 
@@ -14,27 +14,27 @@ use crate::{
     contract::nodes::{NodesField, References},
 };
 
-/// What a backend holds of one table in one view, as far as it has said so.
+/// What a backend has of one table in one view, as far as it has acknowledged it.
 #[derive(Debug)]
 pub struct RemoteTable {
     latest: ArcSwapOption<AckedTable>,
     misses: Arc<MissBreaker>,
 }
 
-/// A state that the backend has.
+/// A state that the backend has acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckedTable {
     /// `SyncNodesRequest.table`.
     pub table: u64,
-    /// The version that it has acknowledged.
+    /// The acknowledged version.
     pub applied: u64,
-    /// It has every row of at most this version, or a later one of the node.
+    /// It has every row up to this version, or a later row of the node.
     pub rows: u64,
-    /// Of the ids in its table.
+    /// The generation of the ids in its table.
     pub generation: u32,
 }
 
-/// What a question relies on when it names nodes by ids.
+/// The state of the table that a request relies on when it names nodes by id.
 #[derive(Debug)]
 pub struct TableReference {
     table: Arc<RemoteTable>,
@@ -42,17 +42,17 @@ pub struct TableReference {
 }
 
 impl RemoteTable {
-    /// Nothing yet. `misses` are shared by what the backend holds of other tables.
+    /// Nothing acknowledged yet. The connection's tables share `misses`.
     pub(super) fn new(misses: Arc<MissBreaker>) -> Self {
         Self { latest: ArcSwapOption::empty(), misses }
     }
 
-    /// The latest state; `None` when it holds nothing.
+    /// The latest state; `None` when the backend has none.
     pub fn acked(&self) -> Option<Arc<AckedTable>> {
         self.latest.load_full()
     }
 
-    /// The latest state for one question; `None` also when too many of the latest questions were missed.
+    /// The latest state for one request; `None` also after too many misses.
     pub fn reference(self: &Arc<Self>) -> Option<TableReference> {
         let holding = self.acked()?;
         self.misses.allow().then(|| TableReference { table: Arc::clone(self), acked: holding })
@@ -64,14 +64,14 @@ impl RemoteTable {
 }
 
 impl TableReference {
-    /// These nodes as a part of the question. A row that was replaced since goes along: the backend may never have
-    /// been sent it.
+    /// The field with these nodes. A row that was replaced since is sent along: the backend may never have received
+    /// it.
     pub fn nodes(&self, lines: &[&NodeRow], is_replaced: impl Fn(usize) -> bool) -> NodesField {
         self.acked.nodes(lines, is_replaced)
     }
 
-    /// The backend did not find them. Where the table is still the one that it acknowledges, too many misses let
-    /// questions bring rows for a while.
+    /// Records that the backend did not find the nodes. If it still acknowledges the same table, too many misses
+    /// make requests carry rows for a while.
     pub fn missed(&self, backend: &str) {
         let now = self.table.latest.load();
         if now.as_ref().is_none_or(|now| now.table != self.acked.table) {
@@ -89,7 +89,7 @@ impl TableReference {
 }
 
 impl AckedTable {
-    /// These nodes as a part of a question: by their ids where the backend has them, else by their rows.
+    /// The field with these nodes: by id where the backend has them, otherwise by row.
     fn nodes(&self, lines: &[&NodeRow], is_replaced: impl Fn(usize) -> bool) -> NodesField {
         let mut references = References::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
@@ -101,19 +101,19 @@ impl AckedTable {
         references.finish(self.table, self.applied)
     }
 
-    /// Whether questions can name this row.
+    /// Whether requests can name this row.
     pub fn has(&self, row: &RowState) -> bool {
         self.id_of(row).is_some()
     }
 
-    /// The id that names the row in the table; `None` where the table may not have it.
+    /// The id of the row in the table; `None` if the table may not have it.
     fn id_of(&self, row: &RowState) -> Option<u32> {
         let id = row.id.filter(|id| id.generation == self.generation && row.version <= self.rows)?;
         Some(id.number.get())
     }
 }
 
-/// A row in the form of `TableEntry.row`: another key before the same message.
+/// A row encoded as `TableEntry.row`: the same message under another key.
 pub(super) fn in_entry(row: &Bytes) -> (u8, &[u8]) {
     const ROW_KEY: u8 = 2 << 3 | 2;
     (ROW_KEY, &row[1..])
@@ -133,7 +133,7 @@ mod tests {
         assert!(held.reference().is_none());
         held.set(Some(holding(1)));
         let questions: Vec<_> = (0..20).map(|_| held.reference().unwrap()).collect();
-        // The stream has ended since, and another has begun.
+        // The stream has ended since, and another has started.
         for now in [None, Some(holding(2))] {
             held.set(now);
             for named in &questions {

@@ -45,26 +45,26 @@ pub struct Session {
     pub circuit: Arc<Circuit>,
     /// The nodes that it holds.
     pub tables: RemoteTables,
-    /// Begins each request.
+    /// The first field of each request.
     pub head: Arc<RequestHead>,
-    /// Where the verbs are.
+    /// The URIs of the methods.
     pub paths: Arc<Paths>,
 }
 
-/// The URIs of the verbs.
+/// The URIs of the methods.
 #[derive(Debug)]
 pub struct Paths {
-    /// Of `GetInfo`.
+    /// `GetInfo`.
     pub info: Uri,
-    /// Of Filter.
+    /// `Filter`.
     pub filter: Uri,
-    /// Of Score.
+    /// `Score`.
     pub score: Uri,
-    /// Of Preempt.
+    /// `Preempt`.
     pub preempt: Uri,
-    /// Of Bind.
+    /// `Bind`.
     pub bind: Uri,
-    /// Of `SyncNodes`.
+    /// `SyncNodes`.
     pub sync: Uri,
 }
 
@@ -122,10 +122,10 @@ impl ConnectionState {
 #[derive(Debug)]
 pub struct SessionHandle {
     pub(super) state: watch::Receiver<ConnectionState>,
-    /// Tells the task to shake hands now: an answer came from another revision than the latest handshake, or a
-    /// call was reset, and the connection with it perhaps.
+    /// Wakes the task for a handshake now: an answer had another revision than the latest handshake, or a call was
+    /// reset, and perhaps the connection with it.
     pub(super) recheck: Arc<Notify>,
-    /// How long calls may be under way on a connection that takes no new ones.
+    /// How long calls may run on a connection that takes no new ones.
     pub(super) longest_timeout: Arc<LongestTimeout>,
 }
 
@@ -156,19 +156,19 @@ impl SessionPublisher {
         self.state.send_replace(ConnectionState(Err((failure, ConnectAttempts::Some))));
     }
 
-    /// Whether answers were of another revision than the handshake told, so that a handshake has to confirm it.
+    /// Whether answers had another revision than the handshake, so that a new handshake must confirm it.
     fn is_mixed(&self) -> bool {
         self.state.borrow().session().is_ok_and(|session| session.cache.has_mixed_revisions())
     }
 
-    /// Answers are of another revision than the handshake that is in use.
+    /// Records that answers have another revision than the current handshake.
     fn mix_revisions(&self) {
         if let Ok(session) = self.state.borrow().session() {
             session.cache.mark_mixed_revisions();
         }
     }
 
-    /// Whether the backend has turned out not to be as pure as it declares.
+    /// Whether the backend has proved not to be as pure as it declares.
     fn is_refuted(&self) -> bool {
         self.state.borrow().session().is_ok_and(|session| session.cache.is_impure())
     }
@@ -178,7 +178,7 @@ impl SessionPublisher {
     }
 }
 
-/// Both ends of a connection that has not been tried.
+/// Both ends of a new connection.
 pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
     let (publish, seen) = watch::channel(ConnectionState::untried());
     let (recheck, longest_timeout) = (Arc::new(Notify::new()), Arc::<LongestTimeout>::default());
@@ -192,8 +192,8 @@ pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
     )
 }
 
-/// Whether two configurations of a backend can share a connection: what the handshake says, and how it is
-/// read, are the same.
+/// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation
+/// of its answer are the same.
 pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSettings) -> bool {
     let scale = |backend: &config::BackendSettings| {
         backend.score.as_ref().map(|score| (score.normalize, score.reversed))

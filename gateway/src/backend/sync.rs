@@ -1,7 +1,7 @@
 //! Fills a node table at a backend and keeps it up to date: the client of `NodeTableService`. One small message is
-//! in flight at a time; later changes stay in the table, which has only the latest row of each node: a backend that
-//! does not read blocks nothing and costs no memory. Until the backend has everything, and whenever the stream
-//! ends, calls carry their nodes.
+//! in flight at a time; later changes stay in the gateway's table, which has only the latest row of each node, so a
+//! backend that does not read blocks nothing and costs no memory. Until the backend has everything, and whenever
+//! the stream ends, calls carry their nodes.
 
 mod difference;
 
@@ -26,34 +26,33 @@ use crate::{
     observe::{Metrics, RateLimitedLog},
 };
 
-/// The full name of the service, as handshakes give it.
+/// The full name of the service, as in handshakes.
 pub const SERVICE: &str = "extender.policy.v1alpha1.NodeTableService";
 
-/// At least this long between two updates: nodes that change often go out together, and until then calls bring
-/// what is newer.
+/// The least time between two updates, so that changes are batched; until then calls carry newer rows.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long a backend may take for one message.
+/// The timeout of one message.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pauses before the stream is opened again; each is twice the one before.
+/// The first pause before the stream is opened again; each pause is twice the one before.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// A table to be filled.
+/// One stream, which fills one table at a backend.
 #[derive(Debug)]
 pub struct TableStream {
     /// The backend's name, for the log.
     pub backend: String,
-    /// Where its nodes are.
+    /// The source of its nodes.
     pub table: Arc<NodeTable>,
-    /// In which view.
+    /// The column of the view.
     pub view: Column,
-    /// What that view is to the backend.
+    /// The view as `SyncNodesRequest` describes it.
     pub described: TableView,
-    /// Where calls see what the backend holds.
+    /// What the backend has, for calls.
     pub held: Arc<RemoteTable>,
     /// Where panics are counted.
     pub metrics: Arc<Metrics>,
-    /// Limits the log lines of all streams of a connection: each handshake can ask for other ones.
+    /// Limits the log lines of all streams of a connection: each handshake can request other streams.
     pub log_limit: Arc<RateLimitedLog>,
 }
 
@@ -94,7 +93,7 @@ impl TableStream {
     }
 
     async fn run(&self, connection: &SendRequest<Bytes>, path: &Uri) -> Result<Infallible, RpcError> {
-        // Taken first, so that no change is missed between a look and the wait.
+        // Taken first, so that no change is missed between reading and waiting.
         let mut changes = self.table.changes();
         while self.table.is_empty() {
             changes.next().await;
@@ -105,7 +104,7 @@ impl TableStream {
         }
     }
 
-    /// Keeps one table filled. Returns when the ids of rows are of another generation, so that another table is needed.
+    /// Keeps one table filled. Returns when the generation of row ids changes, which requires a new table.
     async fn fill(
         &self,
         (connection, path): (&SendRequest<Bytes>, &Uri),
@@ -160,9 +159,9 @@ impl TableStream {
     }
 }
 
-/// A name that no other table has.
+/// A unique table name.
 fn name() -> u64 {
     use std::hash::{BuildHasher, RandomState};
-    // A hasher's random key is what the standard library has of randomness.
+    // The random key of a hasher is the standard library's source of randomness.
     RandomState::new().hash_one(0_u8)
 }

@@ -1,4 +1,4 @@
-//! The tables of nodes at one backend: which streams there are, and what calls can rely on.
+//! The node tables at one backend: its streams, and the state that calls can rely on.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     observe::{Metrics, RateLimitedLog},
 };
 
-/// Where the gateway has nodes from.
+/// The source of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableSource {
     /// A watch or a file.
@@ -26,17 +26,17 @@ pub enum TableSource {
     Calls,
 }
 
-/// What a backend holds, by source and view.
+/// The tables at a backend, by source and view.
 #[derive(Debug, Clone, Default)]
 pub struct RemoteTables(Vec<(TableSource, NodesView, Arc<RemoteTable>)>);
 
 impl RemoteTables {
-    /// What it holds of the nodes of a source in a view now; `None` for nothing.
+    /// Its current state for the nodes of a source in a view; `None` if it has none.
     pub fn latest(&self, source: TableSource, view: &NodesView) -> Option<Arc<AckedTable>> {
         self.held(source, view)?.acked()
     }
 
-    /// The same for one question; `None` when the question has to bring rows.
+    /// The same for one request; `None` if the request must carry rows.
     pub fn named(&self, source: TableSource, view: &NodesView) -> Option<TableReference> {
         self.held(source, view)?.reference()
     }
@@ -47,7 +47,7 @@ impl RemoteTables {
     }
 }
 
-/// What the streams of a connection have in common.
+/// The common data of a connection's streams.
 #[derive(Debug)]
 pub(super) struct StreamContext {
     /// The backend's name, for the log.
@@ -71,7 +71,7 @@ pub(super) struct Streams {
     running: JoinSet<()>,
 }
 
-/// A stream. Its table is not held any more when this is dropped.
+/// A stream. When it is dropped, calls stop using its table.
 #[derive(Debug)]
 struct OpenStream {
     source: TableSource,
@@ -80,7 +80,7 @@ struct OpenStream {
     stream: AbortHandle,
 }
 
-/// Where the gateway has the nodes of a source in a view.
+/// A view in the gateway's table of a source.
 struct ViewOfTable<'v> {
     table: Arc<NodeTable>,
     column: &'v Column,
@@ -89,7 +89,7 @@ struct ViewOfTable<'v> {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.stream.abort();
-        // Calls may still have the session of an earlier handshake.
+        // Calls may still use the session of an earlier handshake.
         self.held.set(None);
     }
 }
@@ -105,8 +105,7 @@ impl Streams {
         }
     }
 
-    /// Makes sure that there is a stream for each view that a handshake asks for, and none for another. One that is
-    /// there goes on.
+    /// Makes sure that exactly the views in a handshake have a stream. Existing streams continue.
     pub(super) fn keep(&mut self, info: &Info) -> RemoteTables {
         let views: Vec<_> = info.views().filter(|_| info.keeps_tables).collect();
         self.open.retain(|open| views.contains(&&open.view));

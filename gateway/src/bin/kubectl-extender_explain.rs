@@ -1,5 +1,5 @@
-//! `kubectl extender-explain`: `extender-gateway explain` as a plugin of kubectl, which looks for a program of this
-//! name.
+//! `kubectl extender-explain`: `extender-gateway explain` as a plugin of kubectl, which looks for a program with
+//! this name.
 
 use std::process::ExitCode;
 

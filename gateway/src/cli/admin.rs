@@ -1,4 +1,4 @@
-//! Asks the admin addresses of the gateway's replicas, all at once.
+//! Queries the admin addresses of the gateway's replicas concurrently.
 
 mod address;
 mod pods;
@@ -21,9 +21,9 @@ use self::{
 use super::{apiserver::Way, names};
 use crate::api::{DecisionList, Status};
 
-/// The variable with the gateways that are asked where none are named.
+/// The variable with the gateways to query if the command line names none.
 const USUAL: &str = "EXTENDER_GATEWAYS";
-/// Where a gateway listens that has no other `admin.address`.
+/// The URL of a gateway with the default `admin.address`.
 const DEFAULT_URL: &str = "http://127.0.0.1:9403";
 
 const URL_HELP: &str = "Admin URL of a gateway; repeat or separate with commas. A name with several \
@@ -56,26 +56,26 @@ pub(super) struct GatewayOptions {
     admin_port: u16,
 }
 
-/// The replicas that are to be asked, and those that could not even be found.
+/// The replicas to query, and those that could not be found.
 pub(super) struct Gateways {
     places: Vec<AdminEndpoint>,
     lost: Vec<Away>,
 }
 
-/// Where one replica is asked.
+/// How to reach one replica.
 enum AdminEndpoint {
-    /// At this address, which the URL stands for.
+    /// Directly at this address, which belongs to the URL.
     Address(AdminUrl, std::net::SocketAddr),
     /// Through the apiserver.
     Pod(Client, PodPlace),
 }
 
-/// What the replicas said.
+/// The answers of the replicas.
 #[derive(Debug)]
 pub(super) struct Gathered<T> {
-    /// One of each replica that answered.
+    /// One for each replica that answered.
     pub(super) answers: Vec<T>,
-    /// Who did not answer.
+    /// The gateways that did not answer.
     pub(super) away: Vec<Away>,
 }
 
@@ -83,18 +83,18 @@ pub(super) struct Gathered<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Away {
-    /// Where it was looked for.
+    /// The address or pod that was queried.
     pub gateway: String,
-    /// What went wrong, and what is to be done.
+    /// The cause and the remedy.
     pub why: String,
 }
 
-/// What tells one replica from another. Two processes on one machine have the same name.
+/// An answer that identifies its replica. Two processes on one machine have the same name.
 pub(super) trait OfReplica {
-    /// Calls it so.
+    /// Changes the name.
     fn rename(&mut self, name: String);
 
-    /// Its name, and when it began to write its decision log.
+    /// The replica's name, and when its decision log began.
     fn replica(&self) -> (&str, Timestamp);
 }
 
@@ -119,12 +119,12 @@ impl OfReplica for Status {
 }
 
 impl GatewayOptions {
-    /// Whether the apiserver is needed to find them.
+    /// Whether the apiserver is needed to find the replicas.
     pub(super) fn needs_apiserver(&self) -> bool {
         self.gateway_namespace.is_some()
     }
 
-    /// Finds all of them.
+    /// Finds the replicas.
     pub(super) async fn find(&self, way: &Way) -> Gateways {
         let mut gateways = Gateways { places: Vec::new(), lost: Vec::new() };
         let usual = std::env::var(USUAL).unwrap_or_default();
@@ -148,7 +148,7 @@ impl GatewayOptions {
         gateways
     }
 
-    /// `usual` is for where the command line names none.
+    /// The URLs to query; `usual` applies if the command line names none.
     fn urls(&self, usual: &str) -> Result<Vec<AdminUrl>, String> {
         if !self.urls.is_empty() || self.gateway_namespace.is_some() {
             return Ok(self.urls.clone());
@@ -180,7 +180,7 @@ impl Gateways {
         self.lost.push(Away { gateway: what.to_string(), why: trouble.to_string() });
     }
 
-    /// Asks all of them at once. One that is reached in two ways counts once.
+    /// Queries all replicas concurrently. A replica that is reached in two ways counts once.
     pub(super) async fn ask<T: DeserializeOwned + OfReplica>(&self, path: &str) -> Gathered<T> {
         let mut gathered = Gathered { answers: Vec::new(), away: self.lost.clone() };
         let asked = join_all(self.places.iter().map(|place| place.ask::<T>(path))).await;
@@ -203,7 +203,7 @@ impl Gateways {
 }
 
 impl<T: OfReplica> Gathered<T> {
-    /// Returns whether it is one that was not there.
+    /// Adds an answer. Returns whether its replica is new.
     fn add(&mut self, answer: T) -> bool {
         let new = !self.answers.iter().any(|other| other.replica() == answer.replica());
         if new {
@@ -212,7 +212,7 @@ impl<T: OfReplica> Gathered<T> {
         new
     }
 
-    /// Two of one name, as on one machine, are called by where they were asked, too.
+    /// Adds the queried address to the names of replicas with the same name, as on one machine.
     fn tell_apart(&mut self, places: &[&impl fmt::Display]) {
         let names: Vec<String> = self.answers.iter().map(|answer| answer.replica().0.to_owned()).collect();
         for ((answer, name), place) in self.answers.iter_mut().zip(&names).zip(places) {

@@ -37,7 +37,7 @@ pub(super) struct CheckConfigOptions {
     no_files: bool,
 }
 
-/// Prints what the configuration means, as YAML, and notes its warnings.
+/// Prints the effective configuration as YAML, and its warnings as notes.
 pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let file = &options.config;
     let content = Content::read(file)?;

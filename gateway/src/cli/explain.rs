@@ -1,7 +1,7 @@
-//! `explain`: why a pod is where it is, or nowhere.
+//! `explain`: why a pod is where it is, or not scheduled.
 //!
-//! The apiserver says where the pod is, every replica of the gateway says what it decided about it. Both are put
-//! together into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
+//! The apiserver reports where the pod is, and every replica of the gateway what it decided about it. Both are
+//! combined into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
 
 mod attempt;
 mod case;
@@ -58,7 +58,7 @@ Exit codes:
   5  no gateway answered
   6  pod not found, or no decisions known for it";
 
-/// How many calls of each replica are read: more than a log keeps of one pod.
+/// How many calls of each replica are read: more than a log keeps for one pod.
 const MOST_CALLS: u32 = 1000;
 
 /// The command's options.
@@ -95,7 +95,7 @@ pub(super) struct ExplainOptions {
     no_cluster: bool,
 }
 
-/// What `-o json` and `-o yaml` write.
+/// The output of `-o json` and `-o yaml`.
 #[derive(Debug, Serialize)]
 struct Explanation<'a> {
     #[serde(flatten)]
@@ -160,7 +160,7 @@ impl ExplainOptions {
 }
 
 impl ExplainedPod {
-    /// Where the decisions about the pod are. The names need no escaping.
+    /// The path of the decisions about the pod. The names need no escaping.
     fn decisions(&self) -> String {
         let Self { namespace, name, .. } = self;
         format!("/debug/decisions?namespace={namespace}&pod={name}&limit={MOST_CALLS}")

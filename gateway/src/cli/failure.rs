@@ -14,17 +14,17 @@ use crate::config::ConfigErrors;
 pub enum Failure {
     /// The configuration cannot be read or has mistakes.
     Config(ConfigErrors),
-    /// The command line does not go with the configuration.
+    /// The command line conflicts with the configuration.
     Usage(String),
     /// The gateway could not start, or stopped because of a failure.
     Serve(String),
-    /// What was to be printed could not be.
+    /// The output could not be written.
     Print(io::Error),
-    /// Something is wrong with a gateway, as was printed; how much.
+    /// Gateways have problems, which were printed; their number.
     Problems(usize),
-    /// No gateway could be asked.
+    /// No gateway could be queried.
     Away(Vec<Away>),
-    /// Nothing is known about a pod, for this reason.
+    /// There is no data about a pod, for this reason.
     Unknown(String),
 }
 
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// Tells the operator, and how the process ends.
+    /// Prints the failure for the operator, and returns the exit code.
     pub(super) fn report(&self, out: &mut impl Write) -> ExitCode {
         // There is nowhere left to report this failure.
         let _ = out.write_all(format!("{}\n", self.text()).as_bytes()).and_then(|()| out.flush());
@@ -61,7 +61,7 @@ impl Failure {
     }
 }
 
-/// The mistakes, and how many there are where one could be overlooked.
+/// The mistakes, and their number if one could be overlooked.
 fn all(errors: &ConfigErrors) -> String {
     match errors.mistakes().len() {
         1 => errors.to_string(),
@@ -69,7 +69,7 @@ fn all(errors: &ConfigErrors) -> String {
     }
 }
 
-/// A line for each.
+/// One line for each gateway.
 fn each(away: &[Away]) -> String {
     away.iter()
         .flat_map(|Away { gateway, why }| ["\n- ".into(), clean(gateway), ": ".into(), clean(why)])

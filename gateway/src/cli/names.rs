@@ -1,8 +1,8 @@
-//! Names of Kubernetes on the command line. What passes here needs no escaping in a URL.
+//! Kubernetes names on the command line. Accepted names need no escaping in a URL.
 
 use extender_config::names::{is_dns_label, is_dns_subdomain};
 
-/// Takes the name of a node. Mirrors `ValidateNodeName` of Kubernetes.
+/// Parses the name of a node. Mirrors `ValidateNodeName` of Kubernetes.
 pub(super) fn node_name(text: &str) -> Result<String, String> {
     let name = text.strip_prefix("node/").unwrap_or(text);
     let right = "expected a name as in `kubectl get nodes`";
@@ -13,7 +13,7 @@ pub(super) fn node_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Takes the name of a namespace. Mirrors `ValidateNamespaceName` of Kubernetes.
+/// Parses the name of a namespace. Mirrors `ValidateNamespaceName` of Kubernetes.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
     let right = "expected a name as in `kubectl get namespaces`";
     if is_dns_label(text) {

@@ -1,4 +1,4 @@
-//! What a command writes, where, and in which form (`-o`).
+//! The output of commands: its destination and its format (`-o`).
 
 use std::{
     fmt::Display,
@@ -24,7 +24,7 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Writes `value`; as a table, `table`.
+    /// Writes `value`; in table format, `table`.
     pub(super) fn write(
         self,
         value: &impl Serialize,
@@ -48,22 +48,22 @@ fn yaml(value: &impl Serialize) -> Result<String, Failure> {
     serde_saphyr::to_string(value).map_err(|error| Failure::Print(io::Error::other(error)))
 }
 
-/// Where a command writes.
+/// The destinations of a command's output.
 pub(super) struct Console<'a> {
-    /// What was asked for: standard output.
+    /// The result: standard output.
     pub(super) out: &'a mut dyn Write,
-    /// What is worth knowing beside it: standard error.
+    /// Additional notes: standard error.
     pub(super) notes: &'a mut dyn Write,
 }
 
-/// Runs a command on standard output and standard error.
+/// Runs a command with standard output and standard error.
 pub(super) fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Failure>) -> ExitCode {
     let (mut out, mut notes) = (Pipe(io::stdout().lock()), io::stderr());
     command(&mut Console { out: &mut out, notes: &mut notes })
         .map_or_else(|failure| failure.report(&mut Stderr), |()| ExitCode::SUCCESS)
 }
 
-/// Standard output, whose reader may close it before all is written, like `head`: the rest is dropped without an error.
+/// Standard output. Its reader may close it early, like `head`: the rest is dropped without an error.
 struct Pipe<W>(W);
 
 impl<W: Write> Write for Pipe<W> {

@@ -1,4 +1,4 @@
-//! `scheduler-config`: the extenders of kube-scheduler's configuration, as a gateway's configuration needs them.
+//! `scheduler-config`: the `extenders` of kube-scheduler's configuration for a gateway's configuration.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -
     note_version(options.kubernetes, console)
 }
 
-/// What an old kube-scheduler does not do.
+/// Notes what an old kube-scheduler does not support.
 fn note_version(version: Version, console: &mut Console<'_>) -> Result<(), Failure> {
     if !version.shows_all_reasons() {
         writeln!(
@@ -92,7 +92,7 @@ fn note_version(version: Version, console: &mut Console<'_>) -> Result<(), Failu
     Ok(())
 }
 
-/// What JSON has no place for, and what must not be overlooked.
+/// Notes what JSON has no comments for, and what must not be overlooked.
 fn note(reach: &Reach, form: ConfigForm, console: &mut Console<'_>) -> Result<(), Failure> {
     if form == ConfigForm::Policy && reach.source == UrlSource::Address {
         writeln!(

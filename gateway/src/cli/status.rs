@@ -54,7 +54,7 @@ pub(super) struct StatusOptions {
     cluster: ClusterOptions,
 }
 
-/// Prints how all replicas are.
+/// Prints the status of all replicas.
 pub(super) fn run(options: &StatusOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! Command lines, what they print and how they end.
+//! Command lines, their output and exit codes.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -21,14 +21,14 @@ fn arguments(line: &[&str]) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from([&["extender-gateway"], line].concat())
 }
 
-/// Runs a command on a file with this text: how it ends, what it printed, what `serve` got.
+/// Runs a command on a file with this text: its result, its output and the configuration passed to `serve`.
 fn run(command: &str, text: &str) -> (Result<(), Failure>, String, Option<Config>) {
     let (outcome, [out, _], served) = run_with(&[command], text);
     (outcome, out, served)
 }
 
-/// Runs a command with options on a file with this text: how it ends, what it printed and noted, what `serve`
-/// got.
+/// Runs a command with options on a file with this text: its result, its output and notes, and the configuration
+/// passed to `serve`.
 fn run_with(line: &[&str], text: &str) -> (Result<(), Failure>, [String; 2], Option<Config>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
@@ -132,7 +132,7 @@ fn the_help_has_the_exit_codes() {
     }
 }
 
-/// What `RIGHT` means.
+/// The effective configuration of `RIGHT`.
 const MEANING: &str = "\
 # /etc/gateway.yaml is valid. Effective configuration:
 apiVersion: extender-gateway.io/v1alpha1

@@ -1,5 +1,5 @@
-//! Texts for people: numbers, times and names as they stand in sentences and tables.
-//! Names and reasons are untrusted: everything is passed through [`clean()`] before it reaches a terminal.
+//! Texts for people: numbers, times and names in sentences and tables. Names and reasons are untrusted: everything
+//! passes through [`clean()`] before it reaches a terminal.
 
 mod amounts;
 mod table;
@@ -11,11 +11,11 @@ pub(super) use self::{
     table::{Table, TextColumn},
 };
 
-/// What stands where there is nothing to say.
+/// Displayed if there is no value.
 pub(super) const NOTHING: &str = "-";
 
-/// The text on one line, with everything escaped that is not printed but obeyed: control characters, line and paragraph
-/// separators, and what turns the direction of writing.
+/// The text on one line, with special characters escaped: control characters, line and paragraph separators, and
+/// characters that change the writing direction.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_obeyed) {
         return Cow::Borrowed(text);

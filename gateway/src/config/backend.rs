@@ -1,4 +1,4 @@
-//! One backend as the operator configured it: its address, the verbs that it serves and how much its answers count.
+//! One backend's settings: its address, its verbs and how much its answers count.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -54,7 +54,7 @@ settings! {
     pub struct FilterSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// What a failure means. Default Fail.
+    /// The effect of a failure. Default Fail.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
     /// Whether the backend may declare that preemption could help. Default Ignored.
     preemption_may_help "preemptionMayHelp": Preemption, default(Preemption::Ignored);
@@ -68,11 +68,12 @@ settings! {
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
     /// The factor of its normalized scores. Default 1.
     weight "weight": Weight, default(Weight::ONE);
-    /// How raw scores become 0 to 10. `None`: as the backend declares.
+    /// How raw scores are mapped to 0 to 10. `None`: as the backend declares.
     normalize "normalize": Option<Normalize>, absent("as the backend declares");
-    /// Whether the least raw score is the best; never true with [`Normalize::None`]. `None`: as the backend declares.
+    /// Whether the lowest raw score is the best; never true with [`Normalize::None`]. `None`: as the backend
+    /// declares.
     reversed "reversed": Option<bool>, absent("as the backend declares");
-    /// Always the same; the field exists because the other verbs have it.
+    /// Always the same value; the field exists because the other verbs have it.
     failure_policy "failurePolicy": AlwaysIgnored, default(AlwaysIgnored);
 }
 
@@ -82,7 +83,7 @@ settings! {
     pub struct PreemptSettings: "a mapping such as {timeout: 200ms}, {} for the defaults";
     /// At most the decision's timeout. Default 200 ms, or the decision's timeout if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_TIMEOUT);
-    /// What a failure means. Default Fail.
+    /// The effect of a failure. Default Fail.
     failure_policy "failurePolicy": FailurePolicy, default(FailurePolicy::Fail);
     /// Whether it may add victims. Default Refused.
     added_victims "addedVictims": AddedVictims, default(AddedVictims::Refused);
@@ -94,7 +95,7 @@ settings! {
     pub struct BindSettings: "a mapping such as {timeout: 5s}, {} for the defaults";
     /// At most the timeout of a bind. Default 5 s, or the timeout of a bind if that is shorter.
     timeout "timeout": Duration, default(DEFAULT_BIND_TIMEOUT);
-    /// What a definite failure means. Default Fail.
+    /// The effect of a definite failure. Default Fail.
     failure_policy "failurePolicy": BindFailurePolicy, default(BindFailurePolicy::Fail);
 }
 
@@ -110,7 +111,7 @@ impl BackendSettings {
         }
     }
 
-    /// How long a call of any of its verbs may take.
+    /// The longest timeout of its verbs.
     pub fn longest_timeout(&self) -> Duration {
         self.timeouts().iter().filter_map(|(_, timeout)| *timeout).max().unwrap_or_default()
     }
@@ -160,23 +161,23 @@ choices! {
         Allowed = "Allowed",
     }
 
-    /// What a definite failure to bind means. After an ambiguous one the apiserver is read.
+    /// The effect of a definite failure to bind. After an ambiguous one the apiserver is read.
     pub enum BindFailurePolicy {
-        /// The bind fails: the pod is tried again with backoff.
+        /// The bind fails: kube-scheduler retries the pod with backoff.
         Fail = "Fail",
         /// The next binder is called.
         Next = "Next",
     }
 
-    /// How raw scores become 0 to 10, over the nodes of one prioritize request.
+    /// How raw scores are mapped to 0 to 10, over the nodes of one prioritize request.
     pub enum Normalize {
-        /// As they are.
+        /// Unchanged.
         None = "None",
         /// From the range that the backend declares.
         Range = "Range",
-        /// The largest of the request becomes 10.
+        /// The largest score of the request becomes 10.
         Max = "Max",
-        /// The least of the request becomes 0, the largest 10.
+        /// The smallest score of the request becomes 0, the largest 10.
         MinMax = "MinMax",
     }
 }
@@ -214,10 +215,10 @@ pub struct BackendName(String);
 const LONGEST_NAME: usize = 63;
 
 impl BackendName {
-    /// Takes a label. Mirrors `IsDNS1123Label` of `k8s.io/apimachinery`.
+    /// Creates a name from a label. Mirrors `IsDNS1123Label` of `k8s.io/apimachinery`.
     ///
     /// # Errors
-    /// What is wrong with the text, as the predicate of a sentence.
+    /// The error in the text, as the predicate of a sentence.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST_NAME {
             return Err(format!("has {} characters, more than {LONGEST_NAME}", text.len()));
@@ -260,17 +261,17 @@ impl Setting for BackendUrl {
     }
 }
 
-/// How much a backend's scores count: a whole number from 1 to 1,000,000. Default 1.
+/// The weight of a backend's scores: a whole number from 1 to 1,000,000. Default 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Weight(NonZeroU32);
 
 impl Weight {
-    /// The weight of a backend whose file does not name one.
+    /// The default weight.
     pub const ONE: Self = Self(NonZeroU32::MIN);
     /// The largest weight: 1,000,000.
     pub const LARGEST: u32 = 1_000_000;
 
-    /// Takes a number from 1 to [`Weight::LARGEST`]; `None` for every other.
+    /// Creates a weight from 1 to [`Weight::LARGEST`]; `None` for any other number.
     pub fn new(number: i128) -> Option<Self> {
         let number = u32::try_from(number).ok().filter(|number| *number <= Self::LARGEST)?;
         NonZeroU32::new(number).map(Self)
@@ -336,7 +337,7 @@ impl Format<Vec<BackendSettings>> for BackendList {
     }
 }
 
-/// Records a mistake for each name that an earlier backend has.
+/// Records a mistake for each name of an earlier backend.
 fn names_are_unique(items: &[Cursor<'_>]) {
     let mut first = HashMap::new();
     for item in items {
@@ -350,7 +351,7 @@ fn names_are_unique(items: &[Cursor<'_>]) {
     }
 }
 
-/// `tls` belongs to `https`, and `https` needs it; a backend without a verb would never be called.
+/// `tls` belongs to `https`, and `https` requires it; a backend without a verb would never be called.
 fn check_backend(fields: &Section<'_>, parts: &mut BackendParts) {
     let tls = fields.optional("tls").is_some();
     match parts.url.as_ref().map(BackendUrl::scheme) {

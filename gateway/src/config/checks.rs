@@ -1,4 +1,4 @@
-//! Combinations of fields that are invalid. A field with a mistake of its own is not checked further.
+//! Checks for invalid combinations of fields. A field with a mistake is not checked further.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn addresses(root: &Section<'_>, parts: &ConfigParts) {
     }
 }
 
-/// Whether two addresses cannot be listened on at once. Port 0 is a free one each time.
+/// Whether two addresses cannot both be listened on. Port 0 is always a free port.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let same_ip = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && same_ip
@@ -75,7 +75,7 @@ fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
     }
 }
 
-/// The longest timeout of a verb, and the field of `timeouts` that limits it.
+/// The limit of a verb's timeouts, and the field of `timeouts` that sets it.
 struct LengthLimit {
     longest: Duration,
     field: &'static str,
@@ -83,7 +83,7 @@ struct LengthLimit {
 }
 
 impl LengthLimit {
-    /// Records a mistake where a backend's timeout is longer.
+    /// Records a mistake if a backend's timeout is longer.
     fn check(&self, backend: &Cursor<'_>) {
         let Some(field) = backend.descend(&[self.verb, "timeout"]) else { return };
         let timeout = field.text_if_any().and_then(|text| duration::parse(text).ok());

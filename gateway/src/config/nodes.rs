@@ -1,4 +1,4 @@
-//! `nodes`: where facts about nodes come from.
+//! `nodes`: the source of facts about nodes.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use extender_config::{Cursor, Fields, Remedy, Section};
 use super::setting::Mappings;
 use super::setting::{Choice as _, Setting, Yaml, choices};
 
-/// Where facts about nodes come from. Relative paths of the file are already joined to its folder.
+/// The source of facts about nodes. Relative paths are already joined to the file's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeSource {
     /// A watch of the apiserver.

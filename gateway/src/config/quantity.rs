@@ -32,7 +32,7 @@ pub(super) struct Range {
 enum Zero {
     /// A size that is too small.
     TooSmall,
-    /// The feature is off.
+    /// The feature is disabled.
     Off,
 }
 
@@ -44,7 +44,7 @@ pub(super) const BODY: Range = Range {
     largest: 1 << 30,
     right: "a size from 64Ki to 1Gi such as 128Mi",
 };
-/// The decision log: with less than the range it holds no call about thousands of nodes.
+/// The decision log: a smaller one could not hold a call about thousands of nodes.
 pub(super) const DECISION_LOG: Range = Range {
     zero: Zero::Off,
     least: 1 << 20,

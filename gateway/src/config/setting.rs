@@ -1,6 +1,6 @@
-//! Defines each field of the configuration once: its type, its name in the file and its meaning when absent. From that
-//! follow how it is read and how `check-config` writes it.
-//! [`settings!`] defines a struct of such fields, [`choices!`] an enum whose variants are words in the file.
+//! Defines each field of the configuration once: its type, its name in the file and its meaning when absent. This
+//! determines how it is read and how `check-config` writes it. [`settings!`] defines a struct of such fields,
+//! [`choices!`] an enum whose variants are words in the file.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -16,7 +16,7 @@ pub(super) trait Setting: Sized {
     /// Writes it after its field's name.
     fn write(&self, out: &mut Yaml);
 
-    /// Lists the mappings that it consists of, each with the path to its fields, for tests of the documentation.
+    /// Lists its mappings, each with the path to its fields, for tests of the documentation.
     #[cfg(test)]
     fn describe(_path: &str, _mappings: &mut Mappings) {}
 }
@@ -71,12 +71,12 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-/// The text of a configuration that is being written.
+/// The text of a configuration under construction.
 #[derive(Debug, Default)]
 pub(super) struct Yaml {
     text: String,
     indent: usize,
-    /// Whether the mapping that is being written has a field, and not only comments.
+    /// Whether the current mapping has a field, and not only comments.
     has_fields: bool,
 }
 
@@ -86,7 +86,7 @@ impl Yaml {
         self.text
     }
 
-    /// A field, its value written by `write`.
+    /// Writes a field and, with `write`, its value.
     pub(super) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
         self.start_line();
         self.has_fields = true;
@@ -95,32 +95,32 @@ impl Yaml {
         write(self);
     }
 
-    /// An absent field, and what applies instead.
+    /// Writes an absent field as a comment, with what applies instead.
     pub(super) fn absent(&mut self, name: &str, instead: &str) {
         self.start_line();
         self.line(format_args!("# {name}: {instead}"));
     }
 
-    /// The rest of a field's line.
+    /// Writes the rest of a field's line.
     pub(super) fn inline(&mut self, value: &str) {
         self.line(format_args!(" {value}"));
     }
 
-    /// A mapping as a field's value. One without fields is `{}`.
+    /// Writes a mapping as a field's value. One without fields is `{}`.
     pub(super) fn mapping(&mut self, write: impl FnOnce(&mut Self)) {
         let body = self.nested(write);
         self.text.push_str(if body.has_fields { "\n" } else { " {}\n" });
         self.text.push_str(&body.text);
     }
 
-    /// A mapping as an item of a list.
+    /// Writes a mapping as an item of a list.
     pub(super) fn item(&mut self, write: impl FnOnce(&mut Self)) {
         let body = self.nested(write);
         let indent = " ".repeat(self.indent);
         self.text.push_str(&[&indent, "- ", body.text.trim_start()].concat());
     }
 
-    /// A list as a field's value, one item per line.
+    /// Writes a list as a field's value, one item per line.
     pub(super) fn list(&mut self, items: impl Iterator<Item = String>) {
         let indent = " ".repeat(self.indent);
         self.text.push('\n');
@@ -133,7 +133,7 @@ impl Yaml {
         body
     }
 
-    /// The rest of a line.
+    /// Writes the rest of a line.
     fn line(&mut self, text: fmt::Arguments<'_>) {
         // Writing to a `String` does not fail.
         let _ = writeln!(self.text, "{text}");

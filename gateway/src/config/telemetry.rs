@@ -16,7 +16,7 @@ settings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct MetricsSettings: "a mapping such as {address: 0.0.0.0:9402}",
         unsupported &[("tls", "remove it"), ("exporter", SCRAPE), ("interval", SCRAPE)];
-    /// Where it listens. Default 0.0.0.0:9402; port 0 takes a free one.
+    /// The listening address. Default 0.0.0.0:9402; port 0 selects a free port.
     address "address": SocketAddr, default(any_address(9402));
 }
 
@@ -24,21 +24,21 @@ settings! {
     /// The address that reports decisions and the gateway's state.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AdminSettings: "a mapping such as {address: 127.0.0.1:9403}";
-    /// Where it listens. Default 127.0.0.1:9403; port 0 takes a free one.
+    /// The listening address. Default 127.0.0.1:9403; port 0 selects a free port.
     address "address": SocketAddr, default(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9403));
 }
 
 settings! {
-    /// How an OpenTelemetry collector is reached. Fields that are `None` come from the `OTEL_EXPORTER_OTLP_*`
+    /// How to reach an OpenTelemetry collector. Fields that are `None` come from the `OTEL_EXPORTER_OTLP_*`
     /// variables.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Otlp: "a mapping such as {endpoint: http://collector:4317, protocol: grpc}",
         unsupported &[("headers", "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file")];
     /// `http://HOST:PORT` or `https://HOST:PORT`.
     endpoint "endpoint" as CollectorUrl: Option<String>, absent("OTEL_EXPORTER_OTLP_ENDPOINT");
-    /// The protocol there.
+    /// The collector's protocol.
     protocol "protocol": Option<OtlpProtocol>, absent("OTEL_EXPORTER_OTLP_PROTOCOL");
-    /// How long an export may take.
+    /// The timeout of an export.
     timeout "timeout": Option<Duration>, absent("OTEL_EXPORTER_OTLP_TIMEOUT");
 }
 
@@ -52,7 +52,7 @@ settings! {
     ratio "ratio": Option<Ratio>, absent("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1");
     /// Calls that take longer are kept regardless of the ratio. Default 500 ms.
     keep_slower_than "keepSlowerThan": Duration, default(Duration::from_millis(500));
-    /// The pods' annotation with a W3C `traceparent` that traces are linked to.
+    /// The pod annotation with a W3C `traceparent` that traces are linked to.
     pod_annotation "podAnnotation" as AnnotationName: Option<String>, absent("none");
 }
 
@@ -60,7 +60,7 @@ settings! {
     /// The size of the decision log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Decisions: "a mapping such as {maxBytes: 64Mi}";
-    /// Bytes of the decision log; 0 switches it off. Default 64 Mi.
+    /// Bytes of the decision log; 0 disables it. Default 64 Mi.
     max_bytes "maxBytes" as LogSize: usize, default(64 << 20);
 }
 
@@ -68,7 +68,7 @@ settings! {
     /// The log on standard error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct LogSettings: "a mapping such as {format: JSON, level: info}";
-    /// How lines are written. Default text.
+    /// The format of lines. Default text.
     format "format": LogFormat, default(LogFormat::Text);
     /// Which lines are written. Default info.
     level "level": LogLevel, default(LogLevel::Info);
@@ -85,29 +85,29 @@ choices! {
 
     /// Whether traces are exported to a collector.
     pub enum Exporter {
-        /// They are not.
+        /// No.
         None = "None",
-        /// They are.
+        /// Yes.
         Otlp = "OTLP",
     }
 
-    /// How lines are written.
+    /// The format of log lines.
     pub enum LogFormat {
         /// For people.
         Text = "Text",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "JSON",
     }
 
-    /// The least important lines that are written.
+    /// The least severe lines that are written.
     pub enum LogLevel {
         /// Failures.
         Error = "error",
-        /// And what requires attention.
+        /// Also events that require attention.
         Warn = "warn",
-        /// And rare events.
+        /// Also rare events.
         Info = "info",
-        /// And every call.
+        /// Also every call.
         Debug = "debug",
     }
 }

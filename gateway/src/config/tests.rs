@@ -1,4 +1,4 @@
-//! The messages of wrong configurations, and what right ones mean.
+//! The errors of invalid configurations, and the meaning of valid ones.
 
 mod mistakes;
 mod properties;
@@ -7,21 +7,21 @@ use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
 use super::*;
 
-/// The example that is shipped, so that it stays right.
+/// The shipped example, which must stay valid.
 const EXAMPLE: &str = include_str!("../../examples/gateway.yaml");
-/// What every configuration begins with.
+/// The beginning of every configuration.
 const HEADER: &str = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n";
-/// The least that a configuration says about backends.
+/// The minimal backends of a configuration.
 const BACKENDS: &str = "backends: [{name: a, url: 'http://a:1', filter: {}}]\n";
 
-/// The documentation, so that what it shows stays true.
+/// The documentation, whose examples must stay valid.
 const DOCUMENTATION: &str = include_str!("../../../docs/configuration.md");
 
 fn parse(yaml: &str) -> Result<Config, ConfigErrors> {
     Config::parse(yaml, Path::new("/etc/gateway"))
 }
 
-/// The configuration of a text that has to be right.
+/// Parses a text that must be valid.
 fn right(yaml: &str) -> Config {
     parse(yaml).unwrap_or_else(|errors| panic!("{errors}\n{yaml}"))
 }
@@ -134,7 +134,7 @@ fn the_documentation_shows_a_right_file_and_what_it_means() {
     assert!(DOCUMENTATION.contains(&meaning), "{meaning}");
 }
 
-/// Every field with its path that is no mapping of further fields itself.
+/// Every field, with its path, that is not a mapping of further fields.
 fn fields() -> Vec<(String, &'static str)> {
     let mut mappings = setting::Mappings::new();
     Config::describe("", &mut mappings);

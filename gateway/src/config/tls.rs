@@ -9,10 +9,10 @@ use super::setting::Mappings;
 use super::setting::{Setting, Yaml, choices, list, scalar};
 use super::url;
 
-/// A certificate chain and its key, both PEM. The files are read again when they change.
+/// A certificate chain and its key, both PEM. Changed files are reloaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyPair {
-    /// The chain, the own certificate first.
+    /// The chain, with the own certificate first.
     pub cert_file: PathBuf,
     /// The key, PKCS #8, PKCS #1 or SEC 1.
     pub key_file: PathBuf,
@@ -34,7 +34,8 @@ pub struct ClientCertificates {
     pub ca_file: PathBuf,
     /// Whether a client without one is accepted. Default Required.
     pub presence: ClientCertificate,
-    /// A certificate must have one of these as its common name or a DNS name; empty for every certificate of the CAs.
+    /// A certificate must have one of these as its common name or a DNS name; empty accepts every certificate of
+    /// the CAs.
     pub allowed_names: Vec<String>,
 }
 
@@ -48,7 +49,7 @@ choices! {
     }
 }
 
-/// How a backend with an `https` URL is reached.
+/// How to reach a backend with an `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendTls {
     /// PEM certificates of the CAs that may sign the backend's.

@@ -10,7 +10,7 @@ const LONGEST_NAME: usize = 253;
 /// The longest label of a DNS name in bytes.
 const LONGEST_LABEL: usize = 63;
 
-/// A backend's address: HTTP/2 with or without TLS, a host and a port, no user, path or query.
+/// A backend's address: HTTP/2 with or without TLS, a host and a port; no user, path or query.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendUrl {
     scheme: Scheme,
@@ -42,7 +42,7 @@ impl BackendUrl {
     /// Parses `http://HOST:PORT` or `https://HOST:PORT`; an IPv6 address is in brackets.
     ///
     /// # Errors
-    /// What is wrong with the text, as the predicate of a sentence.
+    /// The error in the text, as the predicate of a sentence.
     pub fn new(text: &str) -> Result<Self, String> {
         let (scheme, rest) = without_scheme(text)?;
         if let Some(position) = rest.find(['/', '?', '#']) {
@@ -131,7 +131,7 @@ fn is_dns_name(host: &str) -> bool {
     host.len() <= LONGEST_NAME && host.split('.').all(is_dns_label)
 }
 
-/// A label as resolvers accept it: underscores occur in service names of other systems than Kubernetes.
+/// A label as resolvers accept it: underscores occur in service names outside Kubernetes.
 fn is_dns_label(label: &str) -> bool {
     (1..=LONGEST_LABEL).contains(&label.len())
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))

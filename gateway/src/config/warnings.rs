@@ -69,7 +69,7 @@ fn unknown_victims(config: &Config) -> Option<Warning> {
     unknown.then(|| Warning::new("pods.source", fact, "set it to Watch"))
 }
 
-/// Preempt calls go to the backends in turn.
+/// Preempt calls go to the backends one after the other.
 fn long_chain(config: &Config) -> Option<Warning> {
     let timeouts = preempting(config).filter_map(|backend| Some(backend.preempt.as_ref()?.timeout));
     let (count, sum) = timeouts.fold((0, Duration::ZERO), |(count, sum), timeout| (count + 1, sum + timeout));
@@ -86,7 +86,7 @@ fn preempting(config: &Config) -> impl Iterator<Item = &BackendSettings> {
     config.backends.iter().filter(|backend| backend.mode == Mode::Enforce && backend.preempt.is_some())
 }
 
-/// A filter that failed for more nodes than the others left is called once more if there is time.
+/// A failed filter call for more nodes than the other backends left is repeated once if there is time.
 fn no_second_call(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
     let filter = backend.filter.as_ref().filter(|_| backend.mode == Mode::Enforce)?;
     let fact = format!("equals timeouts.decision, {}", DurationText(filter.timeout));

@@ -11,23 +11,23 @@ use crate::contract::{
     scan::{Field, Fields, Value, numbers},
 };
 
-/// The longest reason that is read, in bytes: many times what anybody is shown of it. The rest is cut off.
+/// The longest part of a reason that is kept, in bytes: many times what is displayed. The rest is cut off.
 pub(super) const LONGEST_REASON: usize = 4 << 10;
 
 /// The result of a request about nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<T> {
-    /// It was answered.
+    /// A valid response.
     Answered(T),
     /// The backend does not support this form of nodes.
     Missed,
 }
 
 impl<T> Reply<T> {
-    /// The answer to a question with nodes inline.
+    /// The answer to a request with inline nodes.
     ///
     /// # Errors
-    /// The backend did not know that form, which every backend must.
+    /// The backend does not support inline nodes, which every backend must.
     pub fn inline(self) -> Result<T, BackendFailure> {
         match self {
             Self::Answered(value) => Ok(value),
@@ -43,24 +43,24 @@ impl<T> Reply<T> {
 pub struct FilterAnswer {
     /// The rejected nodes.
     pub refusals: Vec<Refusal>,
-    /// Raw scores of all nodes of the request, where they were wanted and came.
+    /// Raw scores of all nodes of the request, if they were requested and returned.
     pub scores: Option<Vec<i32>>,
 }
 
 /// A valid response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered<T> {
-    /// What was asked for.
+    /// The content.
     pub value: T,
-    /// The revision under which it was made; empty when the backend does not say.
+    /// The backend's revision; empty if it does not report one.
     pub revision: String,
 }
 
-/// Reads the answer to Filter about `count` nodes. Scores that were not wanted are passed over.
+/// Reads the answer to Filter about `count` nodes. Unrequested scores are ignored.
 ///
 /// # Errors
-/// [`Malformed`](extender_gateway_core::FailureKind::Malformed) with what is wrong: not protobuf, no result, another count, a position that
-/// was not asked about or that is refused twice, a rejection of nothing.
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed) with the cause: not protobuf, no result, a wrong
+/// count, a position that is out of range or rejected twice, a rejection without nodes.
 pub fn filter(
     message: Bytes,
     count: u32,
@@ -99,7 +99,7 @@ pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, Ba
     Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
 }
 
-/// Refuses a filter answer that is larger decoded than an answer about `count` nodes can be.
+/// Rejects a filter answer that is larger when decoded than an answer about `count` nodes can be.
 fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     const REJECTIONS: u32 = 2;
     const POSITIONS: u32 = 3;
@@ -123,7 +123,7 @@ fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     check_scores(message, SCORES, count)
 }
 
-/// Refuses an answer with more scores, in `Scores` at this field, than nodes.
+/// Rejects an answer with more scores, in `Scores` at this field, than nodes.
 fn check_scores(message: &[u8], at: u32, count: u32) -> Result<(), BackendFailure> {
     const VALUES: u32 = 1;
     let mut scores = 0;
@@ -155,7 +155,7 @@ pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, Backend
     M::decode(message).map_err(|error| undecodable(&error))
 }
 
-/// Checks that the nodes were really looked at; returns the revision.
+/// Checks that the nodes were evaluated; returns the revision.
 pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
     let api::Result { evaluated, miss, revision } =
         result.ok_or_else(|| malformed("response has no result".to_owned()))?;
@@ -173,7 +173,7 @@ fn refusal(rejection: api::Rejection) -> Refusal {
     Refusal { reason: reason_cut(reason), preemption_may_help, positions }
 }
 
-/// The beginning of a reason, without the memory of the rest.
+/// The beginning of a reason; releases the memory of the rest.
 pub(super) fn reason_cut(mut reason: String) -> String {
     if reason.len() > LONGEST_REASON {
         reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
@@ -260,7 +260,7 @@ mod tests {
         );
     }
 
-    /// Answers as large as may be about 5,000 nodes.
+    /// The largest possible answers about 5,000 nodes.
     #[test]
     fn an_answer_of_nothing_many_times_costs_nothing() {
         const NODES: u32 = 5_000;

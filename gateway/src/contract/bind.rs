@@ -15,7 +15,7 @@ use crate::{
 };
 use extender_gateway_core::Assignment;
 
-/// Bytes of the largest answer that is read: its message has at most 1024.
+/// The largest answer that is read, in bytes: its message has at most 1024.
 pub(crate) const LARGEST_ANSWER: usize = 16 << 10;
 
 /// A request to a binder.
@@ -23,11 +23,11 @@ pub(crate) const LARGEST_ANSWER: usize = 16 << 10;
 pub struct BindQuestion<'q> {
     /// `Call.id`.
     pub call: &'q str,
-    /// Which pod is to be bound to which node.
+    /// The pod and the node to bind it to.
     pub assignment: &'q Assignment,
     /// The pod.
     pub pod: &'q ObjectPod<'q>,
-    /// What `pod` was read from.
+    /// The JSON that `pod` was parsed from.
     pub json: &'q Bytes,
 }
 
@@ -36,11 +36,11 @@ pub struct BindQuestion<'q> {
 pub enum Bound {
     /// The Binding exists.
     Yes,
-    /// It does not bind this pod, and has not tried to; why, for people, on one line.
+    /// It does not bind this pod, and has not tried to. The reason, for people, on one line.
     Declined(String),
 }
 
-/// The request's fields behind `call`.
+/// The request's fields after `call`.
 pub(crate) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
     let BindQuestion { assignment, pod, json, .. } = question;
     let Assignment { namespace, name, uid, node } = assignment.clone();
@@ -51,7 +51,8 @@ pub(crate) fn fields(question: BindQuestion<'_>, view: &PodView) -> Bytes {
 /// Reads an answer.
 ///
 /// # Errors
-/// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, or an outcome that says nothing, as in an empty answer.
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, or an unspecified outcome, as in an
+/// empty answer.
 pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
     let BindResponse { outcome, message } = decoded(message)?;
     match BindOutcome::try_from(outcome) {

@@ -1,15 +1,15 @@
-//! The failure of an answer that breaks the contract.
+//! Failures of answers that violate the contract.
 
 use std::fmt::Display;
 
 use extender_gateway_core::{BackendFailure, FailureKind};
 
-/// The answer says what it must not, or leaves out what it must say.
+/// The answer has invalid content, or lacks required content.
 pub(crate) fn malformed(detail: String) -> BackendFailure {
     BackendFailure::new(FailureKind::Malformed, detail)
 }
 
-/// The answer is not the protobuf message that it should be.
+/// The answer is not the expected protobuf message.
 pub(super) fn undecodable(why: &dyn Display) -> BackendFailure {
     malformed(format!("cannot decode the response ({why})"))
 }

@@ -5,7 +5,7 @@ use prost::encoding::{encode_varint, encoded_len_varint, fixed64};
 
 use super::field::{field_len, put_bytes, put_head, put_number};
 
-/// Of the requests of all verbs about nodes.
+/// The field of `Nodes` in requests.
 const NODES: u32 = 3;
 /// Fields of `Nodes`.
 const COUNT: u32 = 1;
@@ -21,25 +21,25 @@ const REF_ROWS: u32 = 4;
 #[derive(Debug, Clone)]
 pub struct NodesField {
     bytes: Bytes,
-    /// How many there are.
+    /// The number of nodes.
     pub count: u32,
-    /// How they are named.
+    /// The form of the nodes.
     pub form: NodeForm,
 }
 
-/// How a question names what it is about.
+/// The form in which a request names nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeForm {
     /// Nodes by their rows.
     Rows,
-    /// Nodes by ids of the table that the backend holds.
+    /// Nodes by their ids in the backend's table.
     Ids,
     /// A node by its name.
     Name,
 }
 
 impl NodeForm {
-    /// In one word, as traces have it.
+    /// One word, for traces.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rows => "rows",
@@ -50,14 +50,14 @@ impl NodeForm {
 }
 
 impl NodesField {
-    /// The field, key and length included.
+    /// The field, including key and length.
     pub(super) fn encoded(&self) -> &Bytes {
         &self.bytes
     }
 }
 
-/// Rows of nodes, one after the other, as [`super::row`] writes them. They are written behind some free
-/// bytes in which the heads of the messages around them find room, so that they need not be moved.
+/// Rows of nodes, one after the other, as [`super::row`] writes them. Free bytes in front leave room for the heads
+/// of the enclosing messages, so that the rows need not be moved.
 #[derive(Debug)]
 pub struct Rows {
     bytes: Vec<u8>,
@@ -68,7 +68,7 @@ pub struct Rows {
 const HEADROOM: usize = 4 * 6;
 
 impl Rows {
-    /// No rows yet, and room for so many bytes of them.
+    /// No rows, with room for this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut headed = Vec::with_capacity(HEADROOM + bytes);
         headed.resize(HEADROOM, 0);
@@ -81,7 +81,7 @@ impl Rows {
         self.count += 1;
     }
 
-    /// All of them, ready to be sent.
+    /// The finished field.
     pub fn finish(mut self) -> NodesField {
         let rows = self.bytes.len() - HEADROOM;
         let mut head = Vec::with_capacity(HEADROOM);
@@ -95,7 +95,7 @@ impl Rows {
     }
 }
 
-/// Nodes named by the ids of a table that the backend holds; of some the rows, which it may not hold.
+/// Nodes named by the ids in a backend's table; those that it may not have, by row.
 #[derive(Debug)]
 pub struct References {
     ids: Vec<u8>,
@@ -104,12 +104,12 @@ pub struct References {
 }
 
 impl References {
-    /// No nodes yet, and room for so many.
+    /// No nodes, with room for this many.
     pub fn with_capacity(nodes: usize) -> Self {
         Self { ids: Vec::with_capacity(nodes * 2), rows: Vec::new(), count: 0 }
     }
 
-    /// Appends a node that the backend holds.
+    /// Appends a node in the backend's table.
     pub fn id(&mut self, id: u32) {
         encode_varint(u64::from(id), &mut self.ids);
         self.count += 1;
@@ -124,7 +124,7 @@ impl References {
         self.count += 1;
     }
 
-    /// All of them, of this table at this version or a later one.
+    /// The finished field, for this table at this version or a later one.
     pub fn finish(self, table: u64, at_least: u64) -> NodesField {
         let Self { ids, rows, count } = self;
         let version = 1 + encoded_len_varint(at_least);

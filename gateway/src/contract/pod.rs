@@ -1,4 +1,4 @@
-//! A pod in the view that a backend asked for.
+//! A pod in a backend's view.
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::Pod;
@@ -7,39 +7,39 @@ use prost::Message;
 use super::field::field_len;
 use crate::object::{annotations::AnnotationPrefixes, pod::ObjectPod};
 
-/// Of the requests of all verbs about nodes.
+/// The field of `Pod` in requests.
 const POD: u32 = 2;
 
 /// A backend's view of pods. Equal views share their encoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodView {
-    /// Among the facts.
+    /// The annotations in the facts.
     pub annotations: AnnotationPrefixes,
-    /// The object's JSON, too.
+    /// Whether it contains the object's JSON.
     pub raw: bool,
-    /// The fields that distinguish it from its siblings.
+    /// Whether it contains the fields that distinguish the pod from its siblings.
     pub identity: Identity,
 }
 
 /// Whether a view contains the fields that distinguish a pod from its siblings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Identity {
-    /// It is.
+    /// It does.
     #[default]
     Told,
-    /// It is not: its verb is pure.
+    /// It does not: its verb is pure.
     Withheld,
 }
 
 impl PodView {
-    /// The same, for a pure verb.
+    /// The same view for a pure verb.
     #[must_use]
     pub fn without_identity(&self) -> Self {
         Self { identity: Identity::Withheld, ..self.clone() }
     }
 }
 
-/// A pod as a field of a request. `json` is what `pod` was read from.
+/// A pod as a field of a request. `json` is what `pod` was parsed from.
 pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
     let pod = pod_message(pod, view, json);
     let mut field = Vec::with_capacity(field_len(pod.encoded_len()));
@@ -47,7 +47,7 @@ pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
     field.into()
 }
 
-/// A pod as backends are told about it. `json` is what `pod` was read from.
+/// A pod as a message. `json` is what `pod` was parsed from.
 pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
     Pod {
         identity: (view.identity == Identity::Told).then(|| pod.identity()),

@@ -1,4 +1,4 @@
-//! Preempt: the request put together, the answer checked as far as it can be without the candidates.
+//! Assembles a Preempt request, and checks the answer as far as possible without the candidates.
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, preempt::Kept};
@@ -12,7 +12,7 @@ use crate::contract::{
     scan::{Field, Fields, Value, numbers},
 };
 
-/// The field of `PreemptRequest` that the other requests do not have.
+/// The field that only `PreemptRequest` has.
 const CANDIDATES: u32 = 4;
 
 /// A request to a backend, in its views.
@@ -20,7 +20,7 @@ const CANDIDATES: u32 = 4;
 pub struct PreemptQuestion<'q> {
     /// `Call.id`.
     pub call: &'q str,
-    /// What the answer is for.
+    /// The purpose of the call.
     pub purpose: Purpose,
     /// The pod that needs room, from [`super::pod::pod_field`].
     pub pod: &'q Bytes,
@@ -31,7 +31,7 @@ pub struct PreemptQuestion<'q> {
 }
 
 impl PreemptQuestion<'_> {
-    /// The pieces of the request, the first of them beginning with the gRPC prefix.
+    /// The pieces of the request. The first begins with the gRPC prefix.
     ///
     /// # Errors
     /// As for [`RequestHead::begin`].
@@ -46,14 +46,14 @@ impl PreemptQuestion<'_> {
     }
 }
 
-/// So many victims may be added in one answer.
+/// The most victims that one answer may add.
 const MOST_ADDED: usize = 10_000;
 
-/// Reads the answer to Preempt about `count` nodes, on which so many victims were offered.
+/// Reads the answer to Preempt about `count` nodes with `offered` victims.
 ///
 /// # Errors
-/// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, no result, another count, more than an
-/// answer can hold. Positions are left to [`extender_gateway_core::preempt`], which knows the candidates.
+/// [`Malformed`](extender_gateway_core::FailureKind::Malformed): not protobuf, no result, a wrong count, more than
+/// an answer can hold. Positions are checked by [`extender_gateway_core::preempt`], which has the candidates.
 pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec<Kept>>, BackendFailure> {
     check(&message, count, offered)?;
     let PreemptResponse { result, kept } = decoded(message)?;
@@ -61,7 +61,7 @@ pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec
     Ok(Answered { value: kept.into_iter().map(kept_candidate).collect(), revision })
 }
 
-/// Refuses an answer that is larger decoded than one about these nodes and victims can be.
+/// Rejects an answer that is larger when decoded than one about these nodes and victims can be.
 fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailure> {
     const KEPT: u32 = 2;
     const VICTIMS: u32 = 2;

@@ -1,8 +1,8 @@
-//! A Filter or Score request, put together from encoded parts; the head is that of Preempt and Bind, too.
+//! A Filter or Score request, assembled from encoded parts. Preempt and Bind use the same head.
 //!
-//! Protobuf messages concatenate, so a small head for each backend, the pod and the nodes, each encoded
-//! once for all backends that want the same view, are together one valid message. The requests of all verbs
-//! share the number of `Call`, and those about nodes the other two.
+//! Concatenated protobuf messages form one message. So a small head for each backend, followed by the pod and the
+//! nodes, each encoded once for all backends with the same view, is one valid message. `Call` has the same field
+//! number in the requests of all verbs, and pod and nodes in those about nodes.
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, FailureKind};
@@ -14,9 +14,9 @@ use super::{
     nodes::NodesField,
 };
 
-/// A field of the requests of all verbs.
+/// The field of `Call` in the requests of all verbs.
 const CALL: u32 = 1;
-/// Of `FilterRequest` alone.
+/// The field that only `FilterRequest` has.
 const WANT_SCORES: u32 = 4;
 /// Fields of `Call`.
 const ID: u32 = 1;
@@ -29,13 +29,13 @@ const ARGS: u32 = 5;
 pub struct Question<'q> {
     /// `Call.id`.
     pub call: &'q str,
-    /// What the answer is for.
+    /// The purpose of the call.
     pub purpose: Purpose,
     /// The pod, from [`super::pod::pod_field`].
     pub pod: &'q Bytes,
     /// The nodes.
     pub nodes: &'q NodesField,
-    /// Whether filter may bring scores.
+    /// Whether a filter answer may contain scores.
     pub scores: ScoresWanted,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct CallFields<'q> {
     pub(super) purpose: Purpose,
 }
 
-/// Whether a filter question asks for scores, too.
+/// Whether a filter request also asks for scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScoresWanted {
     /// It does.
@@ -55,10 +55,10 @@ pub enum ScoresWanted {
     Unwanted,
 }
 
-/// Nodes of at most so many bytes go with what stands before them: copying them takes less than a write.
+/// Nodes of at most this many bytes are copied into the first piece: copying them takes less time than a write.
 const WORTH_A_COPY: usize = 16 << 10;
 
-/// Bytes of a bool that is set, its key included.
+/// Bytes of a bool that is set, including its key.
 const FLAG: usize = 2;
 
 /// The fields of `Call` that are the same in every request to a backend.
@@ -68,7 +68,8 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// For requests of this replica of the gateway to the backend of this name, with the operator's args.
+    /// The head for requests of this replica of the gateway to the backend with this name, with the operator's
+    /// args.
     pub fn new(gateway: &str, backend: &str, args: Option<&Bytes>) -> Self {
         let mut constant = Vec::new();
         put_bytes(GATEWAY, gateway.as_bytes(), &mut constant);
@@ -79,11 +80,11 @@ impl RequestHead {
         Self { constant }
     }
 
-    /// The pieces of a request, the first of them beginning with the gRPC prefix. Nodes of little size are copied
-    /// into it: each piece is a write and a packet, and may wake the backend. The second is empty then.
+    /// The pieces of a request. The first begins with the gRPC prefix. Small nodes are copied into it, because each
+    /// piece is a write and a packet, and may wake the backend; then the second piece is empty.
     ///
     /// # Errors
-    /// [`FailureKind::Oversize`] when the message has more than `most` bytes, what the backend accepts.
+    /// [`FailureKind::Oversize`] if the message has more than `most` bytes, the backend's limit.
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, purpose, pod, nodes, scores } = question;
         let wanted = if scores == ScoresWanted::Wanted { FLAG } else { 0 };
@@ -101,14 +102,13 @@ impl RequestHead {
         Ok([head.into(), apart])
     }
 
-    /// The pieces of a request of a verb without nodes, whose `fields` are encoded; as [`Self::pieces`].
+    /// The pieces of a request without nodes, with encoded `fields`; like [`Self::pieces`].
     pub fn around(&self, call: &str, fields: Bytes, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let call = CallFields { id: call, purpose: Purpose::Decide };
         Ok([self.begin(call, [0, fields.len()], most)?.into(), fields])
     }
 
-    /// The gRPC prefix and the `Call` of a request, with room for what is written behind them, of which there
-    /// are `rest` bytes: those written, and those of further pieces.
+    /// The gRPC prefix and the `Call` of a request, followed by `rest` bytes, here or in further pieces.
     ///
     /// # Errors
     /// As for [`Self::pieces`].

@@ -1,8 +1,8 @@
-//! How a node becomes a row of a request, in the view that a backend asked for.
+//! Encodes a node as a row of a request, in a backend's view.
 //!
-//! A row is written as one entry of the field `NodeRows.rows` (key, length, `NodeRow`), because protobuf
-//! messages concatenate: entries one after the other are the body of a `NodeRows`. An entry is written once
-//! and then copied into every request that needs it.
+//! A row is written as one entry of the field `NodeRows.rows` (key, length, `NodeRow`). Concatenated protobuf
+//! messages form one message, so concatenated entries are the body of a `NodeRows`. An entry is encoded once and
+//! then copied into every request that needs it.
 
 use bytes::{BufMut, Bytes};
 use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage, NodeView, TableView};
@@ -21,10 +21,10 @@ const USAGE: u32 = 4;
 /// A key of a field up to 15 is one byte.
 const KEY_BYTES: usize = 1;
 
-/// What a backend wants to be told about each node. Equal views share their rows.
+/// A backend's view of nodes. Equal views share their rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RowView {
-    /// The name alone.
+    /// Only the name.
     Name,
     /// Name and facts.
     Facts(RowFields),
@@ -32,16 +32,16 @@ pub enum RowView {
     FactsAndRaw(RowFields),
 }
 
-/// What a backend wants of what facts may hold.
+/// The optional parts of the facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RowFields {
     /// The annotations among the facts.
     pub annotations: AnnotationPrefixes,
-    /// Whether usage stands beside them.
+    /// Whether usage is included.
     pub usage: UsageWanted,
 }
 
-/// Whether rows say what the pods on a node have requested.
+/// Whether rows include the requests of the pods on a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum UsageWanted {
     /// They do.
@@ -58,7 +58,7 @@ impl From<AnnotationPrefixes> for RowFields {
 }
 
 impl RowView {
-    /// The view that a handshake asks for; `None` for one that asks for nothing.
+    /// The view in a handshake; `None` if it asks for nothing.
     pub fn new(view: NodeView, wanted: RowFields) -> Option<Self> {
         match view {
             NodeView::Unspecified => None,
@@ -68,7 +68,7 @@ impl RowView {
         }
     }
 
-    /// What the rows of a backend's table hold.
+    /// The content of the rows in a backend's table.
     pub fn described(&self) -> TableView {
         let view = match self {
             Self::Name => NodeView::Name,
@@ -81,17 +81,17 @@ impl RowView {
         TableView { node_view: view.into(), annotation_prefixes, usage: self.wants_usage() }
     }
 
-    /// Whether rows hold the object's JSON.
+    /// Whether rows contain the object's JSON.
     pub fn wants_raw(&self) -> bool {
         matches!(self, Self::FactsAndRaw(_))
     }
 
-    /// The annotations that are wanted among the facts; `None` when there are no facts.
+    /// The annotations in the facts; `None` without facts.
     pub fn annotations(&self) -> Option<&AnnotationPrefixes> {
         self.wanted().map(|wanted| &wanted.annotations)
     }
 
-    /// Whether rows say what the pods on the node have requested.
+    /// Whether rows include the requests of the pods on the node.
     pub fn wants_usage(&self) -> bool {
         self.wanted().is_some_and(|wanted| wanted.usage == UsageWanted::Told)
     }
@@ -104,7 +104,7 @@ impl RowView {
     }
 }
 
-/// The entry of a node with only its name.
+/// The entry of a node with only a name.
 pub fn name_alone(name: &str) -> Bytes {
     let row = RowMessage { name, ..RowMessage::default() };
     let mut entry = Vec::with_capacity(row.encoded_len());
@@ -112,7 +112,7 @@ pub fn name_alone(name: &str) -> Bytes {
     entry.into()
 }
 
-/// Appends the entry of a node in this view without usage. `raw` is the JSON that `node` was read from.
+/// Appends the entry of a node in this view without usage. `raw` is the JSON that `node` was parsed from.
 #[cfg(test)]
 pub(crate) fn encode_object(view: &RowView, node: &ObjectNode<'_>, raw: &[u8], out: &mut impl BufMut) {
     let facts = view.annotations().map(|annotations| node.facts(annotations));
@@ -120,7 +120,7 @@ pub(crate) fn encode_object(view: &RowView, node: &ObjectNode<'_>, raw: &[u8], o
     RowMessage { name: node.name(), facts: facts.as_ref(), raw, usage: None }.encode(out);
 }
 
-/// The parts of a row that are told.
+/// The parts of a row.
 #[derive(Default)]
 pub(crate) struct RowMessage<'r> {
     pub(crate) name: &'r str,
@@ -158,13 +158,13 @@ impl RowMessage<'_> {
             + self.behind_the_json()
     }
 
-    /// Bytes of the entry after the JSON.
+    /// Bytes of the entry behind the JSON.
     pub(crate) fn behind_the_json(&self) -> usize {
         self.usage.map_or(0, |usage| message::encoded_len(USAGE, usage))
     }
 }
 
-/// Bytes of a field whose content has this length.
+/// Bytes of a field with content of this length.
 fn field_len(content: usize) -> usize {
     KEY_BYTES + encoded_len_varint(content as u64) + content
 }

@@ -1,5 +1,5 @@
-//! What a protobuf message holds, counted before it is decoded: a repeated field can cost a hundred times its bytes
-//! once it is a list of structs. Nothing is allocated here, and each byte is looked at once for each level of
+//! Counts the elements of a protobuf message before it is decoded: decoded into a list of structs, a repeated field
+//! can take a hundred times its bytes. Nothing is allocated here, and each byte is read once for each level of
 //! messages.
 
 use extender_gateway_core::BackendFailure;
@@ -11,7 +11,7 @@ use crate::contract::malformed::undecodable;
 #[derive(Debug)]
 pub(crate) struct Fields<'m>(&'m [u8]);
 
-/// One of them.
+/// One field.
 #[derive(Debug)]
 pub(crate) struct Field<'m> {
     pub(crate) number: u32,
@@ -69,7 +69,7 @@ impl<'m> Iterator for Fields<'m> {
 }
 
 impl Value<'_> {
-    /// How many numbers it is as a part of a repeated field of varints, packed or not.
+    /// The number of elements in it as a repeated varint field, packed or not.
     fn numbers(&self) -> usize {
         match self {
             Self::Number => 1,
@@ -85,7 +85,7 @@ impl Value<'_> {
     }
 }
 
-/// How many numbers this repeated field of a message has. Stops counting when there are more than `most`.
+/// The number of elements in this repeated field of a message. Stops counting when there are more than `most`.
 pub(super) fn numbers(message: &[u8], field: u32, most: usize) -> Result<usize, BackendFailure> {
     let mut sum = 0;
     for read in Fields::of(message) {

@@ -1,6 +1,6 @@
 //! Calls one backend for nodes in one call, for filter and prioritize: known answers are looked up, the backend is
-//! called for the other nodes, and both are combined. The difference between the verbs is a [`NodeQuestion`]; the
-//! data of a call to a backend is an [`Ask`].
+//! called for the other nodes, and both are combined. A [`NodeQuestion`] has what differs between the verbs; an
+//! [`Ask`] has the data of a call to a backend.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,11 +30,11 @@ use crate::{
 
 /// A backend that takes part in a call, with its settings for the verb.
 pub(super) struct Participant<'d, S> {
-    /// The place of its part in the record of the call.
+    /// The index of its part in the record of the call.
     pub(super) place: usize,
     pub(super) backend: &'d Backend,
     pub(super) settings: &'d S,
-    /// How long it may take for an answer.
+    /// The time that it has to answer.
     pub(super) timeout: Duration,
     /// How to call it, or why it is unavailable.
     pub(super) ready: Readiness,
@@ -48,24 +48,24 @@ pub(super) struct NodeContext<'c> {
     pub(super) deadline: Instant,
 }
 
-/// A question about nodes: what filter and prioritize do differently.
+/// A request about nodes: what differs between filter and prioritize.
 pub(super) trait NodeQuestion: Sync {
     /// The backend's plan for the verb.
     type Plan: Plan;
-    /// The backend's answer about the nodes that it was asked about.
+    /// The backend's answer about the nodes in the request.
     type Fresh: Send;
     /// The cached answer for one node.
     type Cached: Copy + PartialEq + Send;
-    /// The answer about all nodes in question; by default that about no nodes.
+    /// The answer about all nodes; the default is the answer about no nodes.
     type Answer: Default;
 
-    /// Whether scores are wanted with the answer.
+    /// Whether scores are requested with the answer.
     fn scores(plan: &Self::Plan) -> ScoresWanted;
 
     /// The verb, as the log names it.
     const VERB: Verb;
 
-    /// Sends the question. The attempt records what is sent.
+    /// Sends the request. The attempt records it.
     fn send(
         backend: &Backend,
         session: &Session,
@@ -73,19 +73,20 @@ pub(super) trait NodeQuestion: Sync {
         attempt: Attempt<'_>,
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
-    /// What is known about these nodes; `None` where nothing can be known, so that the backend is asked about all.
+    /// The known answers for these nodes; `None` if there can be none, so that all nodes are sent to the backend.
     fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<Self::Cached>>;
 
-    /// The answers as they are remembered, each `None` where it cannot be; `None` where the verb is not remembered.
+    /// The answers as the cache stores them, `None` for those that it cannot store; `None` if the verb is not
+    /// cached.
     fn read(cache: &AnswerCache, fresh: &Self::Fresh, count: usize) -> Option<Vec<Option<Self::Cached>>>;
 
-    /// Remembers the answers about those nodes of which they are certain.
+    /// Caches the answers about those nodes of which they are certain.
     fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Cached>>, fresh: &Self::Fresh);
 
-    /// The answer where the backend was asked about all nodes.
+    /// The answer if all nodes were sent to the backend.
     fn accept(ask: &Ask<'_>, lines: &[&NodeRow], fresh: Self::Fresh) -> Self::Answer;
 
-    /// The answer where all is known, or some is and the backend was asked about the nodes at `missing`.
+    /// The answer if all answers were known, or some, and the nodes at `missing` were sent to the backend.
     fn splice(
         ask: &Ask<'_>,
         known: Vec<Option<Self::Cached>>,
@@ -95,33 +96,33 @@ pub(super) trait NodeQuestion: Sync {
 
 /// Known answers.
 pub(super) struct Recalled<K> {
-    /// Where they are from.
+    /// Where they come from.
     pub(super) source: CacheSource,
-    /// One for each node, `None` where there is none.
+    /// One for each node, `None` if unknown.
     pub(super) answers: Vec<Option<K>>,
-    /// Whether the backend is asked about all nodes even so, to check that it still answers the same.
+    /// Whether all nodes are sent to the backend anyway, to check that its answers are still the same.
     pub(super) check: bool,
 }
 
 impl<K> Recalled<K> {
-    /// The places of the nodes that the backend has to be asked about.
+    /// The positions of the nodes to send to the backend.
     fn missing(&self) -> Vec<u32> {
         let missing = |(_, known): &(u32, &Option<K>)| self.check || known.is_none();
         (0..).zip(&self.answers).filter(missing).map(|(at, _)| at).collect()
     }
 }
 
-/// An answer about the nodes that were missing.
+/// An answer about the missing nodes.
 pub(super) struct MissingNodes<'m, F> {
-    /// Their places among all nodes in question.
+    /// Their positions among all nodes.
     pub(super) places: &'m [u32],
     pub(super) fresh: F,
 }
 
-/// Nodes that a backend was asked about, and whether its answers are certainly about the rows that were meant.
+/// The nodes of a request, and whether the backend's answers are certainly about the intended rows.
 ///
-/// An answer may be about a later row of a node, where the backend has that from its table; what is still as it was
-/// cannot have been another in between.
+/// An answer may be about a later row of a node, if the backend has that in its table. A row that is still current
+/// cannot have been another one in between.
 pub(super) struct Certain<'l> {
     lines: &'l [&'l NodeRow],
     certain: Vec<bool>,
@@ -132,7 +133,7 @@ impl<'l> Certain<'l> {
         Self { lines, certain: ask.certain(lines) }
     }
 
-    /// Those of these answers, one a node, that are certain.
+    /// The certain ones of these answers, which are one for each node.
     pub(super) fn only<A>(
         &self,
         answers: impl IntoIterator<Item = A>,
@@ -142,7 +143,7 @@ impl<'l> Certain<'l> {
     }
 }
 
-/// A backend as it is asked in one call, and the record of it.
+/// A call to a backend for some nodes, and its record.
 pub(super) struct Ask<'a> {
     pub(super) backend: &'a Backend,
     pub(super) session: &'a Arc<Session>,
@@ -151,16 +152,16 @@ pub(super) struct Ask<'a> {
     context: &'a CallContext<'a>,
     views: Views,
     scores: ScoresWanted,
-    /// How long it may take for an answer.
+    /// The time that it has to answer.
     timeout: Duration,
-    /// The deadline of its answer, over all attempts.
+    /// The deadline of its answer, including repetitions.
     until: Instant,
     /// Records the requests to it.
     attempt: &'a mut OpenAttempt,
 }
 
 impl<S> Participant<'_, S> {
-    /// The backend's answer about these nodes. How it was found is recorded.
+    /// Returns the backend's answer about these nodes, and records how it was obtained.
     pub(super) async fn ask<Q: NodeQuestion>(
         &self,
         question: &Q,
@@ -203,7 +204,7 @@ impl<S> Participant<'_, S> {
 }
 
 impl<'a> Ask<'a> {
-    /// The answer about these nodes, from what is known and from the backend.
+    /// Returns the answer about these nodes, from known answers and from the backend.
     async fn recall_or_ask<Q: NodeQuestion>(
         &mut self,
         question: &Q,
@@ -232,8 +233,8 @@ impl<'a> Ask<'a> {
         Ok(Q::splice(self, recalled.answers, Some(MissingNodes { places: &missing, fresh })))
     }
 
-    /// The backend's answer about these nodes: by reference where it holds them, else, or if it does not find them,
-    /// inline.
+    /// Returns the backend's answer about these nodes: by reference if its table has them, otherwise, or if it does
+    /// not find them, inline.
     async fn ask_nodes<Q: NodeQuestion>(&mut self, lines: &[&NodeRow]) -> Result<Q::Fresh, BackendFailure> {
         self.attempt.set_requested(lines.len());
         if let Some((nodes, named)) = self.by_reference(lines) {
@@ -281,7 +282,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Calls it once more within the remaining time.
+    /// Prepares a second call within the remaining time.
     fn again(&mut self) {
         self.timeout = self.until.duration_since(Instant::now());
     }
@@ -296,7 +297,7 @@ impl<'a> Ask<'a> {
         self.context.nodes(self.views)
     }
 
-    /// These nodes by the ids of the table that it holds; `None` when they have to come with their rows.
+    /// These nodes by the ids of the table that it has; `None` if the request must carry their rows.
     fn by_reference(&self, lines: &[&NodeRow]) -> Option<(NodesField, TableReference)> {
         let source = self.told().source;
         let named = self.session.tables.named(source, self.view)?;
@@ -310,18 +311,18 @@ impl<'a> Ask<'a> {
         Some((nodes, named))
     }
 
-    /// Which of these nodes still have the rows that were meant.
+    /// Which of these nodes still have the same rows.
     fn certain(&self, lines: &[&NodeRow]) -> Vec<bool> {
         self.context.are_current(lines, self.view, self.told())
     }
 }
 
-/// Whether known answers and one that has just come make one answer together. If not, the backend is asked about all
-/// nodes, and its answer to that counts, whatever its revision: one answer is always of one revision.
+/// Whether known answers may be combined with one that has just been received. If not, all nodes are sent to the
+/// backend, and the answer to that counts, whatever its revision: an answer is always of one revision.
 ///
-/// Remembered answers count only while nothing speaks against remembering: no answer has named another revision than
-/// the handshake, and no check has found the verb impure. Scores that came with filter never relied on the verb being
-/// pure, so only the revision matters for them.
+/// Cached answers may be used only while the cache is trusted: no answer had another revision than the handshake,
+/// and no check has shown the verb to be impure. Prefetched scores never relied on purity, so only the revision
+/// matters for them.
 fn may_combine(known: CacheSource, cache: &AnswerCache) -> bool {
     match known {
         CacheSource::AnswerCache => cache.is_trusted(),
@@ -329,7 +330,7 @@ fn may_combine(known: CacheSource, cache: &AnswerCache) -> bool {
     }
 }
 
-/// Disables cached answers of the backend. Returns whether that is new.
+/// Disables the cached answers of the backend. Returns whether that is new.
 fn distrust(cache: &AnswerCache, backend: &str, verb: Verb) -> bool {
     let first = cache.mark_impure();
     if first {

@@ -1,9 +1,9 @@
 //! Decides a bind call: chooses the binder and determines the final state.
 //!
-//! The interested backends are asked one after the other, and the gateway itself binds when none of them
-//! does: behind an extender that binds, kube-scheduler has no binder of its own. Regardless of a backend's answer, the
-//! state in the apiserver is decisive ([`BindingState`]). Calls share nothing, so that binds that are
-//! under way at the same time do not wait for one another.
+//! The interested backends are called one after the other, and the gateway itself binds if none of them does: with
+//! an extender that binds, kube-scheduler does not use its own binder. Regardless of a backend's answer, the state
+//! in the apiserver is decisive ([`BindingState`]). Calls share no state, so concurrent binds do not wait for each
+//! other.
 
 mod error;
 
@@ -26,18 +26,18 @@ use crate::{
 };
 use extender_gateway_core::Assignment;
 
-/// The pause before the second look for a Binding that a backend says it made; it doubles up to the longest.
+/// The pause before the second read for a Binding that a backend reports; it doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A Binding that does not show for so long after a backend said that it made it does not exist: the apiserver answers
-/// reads of a pod from its latest state.
+/// A reported Binding that does not appear within this time does not exist: the apiserver answers reads of a pod
+/// from its latest state.
 const SHOWS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The binders.
 #[derive(Debug)]
 pub struct Binders {
-    /// Where Bindings go.
+    /// Creates Bindings.
     pub apiserver: Apiserver,
     /// The backend that is called first, if it matches.
     pub first: Option<BackendName>,
@@ -47,7 +47,7 @@ pub struct Binders {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BindOutcome {
     Bound,
-    /// The next one is to try.
+    /// The next binder is called.
     NotBound,
 }
 
@@ -58,23 +58,24 @@ struct BindAttempt<'c> {
     assignment: &'c Assignment,
     id: String,
     trace: Option<TraceContext>,
-    /// The deadline of the response, whatever the state.
+    /// The deadline of the response, in any state.
     deadline: Instant,
     /// Until when a binder may be called; the rest is for the final read.
     ask_until: Instant,
 }
 
-/// A pod as the call needs it.
+/// The fields of a pod that the call needs.
 struct BindPod<'p> {
     pod: ObjectPod<'p>,
     json: &'p Bytes,
 }
 
 impl Decider {
-    /// Binds the pod to the node: a return without an error means that the Binding exists.
+    /// Binds the pod to the node. Success means that the Binding exists.
     ///
     /// # Errors
-    /// See [`CallError`]. After some of them the pod may be bound a moment later; kube-scheduler sees that.
+    /// See [`CallError`]. After some errors the pod may still become bound a moment later; kube-scheduler sees
+    /// that.
     pub async fn bind(
         &self,
         (assignment, began): (&Assignment, Instant),
@@ -100,7 +101,7 @@ impl Decider {
 }
 
 impl<'c> BindAttempt<'c> {
-    /// Asks the interested backends until one has bound the pod.
+    /// Calls the interested backends until one has bound the pod.
     async fn backends(&self, record: &mut CallRecord) -> Result<BindOutcome, CallError> {
         let json = self.pod().await?;
         match BindingState::read(&json, self.assignment) {
@@ -122,8 +123,8 @@ impl<'c> BindAttempt<'c> {
         Ok(BindOutcome::NotBound)
     }
 
-    /// The pod's JSON: the call names the pod and does not describe it. It selects the binders; the
-    /// watch may not have delivered the pod's latest state yet.
+    /// The pod's JSON, which selects the binders; the request only names the pod. The watch may not have delivered
+    /// the pod's latest state yet.
     async fn pod(&self) -> Result<Bytes, BindError> {
         if let Some(watched) = self.watched() {
             return Ok(watched);
@@ -133,8 +134,8 @@ impl<'c> BindAttempt<'c> {
         found.map_err(BindError::Apiserver)?.ok_or(BindError::Pod(BindingState::Gone))
     }
 
-    /// The pod as the watch has it, where it is the one that is meant and free. Otherwise the watch is behind, or
-    /// the call is late or wrong, and only the apiserver can say which.
+    /// The pod from the watch, if it is the same pod and unbound. Otherwise the watch is behind, or the call is
+    /// late or wrong, and only the apiserver can tell.
     fn watched(&self) -> Option<Bytes> {
         let Assignment { namespace, name, uid, .. } = self.assignment;
         let pod = self.decider.known.pods.as_ref()?.get(uid)?;
@@ -145,7 +146,7 @@ impl<'c> BindAttempt<'c> {
     /// The interested backends: the configured binder first, then the others in effective order.
     fn order(&self, pod: &ObjectPod<'_>) -> Vec<(&'c Arc<Backend>, &'c BindSettings)> {
         let mut asked: Vec<_> = self.decider.asked(pod, |backend| backend.bind.as_ref()).collect();
-        // False comes before true, and equals stay in order.
+        // False sorts before true, and the sort is stable.
         asked.sort_by_key(|(backend, _)| Some(&backend.settings.name) != self.binders.first.as_ref());
         asked
     }
@@ -192,7 +193,7 @@ impl<'c> BindAttempt<'c> {
         backend.bind(&session, question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await
     }
 
-    /// Looks for the Binding that a backend says it made.
+    /// Waits for the Binding that a backend reports.
     async fn confirm(
         &self,
         backend: &Backend,
@@ -267,8 +268,8 @@ impl<'c> BindAttempt<'c> {
     }
 }
 
-/// Whether the backend may have been asked, and so may have bound the pod in spite of the failure. That goes
-/// for a status, too: it can come from a proxy, or from a backend that knows no more than its own timeout.
+/// Whether the backend may have received the request, and so may have bound the pod in spite of the failure. This
+/// includes gRPC statuses: they can come from a proxy, or from a backend that only knows its own timeout.
 fn was_asked(failure: &BackendFailure) -> bool {
     match failure.kind {
         FailureKind::Unreachable | FailureKind::Unsuitable | FailureKind::CircuitOpen => false,

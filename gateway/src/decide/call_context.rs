@@ -28,31 +28,31 @@ use crate::{
     wire::Offer,
 };
 
-/// The most that is kept of nodes that calls brought.
+/// The most that is kept of nodes that calls brought, in bytes.
 const MOST_OFFERED_BYTES: usize = 256 << 20;
 const MOST_OFFERED_NODES: usize = 200_000;
 
-/// The pod and the nodes of a call, in the views that were asked for so far.
+/// The pod and the nodes of a call, in the views that were needed so far.
 #[derive(Debug)]
 pub(super) struct CallContext<'c> {
     call: Call<'c>,
     pub(super) id: String,
-    /// The span of the decision, where traces are made.
+    /// The span of the decision, if tracing is enabled.
     pub(super) trace: Option<TraceContext>,
     /// Records the calls to backends.
     pub(super) recorder: Recorder,
     known: &'c ClusterTables,
-    /// Until when the call waits for unknown nodes. Once for all backends.
+    /// Until when the call waits for unknown nodes, for all backends together.
     patience: Instant,
-    /// The version that the table of what calls bring had when it was brought what this call does; `None` before.
+    /// The version of the table of nodes from calls after this call's nodes were added; `None` before.
     brought: Option<u64>,
     pods: Vec<(PodView, Bytes)>,
     nodes: Vec<NodesInView>,
-    /// Whether questions name nodes by their ids in tables that backends hold.
+    /// Whether requests name nodes by their ids in the backends' tables.
     by_ids: bool,
 }
 
-/// Nodes in a view, for backends.
+/// The nodes in one view.
 #[derive(Debug)]
 struct NodesInView {
     view: NodesView,
@@ -61,44 +61,44 @@ struct NodesInView {
     left_out: LeftOut,
 }
 
-/// Which nodes a backend is not told about because they are too large.
+/// Which nodes are left out of requests because they are too large.
 #[derive(Debug, PartialEq, Eq)]
 enum LeftOut {
     None,
-    /// Those of more bytes.
+    /// Those larger than this, in bytes.
     Above(usize),
-    /// Those that one backend does not hold yet.
+    /// The large ones that one backend does not have in its table yet.
     ForOne,
 }
 
 /// Nodes in one view.
 #[derive(Debug)]
 pub(super) struct EncodedNodes {
-    /// Those that could be told, in the order of the call.
+    /// The rows of the nodes that are available, in the order of the call.
     lines: NodeRows,
-    /// Where they are from.
+    /// The source of the rows.
     pub(super) source: TableSource,
-    /// The version of the table there when they were looked up.
+    /// The version of that table at the lookup.
     version: u64,
-    /// Which these are, ascending; `None` for all.
+    /// The positions of these nodes, ascending; `None` for all.
     known: Option<Vec<u32>>,
-    /// The others, ascending.
+    /// The positions of the other nodes, ascending.
     pub(super) unknown: Vec<u32>,
-    /// Those of them that were deleted, ascending.
+    /// Those of the unknown nodes that were deleted, ascending.
     pub(super) deleted: Vec<u32>,
-    /// Those of them that are too large for a question, ascending.
+    /// Those of the unknown nodes that are too large for a request, ascending.
     pub(super) oversize: Vec<u32>,
-    /// Bytes of all lines.
+    /// Bytes of all rows.
     bytes: OnceLock<usize>,
-    /// All lines as a part of a question.
+    /// All rows as a field of a request.
     all: OnceLock<NodesField>,
 }
 
-/// Where the nodes together are too large for a question, those are left out that alone take more than this part of it.
+/// If the nodes together are too large for a request, those that alone exceed this fraction of it are left out.
 pub(super) const LARGE_PART: usize = 8;
 
 impl EncodedNodes {
-    /// What was found of nodes in the table of a source.
+    /// The result of a lookup in the table of a source.
     fn of(found: Found, source: TableSource) -> Self {
         let Found { rows: lines, unknown, deleted, version } = found;
         let count = number(lines.len() + unknown.len());
@@ -112,7 +112,7 @@ impl EncodedNodes {
         *self.bytes.get_or_init(|| total(self.lines.iter()))
     }
 
-    /// The same without these nodes; `None` where this leaves out none or all of them.
+    /// The same without the large nodes; `None` if this leaves out none or all of them.
     fn without(&self, is_large: impl Fn(&NodeRow) -> bool) -> Option<Self> {
         let large = self.lines.iter().filter(|line| is_large(line)).count();
         if large == 0 || large == self.lines.len() {
@@ -139,7 +139,7 @@ impl EncodedNodes {
         })
     }
 
-    /// The lines of these nodes, in their order.
+    /// The rows of these nodes, in their order.
     pub(super) fn lines(&self, asked: &Asked) -> Vec<&NodeRow> {
         let line = |node: &u32| match &self.known {
             None => self.lines.at(*node as usize),
@@ -154,17 +154,17 @@ impl EncodedNodes {
         }
     }
 
-    /// The nodes that could be told; `None` for all.
+    /// The positions of the nodes with rows; `None` for all.
     pub(super) fn known(&self) -> Option<Vec<u32>> {
         self.known.clone()
     }
 
-    /// The question's part of all that could be told. Encoded once for all backends.
+    /// The field with all rows. Encoded once for all backends.
     pub(super) fn all(&self) -> NodesField {
         self.all.get_or_init(|| encoded(self.lines.iter(), self.bytes())).clone()
     }
 
-    /// The question's part of these lines.
+    /// The field with these rows.
     pub(super) fn part(&self, lines: &[&NodeRow]) -> NodesField {
         if lines.len() == self.lines.len() {
             return self.all();
@@ -189,7 +189,7 @@ fn encoded<'l>(lines: impl Iterator<Item = &'l NodeRow>, bytes: usize) -> NodesF
     rows.finish()
 }
 
-/// The places of a backend's views in a [`CallContext`].
+/// The indexes of a backend's views in a [`CallContext`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Views {
     pod: usize,
@@ -202,14 +202,14 @@ pub(super) struct Ready {
     pub(super) views: Views,
 }
 
-/// How a backend can be asked in a call, or why it cannot be.
+/// How a backend can be called, or why it is unavailable.
 pub(super) type Readiness = Result<Ready, BackendFailure>;
 
 /// Why pod and nodes cannot be encoded for a backend.
 enum Unready {
     /// This backend is unavailable; its failure policy applies.
     Backend(BackendFailure),
-    /// The request holds a node that cannot be read, which ends the call.
+    /// The request contains a node that cannot be parsed, which ends the call.
     Call(CallError),
 }
 
@@ -226,7 +226,7 @@ impl From<CallError> for Unready {
 }
 
 impl<'c> CallContext<'c> {
-    /// A call that waits for unknown nodes until `patience`.
+    /// Creates the context of a call that waits for unknown nodes until `patience`.
     pub(super) fn new(
         call: Call<'c>,
         record: &CallRecord,
@@ -260,10 +260,10 @@ impl<'c> CallContext<'c> {
         &self.nodes[views.nodes].told
     }
 
-    /// How a backend can be asked, once pod and nodes are there in its views, or why it cannot be.
+    /// Encodes the pod and nodes in the backend's views. Returns how it can be called, or why it is unavailable.
     ///
     /// # Errors
-    /// The request holds a node that cannot be read.
+    /// The request contains a node that cannot be parsed.
     pub(super) async fn ready<P: Plan>(&mut self, backend: &Backend) -> Result<Readiness, CallError> {
         match self.encode::<P>(backend).await {
             Ok(ready) => Ok(Ok(ready)),
@@ -280,13 +280,13 @@ impl<'c> CallContext<'c> {
         Ok(Ready { session, views })
     }
 
-    /// From now on it is for questions in shadow: they wait for no node, and bring the rows of all.
+    /// Switches to shadow requests: they wait for no node, and carry the rows of all nodes.
     pub(super) fn decided(&mut self) {
         self.patience = Instant::now();
         self.by_ids = false;
     }
 
-    /// Makes sure that pod and nodes are there in these views.
+    /// Makes sure that pod and nodes are encoded in these views.
     async fn encode_views(&mut self, pod: &PodView, nodes: &NodesView) -> Result<Views, Unready> {
         let known =
             self.nodes.iter().position(|known| known.view == *nodes && known.left_out == LeftOut::None);
@@ -300,8 +300,8 @@ impl<'c> CallContext<'c> {
         Ok(Views { pod: self.encode_pod(pod), nodes })
     }
 
-    /// The place of those of the nodes at a place that a backend can be told about. One node must not keep it from
-    /// being asked about the others. If all are too large, the question fails, and the failure policy applies.
+    /// The index of the nodes at `place` without those that are too large for the backend. One node must not
+    /// prevent a call for the others. If all are too large, the call fails, and the failure policy applies.
     fn that_fit(&mut self, place: usize, session: &Session) -> usize {
         let NodesInView { view, told, .. } = &self.nodes[place];
         let most = session.info.most_request_bytes;
@@ -309,7 +309,7 @@ impl<'c> CallContext<'c> {
             return place;
         }
         let held = if self.by_ids { session.tables.latest(told.source, view) } else { None };
-        // What it holds it has accepted, and is not sent again.
+        // The backend has accepted the rows in its table, and they are not sent again.
         let is_sent = |row: &NodeRow| held.as_ref().is_none_or(|held| !held.has(&row.state));
         if total(told.lines.iter().filter(|row| is_sent(row))) <= most {
             return place;
@@ -326,7 +326,7 @@ impl<'c> CallContext<'c> {
         self.nodes.len() - 1
     }
 
-    /// Which of these lines are still their nodes' in that view.
+    /// Which of these rows are still the current rows of their nodes in that view.
     pub(super) fn are_current(&self, lines: &[&NodeRow], view: &NodesView, told: &EncodedNodes) -> Vec<bool> {
         let (table, column) = match told.source {
             TableSource::Cluster => (self.known.table.as_ref(), view.column.as_ref()),
@@ -369,8 +369,8 @@ impl<'c> CallContext<'c> {
                 let mut changes = self.known.offered.changes();
                 loop {
                     let found = self.import(view.offered.id())?;
-                    // All are there, and may still lack what pods have requested. What other calls bring in the
-                    // meantime is not what this one means, so it brings its nodes again.
+                    // All nodes are known, but the resources that pods have requested may be missing. Other calls
+                    // may bring other states in the meantime, so this call brings its own nodes again.
                     let is_all = found.unknown.is_empty();
                     if is_all || timeout_at(self.patience, changes.next()).await.is_err() {
                         return Ok(EncodedNodes::of(found, TableSource::Calls));
@@ -380,7 +380,7 @@ impl<'c> CallContext<'c> {
         }
     }
 
-    /// The lines of the nodes as this call brings them.
+    /// The rows of the nodes as this call brings them.
     fn import(&mut self, view: ViewId) -> Result<Found, CallError> {
         let (request, offered) = (self.call.request, &self.known.offered);
         let names = (0..request.names.count()).map(|node| request.names.name(node));
@@ -400,7 +400,7 @@ impl<'c> CallContext<'c> {
     }
 }
 
-/// What was found, and lines of their own for the other nodes: a name is all that is wanted of them.
+/// Adds rows for the unknown nodes: the view contains only names.
 fn with_strangers<'n>(found: Found, names: impl Iterator<Item = &'n str>) -> Found {
     if found.unknown.is_empty() {
         return found;
@@ -423,7 +423,7 @@ fn no_facts() -> BackendFailure {
     )
 }
 
-/// Until when a call waits for unknown nodes, `grace` at most: the backends need time, too.
+/// Until when a call waits for unknown nodes, at most `grace`: the backends need time, too.
 pub(super) fn unknown_nodes_deadline(
     now: Instant,
     grace: Duration,

@@ -1,4 +1,4 @@
-//! The ways in which a call ends without a decision.
+//! The errors that end a call without a decision.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use extender_gateway_core::{BackendFailure, Verb};
 use super::BindError;
 use crate::{object::ObjectError, wire::WireError};
 
-/// Why a call has no decision. Displayed as the response to the caller, after reduction to one line.
+/// Why a call has no decision. Displayed as the response to the caller, on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
-    /// The body is not a request that can be read.
+    /// The body cannot be parsed.
     Request(String),
     /// A backend failed whose failure policy is Fail.
     Backend {
@@ -18,12 +18,12 @@ pub enum CallError {
         name: String,
         /// The verb.
         verb: Verb,
-        /// What happened.
+        /// The failure.
         failure: BackendFailure,
     },
     /// No node is left, and some were rejected because the gateway does not know them yet.
     NotYetKnown {
-        /// How many.
+        /// The number of unknown nodes.
         nodes: u32,
     },
     /// The pod was rejected on all nodes too often in a short time.
@@ -47,12 +47,12 @@ impl CallError {
         }
     }
 
-    /// The pod's JSON cannot be read.
+    /// The pod's JSON cannot be parsed.
     pub fn pod(error: &ObjectError) -> Self {
         Self::Request(format!("Pod: {error}"))
     }
 
-    /// A node object of the request cannot be read.
+    /// A node object in the request cannot be parsed.
     pub fn node(name: &str, error: &ObjectError) -> Self {
         Self::Request(format!("node {name}: {error}"))
     }

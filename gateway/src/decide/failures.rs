@@ -6,10 +6,10 @@ use extender_otlp::TraceContext;
 
 use crate::{config, object::pod::ObjectPod, observe::SeldomEach, record::OnFailure};
 
-/// The lines of the log about failures of calls to backends.
+/// Logs and records failures of calls to backends.
 #[derive(Debug, Default)]
 pub(super) struct FailureRecorder {
-    /// By backend and verb: a backend that is down fails hundreds of calls a second.
+    /// Log lines by backend and verb: a backend that is down fails hundreds of calls per second.
     said: SeldomEach<(String, Verb)>,
 }
 
@@ -17,14 +17,14 @@ pub(super) struct FailureRecorder {
 #[derive(Clone, Copy)]
 pub(super) struct Failed<'c> {
     pub(super) verb: Verb,
-    /// What the failure means.
+    /// The effect of the failure.
     pub(super) policy: OnFailure,
     pub(super) pod: &'c ObjectPod<'c>,
     pub(super) trace: Option<TraceContext>,
 }
 
 impl FailureRecorder {
-    /// Records one.
+    /// Logs and records a failure.
     pub(super) fn record(
         &self,
         backend: &config::BackendSettings,

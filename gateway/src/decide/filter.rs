@@ -26,12 +26,12 @@ use crate::{
     wire::reply::Reason,
 };
 
-/// The reason of a node that is not in the node table.
+/// The reason for a node that is not in the node table.
 const NOT_YET_KNOWN: &str = "node is not yet known to the gateway";
-/// The reason of a deleted node.
+/// The reason for a deleted node.
 const DELETED: &str = "node was deleted";
 
-/// A repetition in less time than this would only be late again.
+/// A second call with less time than this would only time out again.
 const WORTH_ASKING: Duration = Duration::from_millis(1);
 
 /// A decided filter call.
@@ -39,14 +39,14 @@ const WORTH_ASKING: Duration = Duration::from_millis(1);
 pub struct Filtered {
     /// The rejected nodes.
     pub rejected: Rejected,
-    /// Why, for each group of `rejected`.
+    /// The reason for each group of `rejected`.
     pub reasons: Vec<Reason>,
 }
 
-/// One backend of a call.
+/// One backend of a filter call.
 type FilterParticipant<'d> = ask::Participant<'d, FilterSettings>;
 
-/// A filter call, and the backends that are asked in it.
+/// A filter call, and the backends that take part in it.
 #[derive(Clone, Copy)]
 struct Round<'c> {
     call: Call<'c>,
@@ -55,7 +55,7 @@ struct Round<'c> {
     deadline: Instant,
 }
 
-/// How a filter call was decided.
+/// The decision of a filter call.
 struct Decided {
     verdict: Verdict,
     /// Scores that came with the answers.
@@ -63,7 +63,7 @@ struct Decided {
 }
 
 impl Decider {
-    /// Decides which nodes the pod may not run on. How, goes into the record.
+    /// Decides which nodes the pod may not run on. The record gets the details.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -88,7 +88,7 @@ impl Decider {
         let deadline = call.began + self.timeouts.decision;
         let round = Round { call, context: &context, participants: &participants, deadline };
         let Decided { verdict, scores } = self.fold(round, seats, &mut record.backends).await;
-        // A single node that is left is not scored.
+        // A single remaining node is not scored.
         let choice = verdict_leaves_a_choice(&verdict, count);
         self.prefetched.put(call.pod.uid(), if choice { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
@@ -159,8 +159,8 @@ impl Decider {
         }
     }
 
-    /// Where no node is left: keeps texts the same from one attempt to the next, and makes a pod that comes back
-    /// too often back off.
+    /// If no node is left: keeps reasons the same from one attempt to the next, and makes a pod that is retried too
+    /// often back off.
     fn spare_the_scheduler(
         &self,
         call: Call<'_>,

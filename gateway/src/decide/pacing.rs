@@ -1,11 +1,11 @@
 //! Remembers the responses for pods that fit nowhere, for a while.
 //!
-//! kube-scheduler tries a rejected pod again at once when its condition changes, and the condition is made of the
-//! reasons: a text that differs from one attempt to the next makes it try the pod hundreds of times a second. So a
-//! node's first text is kept for a while (`texts`), and a pod that is still retried too often, since the condition
-//! also counts nodes over a changing sample, gets an error, after which kube-scheduler backs off (`pace`).
+//! kube-scheduler retries a rejected pod immediately when its condition changes, and the condition contains the
+//! reasons: a text that differs between attempts makes it retry the pod hundreds of times a second. So a node's
+//! first text is kept for a while (`first_reasons`). The condition also counts nodes over a changing sample, so a
+//! pod may still be retried too often; then the call returns an error, and kube-scheduler backs off (`backoff`).
 //!
-//! Both are bounded, and apart: a pod's pace takes 300 bytes, its texts may take megabytes.
+//! Both have separate memory limits: the pacing of a pod takes 300 bytes, its texts may take megabytes.
 
 mod backoff;
 mod first_reasons;
@@ -31,21 +31,21 @@ use crate::{
 pub struct RetryPacing {
     paces: Mutex<Paces>,
     texts: Mutex<FirstReasons>,
-    /// Hashes pods' UIDs, which may have any length. Keyed, so that no caller can cause collisions.
+    /// Hashes pods' UIDs, which may have any length. Keyed, so that callers cannot cause collisions.
     hasher: RandomState,
 }
 
 /// The changes to the texts of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct HeldReasons {
-    /// Nodes whose text had changed and is again what it was.
+    /// Nodes whose text had changed and was restored.
     pub(super) changed: usize,
-    /// Nodes whose text found no room to be remembered.
+    /// Nodes whose text could not be kept for lack of memory.
     pub(super) forgotten: usize,
 }
 
 impl RetryPacing {
-    /// None yet.
+    /// No attempts yet.
     pub fn new(cadences: &Cadences) -> Self {
         Self {
             paces: Mutex::new(Paces::new(cadences.refusals)),
@@ -54,13 +54,12 @@ impl RetryPacing {
         }
     }
 
-    /// Records that a pod was refused on all nodes of a call.
+    /// Records that a pod was rejected on all nodes of a call.
     pub(super) fn refused(&self, pod: &str, about: AttemptScope) -> Pace {
         lock(&self.paces).refused(self.hasher.hash_one(pod), about, Instant::now())
     }
 
-    /// Gives nodes the text that they had in the pod's first attempt. `backends` are the names behind the groups
-    /// of `rejected`.
+    /// Gives nodes the text from the pod's first attempt. `backends` are the names behind the groups of `rejected`.
     pub(super) fn hold(
         &self,
         pod: &str,
@@ -72,7 +71,7 @@ impl RetryPacing {
     }
 }
 
-/// A panic under the lock leaves at worst a text too few.
+/// A panic while the lock is held loses at most one text.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

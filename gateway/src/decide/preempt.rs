@@ -1,7 +1,9 @@
-//! Decides a preempt call: interested backends are asked one after the other, each about what the earlier
-//! ones left.
+//! Decides a preempt call: interested backends are called one after the other, each for the candidates that the
+//! earlier ones left.
 //!
-//! A backend that wants facts about nodes is not asked about a node that the table does not know after the
+//! A backend that needs facts about nodes is not called for a node that the table still does not know after the
+//! wait for unknown nodes. If its answer counts, that node is no longer a candidate, under either failure policy,
+//! since the backend's verdict on it is unknown.
 //! patience for such nodes. If its answer counts, that node is no longer a candidate, under
 //! either failure policy, since the backend's verdict on it is unknown.
 
@@ -29,12 +31,12 @@ use crate::{
     wire::PreemptRequest,
 };
 
-/// A preempt call as the door hands it over.
+/// A preempt call as received by `door`.
 #[derive(Debug, Clone, Copy)]
 pub struct PreemptCall<'c> {
     /// The request.
     pub request: &'c PreemptRequest,
-    /// Its pod, which needs room.
+    /// The pod that needs room.
     pub pod: &'c ObjectPod<'c>,
     /// When it was received; the decision's budget starts here.
     pub began: Instant,
@@ -46,7 +48,7 @@ struct PreemptStep<'s> {
     call: PreemptCall<'s>,
     backend: &'s Arc<Backend>,
     settings: &'s PreemptSettings,
-    /// Until when the call waits for nodes that are not known.
+    /// Until when the call waits for unknown nodes.
     until: Instant,
 }
 
@@ -84,8 +86,8 @@ impl Decider {
         Ok(chain.into_left())
     }
 
-    /// Calls one backend and applies its answer. Returns how many candidates fell because their nodes are not
-    /// known.
+    /// Calls one backend and applies its answer. Returns how many candidates were dropped because their nodes are
+    /// unknown.
     async fn step(
         &self,
         step: PreemptStep<'_>,
@@ -141,7 +143,7 @@ impl Decider {
     }
 
     /// # Errors
-    /// The backend cannot be asked.
+    /// The backend cannot be called.
     async fn ask(
         &self,
         step: PreemptStep<'_>,
@@ -167,14 +169,14 @@ impl Decider {
     }
 }
 
-/// How many victims there are on each node that is left.
+/// The number of victims on each remaining node.
 fn victims(left: &[Candidate]) -> Vec<(u32, u32)> {
     let count = |candidate: &Candidate| u32::try_from(candidate.victims.len()).unwrap_or(u32::MAX);
     left.iter().map(|candidate| (candidate.node, count(candidate))).collect()
 }
 
-/// What is wrong with a victim that a backend adds. Kube-scheduler checks no more than that the pod is on the
-/// node: it would evict a pod of higher priority, too.
+/// Checks a victim that a backend adds. kube-scheduler only checks that the pod is on the node: it would even evict
+/// a pod of higher priority.
 fn addable(pods: Option<&PodTable>, call: PreemptCall<'_>, (node, uid): (u32, &str)) -> Result<(), String> {
     let node = call.request.name(node);
     let Some(victim) = pods.and_then(|pods| pods.get(uid)) else {

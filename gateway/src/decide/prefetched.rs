@@ -1,7 +1,7 @@
 //! Keeps scores that were prefetched with filter answers for the prioritize call that usually follows.
 //!
-//! They are of verbs that are not pure, so they are good for one prioritize call, soon, about the same pod, and
-//! for rows as they were.
+//! They come from verbs that are not pure, so they are valid for one prioritize call, soon, for the same pod and
+//! for unchanged rows.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -14,28 +14,28 @@ use tokio::time::Instant;
 
 use crate::{backend::session::Session, cluster::table::NodeRow};
 
-/// How many pods may wait. With more, everything goes.
+/// The most pods with kept scores. Beyond this all are dropped.
 const MOST_PODS: usize = 256;
 
-/// Scores that wait, by the pod's UID.
+/// Kept scores, by the pod's UID.
 #[derive(Debug)]
 pub(super) struct PrefetchedScores {
     pods: Mutex<HashMap<String, (Instant, Vec<BackendScores>)>>,
-    /// How long they wait.
+    /// How long they are kept.
     fresh: Duration,
 }
 
-/// The scores of one backend.
+/// The scores from one backend.
 #[derive(Debug)]
 pub(super) struct BackendScores {
-    /// Weak, so that the session, with its rows, can be dropped.
+    /// Weak, so that the session and its rows can be dropped.
     session: Weak<Session>,
     pod: Bytes,
     /// In the order of the filter call.
     given: Vec<Given>,
 }
 
-/// The score of a node whose row was as it was.
+/// The score of a node for one version of its row.
 #[derive(Debug, Clone, Copy)]
 struct Given {
     slot: u32,
@@ -51,7 +51,7 @@ impl Given {
 }
 
 impl BackendScores {
-    /// The scores that a backend gave to these nodes, told this about the pod.
+    /// The scores that a backend gave these nodes for this encoding of the pod.
     pub(super) fn new<'l>(
         session: &Arc<Session>,
         pod: &Bytes,
@@ -62,12 +62,12 @@ impl BackendScores {
         Self { session: Arc::downgrade(session), pod: pod.clone(), given: scores.map(given).collect() }
     }
 
-    /// The scores for nodes that are as they were.
+    /// The scores of the nodes with unchanged rows.
     pub(super) fn recall(&self, lines: &[&NodeRow]) -> Vec<Option<i32>> {
         recall(&self.given, lines)
     }
 
-    /// Whether they are an answer of this backend, under this handshake, to what it would be told now.
+    /// Whether they are an answer of this backend, under this handshake, to the same encoding of the pod.
     pub(super) fn are_of(&self, session: &Arc<Session>, pod: &Bytes) -> bool {
         std::ptr::eq(self.session.as_ptr(), Arc::as_ptr(session)) && self.pod == *pod
     }
@@ -77,7 +77,7 @@ fn recall(given: &[Given], lines: &[&NodeRow]) -> Vec<Option<i32>> {
     let mut recalled = Vec::with_capacity(lines.len());
     let mut ahead = given.iter();
     for line in lines {
-        // The nodes that are left come in the order in which all came before, nearly always.
+        // The remaining nodes nearly always come in their earlier order.
         match ahead.find(|given| given.slot == line.slot) {
             Some(given) => recalled.push(given.to(line)),
             None => return recall_in_any_order(given, lines),
@@ -96,7 +96,7 @@ impl PrefetchedScores {
         Self { pods: Mutex::new(HashMap::new()), fresh }
     }
 
-    /// Keeps scores for the pod's next prioritize call, in place of those that waited for it.
+    /// Keeps scores for the pod's next prioritize call, replacing earlier ones.
     pub(super) fn put(&self, uid: &str, scores: Vec<BackendScores>) {
         if uid.is_empty() {
             return;
@@ -107,7 +107,7 @@ impl PrefetchedScores {
             pods.remove(uid);
             return;
         }
-        // Those of pods that never came to prioritize.
+        // Drops those of pods that never came to prioritize.
         pods.retain(|_, (since, _)| now.duration_since(*since) < self.fresh);
         if pods.len() >= MOST_PODS {
             pods.clear();
@@ -115,7 +115,7 @@ impl PrefetchedScores {
         pods.insert(uid.to_owned(), (now, scores));
     }
 
-    /// The scores that wait for this pod; they wait no longer.
+    /// Removes and returns the scores for this pod.
     pub(super) fn take(&self, uid: &str) -> Vec<BackendScores> {
         let waiting = self.pods.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         let fresh = waiting.filter(|(since, _)| since.elapsed() < self.fresh);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked about in whatever order, a score is the one for this row of this node.
+        /// Whatever the order of the nodes, a recalled score belongs to this row of this node.
         #[test]
         fn a_score_is_recalled_for_the_row_that_it_was_given_for(
             slots in Just((0..20_u32).collect::<Vec<_>>()).prop_shuffle(),

@@ -23,12 +23,12 @@ use crate::{
 };
 
 impl Decider {
-    /// The total score of each node; `None` for a node that is not listed. A backend that fails is left out, as
-    /// kube-scheduler leaves out an extender whose prioritize fails. An interested backend without a `score` block
-    /// lists every node with 0, as an extender without `prioritizeVerb` does.
+    /// The total score of each node; `None` for a node that is not listed. A backend that fails is ignored, as
+    /// kube-scheduler ignores an extender whose prioritize fails. An interested backend without a `score` block
+    /// gives every node 0, as an extender without `prioritizeVerb` does.
     ///
     /// # Errors
-    /// The request holds a node that cannot be read.
+    /// The request contains a node that cannot be parsed.
     pub async fn prioritize(
         &self,
         call: Call<'_>,
@@ -67,7 +67,7 @@ impl Decider {
         Ok(totals)
     }
 
-    /// Records each answer in the part of the backend that gave it. Only ballots count.
+    /// Records each answer in the part of its backend. Only ballots count.
     fn record_scores(&self, call: Call<'_>, answers: Vec<ScoreAnswer>, record: &mut CallRecord) {
         for (part, answer) in record.backends.iter_mut().zip(answers) {
             match answer {
@@ -95,7 +95,7 @@ impl Decider {
 type ScoreAnswer = Result<Option<Ballot>, BackendFailure>;
 
 impl Participant<'_, ScoreSettings> {
-    /// Its scores; `None` when it knows none of the nodes.
+    /// Its scores; `None` if no node has a row for it.
     async fn ballot(&self, question: &ScoreQuestion<'_>, about: NodeContext<'_>) -> ScoreAnswer {
         let scores = self.ask(question, about).await?;
         let Some(ready) = self.ready.as_ref().ok().filter(|_| !scores.is_empty()) else { return Ok(None) };

@@ -41,7 +41,7 @@ pub(super) struct ShadowCall {
     pub(super) pod: Bytes,
     pub(super) nodes: NodesField,
     pub(super) within: Duration,
-    /// Its place among the questions in shadow to the backend.
+    /// Its permit among the concurrent shadow calls to the backend.
     pub(super) _place: OwnedSemaphorePermit,
 }
 
@@ -58,26 +58,26 @@ pub(super) trait ShadowQuestion: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(Agreement, Outcome), BackendFailure>> + Send;
 }
 
-/// A request; `None` without nodes; or why the backend is unavailable.
+/// A request; `None` if it has no nodes; or why the backend is unavailable.
 pub(super) type Prepared<Q> = Result<Option<(ShadowCall, Q)>, BackendFailure>;
 
-/// Which of the nodes that are left would it reject?
+/// Which of the remaining nodes would it reject?
 struct FilterShadow {
-    /// The nodes of the call that are asked about, ascending.
+    /// The positions of the nodes in the request, ascending.
     asked: Vec<u32>,
 }
 
 /// How would it score the nodes?
 struct ScoreShadow {
-    /// The nodes of the call that are asked about, ascending.
+    /// The positions of the nodes in the request, ascending.
     asked: Vec<u32>,
     /// Which nodes of the call are the best by the decision.
     best: Vec<bool>,
 }
 
 impl Decider {
-    /// Asks the shadows that filter about the nodes that are left, as if they came last: to refuse one of them is to
-    /// disagree.
+    /// Calls the shadow backends that filter for the remaining nodes, as if they came last: any rejection is a
+    /// disagreement.
     pub(super) async fn shadow_filter(
         &self,
         call: Call<'_>,
@@ -94,7 +94,7 @@ impl Decider {
         }
     }
 
-    /// Asks the shadows that score: not to have one of the best nodes among their own best is to disagree.
+    /// Calls the shadow backends that score: having none of the best nodes among its own best is a disagreement.
     pub(super) async fn shadow_score(
         &self,
         call: Call<'_>,
@@ -150,14 +150,14 @@ impl Decider {
         });
     }
 
-    /// The interested backends in shadow.
+    /// The interested backends in shadow mode.
     pub(super) fn shadows(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
         self.interested(pod).filter(|backend| backend.settings.mode == Mode::Shadow)
     }
 }
 
-/// The question about those of these nodes that can be told, and which these are, unless there are none, or why it
-/// cannot be asked. Waits for no node.
+/// The request for the nodes that have rows, and their positions, unless there are none, or why the backend is
+/// unavailable. Waits for no node.
 async fn prepare<P: Plan>(
     context: &mut CallContext<'_>,
     record: &CallRecord,
@@ -167,7 +167,7 @@ async fn prepare<P: Plan>(
 ) -> Prepared<Vec<u32>> {
     let place = backend.shadow_call()?;
     context.decided();
-    // A backend cannot be told about nodes that cannot be read.
+    // Nodes that cannot be parsed cannot be encoded for a backend.
     let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
     let Ready { session, views } = ready?;
     if P::of(&session.info).as_ref().is_ok_and(P::has_side_effects) {
@@ -229,7 +229,7 @@ impl ShadowQuestion for ScoreShadow {
     }
 }
 
-/// The nodes with the largest total; all where none has one.
+/// The nodes with the largest total; all nodes if none has one.
 fn best(totals: &[Option<i64>]) -> Vec<bool> {
     let largest = totals.iter().flatten().max();
     totals.iter().map(|total| largest.is_none() || total.as_ref() == largest).collect()

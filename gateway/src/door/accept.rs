@@ -1,8 +1,7 @@
 //! The accept loop of all addresses.
 //!
-//! It never stops accepting: connections that would wait in the system's queue would look alive to their callers.
-//! What the
-//! [limit](super::limit) has no room for is closed at once.
+//! It never stops accepting: connections that wait in the system's queue look alive to their callers. Connections
+//! beyond the [limit](super::limit) are closed immediately.
 
 use std::{
     io::{self, ErrorKind},
@@ -19,16 +18,15 @@ use tokio::{
 use super::limit::{Address, Admission, ConnectionLimit, ConnectionSlot};
 use crate::observe::{Metrics, RateLimitedLog};
 
-/// How long a connection may go without a complete request head. More than the 90 seconds for which
-/// kube-scheduler keeps idle connections: a connection that closes while a request is on its way fails that
-/// request.
+/// How long a connection may be without a complete request head. More than the 90 seconds for which kube-scheduler
+/// keeps idle connections: closing a connection while a request is in transit fails that request.
 pub(super) const IDLE: Duration = Duration::from_mins(2);
-/// How often connections without any request are looked for. In HTTP/1.1 a timer ends them; this is for
-/// what comes before: HTTP/2 that is agreed on and never begins.
+/// The interval for closing connections without any request. In HTTP/1.1 a timer ends them; this is for HTTP/2
+/// connections that were negotiated and never start.
 const SWEEP: Duration = Duration::from_secs(30);
-/// The pause after a failed accept, which is most often a lack of file descriptors.
+/// The pause after a failed accept, whose usual cause is a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The largest head of a request. Kube-scheduler's has some hundred bytes.
+/// The largest request head, in bytes. That of kube-scheduler has some hundred.
 pub(super) const LARGEST_HEAD: u32 = 16 << 10;
 
 /// Accepts the connections of an address.
@@ -42,12 +40,12 @@ pub(super) struct Accept {
     full: RateLimitedLog,
 }
 
-/// A connection.
+/// An accepted connection.
 #[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) stream: TcpStream,
     pub(super) caller: SocketAddr,
-    /// To be kept until it has ended.
+    /// Kept until the connection has ended.
     pub(super) slot: ConnectionSlot,
 }
 
@@ -84,7 +82,7 @@ impl Accept {
         }
     }
 
-    /// Accepts no more. Returns the connections that there are.
+    /// Stops accepting. Returns the open connections.
     pub(super) fn close(self) -> Arc<ConnectionLimit> {
         self.limit
     }
@@ -98,7 +96,7 @@ impl Accept {
         let (Admission::Free(slot) | Admission::InPlaceOf(slot)) = admission else {
             return self.refuse(caller);
         };
-        // Without it a small answer waits for the acknowledgement of an earlier one.
+        // Without it, a small response waits for the acknowledgment of an earlier one.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("cannot set TCP_NODELAY: {error}");
         }
@@ -106,7 +104,7 @@ impl Accept {
         ending.by(tokio::spawn(serve(Accepted { stream, caller, slot })).abort_handle());
         if !is_free {
             self.dropped("evicted", 1);
-            // The one that was closed gives its descriptor back when its task ends.
+            // The closed connection returns its descriptor when its task ends.
             tokio::task::yield_now().await;
         }
     }
@@ -130,7 +128,7 @@ impl Accept {
             let address = self.address.as_str();
             tracing::warn!(address, similar, "cannot accept a connection: {error}");
         }
-        // These are about that connection alone.
+        // These errors concern only that connection.
         if !matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {
             sleep(PAUSE).await;
         }

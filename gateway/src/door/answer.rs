@@ -16,31 +16,31 @@ use extender_gateway_core::Verb;
 
 use crate::{config::VerbPaths, decide::CallError, wire::reply};
 
-/// Where a reason goes when there is no body: for people with curl, and for proxies' logs.
+/// The header with the reason if there is no body: for people with curl, and for proxies' logs.
 const REASON: &str = "x-extender-gateway-error";
 
-/// Why a call has no decision to answer with.
+/// Why a call has no decision.
 #[derive(Debug)]
 pub(super) struct CallRefusal {
-    /// The status where the verb has no form for errors of its own.
+    /// The status if the verb has no error form of its own.
     status: StatusCode,
-    /// One word for metrics and logs.
+    /// The kind of error for metrics and logs: one word.
     outcome: &'static str,
-    /// For people: one line without `%`, of at most 400 bytes.
+    /// The error for people: one line without `%`, of at most 400 bytes.
     text: String,
     log: LoggedAt,
 }
 
-/// Whether an error has been logged: it is logged once.
+/// Where an error is logged: once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoggedAt {
     /// Not logged yet.
     Here,
-    /// What caused it has its own line, and not more than one a second.
+    /// Its cause is logged, at most once a second.
     AtItsCause,
 }
 
-/// A refusal in the form of its verb.
+/// A refusal in the verb's form.
 #[derive(Debug)]
 pub(super) struct RefusedCall {
     pub(super) response: Response<ReplyBody>,
@@ -55,7 +55,7 @@ impl CallRefusal {
         Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), log: LoggedAt::Here }
     }
 
-    /// Nothing is served at this path.
+    /// The path has no verb.
     pub(super) fn path(path: &str, verbs: &VerbPaths) -> Self {
         let VerbPaths { filter, prioritize, preempt, bind } = verbs;
         let text = format!(
@@ -64,7 +64,7 @@ impl CallRefusal {
         Self::new(StatusCode::NOT_FOUND, "path", text)
     }
 
-    /// Verbs are posted.
+    /// The method is not POST.
     pub(super) fn method(method: &Method) -> Self {
         let text = format!("extender-gateway: method {method} is not allowed; expected POST");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", text)
@@ -79,7 +79,7 @@ impl CallRefusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
     }
 
-    /// The request cannot be read.
+    /// The body cannot be parsed.
     pub(super) fn request(what: String) -> Self {
         CallError::Request(what).into()
     }
@@ -90,8 +90,8 @@ impl CallRefusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "panic", text)
     }
 
-    /// In the form that kube-scheduler reads for this verb: filter and bind say it in a body, the others by
-    /// a status without one.
+    /// Converts it to the form that kube-scheduler reads for this verb: filter and bind have an error in the body,
+    /// the others a status without a body.
     pub(super) fn of(self, verb: Verb) -> RefusedCall {
         let body = match verb {
             Verb::Filter | Verb::Bind => reply::error(&self.text),
@@ -105,7 +105,7 @@ impl CallRefusal {
         }
     }
 
-    /// As a status without a body.
+    /// Converts it to a status without a body.
     pub(super) fn status(self) -> RefusedCall {
         let mut response = Response::new(ReplyBody::default());
         *response.status_mut() = self.status;
@@ -128,7 +128,7 @@ impl From<CallError> for CallRefusal {
             CallError::Request(_) => StatusCode::BAD_REQUEST,
             CallError::Backend { .. } => StatusCode::BAD_GATEWAY,
             CallError::NotYetKnown { .. } | CallError::Repeated { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            // Said with status 200, as every error of bind.
+            // Sent with status 200, like every error of bind.
             CallError::Bind(_) => StatusCode::CONFLICT,
         };
         let log = match error {
@@ -139,7 +139,7 @@ impl From<CallError> for CallRefusal {
     }
 }
 
-/// A 200 with these pieces of JSON, and its length: a chunked answer whose end is late costs the connection.
+/// A 200 with these pieces of JSON and a content length: a chunked body whose end is late costs the connection.
 pub(super) fn reply(pieces: Vec<Bytes>) -> Response<ReplyBody> {
     let reply =
         ReplyBody { left: pieces.iter().map(|piece| piece.len() as u64).sum(), pieces: pieces.into() };
@@ -148,7 +148,7 @@ pub(super) fn reply(pieces: Vec<Bytes>) -> Response<ReplyBody> {
     response
 }
 
-/// A body that is complete.
+/// A complete body, in pieces.
 #[derive(Debug, Default)]
 pub(super) struct ReplyBody {
     pieces: VecDeque<Bytes>,

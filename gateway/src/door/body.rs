@@ -1,4 +1,4 @@
-//! Reads the body of a request, bounded in size and time.
+//! Reads the body of a request, limited in size and time.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use tokio::time::timeout;
 
 use super::answer::CallRefusal;
 
-/// How long a body may take to arrive. Kube-scheduler gives up after 5 seconds by default.
+/// How long a body may take to arrive. kube-scheduler times out after 5 seconds by default.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much of a body that is too large is still read, so that the sender sees the answer instead of a
-/// reset connection, and for how long.
+/// How much of a body that is too large is still read, in bytes, and for how long: without this the sender would
+/// see a reset connection instead of the response.
 const DRAINED: usize = 1 << 30;
-/// What is reserved for a body of which hardly anything has come, in bytes.
+/// The buffer for a body of which little has arrived, in bytes.
 const FIRST: usize = 64 << 10;
-/// What is reserved of the declared length for each byte beyond that. A body of 128 MiB is moved twice while it
-/// grows: of 64 KiB, and of 4 MiB.
+/// How many bytes of the declared length are reserved for each byte received beyond that. A body of 128 MiB is
+/// moved twice while it grows: at 64 KiB and at 4 MiB.
 const TRUSTED: usize = 64;
 
 /// Why a body was not read.
@@ -28,7 +28,7 @@ pub(super) enum BodyError {
     TooLarge(usize),
     /// It did not arrive in time.
     Late,
-    /// The sender went away, or sent something that is not HTTP.
+    /// The sender disconnected, or sent something that is not HTTP.
     Broken(hyper::Error),
 }
 
@@ -78,8 +78,8 @@ async fn collect(body: &mut Incoming, declared: usize, most: usize) -> Result<By
     Ok(whole.into())
 }
 
-/// How large the buffer of a body is made that is too small for what came. A declared length is only a word: it is
-/// trusted as far as bytes have come.
+/// The new size of a buffer that has become too small. The declared length is not verified: it is trusted in
+/// proportion to the bytes received.
 fn room(declared: usize, came: usize) -> usize {
     if came > declared {
         return came.saturating_mul(2).max(FIRST);
@@ -97,7 +97,7 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
         match body.frame().await {
             None => return Ok(None),
             Some(Err(error)) => return Err(BodyError::Broken(error)),
-            // Trailers are of no interest.
+            // Trailers are ignored.
             Some(Ok(frame)) => {
                 if let Ok(chunk) = frame.into_data() {
                     return Ok(Some(chunk));
@@ -107,8 +107,8 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     }
 }
 
-/// Reads on beside the answer and throws away what comes: a sender that is still writing would otherwise
-/// meet a reset before it looks for the answer.
+/// Reads and discards the rest of the body while the response is sent: a sender that is still writing could
+/// otherwise see a reset before it reads the response.
 pub(super) fn drain(mut body: Incoming) {
     tokio::spawn(timeout(PATIENCE, async move {
         let mut drained = 0;
@@ -125,7 +125,7 @@ pub(super) fn drain(mut body: Incoming) {
 mod tests {
     use super::*;
 
-    /// The sizes of the buffer while a body comes in chunks of this size.
+    /// The buffer sizes while a body arrives in chunks of this size.
     fn sizes(declared: usize, length: usize, chunk: usize) -> Vec<usize> {
         let (mut came, mut sizes) = (0, vec![0]);
         while came < length {

@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct CallGuard<'o> {
     observer: &'o Arc<Observer>,
-    /// `Some` until then.
+    /// `Some` until it is dropped.
     http_call: Option<HttpCall>,
     in_flight: Option<InFlight>,
 }
@@ -48,7 +48,7 @@ impl<'o> CallGuard<'o> {
             request_bytes: 0,
             response_bytes: 0,
             status: 0,
-            // Until there is a response: the caller may disconnect before that.
+            // Until there is a response: the caller may disconnect earlier.
             outcome: "ok",
             message: String::new(),
             record: None,

@@ -1,4 +1,4 @@
-//! One connection at the door: HTTP/1.1, or HTTP/2 where TLS has agreed on it.
+//! One connection at the door: HTTP/1.1, or HTTP/2 if it was negotiated by TLS.
 
 use std::{
     convert::Infallible,
@@ -31,25 +31,26 @@ use super::{
 };
 use crate::observe::SeldomEach;
 
-/// How often an HTTP/2 caller is pinged, and how long it may take to respond: idle
-/// connections are kept, dead ones are not.
+/// The interval of pings to an HTTP/2 caller, and the timeout of its response: idle connections are kept, dead ones
+/// are closed.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
-/// Calls at the same time on an HTTP/2 connection. Kube-scheduler binds without limit, and waits beyond it.
+/// The most concurrent calls on an HTTP/2 connection. kube-scheduler binds without a limit, and waits beyond this
+/// one.
 const STREAMS: u32 = 256;
-/// What may be under way on an HTTP/2 connection: of one call, and of all.
+/// The flow-control windows of an HTTP/2 connection: for one call, and for all.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
-/// What connections share.
+/// The data shared by connections.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) door: Arc<Door>,
-    /// `None`: TLS is not spoken.
+    /// `None` without TLS.
     pub(super) tls: Option<Arc<Tls>>,
-    /// Whether callers are asked to go elsewhere.
+    /// Whether callers are asked to reconnect elsewhere.
     pub(super) leaving: AtomicBool,
-    /// Whether a failed handshake of this cause is logged.
+    /// Limits log lines about failed handshakes, by cause.
     pub(super) refused: SeldomEach<TlsCause>,
 }
 
@@ -82,7 +83,7 @@ impl Host {
     }
 }
 
-/// A connection, as its requests share it.
+/// The data shared by a connection's requests.
 struct Connection {
     host: Arc<Host>,
     caller: SocketAddr,
@@ -116,7 +117,7 @@ impl Connection {
         let (under_way, host) = (self.slot.request(), &self.host);
         let version = request.version();
         let mut response = host.door.call(request, (self.caller, host.tls.is_some()), under_way).await;
-        // HTTP/2 has a frame for it, which the end of the connection sends.
+        // HTTP/2 has a frame for this, which is sent when the connection ends.
         if version < Version::HTTP_2 && host.leaving.load(Ordering::Relaxed) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -130,7 +131,7 @@ fn ended(connection: Result<(), hyper::Error>) {
     }
 }
 
-/// What HTTP is spoken on.
+/// A transport for HTTP.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}

@@ -1,4 +1,4 @@
-//! A body that holds something until it has gone out: the place of its request, or the permit for its memory.
+//! A body that holds a value until it has been sent: the slot of its request, or the permit for its memory.
 
 use std::{
     pin::Pin,
@@ -7,7 +7,7 @@ use std::{
 
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body with what is dropped with it.
+/// A body and the value that is dropped with it.
 #[derive(Debug)]
 pub(crate) struct HeldBody<B, H> {
     body: B,
@@ -34,8 +34,8 @@ impl<B: Body + Unpin, H: Unpin> Body for HeldBody<B, H> {
         Poll::Ready(frame)
     }
 
-    /// Not with the last frame already: hyper drops a body that has ended. It asks for what follows a frame when
-    /// most of that has been written, all but some 400 KiB.
+    /// Never true with the last frame: hyper drops a body that has ended. It asks for the next frame when most of
+    /// the previous one has been written, all but about 400 KiB.
     fn is_end_stream(&self) -> bool {
         self.has_ended
     }

@@ -1,10 +1,10 @@
-//! How many connections an address may have, and which one makes room when there are too many.
+//! Limits the connections of an address, and decides which connection makes room for a new one.
 //!
 //! All addresses share the file descriptors of the process with the connections to backends and the apiserver, so
-//! each has a share and some are left. At its limit an address closes a connection for each new one, unless all
-//! have requests under way that have arrived whole. Connections that never brought a whole request come first, the
-//! oldest first; then those that wait for the body of one, the longest wait first; then those idle for longest. So
-//! connections that do nothing, and requests without their bodies, keep nobody out.
+//! each has a share, and some descriptors are reserved. At its limit an address closes a connection for each new
+//! one, unless all have requests in progress that have fully arrived. Connections that never sent a complete
+//! request are closed first, the oldest first; then those that wait for the body of one, the longest wait first;
+//! then those idle for longest. So idle connections, and requests without their bodies, keep no caller out.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use std::{
 
 use tokio::{task::AbortHandle, time::Instant};
 
-/// The addresses of the gateway, as metrics and the log call them.
+/// The addresses of the gateway, as named in metrics and the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Address {
     /// `extender.address`
@@ -29,11 +29,11 @@ pub(crate) enum Address {
     Admin,
 }
 
-/// The most connections of each address, whatever the process may open.
+/// The most connections of each address, however many descriptors the process has.
 const MOST_CALLERS: u64 = 4096;
 const MOST_SCRAPERS: u64 = 128;
 const MOST_ADMINS: u64 = 64;
-/// The limit of descriptors where the system does not tell it: the usual one.
+/// The limit of descriptors if the system does not report it: the usual one.
 const USUAL_DESCRIPTORS: u64 = 1024;
 
 impl Address {
@@ -45,7 +45,7 @@ impl Address {
         }
     }
 
-    /// The most connections, in a process that may have so many descriptors: a quarter stays for all else.
+    /// The most connections in a process with this many descriptors: a quarter is reserved for everything else.
     fn share(self, descriptors: u64) -> usize {
         let share = match self {
             Self::Extender => MOST_CALLERS.min(descriptors / 2),
@@ -71,7 +71,7 @@ fn descriptors() -> u64 {
 pub(super) struct ConnectionLimit {
     most: usize,
     open: Mutex<OpenConnections>,
-    /// Counts requests that begin or end, to order connections by them.
+    /// A counter that orders connections by the start and end of their requests.
     events: AtomicU64,
 }
 
@@ -84,31 +84,31 @@ struct OpenConnections {
 #[derive(Debug)]
 struct OpenConnection {
     since: Instant,
-    /// Requests under way.
+    /// Requests in progress.
     requests: AtomicU32,
-    /// Those whose bodies are awaited.
+    /// Requests whose bodies are awaited.
     arriving: AtomicU32,
-    /// When the latest of these began.
+    /// The number of the event at which the latest of these began.
     waits_since: AtomicU64,
-    /// The number of the latest request that ended; 0 before the first.
+    /// The number of the event at which the latest request ended; 0 before the first.
     latest: AtomicU64,
-    /// Ends it. There once it is served.
+    /// Ends the connection. Set once it is served.
     task: OnceLock<AbortHandle>,
 }
 
-/// Which connections are closed first for new ones.
+/// The order in which connections are closed for new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Usefulness {
-    /// It never brought a whole request.
+    /// It never sent a complete request.
     Silent,
-    /// It waits for the body of a request that began then.
+    /// It waits for the body of a request that began at this event.
     Waiting(u64),
-    /// Its latest request ended then.
+    /// Its latest request ended at this event.
     Idle(u64),
 }
 
 impl OpenConnection {
-    /// `None` while it has a request under way that has arrived whole.
+    /// `None` while a request that has fully arrived is in progress.
     fn usefulness(&self) -> Option<Usefulness> {
         let (requests, arriving) = (self.requests.load(Relaxed), self.arriving.load(Relaxed));
         match (arriving, self.latest.load(Relaxed)) {
@@ -119,7 +119,7 @@ impl OpenConnection {
         }
     }
 
-    /// Whether it never brought a whole request, and brings none.
+    /// Whether it never sent a complete request, and is not sending one.
     fn is_silent(&self) -> bool {
         self.usefulness() == Some(Usefulness::Silent)
     }
@@ -131,19 +131,19 @@ impl OpenConnection {
     }
 }
 
-/// Whether a new connection has room.
+/// The result of admitting a connection.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// It has.
+    /// There was room.
     Free(ConnectionSlot),
-    /// Another one was closed for it.
+    /// Another connection was closed for it.
     InPlaceOf(ConnectionSlot),
-    /// All connections have requests under way.
+    /// All connections have requests in progress.
     Full,
 }
 
 impl ConnectionLimit {
-    /// For this address in this process.
+    /// The limit of this address in this process.
     pub(super) fn of(address: Address) -> Arc<Self> {
         Self::new(address.share(descriptors()))
     }
@@ -152,7 +152,7 @@ impl ConnectionLimit {
         Arc::new(Self { most, open: Mutex::default(), events: AtomicU64::new(0) })
     }
 
-    /// Takes a connection in.
+    /// Admits a connection.
     pub(super) fn admit(self: &Arc<Self>) -> Admission {
         let mut open = self.open();
         let full = open.connections.len() >= self.most;
@@ -175,7 +175,7 @@ impl ConnectionLimit {
         if full { Admission::InPlaceOf(slot) } else { Admission::Free(slot) }
     }
 
-    /// Closes the connections that never brought a request and are at least this old. Returns how many.
+    /// Closes the connections of at least this age that never sent a request. Returns their number.
     pub(super) fn close_silent(&self, age: Duration) -> u64 {
         let open = self.open();
         let silent = open.connections.values().filter(|each| each.is_silent() && each.since.elapsed() >= age);
@@ -197,7 +197,7 @@ impl ConnectionLimit {
 }
 
 impl OpenConnections {
-    /// The number of the connection whose end costs least.
+    /// The number of the connection to close first.
     fn least_useful(&self) -> Option<u64> {
         let closable = self.connections.iter();
         closable
@@ -207,7 +207,7 @@ impl OpenConnections {
     }
 }
 
-/// The place of a connection, which is free again when it is dropped.
+/// The slot of a connection, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     limit: Arc<ConnectionLimit>,
@@ -216,12 +216,12 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// What lets the limit end the connection.
+    /// The handle by which the limit closes the connection.
     pub(super) fn ending(&self) -> ConnectionCloser {
         ConnectionCloser(Arc::clone(&self.connection))
     }
 
-    /// A request is under way until its answer is dropped.
+    /// Starts a request, which is in progress until its response is dropped.
     pub(super) fn request(&self) -> UnderWay {
         self.connection.requests.fetch_add(1, Relaxed);
         UnderWay { limit: Arc::clone(&self.limit), connection: Arc::clone(&self.connection) }
@@ -234,18 +234,18 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// Where the task of a connection is put, once there is one.
+/// Receives the connection's task once it exists.
 #[derive(Debug)]
 pub(super) struct ConnectionCloser(Arc<OpenConnection>);
 
 impl ConnectionCloser {
     pub(super) fn by(self, task: AbortHandle) {
-        // It is set once.
+        // It is set only once.
         let _ = self.0.task.set(task);
     }
 }
 
-/// A request, until it is dropped: with its answer.
+/// A request in progress, until it is dropped with its response.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     limit: Arc<ConnectionLimit>,
@@ -253,7 +253,7 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// Its body is awaited, until that is dropped.
+    /// Marks its body as awaited, until the returned value is dropped.
     pub(super) fn awaits_body(&self) -> AwaitedBody {
         self.connection.waits_since.store(self.limit.next_event(), Relaxed);
         self.connection.arriving.fetch_add(1, Relaxed);
@@ -268,7 +268,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// The body of a request, as long as it is awaited.
+/// A request body that is awaited.
 #[derive(Debug)]
 pub(super) struct AwaitedBody(Arc<OpenConnection>);
 
@@ -305,7 +305,7 @@ mod tests {
         Connected { slot, task }
     }
 
-    /// For ever.
+    /// Never ends.
     fn awaits_a_body(connected: &Connected) {
         let request = connected.slot.request();
         std::mem::forget(request.awaits_body());
@@ -324,7 +324,7 @@ mod tests {
             assert!(!closed.task.is_finished());
             let next = connect(&limit);
             assert!(closed.was_closed().await);
-            // Has a request under way from now on.
+            // It has a request in progress from now on.
             std::mem::forget(next.slot.request());
             std::mem::forget(next);
         }

@@ -26,11 +26,10 @@ use super::{
 };
 use crate::observe::Metrics;
 
-/// How long a request may take until its answer begins, its body included.
+/// How long a request may take until its response begins, including its body.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// Serves these routes indefinitely; returns the error that ended it. HTTP/1.1 is all that probes, scrapers and curl
-/// need.
+/// Serves these routes indefinitely; returns the error that ended it. Probes, scrapers and curl need only HTTP/1.1.
 pub(crate) async fn pages(
     listener: Bound,
     address: Address,

@@ -1,9 +1,9 @@
-//! Accepts connections, and stops.
+//! Accepts connections, and shuts down.
 //!
-//! A caller that has sent a request on an idle connection when that closes does not send it again: the call
-//! fails. So the end has two steps: for a while every HTTP/1.1 answer asks the caller to close and to connect
-//! anew, which leads elsewhere once the gateway is not ready any more; then idle connections are closed. In
-//! HTTP/2 the second step is enough, since it says which calls were taken.
+//! A caller that has sent a request on an idle connection while that closes does not send it again: the call fails.
+//! So the shutdown has two steps. For a while every HTTP/1.1 response asks the caller to close the connection and
+//! reconnect, which leads to another replica once the gateway is no longer ready; then idle connections are closed.
+//! In HTTP/2 the second step is enough, since it tells which calls were accepted.
 
 use std::{
     sync::{
@@ -21,18 +21,18 @@ use crate::observe::SeldomEach;
 
 /// How long new calls are accepted after a stop signal, until callers have switched to another replica.
 const LEAVE: Duration = Duration::from_secs(3);
-/// How long connections that never brought a call may take then. HTTP/2 that was agreed on and has not begun
-/// does not hear that it should end.
+/// How long connections that never sent a call may take then. HTTP/2 connections that were negotiated and have not
+/// started do not learn that they should end.
 const SILENT: Duration = Duration::from_secs(1);
-/// How long calls that are under way may take when the gateway stops.
+/// How long calls in progress may take during the shutdown.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Where calls come in.
+/// An address for calls.
 #[derive(Debug)]
 pub struct Entrance {
-    /// Listens.
+    /// The listening socket.
     pub listener: TcpListener,
-    /// How TLS is spoken. `None`: it is not.
+    /// The TLS settings; `None` without TLS.
     pub tls: Option<Arc<Tls>>,
 }
 
@@ -43,7 +43,7 @@ impl From<TcpListener> for Entrance {
     }
 }
 
-/// Serves until `stop` ends and 3 seconds more, then finishes the calls that are under way, in at most 10.
+/// Serves until 3 seconds after `stop` ends, then finishes the calls in progress, in at most 10 seconds.
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
     let Entrance { listener, tls } = entrance.into();
     let followed = tls.clone();
@@ -54,7 +54,7 @@ pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Fu
     }
 }
 
-/// Keeps the certificates up to date with their files.
+/// Reloads the certificates when their files change.
 async fn follow(tls: Option<Arc<Tls>>) {
     match tls {
         Some(tls) => match tls.follow().await {},

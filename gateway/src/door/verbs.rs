@@ -1,4 +1,4 @@
-//! One function a verb: from the body of a call to the pieces of its answer.
+//! One function for each verb: from the body of a call to the pieces of its response.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 use extender_gateway_core::Assignment;
 
-/// The pieces of an answer's body.
+/// The pieces of a response's body.
 type VerbResult = Result<Vec<Bytes>, CallError>;
 
 /// Answers a body of `ExtenderArgs` with the pieces of an `ExtenderFilterResult`.

@@ -1,17 +1,17 @@
-//! Callers that take nothing: their answers would stay in memory for as long as they like.
+//! Closes connections of callers that do not read: their responses would stay in memory indefinitely.
 
 use std::{pin::Pin, time::Duration};
 
 use tokio::net::TcpStream;
 use tokio_io_timeout::TimeoutWriter;
 
-/// How long a caller may take no bytes while there are some for it.
+/// How long a caller may leave available bytes unread.
 const NOT_READING: Duration = Duration::from_secs(30);
 
-/// A connection that ends when the caller takes nothing for too long.
+/// A connection that ends if the caller does not read for too long.
 pub(super) type Patient<S = TcpStream> = Pin<Box<TimeoutWriter<S>>>;
 
-/// Ends `stream` when the caller takes nothing for too long.
+/// Ends `stream` if the caller does not read for too long.
 pub(super) fn patient<S: tokio::io::AsyncWrite>(stream: S) -> Patient<S> {
     let mut writer = TimeoutWriter::new(stream);
     writer.set_timeout(Some(NOT_READING));

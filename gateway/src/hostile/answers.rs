@@ -19,7 +19,7 @@ use crate::contract::{
     question::ScoresWanted as Wanted,
 };
 
-/// How many nodes the answers are about.
+/// The number of nodes in the answers.
 const COUNT: u32 = 3;
 
 /// Tags and lengths of protobuf, and numbers that are too large.

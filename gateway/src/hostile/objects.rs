@@ -35,7 +35,7 @@ proptest! {
     }
 }
 
-/// Lists and maps of a pod, and of a node, each with an entry that stands for itself and its number.
+/// Lists and maps of a pod, with `@` for the entries, and an entry with `~` for its number.
 const OF_A_POD: [(&str, &str); 8] = [
     (r#"{"metadata":{"labels":{@}}}"#, r#""k~":"v""#),
     (r#"{"metadata":{"ownerReferences":[@]}}"#, r#"{"uid":"~"}"#),

@@ -31,7 +31,7 @@ fn value(body: Body) -> Value {
     serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{error}: {}", bytes.escape_ascii()))
 }
 
-/// The value of the only key of this name in any letter case.
+/// The value of the only key with this name in any letter case.
 fn only<'v>(object: &'v Value, name: &str) -> Option<&'v Value> {
     let mut found = object.as_object()?.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
     let (_, value) = found.next()?;
@@ -46,7 +46,7 @@ fn holds_null(value: &Value) -> bool {
     }
 }
 
-/// Every third node is refused.
+/// Rejects every third node.
 fn rejected(names: &Names) -> Rejected {
     let group = Group { by: By::Seat(0), reason: String::new(), preemption_may_help: false };
     Rejected {
@@ -55,7 +55,7 @@ fn rejected(names: &Names) -> Rejected {
     }
 }
 
-/// What was sent: the names, or the objects.
+/// The nodes in the request: names or objects.
 fn sent(body: &Value, offer: &Offer) -> Option<Vec<Value>> {
     let list = match offer {
         Offer::Names => only(body, "NodeNames")?,
@@ -74,7 +74,7 @@ proptest! {
         let reply = filtered(&request, &rejected, &reasons);
         let totals: Vec<Option<i64>> = (0..i64::from(names.count())).map(Some).collect();
         let list = prioritized(&request, &totals);
-        // What is passed over is not checked, and an object goes back as it came.
+        // Skipped values are not checked, and an object is returned unchanged.
         let Ok(body) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
         let (reply, list) = (value(reply), value(list));
         let entries: Vec<u32> = (0..names.entries()).map(|entry| names.node_at(entry)).collect();

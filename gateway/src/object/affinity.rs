@@ -1,4 +1,4 @@
-//! To which nodes a pod is drawn: `spec.affinity.nodeAffinity`.
+//! The nodes that a pod requires or prefers: `spec.affinity.nodeAffinity`.
 
 use extender_policy_api::v1alpha1 as api;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(super) struct Affinity<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeAffinity<'a> {
-    /// Without terms it is not the same as absent: no node will do, or every one.
+    /// Empty terms are not the same as absent: they match no node, absent ones match every node.
     #[serde(borrow, rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     required: Option<NodeSelector<'a>>,
     #[serde(borrow, rename = "preferredDuringSchedulingIgnoredDuringExecution")]
@@ -52,7 +52,7 @@ struct Term<'a> {
     match_fields: List<Requirement<'a>>,
 }
 
-/// Mirrors `corev1.NodeSelectorRequirement`. Operators are handed on as they are: clusters gain new ones.
+/// Mirrors `corev1.NodeSelectorRequirement`. Operators are passed on unchanged: clusters gain new ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Requirement<'a> {
@@ -65,12 +65,12 @@ struct Requirement<'a> {
 }
 
 impl Affinity<'_> {
-    /// How many entries the lists about nodes have.
+    /// The number of entries in the lists about nodes.
     pub(super) fn entries(&self) -> usize {
         self.node_affinity.as_ref().map_or(0, NodeAffinity::entries)
     }
 
-    /// As a fact; `None` without terms about nodes.
+    /// Converts it to a fact; `None` without terms about nodes.
     pub(super) fn to_nodes(&self) -> Option<api::NodeAffinity> {
         self.node_affinity.as_ref().map(|affinity| api::NodeAffinity {
             required: affinity.required.as_ref().map(selector),
@@ -80,7 +80,7 @@ impl Affinity<'_> {
 }
 
 impl NodeAffinity<'_> {
-    /// The terms, their requirements and the values of these, all together.
+    /// The number of terms, requirements and values together.
     fn entries(&self) -> usize {
         let required = self.required.iter().flat_map(|selector| selector.node_selector_terms.iter());
         let preferred = self.preferred.iter().map(|preferred| &preferred.preference);

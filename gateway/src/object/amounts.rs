@@ -1,4 +1,4 @@
-//! Lists of resources: what an object says about them, sums and maxima, and the contract's form.
+//! Lists of resources: as stated in an object, their sums and maxima, and the contract's form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{json::Map, quantity::Quantity};
 
-/// `corev1.ResourceList` as it is written in an object.
+/// `corev1.ResourceList` as written in an object.
 pub(super) type ResourceList<'a> = Map<'a, Quantity>;
 
 /// Mirrors `corev1.ResourceRequirements`, the fields that are read.
@@ -21,14 +21,14 @@ pub(super) struct Requirements<'a> {
 }
 
 impl Requirements<'_> {
-    /// Not the limits: where requests are missing, the apiserver has filled them in from these.
+    /// The requests. Limits are not needed: the apiserver has used them for missing requests.
     pub(super) fn requests(&self) -> Amounts<'_> {
         Amounts::of(&self.requests)
     }
 }
 
-/// Amounts by resource name. An ordered map: a pod may name tens of thousands of resources, and sums must stay n log n
-/// without depending on a hash that a pod's author could attack. A handful of names is one tree node, found by walking.
+/// Amounts by resource name. An ordered map: a pod may name tens of thousands of resources, and sums must stay n
+/// log n without a hash that a pod's author could attack. A handful of names is one tree node with a linear search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Amounts<'s>(BTreeMap<&'s str, Quantity>);
 
@@ -47,27 +47,27 @@ impl<'s> Amounts<'s> {
         self.0.is_empty()
     }
 
-    /// Whether the resource is named, whatever the amount.
+    /// Whether the resource is named, whatever its amount.
     pub(super) fn names(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// The amount of one resource; nothing when it is not named.
+    /// The amount of one resource; zero if it is not named.
     pub(super) fn amount(&self, name: &str) -> Quantity {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// The amounts in the order of their names.
+    /// The amounts, ordered by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'s str, Quantity)> {
         self.0.iter().map(|(name, quantity)| (*name, *quantity))
     }
 
-    /// Keeps the resources whose names are wanted.
+    /// Keeps the resources with selected names.
     pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| wanted(name));
     }
 
-    /// With these where the resource is not named, not even with nothing. Mirrors `applyNonMissing`.
+    /// Adds these amounts for resources that are not named, not even with zero. Mirrors `applyNonMissing`.
     #[must_use]
     pub(super) fn or(mut self, missing: &Self) -> Self {
         for (name, quantity) in missing.iter() {
@@ -89,8 +89,8 @@ impl<'s> Amounts<'s> {
         }
     }
 
-    /// Adds those of the amounts whose resources are named here. Takes time by the names here, however many the others
-    /// are.
+    /// Adds the amounts of those resources that are named here. The time depends on the names here, not on those in
+    /// `other`.
     pub(super) fn add_to_named(&mut self, other: &Self) {
         for (name, amount) in &mut self.0 {
             *amount = amount.plus(other.amount(name));
@@ -104,8 +104,8 @@ impl<'s> Amounts<'s> {
         }
     }
 
-    /// In the contract's units. Mirrors `Resource.Add` of kube-scheduler, except that resources that it does
-    /// not know are kept too.
+    /// Converts to the contract's units. Mirrors kube-scheduler's `Resource.Add`, except that resources unknown to
+    /// it are also kept.
     pub(super) fn resources(&self) -> Resources {
         let mut resources = Resources::default();
         for (name, quantity) in &self.0 {
@@ -122,7 +122,7 @@ impl<'s> Amounts<'s> {
         resources
     }
 
-    /// CPU and memory alone, in the contract's units.
+    /// Only CPU and memory, in the contract's units.
     pub(super) fn nonzero(&self) -> NonZero {
         NonZero { milli_cpu: self.amount("cpu").milli_value(), memory: self.amount("memory").value() }
     }

@@ -1,22 +1,21 @@
-//! Which annotations a backend wants among the facts.
+//! The annotations in a backend's view.
 
-/// `GetInfoResponse.annotation_prefixes` in a canonical form: two lists that want the same annotations
-/// because they differ in order, repetition or a prefix that another one covers are equal, and share their
-/// encodings. The default wants none.
+/// `GetInfoResponse.annotation_prefixes` in a canonical form: lists that select the same annotations, but differ in
+/// order, repetitions or redundant prefixes, are equal and share their encodings. The default selects none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct AnnotationPrefixes(Vec<String>);
 
 impl AnnotationPrefixes {
-    /// Wants the annotations whose key begins with one of these; an empty prefix wants all.
+    /// Selects the annotations whose key begins with one of these; an empty prefix selects all.
     pub fn new(prefixes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut sorted: Vec<String> = prefixes.into_iter().map(Into::into).collect();
         sorted.sort_unstable();
-        // In sorted order a prefix stands right before everything that it covers.
+        // In sorted order a prefix directly precedes everything that it covers.
         sorted.dedup_by(|next, kept| next.starts_with(kept.as_str()));
         Self(sorted)
     }
 
-    /// Wants every annotation.
+    /// Selects every annotation.
     pub fn all() -> Self {
         Self::new([""])
     }
@@ -26,15 +25,15 @@ impl AnnotationPrefixes {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether the annotation with this key is wanted. Takes a binary search: backends choose how many prefixes there
-    /// are, and every annotation of every node is looked up.
+    /// Whether the annotation with this key is selected. A binary search: backends choose the number of prefixes,
+    /// and every annotation of every node is looked up.
     pub fn want(&self, key: &str) -> bool {
-        // No prefix covers another, so that only the last one that is not above the key can cover it.
+        // No prefix covers another, so only the last one that is not greater than the key can cover it.
         let nearest = self.last_at_most(|prefix| prefix.as_str() <= key);
         nearest.is_some_and(|prefix| key.starts_with(prefix.as_str()))
     }
 
-    /// The last prefix that is not above something, as `at_most` has it.
+    /// The last prefix for which `at_most` holds.
     fn last_at_most(&self, at_most: impl FnMut(&String) -> bool) -> Option<&String> {
         self.0.partition_point(at_most).checked_sub(1).map(|last| &self.0[last])
     }

@@ -1,11 +1,11 @@
-//! A pod's volumes and the claims behind them: which belong to the template, which to this one pod.
+//! A pod's volumes and their claims: which belong to the template, and which only to this pod.
 
 use extender_policy_api::v1alpha1 as api;
 use serde::Deserialize;
 
 use super::json::{List, Text};
 
-/// The volume with the service account's token, which the apiserver names at random for each pod.
+/// The name prefix of the volume with the service account's token. The apiserver adds a random suffix for each pod.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
 /// Mirrors `corev1.Volume`, the fields that are read.
@@ -16,7 +16,7 @@ pub(super) struct Volume<'a> {
     name: Text<'a>,
     #[serde(borrow)]
     persistent_volume_claim: Option<ClaimSource<'a>>,
-    /// Whether there is one is all that counts.
+    /// Only its presence matters.
     ephemeral: Option<EphemeralSource>,
 }
 
@@ -28,7 +28,7 @@ struct ClaimSource<'a> {
     claim_name: Text<'a>,
 }
 
-/// A claim that the control plane creates for the pod; its template is not read.
+/// A claim that the control plane creates for the pod; its template is not parsed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct EphemeralSource {}
@@ -63,7 +63,7 @@ impl Volume<'_> {
     }
 }
 
-/// A claim of a `StatefulSet` is named `<template>-<pod>`: it differs from pod to pod, so it is no fact.
+/// A claim of a `StatefulSet` is named `<template>-<pod>`: it differs between pods, so it is not a fact.
 fn named<'v>(claim: &'v str, pod: &str) -> Claim<'v> {
     if !pod.is_empty() && claim.strip_suffix(pod).is_some_and(|template| template.ends_with('-')) {
         Claim::Derived(claim.to_owned())

@@ -1,6 +1,5 @@
-//! JSON values as Go's `encoding/json` reads them into Kubernetes types: `null` is the zero value, whether
-//! it stands for a string, a list, an entry of a list, a map or an object. Strings are borrowed where they
-//! can be.
+//! JSON values as Go's `encoding/json` parses them into Kubernetes types: `null` is the zero value of a string, a
+//! list, an entry of a list, a map or an object. Strings are borrowed if possible.
 
 use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
 
@@ -11,7 +10,7 @@ use serde::{
 
 use super::limits::count_entry;
 
-/// A string; a slice of the input unless it holds an escape. `null` is the empty string.
+/// A string; a slice of the input unless it contains an escape. `null` is the empty string.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(Cow<'a, str>);
 
@@ -31,12 +30,12 @@ impl From<&Text<'_>> for String {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // `deserialize_any` because `deserialize_str` refuses null.
+        // `deserialize_any` because `deserialize_str` rejects null.
         deserializer.deserialize_any(TextVisitor)
     }
 }
 
-/// Decides between borrowing and owning; `serde_json` says which strings stand in the input as they are.
+/// Borrows or owns the string; `serde_json` tells which strings are slices of the input.
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
@@ -83,7 +82,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
     }
 }
 
-/// Entries go through [`ObjectVisitor`], so that `null` and lists among them are treated as elsewhere.
+/// Entries go through [`ObjectVisitor`], so that `null` and lists among them are treated consistently.
 struct ListVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
@@ -107,8 +106,8 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-/// A map as pairs in the order of the text, repeated keys included: of those the last one counts in Go, which is up
-/// to the reader of the pairs. `null` is the empty map; a value that is `null` is the value's default.
+/// A map as pairs in the order of the text, including repeated keys: in Go the last one counts, which the user of
+/// the pairs must apply. `null` is the empty map; a value that is `null` is the value's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Map<'a, T>(Vec<(Text<'a>, T)>);
 
@@ -119,7 +118,7 @@ impl<T> Default for Map<'_, T> {
 }
 
 impl<T> Map<'_, T> {
-    /// How many pairs there are, repeated keys included.
+    /// The number of pairs, including repeated keys.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -196,8 +195,7 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// For an object: `null` is the default, and a list is refused, which serde would take for the fields in
-/// order.
+/// For an object: `null` is the default. A list is rejected, which serde would parse as the fields in order.
 pub(super) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -206,7 +204,7 @@ where
     ObjectVisitor(PhantomData).deserialize(deserializer)
 }
 
-/// Takes a map or `null`, and nothing else.
+/// Accepts only a map or `null`.
 struct ObjectVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Default> DeserializeSeed<'de> for ObjectVisitor<T> {

@@ -1,9 +1,10 @@
-//! How large an object in a call may be.
+//! Limits the size of objects in calls.
 //!
-//! Each limit is above what kube-apiserver accepts (3 MiB a request) or etcd stores (1.5 MiB an object by default),
-//! so that no object of a cluster meets one, and low enough that one object cannot occupy the thread that answers
-//! calls. Lists and maps are counted while they are read: an empty entry takes 3 bytes of JSON and a hundred of
-//! memory. Objects from the watch are not limited here: etcd has done that, and the watch has a thread of its own.
+//! Each limit is above what kube-apiserver accepts (3 MiB per request) or etcd stores (1.5 MiB per object by
+//! default), so that no object of a cluster reaches it, and low enough that one object cannot occupy the thread
+//! that serves calls. Lists and maps are counted while they are parsed: an empty entry takes 3 bytes of JSON and a
+//! hundred bytes of memory. Objects from the watch are not limited here: etcd has limited them, and the watch has a
+//! separate thread.
 
 use std::{borrow::Cow, cell::Cell, marker::PhantomData};
 
@@ -11,18 +12,18 @@ use serde::{Deserialize, de};
 
 use super::ObjectError;
 
-/// The most JSON of one object, in bytes. What etcd stores is protobuf, of which JSON is a multiple: a `<` is
-/// written as six bytes.
+/// The most JSON of one object, in bytes. etcd stores protobuf, and JSON is a multiple of it: a `<` is written as
+/// six bytes.
 pub const MOST_BYTES: usize = 16 << 20;
 /// The most entries of one list or map, and the most amounts of resources in all containers of a pod together.
 pub const MOST_ENTRIES: usize = 20_000;
-/// The longest name, namespace or UID, in bytes: Kubernetes has names of up to 253.
+/// The longest name, namespace or UID, in bytes: names in Kubernetes have up to 253.
 pub const LONGEST_NAME: usize = 1024;
-/// The most entries of all lists and maps of an object together: above what an object can have whose lists are
-/// within their limits, but for lists in lists.
+/// The most entries of all lists and maps of an object together: more than an object can have whose lists are
+/// within their limits, except for nested lists.
 const MOST_IN_ALL: usize = 20 * MOST_ENTRIES;
-/// The most entries of all lists and maps of the nodes that one call brings and that are not known yet: about a
-/// second of work. 20,000 nodes have so many.
+/// The most entries of all lists and maps of the unknown nodes in one call: about a second of work. 20,000 nodes
+/// have that many.
 const MOST_OF_NODES: usize = 2_000_000;
 
 /// Where an object comes from.
@@ -34,12 +35,12 @@ pub(super) enum Origin {
     Call,
 }
 
-/// How many entries the object that is being read may have.
+/// How many more entries the current object may have.
 #[derive(Debug, Clone, Copy)]
 struct EntriesLeft {
     /// In one list or map.
     each: usize,
-    /// In the lists and maps that follow, together.
+    /// In the following lists and maps together.
     all: usize,
 }
 
@@ -48,25 +49,25 @@ impl EntriesLeft {
 }
 
 thread_local! {
-    // Derived implementations of `Deserialize` have no other way to hand something down to the lists in an object.
+    // Derived implementations of `Deserialize` have no other way to pass a value to the lists in an object.
     static LEFT: Cell<EntriesLeft> = const { Cell::new(EntriesLeft::UNLIMITED) };
 }
 
-/// Limits the lists and maps that are read on this thread, until it is dropped.
+/// Limits the lists and maps that are parsed on this thread, until it is dropped.
 pub struct EntryLimits {
     before: EntriesLeft,
     given: usize,
-    /// It is dropped where it was made.
+    /// Not `Send`: it must be dropped on the thread that created it.
     thread: PhantomData<*const ()>,
 }
 
 impl EntryLimits {
-    /// For all objects of a call that are read until it is dropped.
+    /// Limits for all objects of a call that are parsed until it is dropped.
     pub fn of_all_nodes() -> Self {
         Self::new(EntriesLeft { each: MOST_ENTRIES, all: MOST_OF_NODES })
     }
 
-    /// For an object of this origin.
+    /// Limits for an object of this origin.
     pub(super) fn of(origin: Origin) -> Self {
         match origin {
             Origin::Cluster => Self::new(EntriesLeft::UNLIMITED),
@@ -88,7 +89,7 @@ impl Drop for EntryLimits {
     }
 }
 
-/// Counts the entry of a list or map behind so many others.
+/// Counts an entry of a list or map that has `before` earlier entries.
 ///
 /// # Errors
 /// There are more than an object of its origin may have.
@@ -112,21 +113,21 @@ pub(super) fn count_entry<E: de::Error>(before: usize) -> Result<(), E> {
     Ok(())
 }
 
-/// What is measured of an object that has been read.
+/// The measures of a parsed object.
 pub(super) struct Measures<'o, const SUMS: usize> {
     /// `Pod` or `Node`.
     pub(super) kind: &'static str,
-    /// The object, for whoever has to find it.
+    /// The object's name, for the error.
     pub(super) name: &'o str,
     /// Names by their paths.
     pub(super) names: [(&'static str, usize); 3],
-    /// Entries of several lists together, by their paths.
+    /// The numbers of entries of several lists together, by their paths.
     pub(super) sums: [(&'static str, usize); SUMS],
 }
 
 impl<const SUMS: usize> Measures<'_, SUMS> {
     /// # Errors
-    /// Something is above its limit.
+    /// A measure is above its limit.
     pub(super) fn check(&self) -> Result<(), ObjectError> {
         let long = self.names.iter().find(|(_, bytes)| *bytes > LONGEST_NAME);
         if let Some((path, bytes)) = long {
@@ -146,7 +147,7 @@ impl<const SUMS: usize> Measures<'_, SUMS> {
 }
 
 /// # Errors
-/// The JSON of an object is longer than any object is.
+/// The JSON is longer than that of any object.
 pub(super) fn check_bytes(kind: &'static str, json: &[u8]) -> Result<(), ObjectError> {
     if json.len() <= MOST_BYTES {
         return Ok(());

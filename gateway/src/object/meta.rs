@@ -1,4 +1,4 @@
-//! The part of an object's metadata that facts are made of.
+//! The part of an object's metadata that facts need.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Meta<'a> {
     pub(super) uid: Text<'a>,
     #[serde(borrow)]
     pub(super) labels: Map<'a, Text<'a>>,
-    /// Private, because it may only be read if it was requested.
+    /// Private, because annotations may only be read on request.
     #[serde(borrow)]
     annotations: Map<'a, Text<'a>>,
     #[serde(borrow)]
@@ -40,13 +40,13 @@ pub(super) struct Owner<'a> {
     pub(super) name: Text<'a>,
     #[serde(borrow)]
     pub(super) uid: Text<'a>,
-    /// At most one owner has it; the apiserver sees to that.
+    /// At most one owner has it, which the apiserver enforces.
     #[serde(deserialize_with = "nullable")]
     controller: bool,
 }
 
 impl<'a> Meta<'a> {
-    /// The annotations that are wanted.
+    /// The selected annotations.
     pub(super) fn annotations(&self, wanted: &AnnotationPrefixes) -> BTreeMap<String, String> {
         let wanted = self.annotations.iter().filter(|(key, _)| wanted.want(key));
         wanted.map(|(key, value)| (key.to_owned(), value.into())).collect()
@@ -57,7 +57,7 @@ impl<'a> Meta<'a> {
         self.annotations.iter().find(|(known, _)| *known == key).map(|(_, value)| &**value)
     }
 
-    /// Names by their paths, in bytes.
+    /// The lengths of names by their paths, in bytes.
     pub(super) fn names(&self) -> [(&'static str, usize); 3] {
         [
             ("metadata.name", self.name.len()),
@@ -72,7 +72,7 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// A map of strings as the contract's types hold it.
+/// A map of strings in the contract's type.
 pub(super) fn owned(map: &Map<'_, Text<'_>>) -> BTreeMap<String, String> {
     map.iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }

@@ -1,4 +1,4 @@
-//! A node's JSON as the contract's facts.
+//! Parses a node's JSON into the contract's facts.
 
 use extender_policy_api::v1alpha1::{NodeFacts, Resources, Taint};
 use serde::Deserialize;
@@ -13,8 +13,8 @@ use super::{
     read,
 };
 
-/// A node as far as the facts need it, borrowed from its JSON. Images, addresses and managed fields, most
-/// of a node's bytes, are skipped unread. Mirrors `corev1.Node`.
+/// The fields of a node that the facts need, borrowed from its JSON. Images, addresses and managed fields, most of
+/// a node's bytes, are skipped. Mirrors `corev1.Node`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ObjectNode<'a> {
@@ -30,7 +30,7 @@ pub struct ObjectNode<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeSpec<'a> {
-    /// In order: policies may go by the first that matches.
+    /// In order: policies may use the first match.
     #[serde(borrow)]
     taints: List<Tainted<'a>>,
     #[serde(deserialize_with = "nullable")]
@@ -62,7 +62,7 @@ struct NodeStatus<'a> {
     conditions: List<NodeCondition<'a>>,
 }
 
-/// Mirrors `corev1.NodeCondition` without its times and texts, which change while the node idles.
+/// Mirrors `corev1.NodeCondition` without its times and texts, which change while the node is idle.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeCondition<'a> {
@@ -72,7 +72,7 @@ struct NodeCondition<'a> {
     status: Text<'a>,
 }
 
-/// Reads a node. It must have a name; all other fields must have their type.
+/// Parses a node. It must have a name; existing fields must have their type.
 pub fn parse(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
     read_from(Origin::Cluster, json)
 }
@@ -85,10 +85,10 @@ fn read_from(origin: Origin, json: &[u8]) -> Result<ObjectNode<'_>, ObjectError>
     Ok(node)
 }
 
-/// Reads a node of a call, as [`parse`] does.
+/// Parses a node of a call, like [`parse`].
 ///
 /// # Errors
-/// Also when the node is larger than any that a cluster has ([`limits`]).
+/// Also if the node is larger than any in a cluster ([`limits`]).
 pub fn offered(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
     limits::check_bytes("Node", json)?;
     let node = read_from(Origin::Call, json)?;
@@ -102,7 +102,7 @@ impl ObjectNode<'_> {
         &self.metadata.name
     }
 
-    /// What policies are told about the node, with the annotations that are wanted.
+    /// The facts about the node, with the selected annotations.
     pub fn facts(&self, wanted: &AnnotationPrefixes) -> NodeFacts {
         let Self { metadata, spec, status } = self;
         NodeFacts {
@@ -127,7 +127,7 @@ fn taint(tainted: &Tainted<'_>) -> Taint {
     Taint { key: (&tainted.key).into(), value: (&tainted.value).into(), effect: (&tainted.effect).into() }
 }
 
-/// Nothing when the kubelet has not reported yet, which is not the same as a node that offers nothing.
+/// `None` if the kubelet has not reported yet, which is not the same as a node without resources.
 fn reported(list: &ResourceList<'_>) -> Option<Resources> {
     let amounts = Amounts::of(list);
     (!amounts.is_empty()).then(|| amounts.resources())

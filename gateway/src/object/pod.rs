@@ -1,4 +1,4 @@
-//! A pod's JSON as the contract's identity and facts.
+//! Parses a pod's JSON into the contract's identity and facts.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ use super::{
     status::PodStatus,
 };
 
-/// A pod as far as the facts need it, borrowed from its JSON. Mirrors `corev1.Pod`.
+/// The fields of a pod that the facts need, borrowed from its JSON. Mirrors `corev1.Pod`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ObjectPod<'a> {
@@ -30,7 +30,7 @@ pub struct ObjectPod<'a> {
     spec: PodSpec<'a>,
     #[serde(borrow, deserialize_with = "object")]
     status: PodStatus<'a>,
-    /// The sums of what the containers ask for, made once for all views of the pod.
+    /// The sums of the containers' requests, computed once for all views of the pod.
     #[serde(skip)]
     wanted: OnceLock<Share>,
 }
@@ -41,16 +41,16 @@ pub struct ObjectPod<'a> {
 struct PodSpec<'a> {
     #[serde(borrow)]
     containers: List<Container<'a>>,
-    /// Sidecars among them: init containers that are restarted.
+    /// Includes sidecars: init containers that are restarted.
     #[serde(borrow)]
     init_containers: List<Container<'a>>,
     /// For the pod as a whole, since 1.34.
     #[serde(borrow, deserialize_with = "object")]
     resources: Requirements<'a>,
-    /// What the runtime class costs on top.
+    /// The overhead of the runtime class.
     #[serde(borrow)]
     overhead: ResourceList<'a>,
-    /// Filled from the class by the apiserver; absent on a pod that never passed one.
+    /// Set from the class by the apiserver; absent on a pod that never passed one.
     #[serde(deserialize_with = "nullable")]
     priority: i32,
     #[serde(borrow)]
@@ -69,7 +69,7 @@ struct PodSpec<'a> {
     node_name: Text<'a>,
 }
 
-/// Mirrors `corev1.Toleration`. Operators are handed on as they are: clusters gain new ones.
+/// Mirrors `corev1.Toleration`. Operators are passed on unchanged: clusters gain new ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Tolerated<'a> {
@@ -81,19 +81,19 @@ struct Tolerated<'a> {
     value: Text<'a>,
     #[serde(borrow)]
     effect: Text<'a>,
-    /// 0 is not the same as absent: evicted at once, or never.
+    /// 0 is not the same as absent: evicted immediately, or never.
     toleration_seconds: Option<i64>,
 }
 
-/// Reads a pod. It may lack everything, including its name; existing fields must have their type.
+/// Parses a pod. All fields are optional, including its name; existing fields must have their type.
 pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
     read("Pod", json, Origin::Cluster)
 }
 
-/// Reads the pod of a call, as [`parse`] does.
+/// Parses the pod of a call, like [`parse`].
 ///
 /// # Errors
-/// Also when the pod is larger than any that a cluster has ([`limits`]).
+/// Also if the pod is larger than any in a cluster ([`limits`]).
 pub fn offered(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
     limits::check_bytes("Pod", json)?;
     let pod: ObjectPod<'_> = read("Pod", json, Origin::Call)?;
@@ -111,17 +111,17 @@ impl ObjectPod<'_> {
         Measures { kind: "Pod", name: self.name(), names: metadata.names(), sums }.check()
     }
 
-    /// `metadata.name`; empty when the pod has none.
+    /// `metadata.name`; empty if the pod has none.
     pub fn name(&self) -> &str {
         &self.metadata.name
     }
 
-    /// `metadata.namespace`; "default" when the pod has none.
+    /// `metadata.namespace`; `default` if the pod has none.
     pub fn namespace(&self) -> &str {
         if self.metadata.namespace.is_empty() { "default" } else { &self.metadata.namespace }
     }
 
-    /// `metadata.uid`; empty when the pod has none.
+    /// `metadata.uid`; empty if the pod has none.
     pub fn uid(&self) -> &str {
         &self.metadata.uid
     }
@@ -131,23 +131,23 @@ impl ObjectPod<'_> {
         &self.spec.node_name
     }
 
-    /// `spec.priority`; 0 when the pod has none, as kube-scheduler takes it.
+    /// `spec.priority`; 0 if the pod has none, as in kube-scheduler.
     pub fn priority(&self) -> i32 {
         self.spec.priority
     }
 
-    /// Whether the pod has succeeded or failed, and so holds no resources.
+    /// Whether the pod has succeeded or failed, and so uses no resources.
     pub fn has_ended(&self) -> bool {
         self.status.has_ended()
     }
 
-    /// What the pod takes from the node that it is on, resizes in place included. Mirrors what kube-scheduler
-    /// 1.36 counts with its default feature gates.
+    /// The resources that the pod takes from its node, including in-place resizes. Mirrors what kube-scheduler 1.36
+    /// counts with its default feature gates.
     pub fn share(&self) -> Share {
         Demand { status: Some(&self.status), ..self.spec.demand() }.share()
     }
 
-    /// `status.nominatedNodeName`, on which kube-scheduler tries the pod first; empty when there is none.
+    /// `status.nominatedNodeName`, the node that kube-scheduler tries first; empty if it is not set.
     pub fn nominated_node_name(&self) -> &str {
         self.status.nominated_node_name()
     }
@@ -162,7 +162,7 @@ impl ObjectPod<'_> {
         self.metadata.annotation(key)
     }
 
-    /// What tells the pod from its siblings.
+    /// The fields that distinguish the pod from its siblings.
     pub fn identity(&self) -> PodIdentity {
         PodIdentity {
             name: self.name().to_owned(),
@@ -171,7 +171,7 @@ impl ObjectPod<'_> {
         }
     }
 
-    /// What the pod has in common with its siblings, with the annotations that are wanted.
+    /// The fields that the pod shares with its siblings, with the selected annotations.
     pub fn facts(&self, wanted: &AnnotationPrefixes) -> PodFacts {
         let Self { metadata, spec, .. } = self;
         let Share { requested, nonzero } = self.wanted.get_or_init(|| spec.demand().wanted());

@@ -1,8 +1,8 @@
 //! Kubernetes quantities ("100m", "1Gi", "1e3", "0.5"), by the rules of apimachinery's `resource.Quantity`.
 //!
-//! A [`Quantity`] is a whole number of nanos, the finest unit that apimachinery keeps: finer amounts are
-//! rounded away from zero when they are read, as `ParseQuantity` does. Amounts past 2^127 nanos (1.7e29)
-//! are held at that; every reader of them is an `i64` that has long been full.
+//! A [`Quantity`] is a whole number of nanos, the finest unit that apimachinery keeps: finer amounts are rounded
+//! away from zero when they are parsed, as in `ParseQuantity`. Amounts beyond 2^127 nanos (1.7e29) saturate; the
+//! `i64` values derived from them saturate long before.
 
 use std::fmt;
 
@@ -32,31 +32,31 @@ pub struct Quantity {
 pub struct QuantityError(String);
 
 impl Quantity {
-    /// Reads a quantity. Mirrors `resource.ParseQuantity`, its leniency included: `.5`, `5.`, `+1`, and a
-    /// sign, point or suffix without digits, which is zero.
+    /// Parses a quantity. Mirrors `resource.ParseQuantity`, including its leniency: `.5`, `5.`, `+1`, and a sign,
+    /// point or suffix without digits, which is zero.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = QuantityParts::split(text).ok_or_else(|| QuantityError(text.to_owned()))?;
         Ok(Self { nanos: parts.nanos() })
     }
 
-    /// So many whole units.
+    /// A number of whole units.
     pub const fn of(whole: i64) -> Self {
         Self { nanos: whole as i128 * NANOS }
     }
 
-    /// So many thousandths.
+    /// A number of thousandths.
     pub const fn of_milli(milli: i64) -> Self {
         Self { nanos: milli as i128 * NANOS_A_MILLI }
     }
 
-    /// Thousandths, rounded away from zero, saturating. Mirrors `Quantity.MilliValue`, which wraps or gives 0
-    /// where this one saturates.
+    /// Thousandths, rounded away from zero, saturating. Mirrors `Quantity.MilliValue`, which wraps or returns 0
+    /// where this saturates.
     pub fn milli_value(self) -> i64 {
         saturate(divide_away_from_zero(self.nanos, NANOS_A_MILLI))
     }
 
-    /// Whole units, rounded away from zero, saturating. Mirrors `Quantity.Value`, which wraps or gives 0
-    /// where this one saturates.
+    /// Whole units, rounded away from zero, saturating. Mirrors `Quantity.Value`, which wraps or returns 0 where
+    /// this saturates.
     pub fn value(self) -> i64 {
         saturate(divide_away_from_zero(self.nanos, NANOS))
     }
@@ -72,12 +72,12 @@ fn divide_away_from_zero(amount: i128, unit: i128) -> i128 {
     amount / unit + (amount % unit).signum()
 }
 
-/// Held at the ends of the type.
+/// Clamps to the range of the type.
 fn saturate(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(if amount < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// A quantity's text, taken apart.
+/// The parts of a quantity's text.
 struct QuantityParts<'t> {
     negative: bool,
     whole: &'t [u8],
@@ -85,7 +85,7 @@ struct QuantityParts<'t> {
     scale: Scale,
 }
 
-/// What the digits are multiplied with.
+/// The factor of the digits.
 #[derive(Clone, Copy)]
 enum Scale {
     /// Ten to this power.
@@ -95,7 +95,7 @@ enum Scale {
 }
 
 impl<'t> QuantityParts<'t> {
-    /// `<sign><digits>.<digits><suffix>`, each of which may be absent, but not all.
+    /// Splits `<sign><digits>.<digits><suffix>`. Each part may be absent, but not all of them.
     fn split(text: &'t str) -> Option<Self> {
         let text = text.as_bytes();
         let (negative, unsigned) = match text.first()? {
@@ -108,7 +108,7 @@ impl<'t> QuantityParts<'t> {
         Some(Self { negative, whole, fraction, scale: Scale::of_suffix(suffix)? })
     }
 
-    /// Signed and saturating.
+    /// The signed amount, saturating.
     fn nanos(&self) -> i128 {
         let magnitude = match self.scale {
             Scale::Decimal(exponent) => self.decimal_nanos(exponent),
@@ -118,7 +118,7 @@ impl<'t> QuantityParts<'t> {
         if self.negative { -magnitude } else { magnitude }
     }
 
-    /// Moves the decimal point to the nanos; a digit behind it that is not 0 rounds up.
+    /// Shifts the decimal point to nanos; a non-zero digit after that rounds up.
     fn decimal_nanos(&self, exponent: i64) -> u128 {
         let length = |digits: &[u8]| i64::try_from(digits.len()).unwrap_or(i64::MAX);
         let point = length(self.whole).saturating_add(exponent).saturating_add(NANO_DIGITS);
@@ -151,7 +151,7 @@ fn append_digit(amount: u128, digit: u8) -> u128 {
     amount.saturating_mul(10).saturating_add(u128::from(digit - b'0'))
 }
 
-/// Appends so many zeros. Nothing stays nothing, however far it is shifted.
+/// Appends this many zeros. Zero stays zero, however far it is shifted.
 fn shift_left(amount: u128, places: usize) -> u128 {
     if amount == 0 {
         return 0;
@@ -161,7 +161,7 @@ fn shift_left(amount: u128, places: usize) -> u128 {
 }
 
 impl Scale {
-    /// Mirrors apimachinery's `suffixHandler.interpret`; `E` alone is the suffix, with digits an exponent.
+    /// Mirrors apimachinery's `suffixHandler.interpret`; `E` alone is a suffix, followed by digits an exponent.
     fn of_suffix(suffix: &[u8]) -> Option<Self> {
         let scale = match suffix {
             b"n" => Self::Decimal(-9),
@@ -193,7 +193,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// Mirrors `Quantity.UnmarshalJSON`: a string or a number, space around it is ignored.
+/// Mirrors `Quantity.UnmarshalJSON`: a string or a number; surrounding space is ignored.
 struct QuantityVisitor;
 
 impl Visitor<'_> for QuantityVisitor {
@@ -215,7 +215,7 @@ impl Visitor<'_> for QuantityVisitor {
         Ok(Quantity::of(whole))
     }
 
-    /// The shortest text that means this number is the text that was written, or as good as it.
+    /// The shortest text of this number is the original text or equivalent to it.
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
         self.visit_str(&number.to_string())
     }

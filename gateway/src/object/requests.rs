@@ -1,4 +1,4 @@
-//! What a pod needs from a node, as kube-scheduler counts it.
+//! What a pod requests from a node, as kube-scheduler counts it.
 
 use extender_policy_api::v1alpha1::{NonZero, Resources};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use super::{
     status::{PodStatus, Reports},
 };
 
-/// The fields of `corev1.PodSpec` that say what the pod needs; they are read as part of the spec.
+/// The fields of `corev1.PodSpec` with the pod's requests, which are parsed as part of the spec.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand<'s, 'a> {
     pub(super) containers: &'s List<Container<'a>>,
@@ -18,8 +18,8 @@ pub(super) struct Demand<'s, 'a> {
     /// `spec.resources`
     pub(super) pod_level: &'s Requirements<'a>,
     pub(super) overhead: &'s ResourceList<'a>,
-    /// What the kubelet reports, where that counts: kube-scheduler does not look at it when it places a pod, and
-    /// does when it counts what the pod takes from its node.
+    /// The kubelet's report, if it counts: kube-scheduler ignores it when it places a pod, and uses it when it
+    /// counts what the pod takes from its node.
     pub(super) status: Option<&'s PodStatus<'a>>,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct Container<'a> {
 }
 
 impl Container<'_> {
-    /// An init container that keeps running beside the others.
+    /// An init container that keeps running besides the others.
     fn is_sidecar(&self) -> bool {
         &*self.restart_policy == "Always"
     }
 }
 
-/// What one pod takes from its node. Mirrors `fwk.PodResource` of kube-scheduler.
+/// The resources that one pod takes from its node. Mirrors `fwk.PodResource` of kube-scheduler.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Share {
     /// Effective requests; `pods` is 1.
@@ -62,24 +62,24 @@ impl<'s> Demand<'s, '_> {
         })
     }
 
-    /// How many amounts are stated, in whatever list.
+    /// The number of amounts in all lists.
     pub(super) fn entries(&self) -> usize {
         let containers = self.containers.iter().chain(self.init_containers.iter());
         let all = containers.map(|container| &container.resources).chain([self.pod_level]);
         all.map(|list| list.requests.len() + list.limits.len()).sum::<usize>() + self.overhead.len()
     }
 
-    /// What the pod asks for before it is placed: `requested` mirrors `PodRequests` of
-    /// k8s.io/component-helpers/resource 1.36, `nonzero` mirrors `calculatePodResourceRequest` of the plugins
-    /// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`. `pods` is 1, because a pod takes one of the places
-    /// that a node offers.
+    /// The requests of the pod before it is placed. `requested` mirrors `PodRequests` of
+    /// k8s.io/component-helpers/resource 1.36; `nonzero` mirrors `calculatePodResourceRequest` of the plugins
+    /// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`. `pods` is 1, because a pod takes one of the node's
+    /// pod slots.
     pub(super) fn wanted(&self) -> Share {
         let requested = placed(&self.total(&Amounts::default()));
         Share { requested, nonzero: self.total(&defaults()).nonzero() }
     }
 
-    /// What the pod takes from its node. Mirrors `PodInfo.CalculateResource` of kube-scheduler, where, unlike
-    /// in [`Demand::wanted`], requests of the pod as a whole leave no default for what they, or any
+    /// The resources that the pod takes from its node. Mirrors `PodInfo.CalculateResource` of kube-scheduler:
+    /// unlike in [`Demand::wanted`], with pod-level requests there are no defaults for resources that they, or any
     /// container, name.
     pub(super) fn share(&self) -> Share {
         let total = self.total(&Amounts::default());
@@ -90,7 +90,7 @@ impl<'s> Demand<'s, '_> {
         Share { requested: placed(&total), nonzero: self.total(&missing).nonzero() }
     }
 
-    /// Mirrors `PodRequests`; `missing` is what a container counts with that does not name the resource.
+    /// Mirrors `PodRequests`; `missing` are the defaults for resources that a container does not name.
     fn total(&self, missing: &Amounts<'s>) -> Amounts<'s> {
         let reports = self.status.map(PodStatus::reports);
         let mut total = self.of_containers(missing, reports.as_ref());
@@ -103,8 +103,8 @@ impl<'s> Demand<'s, '_> {
         total
     }
 
-    /// Mirrors `AggregateContainerRequests`: what runs together is summed; while an init container runs, only
-    /// the sidecars before it run too.
+    /// Mirrors `AggregateContainerRequests`: what runs concurrently is summed; while an init container runs, only
+    /// the sidecars before it also run.
     fn of_containers(&self, missing: &Amounts<'s>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
         let running = |container: &'s Container<'_>| running(container, reports).or(missing);
         let mut total = Amounts::default();
@@ -115,14 +115,14 @@ impl<'s> Demand<'s, '_> {
         let mut peak = Amounts::default();
         for container in self.init_containers.iter() {
             if container.is_sidecar() {
-                // It runs on beside everything after it; being part of the total, it needs no peak of its own.
+                // It keeps running besides everything after it; as part of the total, it needs no separate peak.
                 let running = running(container);
                 total.add(&running);
                 sidecars.add(&running);
             } else {
                 let mut running = container.resources.requests().or(missing);
-                // What the sidecars alone take is part of the total, which is no less, since no amount is negative: to
-                // repeat it for each init container would multiply their numbers.
+                // What the sidecars alone take is part of the total, which is no less, since no amount is negative.
+                // Repeating it for each init container would multiply the work.
                 running.add_to_named(&sidecars);
                 peak.raise_to(&running);
             }
@@ -132,7 +132,7 @@ impl<'s> Demand<'s, '_> {
     }
 }
 
-/// What a container takes that may be resized while it runs.
+/// The resources that a container takes, which may be resized while it runs.
 fn running<'s>(container: &'s Container<'_>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
     let wanted = container.resources.requests();
     match reports {

@@ -1,5 +1,5 @@
-//! What the kubelet reports about a pod, as far as it decides what the pod takes from its node: whether it has
-//! ended, and how far a resize in place has come.
+//! The part of the kubelet's status that determines what the pod takes from its node: whether the pod has ended,
+//! and the progress of an in-place resize.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ pub(super) struct PodStatus<'a> {
     container_statuses: List<ContainerStatus<'a>>,
     #[serde(borrow)]
     init_container_statuses: List<ContainerStatus<'a>>,
-    /// What the pod as a whole runs with.
+    /// The resources that the whole pod runs with.
     #[serde(borrow)]
     resources: Option<Requirements<'a>>,
-    /// What the kubelet has set aside for the pod as a whole.
+    /// The resources that the kubelet has allocated for the whole pod.
     #[serde(borrow)]
     allocated_resources: ResourceList<'a>,
 }
@@ -48,30 +48,30 @@ struct PodCondition<'a> {
 struct ContainerStatus<'a> {
     #[serde(borrow)]
     name: Text<'a>,
-    /// What the container runs with; absent while it has not started.
+    /// The resources that the container runs with; absent until it has started.
     #[serde(borrow)]
     resources: Option<Requirements<'a>>,
-    /// What the kubelet has set aside for it.
+    /// The resources that the kubelet has allocated for it.
     #[serde(borrow)]
     allocated_resources: ResourceList<'a>,
 }
 
 impl<'a> PodStatus<'a> {
-    /// Whether the pod no longer holds resources. Mirrors the selector of `newPodInformer` of kube-scheduler.
+    /// Whether the pod no longer uses resources. Mirrors the selector of `newPodInformer` of kube-scheduler.
     pub(super) fn has_ended(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }
 
-    /// The node on which kube-scheduler tries the pod first; empty when there is none.
+    /// The node that kube-scheduler tries first; empty if it is not set.
     pub(super) fn nominated_node_name(&self) -> &str {
         &self.nominated_node_name
     }
 
-    /// What is reported about the containers and the pod as a whole.
+    /// The reports about the containers and the whole pod.
     pub(super) fn reports(&self) -> Reports<'_, 'a> {
         let all = self.container_statuses.iter().chain(self.init_container_statuses.iter());
         Reports {
-            // The last of equal names counts, as in the map that Kubernetes makes of them.
+            // The last of equal names counts, as in the map in Kubernetes.
             containers: all.map(|report| (&*report.name, report)).collect(),
             status: self,
             is_resize_infeasible: self.is_resize_infeasible(),
@@ -85,7 +85,7 @@ impl<'a> PodStatus<'a> {
     }
 }
 
-/// A status, looked through once for all containers of the pod.
+/// A status, indexed once for all containers of the pod.
 #[derive(Debug)]
 pub(super) struct Reports<'s, 'a> {
     containers: BTreeMap<&'s str, &'s ContainerStatus<'a>>,
@@ -94,7 +94,7 @@ pub(super) struct Reports<'s, 'a> {
 }
 
 impl<'s, 'a> Reports<'s, 'a> {
-    /// What a container that asks for so much counts with.
+    /// The resources that count for a container with these requests.
     pub(super) fn of_container(&self, name: &str, wanted: Amounts<'s>) -> Amounts<'s> {
         match self.containers.get(name) {
             Some(ContainerStatus { resources: Some(running), allocated_resources, .. }) => {
@@ -104,14 +104,14 @@ impl<'s, 'a> Reports<'s, 'a> {
         }
     }
 
-    /// What a pod that asks for so much as a whole counts with; `None` when nothing is reported about that.
+    /// The resources that count for a pod with these pod-level requests; `None` if nothing is reported about them.
     pub(super) fn of_pod(&self, wanted: Amounts<'s>) -> Option<Amounts<'s>> {
         let running = self.status.resources.as_ref()?;
         Some(self.while_resized(wanted, running, &self.status.allocated_resources))
     }
 
-    /// The most of what is wanted, running and set aside: until a resize is done, its outcome is open. One that
-    /// the node cannot grant will not happen. Mirrors `determineEffectiveRequests`.
+    /// The maximum of requested, running and allocated resources: until a resize is done, its outcome is open. A
+    /// resize that is infeasible on the node is not counted. Mirrors `determineEffectiveRequests`.
     fn while_resized(
         &self,
         wanted: Amounts<'s>,

@@ -1,11 +1,11 @@
-//! What an error says about an object that cannot be read.
+//! Errors of objects that cannot be parsed.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{annotations::AnnotationPrefixes, node, pod};
 
-/// A call as a real kube-scheduler made it.
+/// A call from a real kube-scheduler.
 const CALL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/captures/filter-nodes.json"));
 
 #[derive(Deserialize)]

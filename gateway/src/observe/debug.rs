@@ -1,6 +1,5 @@
 //! Logs the best nodes of each prioritize call and the rejected nodes of each filter call as Markdown tables.
-//! Format and switches are those of Koordinator's scheduler (`frameworkext`, `debugTopNScores` and
-//! `debugFilterFailure`).
+//! Format and switches match Koordinator's scheduler (`frameworkext`, `debugTopNScores` and `debugFilterFailure`).
 
 use std::{
     cmp::Reverse,
@@ -29,9 +28,9 @@ pub struct Debug {
 /// The initial numbers of rows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct DebugTables {
-    /// Of the best nodes.
+    /// For the best nodes.
     pub scores: u32,
-    /// Of rejected nodes.
+    /// For rejected nodes.
     pub rejections: u32,
 }
 
@@ -103,7 +102,7 @@ fn share(ballot: &Ballot) -> impl Fn(u32) -> String {
     }
 }
 
-/// With two decimals at most.
+/// A number with at most two decimals.
 fn amount(weighted: f64) -> String {
     let text = format!("{weighted:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,8 +1,8 @@
-//! The decision log: the latest calls of each pod, with what each backend said about each node, in memory and in so
-//! many bytes.
+//! The decision log: the latest calls of each pod, with each backend's answer for each node, in memory and of
+//! limited size.
 //!
-//! An entry is written behind the answer, in few bytes (`packed`, `dictionary`); what is shown of it is made when
-//! somebody asks. Pods that found no node stay longest (`retention`).
+//! An entry is packed after the response (`packed`, `dictionary`) and unpacked for each query. Pods that found no
+//! node are kept longest (`retention`).
 
 mod dictionary;
 mod entry;
@@ -31,9 +31,9 @@ use crate::{
     record::{CallRecord, PodRef},
 };
 
-/// The most calls that are taken apart for one answer.
+/// The most calls that are unpacked for one response.
 const MOST_LOOKED_AT: usize = 5_000;
-/// The most nodes of one answer, over all of its calls: each is half a kilobyte.
+/// The most nodes in one response, over all of its calls: each takes half a kilobyte.
 const MOST_ROWS: usize = 50_000;
 
 /// The log.
@@ -44,12 +44,12 @@ pub struct DecisionLog {
 }
 
 impl DecisionLog {
-    /// An empty log that may take so many bytes; 0 switches it off.
+    /// An empty log with this limit in bytes; 0 disables it.
     pub fn new(most: usize) -> Self {
         Self { kept: Mutex::new(Retention::new(most)), since: SystemTime::now() }
     }
 
-    /// Lets it take so many bytes from now on. Returns how many calls had to go for it.
+    /// Changes the limit, in bytes. Returns the number of evicted calls.
     #[must_use]
     pub fn resize(&self, most: usize) -> u64 {
         let mut kept = self.lock();
@@ -58,7 +58,7 @@ impl DecisionLog {
         kept.counts().2 - before
     }
 
-    /// Keeps a call. Returns how many had to go for it.
+    /// Stores a call. Returns the number of evicted calls.
     pub(super) fn keep(&self, record: &CallRecord, ending: CallEnd<'_>) -> u64 {
         let mut kept = self.lock();
         if kept.most() == 0 {
@@ -71,9 +71,9 @@ impl DecisionLog {
         kept.counts().2 - before
     }
 
-    /// What it holds.
+    /// The state of the log.
     pub fn state(&self) -> LogState {
-        // Looks at all pods, so before the lock that is held for the rest.
+        // Visits all pods, so before the lock that is held for the rest.
         let oldest = self.calls(|_| true).map(|entry| entry.time).min();
         let kept = self.lock();
         let (calls, pods, evicted) = kept.counts();
@@ -86,25 +86,25 @@ impl DecisionLog {
             since: shown::timestamp(self.since),
             oldest: oldest.map(shown::timestamp),
             complete_since: match kept.most() {
-                // It records nothing.
+                // The log is disabled.
                 0 => Some(shown::timestamp(SystemTime::now())),
                 _ => kept.complete_since().map(shown::timestamp),
             },
         }
     }
 
-    /// What it may hold and holds, in bytes, and how many calls and pods that is. Costs little.
+    /// The limit and the size in bytes, and the numbers of calls and pods. Cheap.
     pub fn size(&self) -> [usize; 4] {
         let kept = self.lock();
         let (calls, pods, _) = kept.counts();
         [kept.most(), kept.bytes(), calls, pods]
     }
 
-    /// The calls that somebody wants to see, the newest first, and whether there are more.
+    /// The calls that match a query, newest first, and whether there are more.
     pub fn find(&self, query: &Query) -> (Vec<Decision>, bool) {
         let mut entries: Vec<Arc<LogEntry>> = self.calls(|pod| query.wants_pod(pod)).collect();
         entries.sort_by_key(|entry| (Reverse(entry.time), Arc::as_ptr(entry)));
-        // A pod that had another call meanwhile came twice.
+        // A pod with another call in the meantime was visited twice.
         entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
         let mut beside: HashMap<&str, Vec<&Arc<LogEntry>>> = HashMap::new();
         for entry in entries.iter().filter(|entry| entry.beside) {
@@ -140,8 +140,8 @@ impl DecisionLog {
         (found, more || looked > MOST_LOOKED_AT)
     }
 
-    /// The calls of all pods that `wanted` says, in no order, some twice. The lock is held for some pods at a time,
-    /// since the calls of kube-scheduler wait for it.
+    /// The calls of all pods that `wanted` selects, unordered, some twice. The lock is held for some pods at a
+    /// time, since kube-scheduler's calls wait for it.
     fn calls(&self, wanted: impl Fn(&PodRef) -> bool) -> impl Iterator<Item = Arc<LogEntry>> {
         let mut after = Some(0);
         let steps = iter::from_fn(move || {
@@ -153,7 +153,7 @@ impl DecisionLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Retention> {
-        // What a panic leaves half done is a number that is off by a call.
+        // After a panic a number may be off by one call.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

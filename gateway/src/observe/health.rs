@@ -1,5 +1,5 @@
-//! `/metrics`, `/livez` and `/readyz`. These are served by a different thread than calls, so they prove nothing by
-//! themselves: the thread that serves calls leaves a heartbeat, and both probes fail when it is old.
+//! `/metrics`, `/livez` and `/readyz`. They are served by another thread than calls, so a response alone proves
+//! nothing: the thread that serves calls updates a heartbeat, and both probes fail if it is old.
 
 use std::{
     convert::Infallible,
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use super::metrics::{self, Metrics};
 
-/// How often the thread that serves calls leaves a heartbeat.
+/// The interval of heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A thread without a heartbeat for this long is stuck. The largest calls take some hundred milliseconds each, and
 /// several may be decided between two heartbeats.
@@ -37,14 +37,14 @@ pub struct Health {
 }
 
 impl Default for Health {
-    /// Not ready, with a heartbeat of this moment.
+    /// Not ready, with a heartbeat of now.
     fn default() -> Self {
         Self { ready: AtomicBool::new(false), began: Instant::now(), heartbeat: AtomicU64::new(0) }
     }
 }
 
 impl Health {
-    /// Leaves heartbeats indefinitely; to be run by the thread that serves calls.
+    /// Updates the heartbeat indefinitely; runs on the thread that serves calls.
     pub async fn beat(&self) -> Infallible {
         loop {
             let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -59,7 +59,7 @@ impl Health {
         self.began.elapsed().saturating_sub(heartbeat)
     }
 
-    /// The answer of `/livez`.
+    /// The response of `/livez`.
     fn live(&self) -> (StatusCode, String) {
         let silence = self.silence();
         if silence < STUCK {
@@ -72,7 +72,7 @@ impl Health {
         (StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
-    /// The answer of `/readyz`.
+    /// The response of `/readyz`.
     fn readiness(&self) -> (StatusCode, String) {
         if self.is_ready() {
             return self.live();
@@ -81,12 +81,12 @@ impl Health {
         (StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
     }
 
-    /// The gateway accepts calls from now on.
+    /// Marks the gateway as ready: it accepts calls from now on.
     pub fn ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
-    /// The gateway is about to stop and should get no more calls.
+    /// Marks the gateway as stopping: it should get no more calls.
     pub fn stopping(&self) {
         self.ready.store(false, Ordering::Relaxed);
     }

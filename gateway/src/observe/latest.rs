@@ -1,5 +1,5 @@
-//! The latest call of each verb, for who wants to know whether kube-scheduler calls at all, and the latest failure of
-//! each backend.
+//! The latest call of each verb, which shows whether kube-scheduler calls at all, and the latest failure of each
+//! backend.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use crate::{
     wire::Offer,
 };
 
-/// The decision log.
+/// The latest call of each verb.
 #[derive(Debug, Default)]
 pub struct LatestCalls(PerVerb<Mutex<Option<LatestCall>>>);
 
@@ -57,12 +57,12 @@ impl LatestCalls {
     }
 }
 
-/// The latest failure of each backend in each of its verbs. Backends are those that were configured since the start.
+/// The latest failure of each configured backend in each of its verbs.
 #[derive(Debug, Default)]
 pub struct LatestFailures(Mutex<HashMap<(String, Verb), VerbFailure>>);
 
 impl LatestFailures {
-    /// Forgets those of all backends but these.
+    /// Drops the failures of all backends except these.
     pub fn retain(&self, names: &[&str]) {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         failures.retain(|(name, _), _| names.contains(&name.as_str()));
@@ -74,7 +74,7 @@ impl LatestFailures {
         latest.insert((backend.to_owned(), verb), said);
     }
 
-    /// That of a backend in one of its verbs.
+    /// The failure of a backend in one of its verbs.
     pub(crate) fn of(&self, backend: &str, verb: Verb) -> Option<VerbFailure> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.get(&(backend.to_owned(), verb)).cloned()

@@ -1,7 +1,7 @@
-//! The log: one line a fact, on standard error, so that standard output holds only what scripts read.
+//! The log: one line per event, on standard error, so that standard output only has what scripts read.
 //!
-//! Nothing in a process that serves writes to standard error itself: it blocks when it is not read. Lines, panics
-//! and the last message of a process that fails go through [`writer`], which drops what finds no room.
+//! Nothing in a serving process writes to standard error directly, because that blocks if it is not read. Lines,
+//! panics and the final message of a failing process go through [`writer`], which drops lines that do not fit.
 
 mod writer;
 
@@ -19,7 +19,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reloa
 use self::writer::LogWriter;
 use crate::config::{self, Choice, LogFormat, LogLevel};
 
-/// What changes the level while the process runs.
+/// Changes the level while the process runs.
 static CONTROL: OnceLock<Control> = OnceLock::new();
 
 struct Control {
@@ -28,10 +28,10 @@ struct Control {
     writer: LogWriter,
 }
 
-/// How long the last lines may take when the process ends.
+/// The time for writing the last lines when the process ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Writes the lines that wait when it is dropped, for at most a second.
+/// Writes the queued lines when it is dropped, for at most a second.
 #[derive(Debug)]
 #[must_use = "the last lines are written when it is dropped"]
 pub struct Flush;
@@ -44,7 +44,7 @@ impl Drop for Flush {
     }
 }
 
-/// Standard error, through the log's queue where there is a log, so that no write blocks.
+/// Standard error, through the log's queue if there is a log, so that no write blocks.
 #[derive(Debug)]
 pub struct Stderr;
 
@@ -62,23 +62,24 @@ impl Write for Stderr {
     }
 }
 
-/// Log lines that were lost since the start, because standard error took none.
+/// Log lines lost since the start, because standard error was not read.
 pub fn lost() -> u64 {
     CONTROL.get().map_or(0, |control| control.writer.lost())
 }
 
-/// Which lines are written: ours of this level, and warnings of the libraries, except that kube repeats at each attempt
-/// what the watch says once, and that h2 warns of frames: a peer can send a hundred thousand of them in a second.
+/// The log filter: our lines of this level, and warnings of the libraries, with two exceptions. kube repeats at
+/// each attempt what the watch logs once, and h2 warns of frames, of which a peer can send a hundred thousand a
+/// second.
 fn usual(level: LogLevel) -> String {
     let others = if level == LogLevel::Error { "error" } else { "warn" };
     let level = level.word();
     format!("{others},extender_gateway={level},extender_otlp={level},kube_client=off,h2=error")
 }
 
-/// Begins to write the log, panics included. `RUST_LOG` wins over the configured level. Does nothing the second time.
+/// Starts the log, panics included. `RUST_LOG` overrides the configured level. Does nothing the second time.
 ///
 /// # Errors
-/// The system has no thread for it.
+/// The system cannot start a thread for it.
 pub fn init(settings: &config::LogSettings) -> io::Result<Flush> {
     let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
     let usable = |said: &String| have_levels(said) && EnvFilter::try_new(said).is_ok();
@@ -89,7 +90,7 @@ pub fn init(settings: &config::LogSettings) -> io::Result<Flush> {
     let text = known.unwrap_or_else(|| usual(settings.level));
     let (filter, handle) = reload::Layer::new(EnvFilter::new(&text));
     let writer = LogWriter::start(io::stderr(), report)?;
-    // What it has to say about its own errors it would write to standard error.
+    // It would write its own errors to standard error.
     let lines = tracing_subscriber::fmt::layer().with_writer(writer.clone()).log_internal_errors(false);
     let lines = match settings.format {
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
@@ -114,7 +115,7 @@ fn report(lost: u64) {
     );
 }
 
-/// Writes what the standard library would write to standard error.
+/// Logs what the standard library would write to standard error.
 fn panicked(panic: &PanicHookInfo<'_>) {
     let text = panic.payload_as_str().unwrap_or("(a value that is not text)");
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -128,12 +129,12 @@ fn panicked(panic: &PanicHookInfo<'_>) {
     tracing::error!(thread = thread.name(), "panicked at {place}: {text}{backtrace}");
 }
 
-/// What a level may be.
+/// The valid levels.
 const WORDS: &str = "expected error, warn, info, debug, a number from 0 to 10, or directives such as \
                      info,extender_gateway::backend=debug";
 
-/// Whether each of these directives has a level. One without means `trace`, as the word does: lines of that level
-/// are left out when the program is built, and the library says so in words of its own, amid the log.
+/// Whether each of these directives has a level. One without a level means `trace`, as that word does: lines of
+/// that level are removed at compile time, and the library reports this in its own format, within the log.
 fn have_levels(directives: &str) -> bool {
     let known = ["off", "error", "warn", "info", "debug"];
     let is_level = |part: &str| {
@@ -143,18 +144,18 @@ fn have_levels(directives: &str) -> bool {
     directives.split(',').all(is_level)
 }
 
-/// Which lines are written now, as `RUST_LOG` would say it.
+/// The current filter, in the syntax of `RUST_LOG`.
 pub fn level() -> String {
     CONTROL.get().map_or_else(String::new, |control| {
         control.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     })
 }
 
-/// Lets lines of this level be written from now on: one of the words of the configuration, a number as klog has them
-/// (0 to 3 for info, more for debug), or what `RUST_LOG` would say.
+/// Changes the level: one of the words of the configuration, a klog number (0 to 3 for info, higher for debug), or
+/// directives in the syntax of `RUST_LOG`.
 ///
 /// # Errors
-/// What is wrong with the text, or that there is no log.
+/// The text is invalid, or there is no log.
 pub fn set_level(text: &str) -> Result<String, String> {
     let directives = directives(text.trim())?;
     let filter =
@@ -165,7 +166,7 @@ pub fn set_level(text: &str) -> Result<String, String> {
     Ok(directives)
 }
 
-/// The level that the configuration says now.
+/// Applies the configured level.
 pub fn configure(level: LogLevel) {
     // Without a log there is nowhere to report it.
     let _ = set_level(&usual(level));

@@ -1,11 +1,11 @@
 //! The metrics of `/metrics`, in OpenMetrics' text format.
 //!
 //! Each file writes the families that it records: a metric is one field, one line with its name and help, and the
-//! call that records it. Handles ([`Metrics::verb`], [`Metrics::backend`]) are fetched once; the values in them are
-//! shared with the page that a scrape reads.
+//! call that records it. Handles ([`Metrics::verb`], [`Metrics::backend`]) are fetched once and share their values
+//! with the page.
 //!
 //! Labels are bounded: verbs, kinds and outcomes are fixed words, backends are those of the configuration, and each
-//! backend has room for 20 reasons.
+//! backend has at most 20 reasons.
 
 mod backend;
 mod backends;
@@ -78,7 +78,7 @@ impl Metrics {
         Self { registry, families }
     }
 
-    /// The calls of a verb; `None` for requests whose path names no verb.
+    /// The calls of a verb; `None` for requests without a verb in their path.
     pub fn verb(&self, verb: Option<Verb>) -> Arc<VerbMetrics> {
         self.families.verbs.of(verb)
     }
@@ -117,62 +117,62 @@ impl Metrics {
         self.families.gauges.connections(backends);
     }
 
-    /// Nodes were rejected because they are not in the node table.
+    /// Counts nodes that were rejected because they are not in the node table.
     pub fn unknown_nodes(&self, nodes: u64) {
         self.families.process.unknown_nodes.inc_by(nodes);
     }
 
-    /// A call has panicked.
+    /// Counts a panic in a call.
     pub fn panicked(&self) {
         self.families.process.panics.inc();
     }
 
-    /// Changed reasons were replaced by those of the first attempt.
+    /// Counts changed reasons that were replaced by those of the first attempt.
     pub fn reasons_held(&self, nodes: u64) {
         self.families.process.held_reasons.inc_by(nodes);
     }
 
-    /// A pod that was rejected repeatedly got an error.
+    /// Counts a pod that was rejected repeatedly and got an error.
     pub fn refused_too_often(&self) {
         self.families.process.repeated_refusals.inc();
     }
 
-    /// Reasons were dropped because their memory is full.
+    /// Counts reasons that were dropped because their memory is full.
     pub fn reasons_forgotten(&self, nodes: u64) {
         self.families.process.forgotten_reasons.inc_by(nodes);
     }
 
-    /// A pod was rejected on all nodes and not tracked because the memory for pods is full.
+    /// Counts a pod that was rejected on all nodes and not tracked because the memory for pods is full.
     pub fn pace_unknown(&self) {
         self.families.process.uncounted_refusals.inc();
     }
 
-    /// A changed configuration was loaded (`ok`) or rejected (`refused`).
+    /// Counts a changed configuration that was loaded (`ok`) or rejected (`refused`).
     pub fn reloaded(&self, outcome: &'static str) {
         self.families.process.configuration_reloads.add(outcome, 1);
     }
 
-    /// Calls were evicted from the decision log.
+    /// Counts calls that were evicted from the decision log.
     pub fn evicted(&self, calls: u64) {
         self.families.process.decision_log_evictions.inc_by(calls);
     }
 
-    /// Connections at this address were not accepted or closed, for this cause; both are fixed words.
+    /// Counts connections at this address that were refused or closed for this cause; both are fixed words.
     pub fn connections_dropped(&self, labels: (&'static str, &'static str), connections: u64) {
         self.families.process.dropped_connections.add(labels, connections);
     }
 
-    /// Log lines were lost because standard error was not read.
+    /// Counts log lines that were lost because standard error was not read.
     pub fn log_lines_lost(&self, lines: u64) {
         self.families.process.lost_log_lines.inc_by(lines);
     }
 
-    /// Spans were exported.
+    /// Counts exported spans.
     pub fn spans_exported(&self, spans: u64) {
         self.families.process.exported_spans.inc_by(spans);
     }
 
-    /// Spans were lost.
+    /// Counts lost spans.
     pub fn spans_dropped(&self, spans: u64) {
         self.families.process.dropped_spans.inc_by(spans);
     }

@@ -42,7 +42,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An empty observer; the decision log may use so many bytes.
+    /// An observer without records. The decision log may take `log_bytes` bytes.
     pub fn new(metrics: Arc<Metrics>, log_bytes: usize) -> Self {
         Self {
             metrics,
@@ -55,7 +55,7 @@ impl Observer {
         }
     }
 
-    /// With traces.
+    /// Adds traces.
     #[must_use]
     pub fn with_tracer(self, tracer: Option<Tracer>) -> Self {
         Self { tracer, ..self }
@@ -161,7 +161,7 @@ impl Observer {
     }
 }
 
-/// How many nodes have a score.
+/// The number of nodes with a score.
 fn scored(record: &CallRecord) -> usize {
     record
         .backends
@@ -229,7 +229,7 @@ fn count_inquiry(
     }
 }
 
-/// The effect of a failure on the call: none if the backend answered the second time, or was not needed.
+/// The effect of a failure on the call: none if the backend answered the second call, or was not needed.
 fn applied(outcome: &str, part: &BackendOutcome) -> Applied {
     if part.agreement.is_some() || !matches!(part.outcome, Outcome::Failed(_)) {
         return Applied::None;

@@ -1,4 +1,4 @@
-//! Lines of the log that callers or backends can cause by the hundred are written once a second at most.
+//! Log lines that callers or backends can trigger by the hundred are written at most once a second.
 
 use std::{
     collections::HashMap,
@@ -9,18 +9,18 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The time between two lines.
+/// The minimum time between two lines.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Whose turn it is to be written.
+/// Limits the lines of one kind.
 #[derive(Debug, Default)]
 pub struct RateLimitedLog {
-    /// When the last line was written, and how many were not since.
+    /// When the last line was written, and how many were suppressed since.
     last: Mutex<Option<(Instant, u64)>>,
 }
 
 impl RateLimitedLog {
-    /// How many lines were not written since the last one; `None` when this one is not to be written either.
+    /// The number of lines suppressed since the last one; `None` if this one is suppressed, too.
     pub fn turn(&self) -> Option<u64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -34,8 +34,8 @@ impl RateLimitedLog {
     }
 }
 
-/// The same for lines of several kinds, so that none keeps another out. Kinds are never forgotten: they have to
-/// be few.
+/// The same for lines of several kinds, so that no kind suppresses another. Kinds are never dropped: there must be
+/// few.
 #[derive(Debug)]
 pub struct SeldomEach<K>(Mutex<HashMap<K, RateLimitedLog>>);
 

@@ -1,4 +1,4 @@
-//! Calls for tests of what is made of them.
+//! Calls for tests of observability.
 
 use std::{path::Path, sync::Arc};
 
@@ -24,14 +24,14 @@ pub(crate) fn config(backends: &str) -> Config {
         .unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-/// A backend that said this.
+/// A backend with this outcome.
 pub(crate) fn part(name: &str, said: Outcome) -> BackendOutcome {
     let settings = config(&format!("- {{name: {name}, url: 'http://127.0.0.1:1', filter: {{}}}}\n"));
     let backend = Arc::new(settings.backends[0].clone());
     BackendOutcome { outcome: said, ..BackendOutcome::new(&backend, OnFailure::Fail) }
 }
 
-/// It refuses these nodes of all for these reasons.
+/// It rejects these of all nodes for these reasons.
 pub(crate) fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
     let refusal = |(reason, positions): &(&str, &[u32])| Refusal {
         reason: (*reason).to_owned(),
@@ -41,7 +41,7 @@ pub(crate) fn refused(refusals: &[(&str, &[u32])]) -> Outcome {
     Outcome::Filtered(Heard { nodes: Asked::All, refusals: refusals.iter().map(refusal).collect() })
 }
 
-/// It gives the nodes at these places, or all, these scores.
+/// It gives these scores to the nodes at these positions, or to all.
 pub(crate) fn scored(
     (weight, normalization): (u32, Normalization),
     nodes: Option<&[u32]>,
@@ -56,7 +56,7 @@ pub(crate) fn failed(kind: FailureKind) -> Outcome {
     Outcome::Failed(BackendFailure::new(kind, "no answer"))
 }
 
-/// A call about a pod of namespace `shop` and these nodes.
+/// A call for a pod in namespace `shop` with these nodes.
 pub(crate) fn record(pod: &str, nodes: &[&str], parts: Vec<BackendOutcome>) -> CallRecord {
     let body = json!({"Pod": {}, "NodeNames": nodes}).to_string();
     let request = Request::read(body.into()).unwrap();

@@ -23,11 +23,11 @@ use crate::{
 /// Settings that may change while the gateway runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSettings {
-    /// Which pods' calls are kept.
+    /// The sampler of pods.
     pub sampler: Sampler,
     /// Calls that take longer are kept, too.
     pub slow: Duration,
-    /// The pods' annotation with a `traceparent`.
+    /// The pod annotation with a `traceparent`.
     pub annotation: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer that sends its spans there.
+    /// A tracer that sends its spans to `spans`.
     pub fn new(spans: Spans, choice: TraceSettings) -> Self {
         Self { spans, choice: ArcSwap::from_pointee(choice), previous: Previous::default() }
     }
@@ -50,7 +50,7 @@ impl Tracer {
         self.choice.store(choice.into());
     }
 
-    /// Delivery of the spans so far.
+    /// The delivery status of the spans so far.
     pub fn delivery(&self) -> Delivery {
         self.spans.delivery()
     }
@@ -115,7 +115,7 @@ impl Tracer {
     }
 
     fn send(&self, span: Span) {
-        // What is sent is kept, regardless of the sampling decision before the outcome was known.
+        // Spans that are sent are marked as sampled, whatever the sampler decided before the outcome was known.
         self.spans.send(Span { context: TraceContext { sampled: true, ..span.context }, ..span });
     }
 

@@ -1,4 +1,4 @@
-//! The calls to one backend within one call, recorded as they happen.
+//! The attempts to get one backend's answer within one call, recorded as they happen.
 
 use std::{
     mem,
@@ -16,7 +16,7 @@ use crate::contract::nodes::NodeForm;
 /// One attempt to get a backend's answer: from known answers, and for the rest by calling it.
 #[derive(Debug)]
 pub struct BackendAttempt {
-    /// When it began.
+    /// When it started.
     pub started: Instant,
     /// How long it took.
     pub took: Duration,
@@ -32,9 +32,9 @@ pub struct BackendAttempt {
     pub failure: Option<FailureKind>,
     /// The call ended without the answer.
     pub canceled: bool,
-    /// How often the backend did not hold the nodes that a request named.
+    /// How often the backend's table lacked nodes that a request named.
     pub misses: u32,
-    /// Answers showed that a verb declared pure is not.
+    /// Answers showed that a verb declared pure is not pure.
     pub impure: bool,
 }
 
@@ -63,12 +63,12 @@ impl BackendAttempt {
         }
     }
 
-    /// So many nodes have a known answer.
+    /// Sets the number of nodes with a known answer.
     pub fn set_cached(&mut self, nodes: usize) {
         self.cached = u32::try_from(nodes).unwrap_or(u32::MAX);
     }
 
-    /// So many nodes are sent to the backend.
+    /// Sets the number of nodes that are sent to the backend.
     pub fn set_requested(&mut self, nodes: usize) {
         self.requested = u32::try_from(nodes).unwrap_or(u32::MAX);
     }
@@ -89,7 +89,7 @@ impl BackendAttempt {
 pub struct Recorder(Arc<Mutex<Vec<(usize, BackendAttempt)>>>);
 
 impl Recorder {
-    /// Begins an attempt, as a part of this span.
+    /// Starts an attempt, as a child of this span.
     pub fn start_attempt(&self, part: usize, trace: Option<TraceContext>) -> OpenAttempt {
         OpenAttempt { recorder: self.clone(), part, attempt: Some(BackendAttempt::begin(trace)) }
     }
@@ -103,17 +103,17 @@ impl Recorder {
     }
 }
 
-/// An attempt in progress. It reaches its recorder however it ends: a dropped one was canceled.
+/// An attempt in progress. It reaches its recorder however it ends: a dropped one counts as canceled.
 #[derive(Debug)]
 pub struct OpenAttempt {
     recorder: Recorder,
     part: usize,
-    /// `Some` until then.
+    /// `Some` until it ends.
     attempt: Option<BackendAttempt>,
 }
 
 impl OpenAttempt {
-    /// Ends it, with an answer or without.
+    /// Ends it, with or without an answer.
     pub fn finish<T>(mut self, answer: &Result<T, BackendFailure>) {
         if let Some(attempt) = self.attempt.take() {
             self.recorder.put(self.part, attempt.ended(answer));
@@ -146,9 +146,9 @@ impl Drop for OpenAttempt {
 /// The requests sent to a backend.
 #[derive(Debug, Default)]
 pub struct Rpcs {
-    /// The span that they are parts of, where traces are made.
+    /// The parent span, if tracing is enabled.
     trace: Option<TraceContext>,
-    /// One that has no answer yet.
+    /// The one without a response yet.
     open: Option<Rpc>,
     all: Vec<Rpc>,
 }
@@ -156,7 +156,7 @@ pub struct Rpcs {
 /// One request sent to a backend.
 #[derive(Debug)]
 pub struct Rpc {
-    /// Its span, where traces are made.
+    /// Its span, if tracing is enabled.
     pub span: Option<TraceContext>,
     /// When it was sent.
     pub started: Instant,
@@ -188,7 +188,7 @@ pub struct RpcEnd {
 }
 
 impl Rpcs {
-    /// A request of so many bytes is sent now. Returns its span.
+    /// Records that a request of `sent` bytes is sent now. Returns its span.
     pub fn start(&mut self, (nodes, form): (u32, NodeForm), sent: usize) -> Option<TraceContext> {
         let span = self.trace.as_ref().map(TraceContext::child);
         self.open = Some(Rpc {
@@ -205,7 +205,7 @@ impl Rpcs {
         span
     }
 
-    /// It ended.
+    /// Records its end.
     pub fn end(&mut self, RpcEnd { received, failure, code }: RpcEnd) {
         let Some(open) = self.open.take() else { return };
         self.all.push(Rpc { took: open.started.elapsed(), received, failure, code, ..open });

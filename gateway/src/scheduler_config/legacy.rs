@@ -13,7 +13,7 @@ use super::{CalledVerbs, Counted, Entries, ExtenderEntry, NodesSent, Reach};
 pub struct LegacyPolicy<'a> {
     /// The entries.
     pub entries: &'a Entries,
-    /// How it reaches the gateway.
+    /// How kube-scheduler reaches the gateway.
     pub reach: &'a Reach,
 }
 
@@ -97,7 +97,7 @@ impl<'a> LegacyExtender<'a> {
         }
     }
 
-    /// The verbs, and what goes with them.
+    /// The verbs and their settings.
     fn called(verbs: &'a CalledVerbs) -> Self {
         match verbs {
             CalledVerbs::Decide { filter, prioritize, preempt, nodes } => Self {

@@ -8,7 +8,7 @@ use http::Uri;
 use super::TlsFlags;
 use crate::config::Config;
 
-/// Placeholders for files that the operator has to fill in.
+/// Placeholders for files that the operator must fill in.
 const PLACEHOLDERS: [&str; 3] = ["/FILL/IN/ca.crt", "/FILL/IN/tls.crt", "/FILL/IN/tls.key"];
 
 /// How kube-scheduler reaches the gateway.
@@ -67,7 +67,7 @@ pub enum ReachError {
 }
 
 impl Reach {
-    /// From the operator's options; the rest comes from the configuration or is a placeholder.
+    /// Combines the operator's options with the configuration, with placeholders for the rest.
     ///
     /// # Errors
     /// The URL is invalid, or conflicts with the configuration.

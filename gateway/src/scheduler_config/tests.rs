@@ -1,4 +1,4 @@
-//! What kube-scheduler is told for which configuration.
+//! kube-scheduler's configuration for various configurations of the gateway.
 
 use std::path::Path;
 
@@ -132,7 +132,7 @@ fn every_resource_has_one_place() {
     let cases = [
         ("None", vec![filter("a", &["x.y/a"])], [None, None]),
         ("None", vec![filter("a", &["x.y/a", "x.y/b ignored"])], [None, some(&["x.y/b ignored"])]),
-        // One says that it is not counted: then it is not.
+        // One of them declares that it is not counted: then it is not.
         (
             "None",
             vec![filter("a", &["x.y/a"]), filter("b", &["x.y/a ignored"])],
@@ -243,7 +243,7 @@ fn urls_that_do_not_do() {
     }
     assert_eq!(Reach::new(&tls, Some("HTTPS://A:1/"), none()).unwrap().url, "https://A:1");
     assert_eq!(Reach::new(&plain, None, ca()), Err(ReachError::NoTls));
-    // Something in front of the gateway speaks TLS.
+    // A proxy in front of the gateway terminates TLS.
     assert!(Reach::new(&plain, Some("https://a:1"), ca()).is_ok());
 }
 
@@ -307,7 +307,7 @@ fn a_reload_that_kube_scheduler_need_not_be_told() {
 }
 
 proptest! {
-    /// kube-scheduler refuses both.
+    /// kube-scheduler rejects both.
     #[test]
     fn no_resource_stands_in_two_entries_and_one_entry_binds(
         lines in prop::sample::select(&["", "binder: BuiltIn", "binder: b0"][..]),

@@ -11,7 +11,7 @@ use crate::config::{DurationText, scalar};
 pub struct Extenders<'a> {
     /// The entries.
     pub entries: &'a Entries,
-    /// How it reaches the gateway.
+    /// How kube-scheduler reaches the gateway.
     pub reach: &'a Reach,
 }
 

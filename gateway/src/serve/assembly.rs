@@ -1,4 +1,4 @@
-//! From a configuration to what calls are answered with.
+//! Assembles everything that answers calls from a configuration.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,30 +16,31 @@ use crate::{
     observe::Observer,
 };
 
-/// How long first lists of nodes and pods may hold up a start or a reload. After that calls are decided with what is
-/// there.
+/// How long the first lists of nodes and pods may delay a start or a reload. After that, calls are decided with the
+/// available data.
 const START: Duration = Duration::from_secs(10);
 
-/// What outlives a configuration: connections, the tables, metrics.
+/// The parts that outlive a configuration: connections, tables, metrics.
 #[derive(Debug)]
 pub struct Assembly {
     known: ClusterTables,
     pods: PodWatch,
     connections: Connections,
-    /// Exempt where the configuration does not say which namespaces are.
+    /// The exempt namespaces if the configuration does not set them.
     exempt: BTreeSet<String>,
-    /// What pods were told, so that a reload does not forget it.
+    /// The reasons given to pods, so that a reload keeps them.
     attempts: Arc<RetryPacing>,
-    /// Where Bindings go, once a configuration has a binder, and the kubeconfig that says so.
+    /// The apiserver for Bindings and its kubeconfig, once a configuration has a binder.
     apiserver: Option<(Option<PathBuf>, Apiserver)>,
     observer: Arc<Observer>,
     cadences: Cadences,
-    /// How many configurations were served so far.
+    /// The number of configurations served so far.
     generation: u64,
 }
 
 impl Assembly {
-    /// For this configuration and later ones with its source of nodes. `gateway` is the name of this replica.
+    /// An assembly for this configuration and later ones with the same source of nodes. `gateway` is the name of
+    /// this replica.
     pub fn new(config: &Config, gateway: Arc<str>, observer: Arc<Observer>, cadences: Cadences) -> Self {
         let table = match config.nodes {
             NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
@@ -66,7 +67,7 @@ impl Assembly {
         }
     }
 
-    /// The node table; `None` where nodes come with the calls or not at all.
+    /// The node table; `None` if nodes come with calls or not at all.
     pub fn table(&self) -> Option<Arc<NodeTable>> {
         self.known.table.clone()
     }
@@ -81,22 +82,22 @@ impl Assembly {
         self.pods.table()
     }
 
-    /// That table, whether it is kept yet or not.
+    /// The pod table, whether pods are watched or not.
     pub fn pod_table(&self) -> Arc<PodTable> {
         self.pods.any()
     }
 
-    /// Keeps that table, wherever it is run.
+    /// The feed of the pod table, to be run on any thread.
     pub fn pod_feed(&self) -> PodFeed {
         let nodes = self.known.table.iter().chain([&self.known.offered]).cloned().collect();
         self.pods.feed(nodes)
     }
 
-    /// What calls are answered with under this configuration. Waits, for a limited time, until each of its backends
-    /// was tried.
+    /// The state that answers calls under this configuration. Waits, for a limited time, until a connection to each
+    /// backend was attempted.
     ///
     /// # Errors
-    /// Pods are to be bound or, unlike before, to be watched, and the apiserver cannot be found.
+    /// No apiserver is found for a binder or for a watch of pods that is not running yet.
     pub async fn serve(&mut self, config: &Config) -> Result<Served, ConnectError> {
         for warning in config.warnings() {
             tracing::warn!("configuration: {warning}");
@@ -148,7 +149,7 @@ impl Assembly {
             return Ok(None);
         }
         if config.pod_source() == PodSource::Watch && self.pods.table().is_none() {
-            // Found out here: without a way to the apiserver the watch would end the process.
+            // Checked here, because without an apiserver the watch would end the process.
             self.apiserver(config.cluster.kubeconfig.clone()).await?;
             self.pods.begin();
             if let Some(table) = self.pods.table() {
@@ -158,7 +159,7 @@ impl Assembly {
         Ok(self.pods.table())
     }
 
-    /// The apiserver of this kubeconfig; connections outlive a configuration.
+    /// The apiserver of this kubeconfig; its connections outlive a configuration.
     async fn apiserver(&mut self, kubeconfig: Option<PathBuf>) -> Result<Apiserver, ConnectError> {
         if let Some((known, apiserver)) = &self.apiserver
             && *known == kubeconfig
@@ -170,7 +171,7 @@ impl Assembly {
         Ok(apiserver)
     }
 
-    /// Waits until something ends that never should.
+    /// Waits until a task ends that never should.
     pub async fn panicked(&mut self) -> JoinError {
         self.connections.panicked().await
     }

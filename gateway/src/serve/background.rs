@@ -1,5 +1,4 @@
-//! The second thread: where nodes and pods come from, the metrics and admin addresses, and what goes to a
-//! collector.
+//! The second thread: the sources of nodes and pods, the metrics and admin addresses, and export to a collector.
 
 use std::{io, net::TcpListener as Bound, path::PathBuf, sync::Arc, thread};
 
@@ -20,31 +19,31 @@ use crate::{
     observe::{Health, Metrics, health},
 };
 
-/// What lives beside the calls.
+/// The tasks of the second thread.
 pub(super) struct Background {
     pub(super) source: NodeSource,
-    /// How the apiserver is reached.
+    /// The kubeconfig for the apiserver.
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Filled from `source`.
+    /// The node table, filled from `source`.
     pub(super) table: Option<Arc<NodeTable>>,
-    /// The watch of pods, as soon as it is wanted.
+    /// The watch of pods, which starts when it is needed.
     pub(super) pods: PodFeed,
     /// The metrics address.
     pub(super) listener: Bound,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
-    /// The admin address, and what it shows.
+    /// The admin address and its content.
     pub(super) admin: (Bound, Arc<AdminState>),
 }
 
 impl Background {
-    /// Starts the thread, which runs this runtime. The receiver gets the failure that ended it; it should never get
-    /// any, and a sender that is gone without a word means a panic.
+    /// Starts the thread, which runs this runtime. The receiver gets the failure that ended it, which should never
+    /// happen; a dropped sender means a panic.
     pub(super) fn start(self, runtime: Runtime) -> io::Result<oneshot::Receiver<String>> {
         let (tell, failed) = oneshot::channel();
         thread::Builder::new().name("background".to_owned()).spawn(move || {
             let failure = runtime.block_on(self.run());
-            // No receiver means that the process is about to end.
+            // Without a receiver the process is about to end.
             let _ = tell.send(failure);
         })?;
         Ok(failed)

@@ -1,5 +1,5 @@
-//! The watch of pods. It begins with the first configuration that needs it, be that at the start or after a
-//! reload, and goes on from then on: what is known stays at hand for the next configuration.
+//! The watch of pods. It starts with the first configuration that needs it, at the start or after a reload, and
+//! continues from then on: its data stays available for later configurations.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::cluster::{pods::PodTable, table::NodeTable, watch as cluster_watch};
 
-/// At least this long between two updates of usage: many pods may be bound at once.
+/// The minimum time between two updates of usage: many pods may be bound at once.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Who may begin the watch.
+/// Starts the watch.
 #[derive(Debug)]
 pub(super) struct PodWatch {
     table: Arc<PodTable>,
     wanted: watch::Sender<bool>,
 }
 
-/// Where the watch runs once it is wanted.
+/// Runs the watch once it is needed.
 #[derive(Debug)]
 pub struct PodFeed {
     table: Arc<PodTable>,
@@ -29,12 +29,12 @@ pub struct PodFeed {
 }
 
 impl PodWatch {
-    /// Not begun.
+    /// A watch that has not started.
     pub(super) fn new() -> Self {
         Self { table: Arc::default(), wanted: watch::Sender::new(false) }
     }
 
-    /// The other end.
+    /// The feed of this watch.
     pub(super) fn feed(&self, nodes: Vec<Arc<NodeTable>>) -> PodFeed {
         PodFeed { table: Arc::clone(&self.table), nodes, wanted: self.wanted.subscribe() }
     }
@@ -43,12 +43,12 @@ impl PodWatch {
         self.wanted.send_replace(true);
     }
 
-    /// What the watch fills or may fill later.
+    /// The table that the watch fills now or later.
     pub(super) fn any(&self) -> Arc<PodTable> {
         Arc::clone(&self.table)
     }
 
-    /// What the watch fills; `None` before it has begun.
+    /// The table that the watch fills; `None` before it has started.
     pub(super) fn table(&self) -> Option<Arc<PodTable>> {
         self.wanted.borrow().then(|| Arc::clone(&self.table))
     }
@@ -74,10 +74,10 @@ impl PodFeed {
     }
 }
 
-/// Tells the tables of nodes what pods have requested.
+/// Passes the resources that pods have requested to the node tables.
 async fn tell_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
     pods.synced().await;
-    // All that is known, since from the first time on nodes that are not named count as empty.
+    // All usage, since after the first update unnamed nodes count as empty.
     let reported =
         |node: &str| nodes.iter().find_map(|table| table.reported_resources(node)).unwrap_or_default();
     let mut changed = pods.changed_usage_so_far(reported);

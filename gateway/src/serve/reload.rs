@@ -1,11 +1,11 @@
-//! Replaces the configuration of a running gateway: when its file changes, also behind a `ConfigMap`'s
-//! symlinks, and at SIGHUP.
+//! Replaces the configuration of a running gateway: when its file changes, also behind a `ConfigMap`'s symlinks,
+//! and at SIGHUP.
 //!
-//! A change is used when it has rested from one look to the next, so that a file is not caught half written: the
-//! beginning of a right file can be right, too. SIGHUP says that the file is whole. Calls that are under way finish
-//! with the configuration that they began with. A file with mistakes, one that changes what only a start can
-//! change, and one with settings that a backend refuses, leave everything as it was. The last is tried again: the
-//! backend may be replaced by one that takes them.
+//! A change is used when two consecutive checks read the same content, so that a half-written file is not used: the
+//! beginning of a valid file can be valid, too. SIGHUP tells that the file is complete. Calls in progress finish
+//! with the configuration that they started with. The configuration stays unchanged if the new one has mistakes,
+//! changes fields that require a restart, or has settings that a backend rejects. In the last case it is retried:
+//! the backend may be replaced by one that accepts them.
 
 use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 
@@ -25,18 +25,18 @@ use crate::{
     scheduler_config::{Entries, entries},
 };
 
-/// How often the file is read. It is small, and nothing but its content tells for certain that it changed.
+/// The interval between checks of the file. It is small, and only its content tells reliably whether it changed.
 const LOOK: Duration = Duration::from_secs(1);
-/// After how long settings that a backend has refused are tried again.
+/// The interval between retries of settings that a backend has rejected.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Follows the configuration file.
 pub(super) struct Reload {
     path: PathBuf,
     seen: SeenContent,
-    /// What the gateway was started with.
+    /// The configuration at the start.
     start: Config,
-    /// What is in use.
+    /// The configuration in use.
     config: Config,
     /// The entries for kube-scheduler at the start, or those logged since.
     told: Entries,
@@ -54,27 +54,28 @@ pub(super) struct Reload {
 /// Why the file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReloadCause {
-    /// It has changed, or is tried again.
+    /// It has changed, or is retried.
     Look,
-    /// Somebody wants it, and waits for a word.
+    /// SIGHUP: a log line is expected.
     Hangup,
 }
 
-/// What was seen of the file. Nothing at first: it may have changed since the start.
+/// The content of the file at earlier checks. Initially empty: the file may have changed since the start.
 #[derive(Debug, Default)]
 struct SeenContent {
-    /// At the last look; `None` where there was nothing to be read.
+    /// At the latest check; `None` if the file could not be read.
     last: Option<Content>,
-    /// What was tried last, used or not.
+    /// The content that was tried last, used or not.
     tried: Option<Content>,
-    /// When that is tried again.
+    /// When that is retried.
     again: Option<Instant>,
 }
 
 impl SeenContent {
-    /// Takes what a look saw. Returns whether it is to be tried: it has rested, and is new.
+    /// Records the content at a check. Returns whether to try it: it is new, and unchanged since the previous
+    /// check.
     fn look(&mut self, now: Option<Content>) -> bool {
-        // A file that is gone for a moment, between two writes, is not news.
+        // A file that is missing for a moment, between two writes, is not a change.
         let again = self.again.is_some_and(|again| again <= Instant::now());
         let due = now.is_some() && now == self.last && (now != self.tried || again);
         self.last = now;
@@ -83,7 +84,7 @@ impl SeenContent {
 }
 
 impl Reload {
-    /// For a gateway that has just been assembled from this file and serves at this door.
+    /// Reloads for a gateway that was just assembled from this file and serves at this door.
     pub(super) fn new(
         path: PathBuf,
         config: Config,
@@ -146,7 +147,7 @@ impl Reload {
         let tried = content.as_ref().ok().cloned();
         let config = parsed(self.path.clone(), content).await.and_then(|config| self.allowed(config));
         if tried != self.seen.tried {
-            // Another file that is refused in the same words is news.
+            // The same rejection for another file is logged again.
             self.refused = None;
         }
         self.seen.tried = tried;
@@ -158,7 +159,7 @@ impl Reload {
         }
     }
 
-    /// The sender of a signal expects a log line; a touched file does not matter.
+    /// SIGHUP gets a log line; a file with a new timestamp does not.
     fn unchanged(&mut self, cause: ReloadCause) {
         self.refused = None;
         self.gateway_status.unchanged();
@@ -179,7 +180,7 @@ impl Reload {
         }
     }
 
-    /// Tries the settings again later. Backends that go on to refuse them in the same words are not news.
+    /// Schedules a retry. A repeated rejection with the same text is not logged.
     fn postpone(&mut self, refusals: &[PreflightRefusal], cause: ReloadCause) {
         self.seen.again = Some(Instant::now() + AGAIN);
         let why = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -215,20 +216,20 @@ impl Reload {
         tracing::error!(file = %self.path.display(), "configuration change rejected, the previous one stays in use: {why}");
     }
 
-    /// This configuration, if this process can take it.
+    /// This configuration, if it does not require a restart.
     fn allowed(&self, config: Config) -> Result<Config, String> {
         let fixed = config.fixed_since_the_start(&self.start);
         if fixed.is_empty() { Ok(config) } else { Err(needs_a_restart(&fixed)) }
     }
 }
 
-/// The configuration that the file holds. It may have tens of thousands of values, for which calls should not wait:
-/// it is parsed on a thread that may block.
+/// The configuration in the file. It may have tens of thousands of values, and calls should not wait for it: it is
+/// parsed on a thread that may block.
 async fn parsed(path: PathBuf, content: Result<Content, ConfigErrors>) -> Result<Config, String> {
     let parsed = spawn_blocking(move || {
         content.and_then(|content| Config::of_file(&path, &content)).map_err(|mistakes| mistakes.to_string())
     });
-    // A configuration that triggers a bug is no reason to stop.
+    // A configuration that triggers a bug must not stop the process.
     parsed.await.unwrap_or_else(|panicked| Err(format!("cannot parse it: {panicked}")))
 }
 

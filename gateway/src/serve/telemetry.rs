@@ -1,4 +1,4 @@
-//! What the configuration says of telemetry, put to work: at the start, and again when it changes.
+//! Applies the telemetry settings of the configuration, at the start and when they change.
 
 use extender_otlp::{
     Explicit, Exporters, Program, Protocol, Ratio, Sampler, Settings, SettingsError, StartError,
@@ -14,7 +14,7 @@ use crate::{
     observe::{Health, Metrics, Observer, Tracer, log, metrics::Gauge, traces::TraceSettings},
 };
 
-/// How often spans and lost log lines are counted.
+/// The interval for counting spans and lost log lines.
 const COUNT: Duration = Duration::from_secs(1);
 /// The gateway's service name.
 const SERVICE: &str = "extender-gateway";
@@ -25,21 +25,21 @@ pub enum TelemetryError {
     /// The variables or the configuration have mistakes.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// An exporter cannot be made.
+    /// An exporter cannot be created.
     #[error(transparent)]
     Start(#[from] StartError),
 }
 
-/// Sends spans, and decides which.
+/// Sends spans and selects them.
 pub(super) struct Telemetry {
     pub(super) exporters: Exporters,
     pub(super) observer: Arc<Observer>,
-    /// Which traces are kept where the file does not say.
+    /// The sampler if the file does not configure one.
     sampler: Sampler,
 }
 
 impl Telemetry {
-    /// Starts what the configuration and the `OTEL_*` variables want. Connections live on the runtime.
+    /// Starts telemetry by the configuration and the `OTEL_*` variables. Connections belong to the runtime.
     pub(super) fn start(config: &Config, runtime: &Handle) -> Result<Self, TelemetryError> {
         let scope = InstrumentationScope::builder(SERVICE).with_version(env!("CARGO_PKG_VERSION")).build();
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -54,13 +54,13 @@ impl Telemetry {
         Ok(Self { exporters, observer: Arc::new(observer), sampler })
     }
 
-    /// What can change while the gateway runs.
+    /// The part that can change while the gateway runs.
     pub(super) fn changes(&self) -> TelemetryReload {
         TelemetryReload { observer: Arc::clone(&self.observer), sampler: self.sampler }
     }
 }
 
-/// Changes what is sent and kept.
+/// Changes what is exported and kept.
 #[derive(Debug)]
 pub(super) struct TelemetryReload {
     observer: Arc<Observer>,
@@ -68,14 +68,14 @@ pub(super) struct TelemetryReload {
 }
 
 impl TelemetryReload {
-    /// From now on as this configuration says.
+    /// Applies this configuration.
     pub(super) fn apply(&self, config: &Config, before: &Config) {
         let evicted = self.observer.decisions.resize(config.decisions.max_bytes);
         self.observer.metrics.evicted(evicted);
         if let Some(tracer) = &self.observer.tracer {
             tracer.choose(choice(config, self.sampler));
         }
-        // A level that was set by hand stays until the file says another one.
+        // A level set through the admin address stays until the file has another one.
         if config.log.level != before.log.level {
             log::configure(config.log.level);
         }
@@ -109,7 +109,7 @@ pub(super) async fn count_lost_lines(metrics: Arc<Metrics>) -> Infallible {
     }
 }
 
-/// Lets the metrics ask for what is not counted.
+/// Registers gauges for values that are not counted.
 pub(super) fn gauges(observer: &Arc<Observer>, gateway_status: &Arc<GatewayStatus>, health: &Arc<Health>) {
     let metrics = &observer.metrics;
     gateway_status.gauges(metrics);
@@ -145,7 +145,7 @@ fn explicit(config: &Config) -> Explicit {
             Exporter::None => extender_otlp::Exporter::None,
             Exporter::Otlp => extender_otlp::Exporter::Otlp,
         }),
-        // Laid over it with each configuration, so that one that does not say it falls back on the variables.
+        // Each configuration is merged into it, so that one without this field falls back to the variables.
         ratio: None,
     }
 }

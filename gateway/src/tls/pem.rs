@@ -1,7 +1,6 @@
 //! Certificates and keys in PEM files.
 //!
-//! A file is read whole before anything is made of it, so that what is in use can be compared with what is
-//! there now.
+//! A file is read completely before it is parsed, so that its current content can be compared with the one in use.
 
 use std::{fmt, path::Path, path::PathBuf};
 
@@ -18,7 +17,7 @@ use rustls::{
 
 use crate::config::KeyPair;
 
-/// The largest file, in bytes. All public authorities together take some 200 KiB.
+/// The largest file, in bytes. All public authorities together take about 200 KiB.
 const LARGEST: u64 = 4 << 20;
 const READABLE: &str = "expected a PEM file that the gateway can read";
 const CERTIFICATE: &str = "expected a PEM block -----BEGIN CERTIFICATE-----";
@@ -35,13 +34,13 @@ pub struct PemError {
     pub field: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
     /// The remedy.
     pub remedy: &'static str,
 }
 
-/// A file that was read.
+/// The content of a file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PemFile {
     field: &'static str,
@@ -57,10 +56,10 @@ pub struct IdentityFiles {
 }
 
 impl PemFile {
-    /// Reads the file that `field` names; blocks while it does.
+    /// Reads the file that `field` names; blocks meanwhile.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn read(field: &'static str, path: &Path) -> Result<Self, PemError> {
         let path = path.to_owned();
         match read_regular_file(&path, LARGEST + 1) {
@@ -77,7 +76,7 @@ impl PemFile {
     /// The CA certificates in the file, at least one.
     ///
     /// # Errors
-    /// The file has none, or one that cannot be read.
+    /// The file has none, or one that cannot be parsed.
     pub fn authorities(&self) -> Result<RootCertStore, PemError> {
         let mut store = RootCertStore::empty();
         for certificate in self.certificates()? {
@@ -110,7 +109,7 @@ impl PemFile {
 }
 
 impl IdentityFiles {
-    /// Reads both files; blocks while it does.
+    /// Reads both files; blocks meanwhile.
     ///
     /// # Errors
     /// One of them cannot be read.
@@ -119,10 +118,10 @@ impl IdentityFiles {
         Ok(Self { chain, key: PemFile::read("keyFile", &pair.key_file)? })
     }
 
-    /// What `build` makes of the chain and the key.
+    /// Builds a value from the chain and the key.
     ///
     /// # Errors
-    /// One of the files is malformed, or the key is not the certificate's.
+    /// One of the files is malformed, or the key does not belong to the certificate.
     pub fn build<T>(
         &self,
         build: impl FnOnce(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) -> Result<T, rustls::Error>,
@@ -136,7 +135,7 @@ impl IdentityFiles {
         })
     }
 
-    /// Everything that is wrong with the two files; blocks while they are read.
+    /// All problems of the two files; blocks while they are read.
     pub fn mistakes(pair: &KeyPair) -> Vec<PemError> {
         let chain = PemFile::read("certFile", &pair.cert_file);
         let chain = chain.and_then(|chain| chain.certificates().map(|_| chain));
@@ -153,7 +152,7 @@ impl IdentityFiles {
 }
 
 impl fmt::Debug for PemFile {
-    /// Without the content, which may be a key.
+    /// Omits the content, which may be a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PemFile")
             .field("field", &self.field)

@@ -9,12 +9,12 @@ use extender_gateway_core::Assignment;
 /// The keys, in the order of the fields.
 const KEYS: [&str; 4] = ["PodName", "PodNamespace", "PodUID", "Node"];
 
-/// Reads a body. Keys match in any letter case, the last of equal keys counts, unknown ones are passed over,
-/// as `encoding/json` of Go does it.
+/// Parses a body. As in Go's `encoding/json`, keys match in any letter case, the last of equal keys counts, and
+/// unknown keys are ignored.
 ///
 /// # Errors
-/// The JSON is malformed, one of the four fields is missing or empty, or a name is none: a name becomes part
-/// of a path of the apiserver, so it must not hold a slash or anything else that means something there.
+/// The JSON is malformed, one of the four fields is missing or empty, or a name is invalid: a name becomes part of
+/// an apiserver path, so it must not contain a slash or other characters with a meaning there.
 pub fn read(body: &[u8]) -> Result<Assignment, WireError> {
     let [name, namespace, uid, node] = fields(body)?;
     checked("PodName", &name)?;
@@ -27,7 +27,7 @@ fn fields(body: &[u8]) -> Result<[String; 4], WireError> {
     let mut fields = KEYS.map(|_| String::new());
     let mut cursor = Cursor::new(body);
     cursor.object(|cursor, key| match KEYS.iter().position(|known| key_is(key, known)) {
-        // Go leaves a field as it is when null comes for it.
+        // Go leaves a field unchanged for null.
         Some(_) if cursor.take_null() => Ok(()),
         Some(at) => {
             let key = KEYS[at];
@@ -44,7 +44,7 @@ fn fields(body: &[u8]) -> Result<[String; 4], WireError> {
     }
 }
 
-/// A part of a name of Kubernetes. Looser than DNS-1123, whose finer points the apiserver knows.
+/// Checks part of a Kubernetes name. Less strict than DNS-1123, which the apiserver enforces.
 fn checked(key: &str, name: &str) -> Result<(), WireError> {
     let usual = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
     if name.bytes().all(usual) && !name.starts_with('.') {

@@ -1,8 +1,8 @@
-//! A cursor over JSON text that finds where values begin and end, and decodes none of them.
+//! A cursor over JSON text that finds where values begin and end without decoding them.
 //!
-//! What it passes over is checked only as far as its end depends on it: quotes, brackets, commas and
-//! colons of the level that is looked at. What is really used of a value is parsed, and so checked, by
-//! those who use it. Nesting is limited, strings are passed over with `memchr`.
+//! Skipped values are checked only as far as necessary to find their end: quotes, brackets, and the commas and
+//! colons of the current level. Values that are used are parsed, and so checked, by their users. Nesting is
+//! limited; strings are skipped with `memchr`.
 
 use std::{borrow::Cow, ops::Range, str};
 
@@ -14,24 +14,24 @@ use crate::object::limits::LONGEST_NAME;
 /// The deepest nesting of arrays and objects. Kubernetes objects stay below 30.
 pub const DEEPEST: u32 = 128;
 
-/// A place in a JSON text.
+/// A position in a JSON text.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-/// A string as it stands in the text. 32 bits a place: texts are smaller than 4 GiB.
+/// The position of a string in the text. 32-bit offsets: texts are smaller than 4 GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawString {
     start: u32,
     end: u32,
-    /// Whether there is a backslash in it.
+    /// Whether it contains a backslash.
     escaped: bool,
 }
 
 impl RawString {
-    /// Where the text between the quotes stands.
+    /// The range between the quotes.
     pub fn inner(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -41,24 +41,24 @@ impl RawString {
         (self.end - self.start) as usize
     }
 
-    /// Where it stands, quotes included.
+    /// The range including the quotes.
     pub fn quoted(self) -> Range<usize> {
         self.start as usize - 1..self.end as usize + 1
     }
 }
 
 impl<'a> Cursor<'a> {
-    /// At the beginning of `text`.
+    /// A cursor at the beginning of `text`.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
-    /// The place, as an index into the text.
+    /// The position, as an index into the text.
     pub fn place(&self) -> usize {
         self.at
     }
 
-    /// The next byte that is not white space, without going past it.
+    /// The next byte that is not white space, without consuming it.
     pub fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.text.get(self.at) {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Goes past `null`, if that is what comes next.
+    /// Skips `null`, if it comes next.
     pub fn take_null(&mut self) -> bool {
         let null = self.peek() == Some(b'n') && self.text[self.at..].starts_with(b"null");
         if null {
@@ -78,8 +78,8 @@ impl<'a> Cursor<'a> {
         null
     }
 
-    /// Visits the entries of an object: `each` is called with the cursor before every value, and must go
-    /// past it.
+    /// Visits the entries of an object: `each` is called with the cursor before every value, and must consume the
+    /// value.
     pub fn object(
         &mut self,
         mut each: impl FnMut(&mut Self, &[u8]) -> Result<(), WireError>,
@@ -115,7 +115,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes past a string. `what` it is, the error says.
+    /// Reads a string. `what` describes it in the error.
     pub fn string(&mut self, what: &str) -> Result<RawString, WireError> {
         if !self.take(b'"') {
             return Err(self.error(&format!("{what} in quotes")));
@@ -125,14 +125,14 @@ impl<'a> Cursor<'a> {
         Ok(RawString { start, end: self.place_in_32_bits()? - 1, escaped })
     }
 
-    /// Goes past a string that is a name or a UID. `what` it is, the errors say.
+    /// Reads a string that is a name or a UID. `what` describes it in errors.
     #[inline]
     pub fn name(&mut self, what: &str) -> Result<RawString, WireError> {
         let name = self.string(what)?;
         name_fits((what, name.quoted().start), name.text_len()).map(|()| name)
     }
 
-    /// Goes past a value of any kind; returns where it stands.
+    /// Skips a value of any kind; returns its range.
     pub fn value(&mut self) -> Result<Range<usize>, WireError> {
         let first = self.peek();
         let start = self.at;
@@ -148,7 +148,7 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    /// The error when text stands behind the value that ends here.
+    /// Fails if text follows the value that ends here.
     pub fn end(&mut self) -> Result<(), WireError> {
         match self.peek() {
             None => Ok(()),
@@ -156,7 +156,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The bytes that a string stands for.
+    /// The bytes of a string after unescaping.
     pub fn unescaped(&self, string: RawString) -> Result<Cow<'a, [u8]>, WireError> {
         if !string.escaped {
             return Ok(Cow::Borrowed(&self.text[string.inner()]));
@@ -167,7 +167,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What a string stands for. `what` it is, the error says.
+    /// The text of a string after unescaping. `what` describes it in the error.
     pub fn text(&self, string: RawString, what: &str) -> Result<Cow<'a, str>, WireError> {
         let malformed = || WireError::at(string.inner().start, format!("{what} that is not UTF-8"));
         match self.unescaped(string)? {
@@ -176,7 +176,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The whole number that stands here; `None` when something else does.
+    /// The whole number at this range; `None` for anything else.
     pub fn number(&self, range: Range<usize>) -> Option<i64> {
         serde_json::from_slice(self.text.get(range)?).ok()
     }
@@ -204,7 +204,7 @@ impl<'a> Cursor<'a> {
         WireError::at(self.at, format!("malformed JSON: expected {wanted}, found {found}"))
     }
 
-    /// From behind the opening quote to behind the closing one; returns whether there was a backslash.
+    /// Skips from after the opening quote to after the closing one; returns whether there was a backslash.
     fn pass_string(&mut self) -> Result<bool, WireError> {
         let opened = self.at - 1;
         let mut escaped = false;
@@ -221,10 +221,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// From an opening bracket to behind the one that closes it.
+    /// Skips from an opening bracket to after its closing bracket.
     fn pass_nested(&mut self) -> Result<(), WireError> {
         let opened = self.at;
-        // One bit a level: whether it is an object.
+        // One bit for each level: whether it is an object.
         let (mut objects, mut depth) = (0_u128, 0);
         while let Some(&byte) = self.text.get(self.at) {
             self.at += 1;
@@ -261,8 +261,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The error when a name or UID, which stands at this place, is longer than any in Kubernetes: names are copied into
-/// records, requests to backends and errors.
+/// Fails if a name or UID at this position is longer than any in Kubernetes: names are copied into records,
+/// requests to backends and errors.
 #[inline]
 pub fn name_fits((what, at): (&str, usize), bytes: usize) -> Result<(), WireError> {
     if bytes <= LONGEST_NAME { Ok(()) } else { Err(name_too_long((what, at), bytes)) }
@@ -273,7 +273,7 @@ fn name_too_long((what, at): (&str, usize), bytes: usize) -> WireError {
     WireError::at(at, format!("{what} has {bytes} bytes, and the gateway accepts at most {LONGEST_NAME}"))
 }
 
-/// Whether an object's key is `name`, as `encoding/json` of Go sees it: letter case does not matter.
+/// Whether an object's key is `name` for Go's `encoding/json`: letter case is ignored.
 pub fn key_is(key: &[u8], name: &str) -> bool {
     key.eq_ignore_ascii_case(name.as_bytes())
 }
@@ -286,7 +286,7 @@ pub fn push_string(out: &mut Vec<u8>, text: &str) {
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
     } else {
-        // Writing a string into a Vec has no way to fail.
+        // Writing a string into a `Vec` cannot fail.
         serde_json::to_writer(out, text).expect("a string can be written to memory");
     }
 }

@@ -1,4 +1,4 @@
-//! The node names of a request, as places in its body.
+//! The node names of a request, as positions in its body.
 
 use std::{hash::BuildHasher, ops::Range, str};
 
@@ -11,10 +11,10 @@ use super::{
     json::{Cursor, RawString},
 };
 
-/// The names of the nodes in question.
+/// The names of the nodes of a call.
 ///
-/// A name that occurs twice is *one* node: it is evaluated once and answered at each of its places. Nodes
-/// are numbered without repetitions in the order of their first places; entries are the places.
+/// A name that occurs twice is *one* node: it is evaluated once and answered at each of its positions. Nodes are
+/// numbered without repetitions in the order of their first entries; entries are the positions in the list.
 #[derive(Debug)]
 pub struct Names {
     body: Bytes,
@@ -24,8 +24,8 @@ pub struct Names {
     repetitions: Option<Repetitions>,
 }
 
-/// The names at all entries, without quotes and escapes, one after the other: so they are checked at once, and each
-/// is there as text without being checked again.
+/// The names at all entries, without quotes and escapes, concatenated: so they are checked together, and each is
+/// available as text without another check.
 #[derive(Debug)]
 struct NameTexts {
     all: String,
@@ -40,7 +40,7 @@ struct Repetitions {
 }
 
 impl Names {
-    /// The names that stand at these places of a body.
+    /// The names at these positions of a body.
     ///
     /// # Errors
     /// A name is not UTF-8, or its escapes are malformed.
@@ -50,7 +50,7 @@ impl Names {
         Ok(Self { body, strings, texts, repetitions })
     }
 
-    /// How many different nodes there are.
+    /// The number of different nodes.
     pub fn count(&self) -> u32 {
         let nodes = match &self.repetitions {
             None => self.strings.len(),
@@ -59,7 +59,7 @@ impl Names {
         number(nodes)
     }
 
-    /// How many names there are, repetitions included.
+    /// The number of names, including repetitions.
     pub fn entries(&self) -> usize {
         self.strings.len()
     }
@@ -84,12 +84,12 @@ impl Names {
         self.texts.at(self.first_entry(node))
     }
 
-    /// The names of all nodes one behind the other, and where each ends; `None` where a name occurs twice.
+    /// The concatenated names of all nodes and the end of each; `None` if a name occurs twice.
     pub fn in_one_piece(&self) -> Option<(&str, &[u32])> {
         self.repetitions.is_none().then_some((&self.texts.all, &self.texts.ends))
     }
 
-    /// The name at an entry as JSON, quotes and escapes included, as it stands in the request.
+    /// The name at an entry as JSON, with the quotes and escapes of the request.
     pub fn quoted(&self, entry: usize) -> &[u8] {
         &self.body[self.quoted_range(entry)]
     }
@@ -119,7 +119,7 @@ impl NameTexts {
     }
 }
 
-/// The text, if what ends at each of these places is one by itself; else which is not.
+/// The text, if each of its parts, which end at `ends`, is UTF-8; otherwise the first part that is not.
 fn checked(all: Vec<u8>, ends: &[u32]) -> Result<String, usize> {
     let apart = |all: &str| ends.iter().all(|end| all.is_char_boundary(*end as usize));
     match String::from_utf8(all) {
@@ -134,14 +134,14 @@ fn malformed(all: &[u8], ends: &[u32]) -> usize {
     (0..ends.len()).find(malformed).expect("not all names are strings")
 }
 
-/// Where the name at an entry stands in the text of all.
+/// The range of an entry's name in the concatenated text.
 fn range(ends: &[u32], entry: usize) -> Range<usize> {
     let start = if entry == 0 { 0 } else { ends[entry - 1] as usize };
     start..ends[entry] as usize
 }
 
 impl Repetitions {
-    /// Those among these names, if there are any.
+    /// The repetitions in these names, if there are any.
     fn among(texts: &NameTexts) -> Option<Self> {
         let state = RandomState::default();
         let hash = |entry: &u32| state.hash_one(texts.at(*entry as usize).as_bytes());
@@ -164,25 +164,25 @@ impl Repetitions {
         repetitions
     }
 
-    /// The first `entries` entries are different nodes.
+    /// No repetitions: the first `entries` entries are different nodes.
     fn none_of(entries: u32) -> Self {
         let all: Vec<u32> = (0..entries).collect();
         Self { node_of_entry: all.clone(), first_entry_of_node: all }
     }
 
-    /// The next entry, which is this one, is a new node.
+    /// Appends this entry as a new node.
     fn push_new(&mut self, entry: u32) {
         self.node_of_entry.push(number(self.first_entry_of_node.len()));
         self.first_entry_of_node.push(entry);
     }
 
-    /// The next entry is the node at this one.
+    /// Appends an entry of the node that has its first entry at `first`.
     fn push_again(&mut self, first: u32) {
         self.node_of_entry.push(self.node_of_entry[first as usize]);
     }
 }
 
-/// Nodes and entries are numbered in 32 bits.
+/// Converts an index: nodes and entries are numbered in 32 bits.
 fn number(at: usize) -> u32 {
     u32::try_from(at).expect("a body below 4 GiB has fewer names")
 }

@@ -1,8 +1,8 @@
 //! The body of preempt, `ExtenderPreemptionArgs`, and its reply, `ExtenderPreemptionResult`.
 //!
-//! Candidates come as a map from node name to victims, with full pod objects (`nodeCacheCapable: false`) or
-//! with UIDs alone. Either way the reply is a map to UIDs. It is written from candidates that are part of the
-//! request, and it has no way to hold a null, which would end kube-scheduler's process.
+//! Candidates arrive as a map from node name to victims, with full pod objects (`nodeCacheCapable: false`) or only
+//! with UIDs. In both cases the reply is a map to UIDs. It is written from candidates of the request, and cannot
+//! contain a null, which would crash kube-scheduler.
 
 use std::{collections::HashSet, ops::Range, str};
 
@@ -25,7 +25,7 @@ pub struct PreemptRequest {
     nodes: Vec<Offered>,
 }
 
-/// What kube-scheduler would evict on one node.
+/// The pods that kube-scheduler would evict on one node.
 #[derive(Debug)]
 struct Offered {
     name: String,
@@ -37,19 +37,19 @@ struct Offered {
 #[derive(Debug)]
 struct Victim {
     uid: String,
-    /// Where the object stands in the body; `None` when the UID alone was sent.
+    /// The range of the object in the body; `None` if only the UID was sent.
     object: Option<Range<usize>>,
 }
 
 impl PreemptRequest {
-    /// Slices a body. Keys are treated as in [`super::Request::read`]; of a node that is named twice the last
-    /// counts, as in Go. A node without victims is passed over: nothing can be evicted there, and old
-    /// kube-schedulers send one whose victims have ended meanwhile.
+    /// Slices a body. Keys are treated as in [`super::Request::read`]; if a node is named twice, the last one
+    /// counts, as in Go. A node without victims is ignored: there is nothing to evict, and old kube-schedulers send
+    /// one if its victims have terminated in the meantime.
     ///
     /// # Errors
-    /// The JSON is malformed as far as it is looked at, the pod is missing, not exactly one of
-    /// `NodeNameToVictims` and `NodeNameToMetaVictims` is given, a victim has no UID, or is there twice on a node,
-    /// or there are more nodes or victims than any cluster has.
+    /// The JSON is malformed as far as it is read, the pod is missing, not exactly one of `NodeNameToVictims` and
+    /// `NodeNameToMetaVictims` is set, a victim has no UID or occurs twice on a node, or there are more nodes or
+    /// victims than any cluster has.
     pub fn read(body: Bytes) -> Result<Self, WireError> {
         let PreemptFields { pod, victims, meta_victims } = PreemptFields::read(&body)?;
         let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
@@ -68,12 +68,12 @@ impl PreemptRequest {
         self.body.slice(self.pod.clone())
     }
 
-    /// What is offered, in the order of the request. A candidate's node is its position.
+    /// The offered candidates, in the order of the request. A candidate's node is its position.
     pub fn candidates(&self) -> Vec<Candidate> {
         (0..).zip(&self.nodes).map(|(node, offered)| offered.candidate(node)).collect()
     }
 
-    /// How many nodes are offered.
+    /// The number of offered nodes.
     pub fn count(&self) -> u32 {
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
     }
@@ -83,7 +83,7 @@ impl PreemptRequest {
         &self.nodes[node as usize].name
     }
 
-    /// The JSON of the victims on the node at a position, by UID; empty when UIDs alone were sent.
+    /// The JSON of the victims on the node at a position, by UID; empty if only UIDs were sent.
     pub fn objects(&self, node: u32) -> HashMap<&str, Bytes> {
         let victims = &self.nodes[node as usize].victims;
         let object = |victim: &Victim| Some(self.body.slice(victim.object.clone()?));
@@ -108,7 +108,7 @@ impl Offered {
     }
 }
 
-/// The reply: what is left of the candidates, which are those of this request.
+/// The reply: the remaining candidates, which are those of this request.
 pub fn preempted(request: &PreemptRequest, left: &[Candidate]) -> Body {
     let mut out = br#"{"NodeNameToMetaVictims":{"#.to_vec();
     for (at, candidate) in left.iter().enumerate() {
@@ -175,7 +175,7 @@ fn by_uid(cursor: &mut Cursor<'_>) -> Result<Vec<Offered>, WireError> {
 
 /// The most victims on one node. Nodes run some hundred pods.
 const MOST_ON_A_NODE: usize = 10_000;
-/// The most victims of a request. Kube-scheduler sends a tenth of the nodes, each with a part of its pods.
+/// The most victims of a request. kube-scheduler sends a tenth of the nodes, each with some of its pods.
 const MOST_VICTIMS: usize = 500_000;
 
 /// A map from node name to victims.
@@ -250,7 +250,7 @@ fn victim(start: usize, uid: Option<String>, object: Option<Range<usize>>) -> Re
     }
 }
 
-/// Goes past an object; returns one of its fields. `None`: it is not there, or null.
+/// Reads an object and returns one of its fields; `None` if it is missing or null.
 fn field<T>(
     cursor: &mut Cursor<'_>,
     name: &str,

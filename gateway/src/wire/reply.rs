@@ -1,8 +1,8 @@
-//! Replies to filter and prioritize, spliced out of the request's own bytes.
+//! Replies to filter and prioritize, spliced from the request's bytes.
 //!
-//! Accepted nodes go back exactly as they came: neighbours that both stay are one run of bytes, commas
-//! included, and when nothing was rejected the list is a single run. Long runs are slices of the request,
-//! short ones are copied, since many small segments cost more than one copy.
+//! Accepted nodes are returned byte for byte: neighbors that both remain are one run of bytes, including commas,
+//! and if nothing was rejected the list is a single run. Long runs are slices of the request, short ones are
+//! copied, since many small segments cost more than one copy.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use extender_gateway_core::filter::Rejected;
 
 use super::{Keys, Offer, Request, json};
 
-/// A run of this many bytes is handed on as a slice instead of being copied.
+/// A run of at least this many bytes is passed on as a slice instead of being copied.
 const WORTH_A_SLICE: usize = 64 * 1024;
 
 /// A reply's body, in pieces.
@@ -57,21 +57,20 @@ impl From<Vec<u8>> for Body {
     }
 }
 
-/// A reason as kube-scheduler gets it, for each group of [`Rejected`].
+/// A reason as kube-scheduler receives it, for each group of [`Rejected`].
 #[derive(Debug)]
 pub struct Reason {
     /// The text; safe for kube-scheduler (`extender_gateway_core::reason`).
     pub text: String,
-    /// `FailedNodes` instead of `FailedAndUnresolvableNodes`.
+    /// Whether it is in `FailedNodes` instead of `FailedAndUnresolvableNodes`.
     pub preemption_may_help: bool,
 }
 
 /// The reply to filter: `ExtenderFilterResult`.
 ///
-/// In names mode it holds `NodeNames`, never null, and no `Nodes`, since kube-scheduler takes `Nodes`
-/// unchecked in either mode; in full-object mode the other way round. Callers that do not know
-/// `FailedAndUnresolvableNodes` get every rejection in `FailedNodes`: they would drop a node that is only in
-/// the other map without a reason.
+/// For names it contains `NodeNames`, never null, and no `Nodes`, since kube-scheduler uses `Nodes` unchecked in
+/// either mode; for full objects it is the other way round. Callers that do not know `FailedAndUnresolvableNodes`
+/// get every rejection in `FailedNodes`: they would drop a node that is only in the other map without a reason.
 pub fn filtered(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> Body {
     let mut body = Body::with_capacity(capacity(request, rejected, reasons));
     let (open, close): (&[u8], &[u8]) = match request.offer {
@@ -86,14 +85,14 @@ pub fn filtered(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> B
     body
 }
 
-/// The reply to bind that says that the Binding exists: `ExtenderBindingResult`. Never `{}`: a reader could
-/// not tell it from an answer that something on the way has emptied.
+/// The reply to bind if the Binding exists: `ExtenderBindingResult`. Never `{}`, which could not be distinguished
+/// from a response that a proxy has emptied.
 pub fn bound() -> Body {
     error("")
 }
 
-/// The reply to prioritize: `HostPriorityList`, in the request's order. Nodes without a total are left
-/// out; a node that was sent twice is listed twice, as each of several extenders would do.
+/// The reply to prioritize: `HostPriorityList`, in the request's order. Nodes without a total are omitted; a node
+/// that was sent twice is listed twice, as each of several extenders would do.
 pub fn prioritized(request: &Request, totals: &[Option<i64>]) -> Body {
     const BESIDE_THE_NAME: usize = r#"{"Host":,"Score":},"#.len() + 20;
     let entries = 0..request.names.entries();
@@ -116,8 +115,8 @@ pub fn prioritized(request: &Request, totals: &[Option<i64>]) -> Body {
     out.into()
 }
 
-/// The reply in which only `Error` is set: to filter, which ends the call (kube-scheduler shows the text in the
-/// pod's condition and tries the pod again with backoff), or to bind, which says that it failed.
+/// The reply with only `Error` set. For filter it ends the call: kube-scheduler shows the text in the pod's
+/// condition and retries the pod with backoff. For bind it reports the failure.
 pub fn error(text: &str) -> Body {
     let mut out = br#"{"Error":"#.to_vec();
     json::push_string(&mut out, text);
@@ -129,7 +128,7 @@ fn push_number(out: &mut Vec<u8>, number: i64) {
     serde_json::to_writer(out, &number).expect("a number can be written to memory");
 }
 
-/// An estimate that is only exceeded by reasons for many nodes.
+/// An estimate that only reasons for many nodes exceed.
 fn capacity(request: &Request, rejected: &Rejected, reasons: &[Reason]) -> usize {
     let longest = reasons.iter().map(|reason| reason.text.len()).max().unwrap_or(0);
     let fallen = rejected.nodes.iter().flatten().count();

@@ -10,20 +10,20 @@ use super::{
 };
 use crate::object::limits::LONGEST_NAME;
 
-/// A filter or prioritize request: which bytes of the body are what.
+/// A filter or prioritize request, as positions in its body.
 #[derive(Debug)]
 pub struct Request {
     body: Bytes,
     pod: Range<usize>,
-    /// The names of the nodes in question, in either form.
+    /// The names of the nodes, in either form.
     pub names: Names,
-    /// In which form the nodes came.
+    /// The form of the nodes.
     pub offer: Offer,
-    /// How the keys are written.
+    /// The spelling of the keys.
     pub keys: Keys,
 }
 
-/// How a caller writes keys, which tells old kube-schedulers from newer ones.
+/// The spelling of a caller's keys, which distinguishes old kube-schedulers from newer ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Keys {
     /// `Pod`, or anything else.
@@ -38,19 +38,19 @@ pub enum Keys {
 pub enum Offer {
     /// By name (`nodeCacheCapable: true`).
     Names,
-    /// As full objects (`nodeCacheCapable: false`), which stand at these places of the body.
+    /// As full objects (`nodeCacheCapable: false`), at these ranges of the body.
     Objects(Vec<Range<usize>>),
 }
 
 impl Request {
     /// Slices a body.
     ///
-    /// Keys match in any letter case, the last of equal keys counts, unknown ones are passed over, as
-    /// `encoding/json` of Go does it.
+    /// As in Go's `encoding/json`, keys match in any letter case, the last of equal keys counts, and unknown keys
+    /// are ignored.
     ///
     /// # Errors
-    /// The JSON is malformed as far as it is looked at, the pod is missing, or not exactly one of `Nodes`
-    /// and `NodeNames` is given. An empty list is a list.
+    /// The JSON is malformed as far as it is read, the pod is missing, or not exactly one of `Nodes` and
+    /// `NodeNames` is set. An empty list counts as set.
     pub fn read(body: Bytes) -> Result<Self, WireError> {
         let fields = RequestFields::read(&body)?;
         let pod = fields.pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
@@ -68,7 +68,7 @@ impl Request {
         self.body.slice(self.pod.clone())
     }
 
-    /// The JSON of a node; `None` when only names were sent.
+    /// The JSON of a node; `None` if only names were sent.
     pub fn object(&self, node: u32) -> Option<&[u8]> {
         match &self.offer {
             Offer::Names => None,
@@ -76,7 +76,7 @@ impl Request {
         }
     }
 
-    /// Where the element at an entry stands in the body: a quoted name, or an object.
+    /// The range of the element at an entry in the body: a quoted name, or an object.
     pub(super) fn element(&self, entry: usize) -> Range<usize> {
         match &self.offer {
             Offer::Names => self.names.quoted_range(entry),
@@ -101,7 +101,7 @@ struct RequestFields {
     keys: Keys,
 }
 
-/// Nodes in full.
+/// Nodes as full objects.
 #[derive(Default)]
 struct Listed {
     names: Vec<RawString>,
@@ -166,7 +166,7 @@ pub(super) const MOST_NODES: usize = 100_000;
 /// What the errors call it.
 const NAME: &str = "a node's name";
 
-/// The error when `count` is above `most`, about which `what` says what is counted.
+/// Fails if `count` is above `most`; `what` names what is counted.
 #[inline]
 pub(super) fn bounded(
     (count, most): (usize, usize),
@@ -206,7 +206,7 @@ fn nodes(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
     Ok(listed)
 }
 
-/// Goes past a node; returns where its name stands.
+/// Reads a node; returns the position of its name.
 fn node_name(cursor: &mut Cursor<'_>) -> Result<Option<RawString>, WireError> {
     let mut name = None;
     cursor.object(|cursor, key| {

@@ -1,4 +1,4 @@
-//! How the backends are.
+//! The status of backends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     observe::Observer,
 };
 
-/// All that are configured, those that are asked in the order in which their answers count.
+/// All configured backends, with those that are called first, in effective order.
 pub(super) fn all(served: &Served, observer: &Observer) -> Vec<BackendStatus> {
     let asked = served.decider.sessions().map(|(settings, link)| one(settings, Some(link), observer));
     let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);

@@ -1,4 +1,4 @@
-//! What is wrong, and what is to be done.
+//! Problems and their remedies.
 
 use extender_gateway_core::Verb;
 
@@ -9,16 +9,16 @@ use crate::{
     observe::Observer,
 };
 
-/// A failure that is older is over, in seconds.
+/// A failure older than this no longer counts, in seconds.
 const OVER: i64 = 600;
-/// How many of the latest calls a problem with calls needs at least.
+/// The minimum number of latest calls for a problem with calls.
 const ENOUGH: u32 = 10;
-/// A decision log that reaches back less far is too small, in seconds.
+/// A decision log that covers less time than this is too small, in seconds.
 const SHORT: i64 = 600;
-/// How long a gateway may run without a call before that is a problem, in seconds.
+/// How long a gateway may run without calls before that is a problem, in seconds.
 const LONELY: i64 = 60;
 
-/// All problems, the worst first.
+/// All problems, the most severe first.
 pub(super) fn of(
     status: &Status,
     config: &Config,
@@ -90,7 +90,7 @@ fn never_called(status: &Status) -> Option<Problem> {
     (!called && age > LONELY).then(|| problem(Severity::Warning, "kube-scheduler", what, remedy))
 }
 
-/// kube-scheduler binds nothing itself that has an extender with `bindVerb`.
+/// kube-scheduler does not bind by itself if an extender has `bindVerb`.
 fn no_binder(status: &Status) -> Option<Problem> {
     let bind = status.verbs.iter().find(|verb| verb.verb == Verb::Bind.name())?;
     let what = "kube-scheduler sends bind calls, but no binder is configured: pods stay unscheduled";
@@ -103,7 +103,7 @@ fn no_binder(status: &Status) -> Option<Problem> {
 fn log(status: &Status) -> Option<Problem> {
     let complete = status.log.complete_since?;
     if status.log.max_bytes == 0 || status.log.bytes < status.log.max_bytes / 2 {
-        // It was switched off or made smaller, or has lost a single call that was too large.
+        // It was disabled or made smaller, or has lost a single call that was too large.
         return None;
     }
     let age = jiff::Timestamp::now().as_second() - complete.as_second();
@@ -141,7 +141,7 @@ fn of_backend(backend: &BackendStatus, settings: &config::BackendSettings) -> Ve
     problems
 }
 
-/// How severe it is when a backend cannot be called for a verb: whether calls end with an error for it.
+/// The severity if a backend cannot be called for a verb: an error if this makes calls fail.
 fn severity(settings: &config::BackendSettings, verb: Option<Verb>) -> Severity {
     let ends = verb.is_some_and(|verb| settings.can_fail_calls(verb));
     if ends && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }

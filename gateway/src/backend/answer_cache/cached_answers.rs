@@ -1,18 +1,18 @@
-//! One answer for each node, each for one state of its row.
+//! The cached answers for one class of pods: one for each node, valid for one version of its row.
 
 use crate::cluster::table::NodeRow;
 
-/// A sheet becomes dense when it has answers for more than one in so many of the slots up to its highest.
+/// The answers become dense when they cover more than one in this many of the slots up to the highest one.
 ///
-/// To look up 420 nodes of 5,000 takes 5 to 8 µs in a sparse sheet and 0.6 µs in a dense one. 500 answers take 8 kB
-/// in the one and 60 kB in the other. kube-scheduler names at most half of the nodes in a call, from 200 nodes on,
-/// so the sheet of a pod that is like no other stays sparse, and one that siblings use becomes dense.
+/// Looking up 420 of 5,000 nodes takes 5 to 8 µs in a sparse list and 0.6 µs in a dense one. 500 answers take 8 kB
+/// sparse and 60 kB dense. With 200 nodes or more kube-scheduler names at most half of them in a call, so the
+/// answers of a unique pod stay sparse, and those of pods from one template become dense.
 const DENSE_FROM: usize = 2;
 
 /// Answers by node.
 #[derive(Debug)]
 pub(super) enum CachedAnswers<A> {
-    /// A few, in the order of their slots.
+    /// A few, ordered by slot.
     Sparse(Vec<SlotAnswer<A>>),
     /// Many, by slot.
     Dense(Vec<VersionedAnswer<A>>),
@@ -28,8 +28,8 @@ pub(super) struct SlotAnswer<A> {
 /// An answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VersionedAnswer<A> {
-    /// Of the row that was answered about; 0 for none. As bytes, because a number would add four of padding to each
-    /// of thousands.
+    /// The version of the row in question; 0 for none. As bytes, because an integer would add four bytes of padding
+    /// to each of thousands of entries.
     version: [u8; 8],
     answer: A,
 }
@@ -42,7 +42,7 @@ impl<A> Default for CachedAnswers<A> {
 }
 
 impl<A: Copy + Default> CachedAnswers<A> {
-    /// The answer for exactly this state of the node's row.
+    /// The answer for exactly this version of the node's row.
     pub(super) fn get(&self, line: &NodeRow) -> Option<A> {
         let entry = match self {
             Self::Sparse(known) => {
@@ -54,7 +54,7 @@ impl<A: Copy + Default> CachedAnswers<A> {
         (entry.version == line.state.version.to_ne_bytes() && line.state.is_kept()).then_some(entry.answer)
     }
 
-    /// Keeps answers in place of those for earlier states.
+    /// Stores answers, replacing those for earlier versions.
     pub(super) fn put<'l>(&mut self, answers: impl Iterator<Item = (&'l NodeRow, A)>) {
         let kept = answers.filter(|(line, _)| line.state.is_kept());
         let fresh: Vec<_> = kept.map(|(line, answer)| SlotAnswer::new(line, answer)).collect();
@@ -71,7 +71,7 @@ impl<A: Copy + Default> CachedAnswers<A> {
         }
     }
 
-    /// What it takes in memory.
+    /// The memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Sparse(known) => known.capacity() * size_of::<SlotAnswer<A>>(),
@@ -86,12 +86,11 @@ impl<A> SlotAnswer<A> {
     }
 }
 
-/// Adds answers to those that are known, each in place of an earlier one for the same slot. Takes no room that is
-/// not needed.
+/// Merges answers into `known`, replacing earlier ones for the same slot. Allocates no more than is needed.
 fn merge<A: Copy>(known: &mut Vec<SlotAnswer<A>>, mut fresh: Vec<SlotAnswer<A>>) {
     known.reserve_exact(fresh.len());
     known.append(&mut fresh);
-    // Two runs that are in order already, more often than not. What came last for a slot stays last.
+    // Usually two sorted runs. The latest answer for a slot stays last.
     known.sort_by_key(|placed| placed.slot);
     known.dedup_by(|later, earlier| {
         let replaces = later.slot == earlier.slot;
@@ -103,7 +102,7 @@ fn merge<A: Copy>(known: &mut Vec<SlotAnswer<A>>, mut fresh: Vec<SlotAnswer<A>>)
     known.shrink_to_fit();
 }
 
-/// Puts answers into the places of their slots, in the order in which they are given.
+/// Stores answers at their slots, in the given order.
 fn fill<A: Copy + Default>(entries: &mut Vec<VersionedAnswer<A>>, answers: &[SlotAnswer<A>]) {
     let needed = slots(answers);
     if entries.len() < needed {
@@ -115,7 +114,7 @@ fn fill<A: Copy + Default>(entries: &mut Vec<VersionedAnswer<A>>, answers: &[Slo
     }
 }
 
-/// How many slots there are up to the highest of these.
+/// The number of slots up to the highest of these.
 fn slots<A>(answers: &[SlotAnswer<A>]) -> usize {
     answers.iter().map(|placed| placed.slot as usize + 1).max().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What is remembered is what was answered last for exactly this, or nothing.
+//! The cache returns the latest answer for exactly this pod and row, or nothing.
 
 use std::{collections::BTreeMap, num::NonZeroU32};
 
@@ -72,7 +72,7 @@ fn pods_that_come_once_leave_those_that_come_again() {
     for number in 0..10 {
         file(&pod("deployment", number), &lines);
     }
-    // 40 of these take some 270 kB, and the ten above 120 kB: less than half of what may be taken.
+    // 40 of these take about 270 kB, and the ten above 120 kB: less than half of the limit.
     for number in 0..4000 {
         file(&pod("job", number), &lines[580..]);
         if number % 4 == 0 {
@@ -117,7 +117,7 @@ fn a_mix_of_revisions_and_a_refutation_are_told_apart() {
     assert!(!cache.is_trusted() && cache.is_impure() && cache.has_mixed_revisions());
 }
 
-/// Files answers for a pod about nodes from this slot on, or recalls one.
+/// Stores answers for a pod about nodes from this slot on, or recalls one.
 #[derive(Debug, Clone)]
 enum Use {
     File(u8, u32, u32),
@@ -130,12 +130,12 @@ fn uses() -> impl Strategy<Value = Vec<Use>> {
 }
 
 proptest! {
-    /// What was used last is there, up to half of what may be taken, whatever else there was and is.
+    /// The most recently used classes stay, up to half of the limit, whatever else is cached.
     #[test]
     fn the_classes_used_last_stay(uses in uses()) {
         const MOST: usize = 10_000;
         let answers = VerbCache::<i32>::bounded(MOST, NEVER);
-        // Each pod that is remembered, with what its class takes; the one that was used last is last.
+        // Each cached pod with the size of its class, the most recently used one last.
         let mut known: Vec<(u8, usize)> = Vec::new();
         for step in uses {
             let (Use::File(pod, ..) | Use::Recall(pod)) = step;
@@ -162,7 +162,7 @@ proptest! {
         }
     }
 
-    /// Against a plain map from pod, slot and version to the answer.
+    /// Compares the cache with a plain map from pod, slot and version to the answer.
     #[test]
     fn is_what_was_filed_last(
         steps in prop::collection::vec((0_u8..3, prop::collection::vec((0_u32..6, 1_u64..4, any::<i32>()), 0..6)), 0..30),
@@ -170,7 +170,7 @@ proptest! {
         let answers = VerbCache::<i32>::new(NEVER);
         let mut model: BTreeMap<(u8, u32), (u64, i32)> = BTreeMap::new();
         for (pod, filed) in steps {
-            // Far from one another, so that there are sparse sheets and dense ones.
+            // Slots far apart and close together, so that sparse and dense answers occur.
             let filed: Vec<_> = filed.iter().map(|(slot, version, answer)| (slot.pow(3), *version, *answer)).collect();
             let lines: Vec<_> = filed.iter().map(|(slot, version, answer)| (line(*slot, *version), *answer)).collect();
             answers.store(&Bytes::from(vec![pod]), lines.iter().map(|(line, answer)| (line, *answer)));

@@ -1,4 +1,4 @@
-//! One gRPC call with messages both ways, each answered before the next one is sent.
+//! One gRPC call with messages in both directions, each answered before the next one is sent.
 
 use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::BackendFailure;
@@ -8,27 +8,27 @@ use http::Uri;
 use super::{RpcError, begun, broken, malformed, ok, request, reset};
 use crate::contract::frame::PREFIX;
 
-/// The largest answer, in bytes: a number.
+/// The largest answer, in bytes: it is a single number.
 const LARGEST_ANSWER: usize = 1024;
 
-/// A call under way. Dropping it resets the stream.
+/// An open call. Dropping it resets the stream.
 #[derive(Debug)]
 pub struct Duplex {
     requests: SendStream<Bytes>,
     answers: DuplexResponses,
-    /// What was received of the next answer.
+    /// The part of the next answer that was received.
     received: BytesMut,
 }
 
 #[derive(Debug)]
 enum DuplexResponses {
-    /// The head has not come: some servers send it with the first message.
+    /// The headers have not arrived: some servers send them with the first message.
     Awaited(ResponseFuture),
     Begun(RecvStream),
 }
 
 impl Duplex {
-    /// Begins a call without a deadline.
+    /// Starts a call without a deadline.
     ///
     /// # Errors
     /// The connection is lost.
@@ -39,12 +39,12 @@ impl Duplex {
         Ok(Self { requests, answers: DuplexResponses::Awaited(response), received: BytesMut::new() })
     }
 
-    /// Sends a message, which begins with its prefix, and waits for its answer.
+    /// Sends a message, which begins with its prefix, and waits for the answer.
     ///
     /// # Errors
-    /// The stream has ended, well or not, or the answer is none.
+    /// The stream has ended, with or without an error, or the answer is malformed.
     pub async fn exchange(&mut self, message: Bytes) -> Result<Bytes, RpcError> {
-        // An ended stream says why where answers are read.
+        // If the stream has ended, reading the answer returns the cause.
         let _ = self.requests.send_data(message, false);
         let body = match &mut self.answers {
             DuplexResponses::Begun(body) => body,
@@ -63,7 +63,7 @@ impl Duplex {
             }
             let Some(chunk) = body.data().await else { return Err(ended(body).await) };
             let chunk = chunk.map_err(|error| broken(&error))?;
-            // Fails only for a stream that has ended, whose window no longer matters.
+            // Fails only for a stream that has ended; its window no longer matters.
             let _ = body.flow_control().release_capacity(chunk.len());
             self.received.extend_from_slice(&chunk);
         }

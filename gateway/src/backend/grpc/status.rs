@@ -1,4 +1,4 @@
-//! How calls end that have no answer: gRPC statuses, and which failures they are.
+//! How calls without an answer end: gRPC statuses, and the failures that they stand for.
 
 use std::fmt;
 
@@ -10,33 +10,33 @@ use tonic::Code;
 
 use super::reset;
 
-/// How a call ended that has no answer.
+/// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RpcError {
     /// With a gRPC status other than OK.
     Status(Code, BackendFailure),
-    /// Without a status: the connection was lost, it took too long, or what came was not gRPC.
+    /// Without a status: the connection was lost, the call timed out, or the response was not gRPC.
     Otherwise(BackendFailure),
 }
 
 impl RpcError {
-    /// Whether the backend does not serve what was called.
+    /// Whether the backend does not implement the method.
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Status(Code::Unimplemented, _))
     }
 
-    /// Whether the backend does not take what it was told.
+    /// Whether the backend rejects the request's content.
     pub fn is_invalid_argument(&self) -> bool {
         matches!(self, Self::Status(Code::InvalidArgument, _))
     }
 
-    /// Whether nothing came in time. A backend that says so itself has answered.
+    /// Whether the call timed out here. `DEADLINE_EXCEEDED` from the backend is a response.
     pub fn is_late(&self) -> bool {
         matches!(self, Self::Otherwise(failure) if failure.kind == FailureKind::Late)
     }
 
-    /// The status as the gRPC specification names it: the one that was answered, or the one that stands for what
-    /// happened instead of an answer.
+    /// The status as the gRPC specification names it: the received one, or the one that stands for a failure
+    /// without a response.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Status(code, _) => name(*code),
@@ -51,7 +51,7 @@ impl RpcError {
         }
     }
 
-    /// The same, said of what it was about.
+    /// The same error, with this text in front.
     #[must_use]
     pub fn context(self, what: &str) -> Self {
         let about = |failure: BackendFailure| {
@@ -85,24 +85,24 @@ impl From<RpcError> for BackendFailure {
     }
 }
 
-/// The field that ends each call of gRPC.
+/// The trailer that ends each gRPC call.
 const STATUS: &str = "grpc-status";
-/// What the status says to people, percent-encoded.
+/// The message of a status, percent-encoded.
 const MESSAGE: &str = "grpc-message";
-/// More of a message is not decoded, in bytes.
+/// The longest part of a message that is decoded, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// Whether a head has a status, and so is not followed by a message.
+/// Whether headers have a status, so that no message follows.
 pub(super) fn is_in(headers: &HeaderMap) -> bool {
     headers.contains_key(STATUS)
 }
 
-/// Nothing, where these headers or trailers end a call with OK.
+/// Succeeds if these headers or trailers end a call with OK.
 ///
-/// Every byte is the backend's. A status is one field of digits, as the specification has it; one that is given twice,
-/// joined by a comma, or no number is malformed: a call never counts as answered because one of several statuses is OK.
-/// A code that the specification does not know is `UNKNOWN`. Of several messages the first counts, and what cannot be
-/// decoded in it stays as it is. `grpc-status-details-bin` is not read: the gateway has no use for details.
+/// Every byte comes from the backend. By the specification, a status is one field of digits. A repeated status,
+/// several joined by a comma, or one that is not a number is malformed: a call never counts as answered because one
+/// of several statuses is OK. An unknown code is `UNKNOWN`. Of several messages the first counts; what cannot be
+/// decoded in it stays unchanged. `grpc-status-details-bin` is ignored.
 pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
     let mut fields = headers.get_all(STATUS).iter();
     let Some(field) = fields.next() else {
@@ -126,7 +126,7 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
     Err(RpcError::Status(known, BackendFailure::new(kind, said(known, &message))))
 }
 
-/// A number of digits alone, as many as the largest number has.
+/// A number of digits only, no longer than the largest number.
 fn number(field: &[u8]) -> Option<u32> {
     let is_number = field.len() <= 10 && field.iter().all(u8::is_ascii_digit);
     str::from_utf8(field).ok().filter(|_| is_number)?.parse().ok()
@@ -136,7 +136,7 @@ fn unreadable(what: &str) -> BackendFailure {
     BackendFailure::new(FailureKind::Malformed, format!("invalid gRPC status: {what}"))
 }
 
-/// A field of another program, for people.
+/// A field from the backend, as text for people.
 fn shown(field: &[u8]) -> String {
     const LONGEST: usize = 40;
     format!("\"{}\"", field[..field.len().min(LONGEST)].escape_ascii())
@@ -148,12 +148,12 @@ fn message(headers: &HeaderMap) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// How gRPC libraries word that a message is over their limit.
+/// How gRPC libraries report that a message is over their limit.
 fn says_too_large(message: &str) -> bool {
     ["too large", "larger than max"].iter().any(|words| message.contains(words))
 }
 
-/// A status as `CODE: message`, on one line and not endless: it may reach a pod's condition.
+/// A status as `CODE: message`, on one line and of limited length: it may reach a pod's condition.
 fn said(code: Code, message: &str) -> String {
     let message = reason::one_line(message, reason::LONGEST);
     if message.is_empty() { name(code).to_owned() } else { format!("{}: {message}", name(code)) }

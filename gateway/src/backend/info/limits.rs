@@ -1,5 +1,5 @@
-//! What a handshake may hold. It costs the gateway memory for as long as the connection lives, and work for each node,
-//! so it is counted before it is decoded. SPEC.md has the same numbers.
+//! Limits of a handshake's content. The content costs memory as long as the connection lives, and work for each
+//! node, so it is checked before it is decoded. SPEC.md has the same numbers.
 
 use extender_gateway_core::BackendFailure;
 
@@ -8,19 +8,19 @@ use crate::contract::{
     scan::{Fields, Value},
 };
 
-/// A text or a repeated field of `GetInfoResponse`.
+/// The limit of a text or repeated field of `GetInfoResponse`.
 struct HandshakeLimit {
     field: u32,
     name: &'static str,
-    /// How often it may occur; `None` where the last one counts.
+    /// The most occurrences; `None` where the last one counts.
     most: Option<usize>,
-    /// How many bytes one may have.
+    /// The most bytes of one occurrence.
     longest: usize,
 }
 
-/// Names are for people and for comparing.
+/// Names are displayed and compared.
 const LONGEST_TEXT: usize = 256;
-/// No key of an annotation is longer: 253 bytes, a slash and 63 bytes.
+/// No annotation key is longer: 253 bytes, a slash and 63 bytes.
 const LONGEST_KEY: usize = 317;
 
 const fn text(field: u32, name: &'static str) -> HandshakeLimit {

@@ -18,7 +18,7 @@ use crate::{
     object::annotations::AnnotationPrefixes,
 };
 
-/// A handshake that is being read.
+/// The handshake to parse.
 pub(super) struct Reader<'r> {
     pub(super) response: &'r GetInfoResponse,
     pub(super) known: &'r ClusterTables,
@@ -30,7 +30,7 @@ impl Reader<'_> {
         PodView { annotations: prefixes(self.response), raw: self.response.pod_raw, identity: Identity::Told }
     }
 
-    /// `score` is the plan of the scores that are wanted, if any are.
+    /// `score` is the plan of scores that may come with the answers, if any.
     pub(super) fn filter(&self, score: Option<&ScorePlan>) -> Result<FilterPlan, BackendFailure> {
         let verb = self.verb(Verb::Filter, "filter")?;
         let pure = self.is_pure(verb, "filter")?;
@@ -50,7 +50,7 @@ impl Reader<'_> {
         if pure { self.pod().without_identity() } else { self.pod() }
     }
 
-    /// Whether the verb is pure. A declaration that contradicts it is a mistake of the backend.
+    /// Whether the verb is pure. A contradicting declaration is an error of the backend.
     fn is_pure(&self, verb: &VerbInfo, name: &str) -> Result<bool, BackendFailure> {
         let excluded = [
             (verb.scope() != Scope::Node, "depends on the whole set of nodes"),

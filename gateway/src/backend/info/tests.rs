@@ -35,7 +35,7 @@ fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettin
     }
 }
 
-/// A backend that is configured for these verbs.
+/// A backend with these verbs configured.
 fn configured(verbs: &str) -> config::BackendSettings {
     let yaml = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\nextender: {{address: 127.0.0.1:0}}\n\
@@ -205,7 +205,7 @@ fn a_backend_that_wants_other_annotations_each_time_leaves_no_rows_behind() {
         let verbs = vec![verb(Verb::Filter), verb(Verb::Score), verb(Verb::Preempt)];
         let prefixes = vec![format!("example.com/{number}")];
         let response = GetInfoResponse { annotation_prefixes: prefixes, ..response(verbs) };
-        // The one before is used until this one is there.
+        // The old one is used until the new one exists.
         let next = Info::read(response, &configured("filter: {}, score: {weight: 1}, preempt: {}"), &known);
         assert!(table.columns() <= 2 && known.offered.columns() <= 2, "after {number} handshakes");
         latest = Some(next);

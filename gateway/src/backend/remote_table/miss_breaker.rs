@@ -1,6 +1,6 @@
-//! Whether a backend finds what questions name: where a proxy spreads the calls of one connection over replicas, the
-//! stream of nodes fills a table at one of them, and the others miss it. A miss costs a round, so that rows in each
-//! call are cheaper than many misses.
+//! Tracks whether a backend finds the nodes that requests name. Where a proxy spreads the calls of one connection
+//! over replicas, the node stream fills the table at one of them, and the others miss it. A miss costs a round
+//! trip, so rows in each call are cheaper than many misses.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -9,10 +9,10 @@ use std::{
 
 use tokio::time::Instant;
 
-/// So many misses among the latest 16 questions are too many: half, as with two replicas, so that rows are sent every
-/// other time anyhow. Fewer happen in good order, when nodes go while calls are on their way.
+/// The number of misses among the latest 16 requests that is too many: half, as with two replicas, where rows are
+/// sent every other time anyway. Fewer are normal when nodes are removed while calls are in flight.
 const TOO_MANY: u32 = 8;
-/// How long questions bring rows then. After that one miss more is too many again.
+/// How long requests carry rows then. After that, one more miss is too many.
 pub(super) const REST: Duration = Duration::from_secs(30);
 
 /// The results of the latest requests to a backend on one connection, for all of its tables.
@@ -23,34 +23,34 @@ pub(in crate::backend) struct MissBreaker {
 
 #[derive(Debug, Default)]
 struct RecentRequests {
-    /// A bit for each, the latest one lowest: 1 where it was missed.
+    /// One bit for each request, the latest one lowest: 1 for a miss.
     latest: u16,
-    /// Until when questions bring rows.
+    /// Until when requests carry rows.
     rest: Option<Instant>,
     spell: Spell,
 }
 
-/// A time of misses, which is news once.
+/// Whether a period of misses was reported. It is reported once.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Spell {
-    /// There is none, or it is not bad enough yet.
+    /// There is none, or it is below the limit.
     #[default]
     Unnoticed,
-    /// It is known of, and lasts until a whole row of questions is answered.
+    /// It was reported, and lasts until 16 consecutive requests are answered.
     Noticed,
 }
 
-/// What a miss means.
+/// The significance of a miss.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MissKind {
-    /// Nothing yet, or what is known.
+    /// Below the limit, or already reported.
     Known,
-    /// For the first time there are too many.
+    /// The first time that there are too many.
     TooMany,
 }
 
 impl MissBreaker {
-    /// Whether the next question may name nodes. It counts as answered until it is [missed](Self::miss).
+    /// Whether the next request may name nodes. It counts as answered until it is [missed](Self::miss).
     pub(super) fn allow(&self) -> bool {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         if questions.rest.is_some_and(|until| Instant::now() < until) {
@@ -64,7 +64,7 @@ impl MissBreaker {
         true
     }
 
-    /// One of the latest questions was missed. Questions that are under way at the same time are not told apart.
+    /// Records a miss of one of the latest requests. Concurrent requests are not distinguished.
     pub(super) fn miss(&self) -> MissKind {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         // The lowest 0 becomes a 1.
@@ -85,8 +85,7 @@ mod tests {
     use super::*;
     use tokio::time::advance;
 
-    /// Puts these questions, where that is allowed, and misses those that are given as true; returns how many misses
-    /// were news.
+    /// Sends these requests, where allowed, and misses those with `true`; returns how many misses were reported.
     fn put(misses: &MissBreaker, questions: impl IntoIterator<Item = bool>) -> usize {
         let is_news = |missed: &bool| misses.allow() && *missed && misses.miss() == MissKind::TooMany;
         questions.into_iter().filter(is_news).count()
@@ -122,7 +121,7 @@ mod tests {
         let misses = MissBreaker::default();
         assert_eq!(put(&misses, [true; 8]), 1);
         advance(REST).await;
-        // All is well again for as many questions as are looked back on.
+        // The period ends after as many answered requests as are tracked.
         assert_eq!(put(&misses, [false; 16]), 0);
         assert_eq!(put(&misses, [true; 7]), 0);
         assert!(misses.allow());

@@ -1,5 +1,5 @@
-//! The log lines about a backend that is ready, limited to a burst and then one in each [`EVERY`]: a backend can change
-//! its handshake with each answer, and connect as often as it likes.
+//! Log lines about a backend that is ready, limited to a burst and then one in each [`EVERY`]: a backend can change
+//! its handshake with each answer, and reconnect as often as it likes.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -12,7 +12,7 @@ use crate::{backend::info::Info, config};
 
 /// The largest burst of announcements.
 const AT_ONCE: u32 = 5;
-/// After each of these intervals one more is written.
+/// The interval after which one more is written.
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Limits the announcements of one backend over all of its sessions.
@@ -23,13 +23,13 @@ pub(super) struct Announcements(Mutex<Budget>);
 #[derive(Debug, Default)]
 struct Budget {
     used: u32,
-    /// The start of the interval at whose end a used token comes back.
+    /// The start of the interval at whose end a used token is returned.
     since: Option<Instant>,
     suppressed: u64,
 }
 
 impl Announcements {
-    /// Logs that a backend is ready, and the configured verbs for which it cannot be asked.
+    /// Logs that a backend is ready, and the configured verbs that it cannot serve.
     pub(super) fn log(&self, settings: &config::BackendSettings, info: &Info) {
         let Some(similar) = self.turn() else { return };
         let (backend, name) = (&settings.name, &info.name);

@@ -1,6 +1,6 @@
-//! Starts sessions with a backend one after the other, with backoff, and logs between them. An outage is over when
-//! a session has lasted, not when one has begun: a backend that completes the handshake and disconnects is as
-//! unavailable as one that does not listen, and costs as little.
+//! Runs sessions with a backend one after the other, with backoff and log lines in between. An outage is over when
+//! a session has lasted, not when one has started: a backend that completes the handshake and disconnects is as
+//! unavailable as one that does not listen.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -10,21 +10,21 @@ use tokio::time::{Instant, sleep};
 use super::SessionPublisher;
 use crate::{backend::outage::Outage, config};
 
-/// The pause after the first session that did not last; it doubles up to the longest.
+/// The pause after the first session that did not last; it doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A session that was usable for so long has ended the outage before it.
+/// A session that was usable for this long ends the outage before it.
 const LASTING: Duration = Duration::from_secs(10);
 
 /// How a session ended.
 #[derive(Debug)]
 pub(super) struct SessionEnd {
     pub(super) failure: BackendFailure,
-    /// When its first handshake succeeded; `None` when none did.
+    /// When its first handshake succeeded; `None` if none did.
     pub(super) ready_since: Option<Instant>,
 }
 
-/// Begins a session whenever the one before has ended, with pauses that grow while none of them lasts.
+/// Starts a session whenever the previous one has ended, with growing pauses while none of them lasts.
 pub(super) async fn retry<S>(
     settings: &config::BackendSettings,
     publisher: &SessionPublisher,
@@ -42,7 +42,7 @@ where
             outage = Outage::default();
         }
         if failure.kind == FailureKind::Oversize {
-            // It sends more than it may, and is likely to do it again.
+            // It sends more than allowed, and is likely to do it again.
             pause = LONGEST_PAUSE;
         } else if has_lasted {
             pause = FIRST_PAUSE;
@@ -103,7 +103,7 @@ mod tests {
     async fn a_backend_that_greets_and_hangs_up_is_left_alone_for_longer_and_longer() {
         let pauses = pauses(Duration::from_mins(10), || async {
             let ready_since = Some(Instant::now());
-            // Longer than one look, and not long enough to be of use.
+            // Longer than one interval, but too short to be useful.
             sleep(Duration::from_millis(1500)).await;
             SessionEnd { failure: hung_up(), ready_since }
         })

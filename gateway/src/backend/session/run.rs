@@ -1,6 +1,6 @@
-//! The task that keeps a backend connected. It connects, performs the handshake, and repeats it every second: rules
-//! may have been edited, a replica of another build may have taken over. When the connection ends, [`mod@retry`]
-//! begins the next session. A panic in a session ends that session alone.
+//! The task that keeps a backend connected. It connects, performs the handshake, and repeats it every second: the
+//! backend's rules may have changed, or a replica of another build may have taken over. When the connection ends,
+//! [`mod@retry`] starts the next session. A panic in a session ends only that session.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -37,9 +37,9 @@ use crate::{
     observe::{Metrics, RateLimitedLog},
 };
 
-/// The most that a handshake's answer may take, in bytes.
+/// The largest answer to a handshake, in bytes.
 const LARGEST_ANSWER: usize = 1 << 20;
-/// After this many handshakes in a row without a usable answer the connection counts as lost.
+/// The connection counts as lost after this many consecutive handshakes without a usable answer.
 const MISSED: u32 = 5;
 
 /// The data of a session task.
@@ -53,11 +53,11 @@ pub struct SessionTask {
     pub gateway: Arc<str>,
     /// Where panics are counted.
     pub metrics: Arc<Metrics>,
-    /// How often and how long.
+    /// The intervals and timeouts.
     pub cadences: Cadences,
 }
 
-/// Keeps a backend connected as long as its handle exists.
+/// Keeps a backend connected while its handle exists.
 pub async fn run(task: SessionTask, publisher: SessionPublisher) {
     let announcements = Announcements::default();
     tokio::select! {
@@ -80,20 +80,20 @@ struct Connecting<'s> {
     task: &'s SessionTask,
     publisher: &'s SessionPublisher,
     announcements: &'s Announcements,
-    /// Since when the connection is usable.
+    /// Since when the connection has been usable.
     greeted: Option<Instant>,
 }
 
 impl Connecting<'_> {
-    /// One connection, from connecting to its end.
+    /// Runs one connection, from connecting to its end.
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
         let (requests, connection) = connect(&self.task.settings, self.task.cadences.connect).await?;
         let grace = Arc::clone(&self.publisher.longest_timeout);
         let (_session, over) = oneshot::channel();
-        // A task of its own: a connection that takes no new calls still finishes those that are under way.
+        // A separate task: a connection that takes no new calls still finishes those in flight.
         let mut running = tokio::spawn(running(connection, over, grace));
         let failure = tokio::select! {
-            // What ended the connection says more than the handshake that it broke.
+            // The end of the connection is a better cause than the handshake that it broke.
             biased;
             ended = &mut running => {
                 let error = match ended {
@@ -110,8 +110,8 @@ impl Connecting<'_> {
         if self.greeted.is_some() || failure.kind != FailureKind::Reset {
             return Err(failure);
         }
-        // With TLS 1.3 a refused certificate is heard of after the connection stands, at its end. Any other end
-        // says less than the handshake: the connection is unused, so it ends in any case.
+        // With TLS 1.3, a rejected certificate is reported only after the connection is established, when it ends.
+        // Any other end tells less than the handshake does: the connection is unused, so it ends in any case.
         let ended = timeout(self.task.cadences.handshake, running)
             .await
             .ok()
@@ -120,7 +120,7 @@ impl Connecting<'_> {
         Err(self.refused(ended.as_ref()).unwrap_or(failure))
     }
 
-    /// What the backend says of TLS at the end of a connection that had no use yet.
+    /// The backend's TLS error at the end of an unused connection.
     fn refused(&self, end: Option<&h2::Error>) -> Option<BackendFailure> {
         connect::refused(&self.task.settings, end.filter(|_| self.greeted.is_none())?)
     }
@@ -138,7 +138,7 @@ impl Connecting<'_> {
                 Err(ended) => {
                     let failure = BackendFailure::from(ended);
                     missed += 1;
-                    // While the connection lives, a handshake that fails is no reason to cut calls off.
+                    // While the connection lives, a failed handshake is no reason to interrupt calls.
                     if self.greeted.is_none() || failure.kind == FailureKind::Reset || missed == MISSED {
                         return Err(failure);
                     }
@@ -149,14 +149,14 @@ impl Connecting<'_> {
                     self.greeted.get_or_insert_with(Instant::now);
                 }
             }
-            // Replicas of two builds would call for a handshake with every answer.
+            // Replicas of two builds would request a handshake with every answer.
             sleep(cadences.shortest_refresh).await;
-            // Whichever comes first; an interval would catch up after a pause, which is not needed.
+            // Whichever comes first; an interval would also catch up after a pause, which is not needed.
             let _ = timeout(cadences.refresh, self.publisher.recheck.notified()).await;
         }
     }
 
-    /// Lets calls see what a handshake says, where that is news.
+    /// Publishes the result of a handshake if it has changed.
     async fn take(&self, response: GetInfoResponse, known: &mut Known) {
         let settings = &self.task.settings;
         let news = known.latest.as_ref() != Some(&response);
@@ -175,7 +175,7 @@ impl Connecting<'_> {
                 );
             }
             if latest.revision != response.revision {
-                // What the revision before it answered is not to be used either.
+                // Answers of the previous revision must not be used either.
                 self.publisher.mix_revisions();
             }
             return;
@@ -184,7 +184,7 @@ impl Connecting<'_> {
         self.complete(&info).await;
         let cache = AnswerCache::new(self.remembered(&info), self.task.cadences.check_every);
         if !news && self.publisher.is_refuted() {
-            // It is the same revision, which is as little pure as before.
+            // The revision is the same, so it is still not pure.
             cache.mark_impure();
         }
         if news {
@@ -201,8 +201,8 @@ impl Connecting<'_> {
         }
     }
 
-    /// Waits until the table has the rows for the backend, for a limited time for those with JSON, which are listed
-    /// again when the first backend requests them.
+    /// Waits until the table has the rows for the backend. Limited for views with JSON, which are listed again when
+    /// the first backend requests them.
     async fn complete(&self, info: &Info) {
         let Some(table) = &self.task.tables.table else { return };
         for column in info.columns() {
@@ -213,14 +213,14 @@ impl Connecting<'_> {
     }
 }
 
-/// A connection, and what was heard on it.
+/// A connection, and what is known of its backend.
 struct Known {
     connection: SendRequest<Bytes>,
     paths: Arc<Paths>,
     head: Arc<RequestHead>,
     circuit: Arc<Circuit>,
     streams: Streams,
-    /// The latest handshake that was used.
+    /// The latest accepted handshake.
     latest: Option<GetInfoResponse>,
     view_changes: ViewChanges,
     log_limit: RateLimitedLog,
@@ -250,7 +250,7 @@ impl Known {
         }
     }
 
-    /// The connection as calls see it under a handshake.
+    /// The session that calls use after a handshake.
     fn session(&mut self, info: Info, cache: AnswerCache) -> Session {
         let tables = self.streams.keep(&info);
         let (head, paths) = (Arc::clone(&self.head), Arc::clone(&self.paths));
@@ -259,15 +259,15 @@ impl Known {
     }
 }
 
-/// Runs a connection until it ends or, after its session, no call can be under way on it: a peer that reads nothing
-/// would keep it for ever.
+/// Runs a connection until it ends or, after its session, all calls on it must have ended: a peer that reads
+/// nothing would otherwise keep it open indefinitely.
 async fn running(
     connection: impl Future<Output = Result<(), h2::Error>>,
     session: oneshot::Receiver<Infallible>,
     grace: Arc<LongestTimeout>,
 ) -> Result<(), h2::Error> {
     let over = async {
-        // An error: the sender is dropped when the session ends.
+        // An error means that the session has ended and dropped the sender.
         let _ = session.await;
         sleep(grace.get()).await;
     };
@@ -278,10 +278,10 @@ async fn running(
     }
 }
 
-/// Performs the handshake with these settings, within this time.
+/// Performs the handshake with these settings and this timeout.
 ///
 /// # Errors
-/// There is no answer, or it is none: `handshake failed: …`.
+/// There is no valid answer: `handshake failed: …`.
 pub(in crate::backend) async fn shake_hands(
     settings: &config::BackendSettings,
     connection: &SendRequest<Bytes>,

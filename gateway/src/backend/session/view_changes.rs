@@ -1,15 +1,15 @@
-//! How often a backend may change, on one connection, what it wants to be told: each time the rows of all nodes are
-//! encoded anew, on the thread that serves calls.
+//! Limits how often a backend may change its views on one connection: each change encodes the rows of all nodes
+//! again, on the thread that serves calls.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use extender_policy_api::v1alpha1::GetInfoResponse;
 use tokio::time::Instant;
 
-/// The least time between two changes; it doubles with each up to the longest.
+/// The shortest time between two changes; it doubles with each change, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// After so long without a change the next ones are as the first.
+/// After this long without a change, the pause is the shortest again.
 const QUIET: Duration = Duration::from_mins(10);
 
 /// The changes on one connection.
@@ -19,14 +19,14 @@ pub(super) struct ViewChanges(Option<LatestChange>);
 #[derive(Debug)]
 struct LatestChange {
     at: Instant,
-    /// Until the next one.
+    /// The pause before the next change.
     pause: Duration,
 }
 
 impl ViewChanges {
-    /// Whether a handshake is taken after this one: not if it asks for other views too soon.
+    /// Whether a handshake is accepted after this one: not if its views change too soon.
     pub(super) fn allow(&mut self, known: &GetInfoResponse, next: &GetInfoResponse) -> bool {
-        // Lists have no order: a backend may write them from a map.
+        // Lists are unordered: a backend may write them from a map.
         let views = |info: &GetInfoResponse| {
             let verbs: BTreeSet<_> =
                 info.verbs.iter().map(|verb| (verb.verb, verb.node_view, verb.usage)).collect();

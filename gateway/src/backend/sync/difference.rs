@@ -1,4 +1,4 @@
-//! What has to be sent so that a backend's table is like the gateway's.
+//! The changes to send so that a backend's table matches the gateway's.
 
 use bytes::{BufMut, Bytes};
 use extender_policy_api::v1alpha1::TableView;
@@ -17,34 +17,34 @@ const VIEW: u32 = 3;
 const UPSERTS: u32 = 4;
 const REMOVED: u32 = 5;
 const COMPLETE: u32 = 6;
-/// Of `TableEntry`.
+/// Fields of `TableEntry`.
 const ID: u32 = 1;
 
-/// Upserts of one message, in bytes. A row that is larger goes alone. A quarter of what HTTP/2 lets a peer have
-/// under way when it has not said otherwise: a backend that does not read its stream can still be called.
+/// The size of the upserts in one message, in bytes. A larger row is sent alone. A quarter of the default HTTP/2
+/// window of a peer: a backend that does not read this stream can still be called.
 const MESSAGE_BYTES: usize = 16 << 10;
 
-/// The most that an id takes, in bytes.
+/// The largest encoded id, in bytes.
 const ID_BYTES: usize = 5;
 
-/// A message with its prefix.
+/// A message with its gRPC prefix.
 #[derive(Debug)]
 pub(super) struct Framed {
     pub(super) bytes: Bytes,
-    /// The table's version after it.
+    /// The table's version after this message.
     pub(super) version: u64,
 }
 
-/// What a backend lacks.
+/// The changes that a backend lacks.
 #[derive(Debug)]
 pub(super) struct Difference {
-    /// What goes into a message each. The rows are the table's: a message is encoded when it is sent.
+    /// One part for each message. The rows belong to the table: a message is encoded when it is sent.
     pub(super) parts: Vec<DifferencePart>,
-    /// The version up to which the backend has all rows once it has these.
+    /// The version up to which the backend has all rows after these changes.
     pub(super) rows: u64,
 }
 
-/// What goes into one message.
+/// The content of one message.
 #[derive(Debug, Default)]
 pub(super) struct DifferencePart {
     upserts: Vec<(u32, Bytes)>,
@@ -52,28 +52,28 @@ pub(super) struct DifferencePart {
     complete: bool,
 }
 
-/// What a backend has been sent.
+/// The rows that a backend was sent.
 #[derive(Debug)]
 pub(super) struct SentRows {
     table: u64,
-    /// Of the last message.
+    /// The version of the last message.
     version: u64,
-    /// Until the first message.
+    /// The view, until the first message.
     view: Option<TableView>,
-    /// What it was sent of each slot.
+    /// The row sent for each slot.
     slots: Vec<Option<SentRow>>,
-    /// The table's version at the last look.
+    /// The table's version at the last comparison.
     looked: Option<u64>,
 }
 
-/// Which row of a slot was sent.
+/// The row of a slot that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SentRow {
     id: RowId,
     version: u64,
 }
 
-/// What is missing of some slots.
+/// The rows that are missing for some slots.
 #[derive(Debug, Default)]
 struct MissingRows {
     upserts: Vec<(u32, Bytes)>,
@@ -81,7 +81,7 @@ struct MissingRows {
 }
 
 impl SentRows {
-    /// Nothing yet, for a table of this name.
+    /// Nothing sent yet, for a table with this name.
     pub(super) fn new(table: u64, view: TableView) -> Self {
         Self { table, version: 0, view: Some(view), slots: Vec::new(), looked: None }
     }
@@ -94,7 +94,7 @@ impl SentRows {
         self.version
     }
 
-    /// What is missing. There is one part at least until everything was sent for the first time.
+    /// The missing changes. There is at least one part until everything was sent for the first time.
     pub(super) fn difference(&mut self, read: &TableRead<'_>, view: ViewId) -> Difference {
         let rows = read.version();
         if self.looked == Some(rows) {
@@ -115,7 +115,7 @@ impl SentRows {
             let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
             self.look(slot, read.at(slot, view), missing);
         }
-        // No node has a slot above.
+        // No node has a higher slot.
         self.slots.truncate(slots);
     }
 
@@ -129,7 +129,7 @@ impl SentRows {
         if now == sent {
             return;
         }
-        // A row that comes back has another id.
+        // A row that returns has another id.
         let gone = sent.filter(|sent| now.is_none_or(|now| now.id != sent.id));
         missing.removed.extend(gone.map(|sent| sent.id.number.get()));
         if let (Some(row), Some(now)) = (row, now) {

@@ -4,7 +4,7 @@ use std::{fmt, io, net::SocketAddr, str::FromStr};
 
 use crate::config::{BackendUrl, Scheme};
 
-/// Where an admin address is: HTTP without TLS, a host and a port.
+/// The URL of an admin address: HTTP without TLS, a host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AdminUrl(BackendUrl);
 
@@ -32,13 +32,13 @@ impl AdminUrl {
         self.0.authority()
     }
 
-    /// Whether it says this address itself.
+    /// Whether its host is this address itself.
     pub(super) fn is(&self, address: SocketAddr) -> bool {
         self.0.host().parse() == Ok(address.ip())
     }
 
-    /// All addresses of the name. Where it has some of both families, those of IPv4 alone: with two stacks the others
-    /// belong to the same replicas, and `localhost` is where a gateway listens on 127.0.0.1.
+    /// All addresses of the host. If there are IPv4 and IPv6 addresses, only the IPv4 ones: on dual-stack hosts the
+    /// others belong to the same replicas, and for `localhost` a gateway listens on 127.0.0.1.
     pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let found = tokio::net::lookup_host((self.0.host(), self.0.port())).await?;
         Ok(of_one_family(found.collect()))

@@ -1,4 +1,4 @@
-//! The gateway's pods, and the way to them through the apiserver.
+//! The gateway's pods, queried through the apiserver.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use kube::{Api, Client, api::ListParams};
 use super::{request::in_time, trouble::Trouble};
 use crate::cli::apiserver::said;
 
-/// Which pods are the gateway's, and at which port they answer.
+/// Selects the gateway's pods and their port.
 #[derive(Debug)]
 pub(super) struct Selection {
     pub(super) namespace: String,
-    /// A label selector as kubectl takes it.
+    /// A label selector in kubectl's syntax.
     pub(super) labels: String,
-    /// That of `admin.address`.
+    /// The port of `admin.address`.
     pub(super) port: u16,
 }
 
@@ -27,10 +27,10 @@ pub(super) struct PodPlace {
 }
 
 impl Selection {
-    /// Those that run.
+    /// The running pods.
     ///
     /// # Errors
-    /// The apiserver does not say, or there is none.
+    /// The apiserver does not list them, or there is none.
     pub(super) async fn pods(&self, client: &Client) -> Result<Vec<PodPlace>, Trouble> {
         let pods: Api<Pod> = Api::namespaced(client.clone(), &self.namespace);
         let params = ListParams::default().labels(&self.labels);

@@ -1,4 +1,4 @@
-//! One request to an admin address, and its answer.
+//! One request to an admin address, and its response.
 
 use std::{error::Error, net::SocketAddr, pin::pin, time::Duration};
 
@@ -15,29 +15,30 @@ use tokio::{net::TcpStream, time::timeout};
 use super::trouble::Trouble;
 use crate::cli::apiserver::said;
 
-/// How long a gateway may say nothing: until the connection, until the answer begins, and from one piece to the next.
+/// How long a gateway may be silent: until it accepts the connection, until the response begins, and between its
+/// chunks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the whole of an answer may take. That of the largest decision log takes seconds.
+/// The timeout of the complete response. That of the largest decision log takes seconds.
 const WHOLE: Duration = Duration::from_mins(1);
 
-/// A hundred times what a decision log of the default size says.
+/// The largest response, in bytes: a hundred times that of a decision log of the default size.
 const LARGEST: usize = 512 << 20;
 
-/// The most characters of an error that are shown.
+/// The longest error message that is shown, in characters.
 const LONGEST_MESSAGE: usize = 400;
 
-/// Waits as long as a gateway may say nothing.
+/// Limits a step to the time that a gateway may be silent.
 pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Trouble> {
     timeout(PATIENCE, work).await.map_err(|_| Trouble::Late)
 }
 
-/// Asks at this address.
+/// Sends the request to this address.
 pub(super) async fn direct(address: SocketAddr, host: &str, path: &str) -> Result<Vec<u8>, Trouble> {
     let stream = in_time(TcpStream::connect(address)).await?.map_err(Trouble::Connect)?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-    // Ends with the answer, or with the process.
+    // It ends with the response, or with the process.
     tokio::spawn(connection);
     let request =
         Request::get(path).header(HOST, host).body(Empty::<Bytes>::new()).map_err(|error| broken(&error))?;
@@ -45,7 +46,7 @@ pub(super) async fn direct(address: SocketAddr, host: &str, path: &str) -> Resul
     read(response).await
 }
 
-/// Asks through the apiserver, with its path.
+/// Sends the request through the apiserver, with its path.
 pub(super) async fn proxied(client: &Client, path: &str) -> Result<Vec<u8>, Trouble> {
     let request = Request::get(path).body(kube::client::Body::empty()).map_err(|error| broken(&error))?;
     let response = in_time(client.send(request)).await?.map_err(|error| Trouble::Apiserver(said(error)))?;
@@ -76,7 +77,7 @@ where
     Ok(read)
 }
 
-/// The sentence of an error: a gateway's `error`, an apiserver's `message`, or the beginning of what there is.
+/// The text of an error: a gateway's `error`, an apiserver's `message`, or the beginning of the body.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct ErrorMessage {

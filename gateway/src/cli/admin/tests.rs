@@ -1,4 +1,4 @@
-//! What is said of admin addresses that answer something else, or nothing.
+//! Errors about admin addresses that respond with something else, or not at all.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -7,7 +7,8 @@ use tokio::{
 
 use super::*;
 
-/// What is said of a gateway that answers these bytes to everything, and hangs up, or says nothing more for ever.
+/// The error about a server that sends these bytes for every request and disconnects; with `None` it never
+/// responds.
 async fn said_of(answer: Option<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
@@ -76,7 +77,7 @@ async fn answers_that_are_none() {
     }
 }
 
-/// The clock runs ahead as soon as nothing else is left to do.
+/// The paused clock advances as soon as no other work is left.
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_says_nothing_is_not_waited_for_for_ever() {
     let said = said_of(None).await;

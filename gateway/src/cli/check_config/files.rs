@@ -1,4 +1,4 @@
-//! The files that a configuration names: whether the gateway could use them.
+//! Checks whether the gateway could use the files that a configuration names.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
     tls::pem::{IdentityFiles, PemError, PemFile},
 };
 
-/// What is wrong with all of them; blocks while they are read.
+/// The problems of all files; blocks while they are read.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let server = config.extender.tls.iter().flat_map(of_server).map(|error| of_pem("extender.tls", error));
     let backends = config.backends.iter().enumerate().flat_map(|(at, backend)| {
@@ -44,9 +44,9 @@ fn of_pem(section: &str, error: PemError) -> Finding {
 }
 
 fn of_kubeconfig(path: &Path) -> Option<Finding> {
-    // A second installation finds the first one in place.
+    // A second installation finds the first one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // Neither the network nor a second thread is needed for reading.
+    // Reading needs neither the network nor a second thread.
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let checked = match runtime {
         Ok(runtime) => runtime.block_on(extender_apiserver::check(path)).map_err(|error| error.cause()),

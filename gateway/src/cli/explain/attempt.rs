@@ -1,4 +1,4 @@
-//! Attempts to schedule a pod, put together from the calls of all replicas.
+//! Attempts to schedule a pod, assembled from the calls of all replicas.
 
 use extender_gateway_core::Verb;
 use jiff::{SignedDuration, Timestamp};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::api::{Decision, NodePart};
 
-/// How far the clocks of replicas may be apart for their calls to be put in order by what they say.
+/// The largest clock difference between replicas at which their calls are ordered by time.
 const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 
 /// One call, and the replica that decided it.
@@ -15,7 +15,7 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(1);
 pub(super) struct AttemptCall {
     /// The replica.
     pub(super) gateway: String,
-    /// As the replica's decision log has it.
+    /// The call in the replica's decision log.
     #[serde(flatten)]
     pub(super) decision: Decision,
 }
@@ -24,9 +24,9 @@ pub(super) struct AttemptCall {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SchedulingAttempt {
-    /// When its first call came.
+    /// When its first call was received.
     pub(super) time: Timestamp,
-    /// Its calls, the oldest first. There is no filter call where the log has lost it.
+    /// Its calls, the oldest first. The filter call is missing if the log has lost it.
     pub(super) calls: Vec<AttemptCall>,
 }
 
@@ -35,7 +35,7 @@ impl SchedulingAttempt {
         Self { time: call.decision.time, calls: vec![call] }
     }
 
-    /// Puts calls together, which may be in any order; the newest attempt first.
+    /// Groups calls, which may be in any order, into attempts; the newest attempt first.
     pub(super) fn of_calls(mut calls: Vec<AttemptCall>) -> Vec<Self> {
         calls.sort_by_key(|call| call.decision.time);
         for at in 1..calls.len() {
@@ -64,7 +64,7 @@ impl SchedulingAttempt {
         self.call(Verb::Filter)
     }
 
-    /// Its prioritize call, where it had an answer.
+    /// Its prioritize call, if that was answered.
     pub(super) fn scored(&self) -> Option<&Decision> {
         self.call(Verb::Prioritize).filter(|call| call.outcome == "ok")
     }
@@ -81,8 +81,8 @@ impl SchedulingAttempt {
     }
 }
 
-/// Whether the prioritize call seems to come before the filter call that it follows: replicas' clocks differ by
-/// more than there is between the two.
+/// Whether the prioritize call seems to precede its filter call: the clocks of replicas differ by more than the
+/// time between the two.
 fn is_scored_by_a_slow_clock(prioritize: &AttemptCall, filter: &AttemptCall) -> bool {
     let (scored, filtered) = (&prioritize.decision, &filter.decision);
     scored.is(Verb::Prioritize)
@@ -92,18 +92,18 @@ fn is_scored_by_a_slow_clock(prioritize: &AttemptCall, filter: &AttemptCall) -> 
         && filtered.time.duration_since(scored.time) < CLOCKS
 }
 
-/// The best nodes of a prioritize call: their total, and who has it.
+/// The best total of a prioritize call, and the nodes with it.
 pub(super) fn best(scored: &Decision) -> Option<(i64, Vec<&NodePart>)> {
     let total = scored.nodes.iter().filter_map(|node| node.total).max()?;
     Some((total, scored.nodes.iter().filter(|node| node.total == Some(total)).collect()))
 }
 
-/// What a call said about a node.
+/// The answers in a call for a node.
 pub(super) fn node<'a>(call: &'a Decision, name: &str) -> Option<&'a NodePart> {
     call.nodes.iter().find(|node| node.name == name)
 }
 
-/// How long after it came a call was answered, as the gateway measured it.
+/// When a call was answered, as measured by the gateway.
 pub(super) fn ended(call: &Decision) -> Timestamp {
     let taken = SignedDuration::try_from_secs_f64(call.seconds).unwrap_or_default();
     call.time.checked_add(taken).unwrap_or(call.time)

@@ -13,7 +13,7 @@ use crate::{
     cli::admin::{Away, Gathered},
 };
 
-/// The pod and what was asked about it.
+/// The pod, and the node in question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExplainedPod {
     /// `metadata.namespace`.
@@ -24,37 +24,37 @@ pub(super) struct ExplainedPod {
     pub(super) node: Option<String>,
 }
 
-/// What is known. Written as JSON, these are the fields of an `Explanation` before its notes.
+/// The known facts. In JSON, these are the fields of an `Explanation` before its notes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Evidence {
     pub(super) api_version: &'static str,
     pub(super) kind: &'static str,
-    /// When it was asked.
+    /// When the data was queried.
     pub(super) time: Timestamp,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// The node that was asked for.
+    /// The node of `--node`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<String>,
-    /// The UID whose attempts these are.
+    /// The UID of the pod of these attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) uid: Option<String>,
-    /// The pod as the apiserver has it.
+    /// The pod's state in the apiserver.
     pub(super) pod: PodState,
-    /// How many nodes the cluster has.
+    /// The number of nodes in the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cluster_nodes: Option<u64>,
-    /// Whether the node that was asked for exists.
+    /// Whether the node of `--node` exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node_exists: Option<bool>,
-    /// Who answered.
+    /// The gateways that answered.
     pub(super) gateways: Vec<Replica>,
-    /// Who did not.
+    /// The gateways that did not answer.
     pub(super) away: Vec<Away>,
-    /// How many calls were about other pods that had the name before.
+    /// The number of calls about earlier pods with this name.
     pub(super) calls_about_others: usize,
-    /// The newest first.
+    /// The attempts, the newest first.
     pub(super) attempts: Vec<SchedulingAttempt>,
 }
 
@@ -66,12 +66,12 @@ pub(super) struct Replica {
     pub(super) name: String,
     /// Its decision log.
     pub(super) log: LogState,
-    /// It has more calls about the pod than it was asked for.
+    /// It has more calls about the pod than were requested.
     pub(super) truncated: bool,
 }
 
 impl Evidence {
-    /// Puts together what the apiserver and the gateways said.
+    /// Combines the answers of the apiserver and the gateways.
     pub(super) fn new(
         subject: ExplainedPod,
         cluster: ClusterView,
@@ -102,7 +102,7 @@ impl Evidence {
         }
     }
 
-    /// The pod, if it lives.
+    /// The pod, if it exists.
     pub(super) fn pod(&self) -> Option<&PodFacts> {
         living(&self.pod)
     }
@@ -112,7 +112,7 @@ impl Evidence {
         self.attempts.first()
     }
 
-    /// Where the pod is, or went before it was gone.
+    /// The pod's node, or the node that it was bound to before it was deleted.
     pub(super) fn place(&self) -> Option<&str> {
         match self.pod() {
             Some(pod) => pod.node.as_deref(),
@@ -120,7 +120,7 @@ impl Evidence {
         }
     }
 
-    /// No data about the pod.
+    /// Whether there is no data about the pod.
     pub(super) fn is_unknown(&self) -> bool {
         self.pod().is_none() && self.attempts.is_empty()
     }
@@ -144,7 +144,7 @@ fn replica(list: DecisionList) -> (Replica, Vec<AttemptCall>) {
     (Replica { name: gateway, log, truncated }, calls)
 }
 
-/// How many nodes the gateways know from a watch or a file, which are all there are.
+/// The number of nodes that the gateways know from a watch or a file, which is all nodes.
 fn watched(statuses: &[Status]) -> Option<u64> {
     let whole = |source: &str| matches!(source, "Watch" | "File");
     let tables = statuses.iter().map(|status| &status.nodes);

@@ -1,4 +1,4 @@
-//! Asks the apiserver about the pod and its surroundings.
+//! Queries the apiserver for the pod and related objects.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use tokio::{join, time::timeout};
 use super::pod::{PodFacts, PodState};
 use crate::cli::apiserver::{ClusterClient, said};
 
-/// How long the apiserver has for all of it.
+/// The time limit of all queries.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it has for what is only good to know.
+/// The time limit of optional queries.
 const HINTS: Duration = Duration::from_secs(2);
-/// How many names of a namespace are looked through.
+/// How many names of a namespace are compared.
 const MOST_NAMES: u32 = 5000;
-/// How many similar names: worth reading.
+/// How many similar names are shown.
 const MOST_NEAR: usize = 3;
-/// Names less like each other than this are others (Jaro and Winkler's measure, 1 where they are equal): a suffix
-/// that a controller made up is far enough from the next one.
+/// The least similarity of names (Jaro-Winkler, 1 for equal names): names that differ only in a generated suffix
+/// are less similar.
 const NEAR: f64 = 0.85;
 
-/// What the apiserver says.
+/// The answers of the apiserver.
 #[derive(Debug)]
 pub(super) struct ClusterView {
-    /// Where the pod is.
+    /// The pod's state.
     pub(super) standing: PodState,
-    /// How many nodes there are; `None` where it does not say.
+    /// The number of nodes; `None` if unknown.
     pub(super) nodes: Option<u64>,
-    /// Whether the node that was asked for exists; `None` where none was, or it does not say.
+    /// Whether the node of `--node` exists; `None` without that option, or if unknown.
     pub(super) node_exists: Option<bool>,
 }
 
@@ -40,7 +40,7 @@ impl ClusterView {
         Self { standing, nodes: None, node_exists: None }
     }
 
-    /// Asks about a pod and, where one is named, a node.
+    /// Queries a pod and, if named, a node.
     pub(super) async fn of(
         apiserver: &ClusterClient,
         namespace: &str,
@@ -72,7 +72,7 @@ async fn standing(client: &Client, namespace: &str, name: &str) -> PodState {
     }
 }
 
-/// Names like this one, the nearest first. What cannot be listed has none.
+/// Names similar to this one, the most similar first; none if pods cannot be listed.
 async fn near(pods: &Api<Pod>, name: &str) -> Vec<String> {
     let listed = pods.list_metadata(&ListParams::default().limit(MOST_NAMES)).await;
     let names = listed.into_iter().flatten().filter_map(|pod| pod.metadata.name);
@@ -88,7 +88,7 @@ pub(super) fn nearest(name: &str, mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// The namespaces that have a pod of this name. What may not be listed has none.
+/// The namespaces that have a pod with this name; none if pods cannot be listed.
 async fn elsewhere(client: &Client, name: &str) -> Vec<String> {
     let pods: Api<Pod> = Api::all(client.clone());
     let params = ListParams::default().fields(&format!("metadata.name={name}")).limit(MOST_NAMES);
@@ -96,7 +96,7 @@ async fn elsewhere(client: &Client, name: &str) -> Vec<String> {
     listed.into_iter().flatten().filter_map(|pod| pod.metadata.namespace).collect()
 }
 
-/// How many nodes there are, from a list of one and what it says is left.
+/// The number of nodes, from a list with one item and its count of remaining items.
 async fn count(nodes: &Api<Node>) -> Option<u64> {
     let listed = nodes.list_metadata(&ListParams::default().limit(1)).await.ok()?;
     let rest = listed.metadata.remaining_item_count.unwrap_or_default();

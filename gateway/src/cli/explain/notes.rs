@@ -11,7 +11,7 @@ pub(super) use self::{
 };
 use super::case::Evidence;
 
-/// All sentences, in the order in which they are read.
+/// All sentences, in reading order.
 pub(super) fn of(case: &Evidence) -> Vec<String> {
     let mut notes = Vec::new();
     asked::note(case, &mut notes);

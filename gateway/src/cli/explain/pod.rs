@@ -1,4 +1,4 @@
-//! The pod as the apiserver has it.
+//! The pod's state in the apiserver.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -7,29 +7,29 @@ use k8s_openapi::{
 };
 use serde::Serialize;
 
-/// What is known of the pod beside the gateway.
+/// What is known of the pod apart from the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state")]
 pub(super) enum PodState {
-    /// The apiserver was not asked, or did not say.
+    /// The apiserver was not queried, or did not answer.
     #[serde(rename_all = "camelCase")]
     NotAsked {
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// There is no pod of this name.
+    /// There is no pod with this name.
     #[serde(rename_all = "camelCase")]
     Gone {
-        /// Pods of the namespace with a name like this.
+        /// Pods in the namespace with similar names.
         near: Vec<String>,
-        /// Namespaces that have a pod of this name.
+        /// Namespaces that have a pod with this name.
         elsewhere: Vec<String>,
     },
-    /// There is.
+    /// The pod exists.
     There(Box<PodFacts>),
 }
 
-/// What the apiserver says of a pod.
+/// The pod's data in the apiserver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodFacts {
@@ -63,16 +63,16 @@ pub(super) struct ShownCondition {
     /// Such as `Unschedulable`, `SchedulerError` or `SchedulingGated`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) reason: String,
-    /// The scheduler's own words.
+    /// The scheduler's message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
-    /// When the scheduler last changed a word of it; `None` where nothing says so.
+    /// When the scheduler last changed the condition; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) time: Option<Timestamp>,
 }
 
 impl PodFacts {
-    /// Reads a pod.
+    /// Converts a pod.
     pub(super) fn of(pod: Pod) -> Self {
         let (metadata, spec) = (pod.metadata, pod.spec.unwrap_or_default());
         let status = pod.status.unwrap_or_default();
@@ -93,8 +93,8 @@ impl PodFacts {
 }
 
 impl ShownCondition {
-    /// The condition's own time is that of its last change between True and False: a pod that is refused again
-    /// keeps it. When its words changed, the apiserver's record of who set which field says.
+    /// The condition's own time is that of its last change between True and False, which a repeated rejection does
+    /// not update. The pod's managed fields have the time at which its text changed.
     fn of(condition: PodCondition, managed: &[ManagedFieldsEntry]) -> Self {
         let written =
             managed.iter().filter(|entry| sets_condition(entry)).filter_map(|entry| entry.time.as_ref());
@@ -109,7 +109,7 @@ impl ShownCondition {
     }
 }
 
-/// A Binding sets `spec.nodeName` without a record of it.
+/// A Binding sets `spec.nodeName` without an entry in the managed fields.
 fn sets_node(entry: &ManagedFieldsEntry) -> bool {
     owns(entry, "/f:spec/f:nodeName")
 }

@@ -1,6 +1,6 @@
-//! What was found out, as text: first in words, then call by call, then node by node.
+//! Renders the evidence as text: first sentences, then a table of calls, then one of nodes.
 //!
-//! Pure: the same case gives the same text.
+//! Pure: the same evidence gives the same text.
 
 mod calls;
 mod headline;
@@ -13,7 +13,7 @@ use std::fmt;
 use super::{case::Evidence, notes, pod::PodState};
 use crate::cli::text::{clean, counted};
 
-/// A case and its notes, displayed for people.
+/// Evidence and its notes, displayed for people.
 #[derive(Debug)]
 pub(super) struct Rendered<'a> {
     pub(super) case: &'a Evidence,
@@ -21,12 +21,12 @@ pub(super) struct Rendered<'a> {
     pub(super) top: Top,
 }
 
-/// How many rows of a table are shown.
+/// The maximum number of rows in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Top(usize);
 
 impl Top {
-    /// So many; 0 is all.
+    /// A maximum; 0 shows all rows.
     pub(super) fn new(rows: usize) -> Self {
         Self(if rows == 0 { usize::MAX } else { rows })
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Rendered<'_> {
     }
 }
 
-/// Says how many rows there are beside those that are shown.
+/// Writes the number of hidden rows.
 fn rest(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result {
     if hidden == 0 {
         return Ok(());
@@ -64,7 +64,7 @@ fn rest(out: &mut fmt::Formatter<'_>, hidden: usize, what: &str) -> fmt::Result 
     writeln!(out, "{hidden}; --top 0 shows all")
 }
 
-/// Why nothing is known, and a remedy.
+/// Why there is no data, and a remedy.
 pub(super) fn unknown(case: &Evidence) -> String {
     let Evidence { namespace, name, .. } = case;
     let (first, remedy) = match &case.pod {

@@ -23,7 +23,7 @@ pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_795_302_000 + seconds).unwrap()
 }
 
-/// A call about `shop/web-0` that no backend took part in.
+/// A call about `shop/web-0` without backends.
 pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
     Decision {
         id: format!("{verb}-{seconds}"),
@@ -49,12 +49,12 @@ pub(super) fn decision(verb: &str, seconds: i64) -> Decision {
     }
 }
 
-/// The same one, decided by this gateway.
+/// The same, decided by this gateway.
 pub(super) fn call(verb: &str, seconds: i64, gateway: &str) -> AttemptCall {
     AttemptCall { gateway: gateway.to_owned(), decision: decision(verb, seconds) }
 }
 
-/// A backend that was asked about all nodes.
+/// A backend that was called for all nodes.
 pub(super) fn backend(name: &str, asked: usize) -> BackendPart {
     BackendPart {
         name: name.to_owned(),
@@ -71,7 +71,7 @@ pub(super) fn backend(name: &str, asked: usize) -> BackendPart {
     }
 }
 
-/// Why it failed, and what its policy did.
+/// A failure and the applied policy.
 pub(super) fn failed(kind: &str, message: &str, policy: &str) -> BackendFailed {
     BackendFailed { kind: kind.to_owned(), message: message.to_owned(), policy: policy.to_owned() }
 }
@@ -87,7 +87,7 @@ pub(super) fn node(name: &str) -> NodePart {
     }
 }
 
-/// A filter call in which `zones` rejects those nodes that come with a reason.
+/// A filter call in which `zones` rejects the nodes that have a reason.
 pub(super) fn filter(seconds: i64, nodes: &[(&str, Option<&str>)]) -> Decision {
     let verdict = |(name, reason): &(&str, Option<&str>)| {
         let rejected = reason.map(str::to_owned);
@@ -114,7 +114,7 @@ pub(super) fn filter(seconds: i64, nodes: &[(&str, Option<&str>)]) -> Decision {
     }
 }
 
-/// A prioritize call in which `zones` gives these raw scores, as they are and times 2.
+/// A prioritize call in which `zones` gives these raw scores, unchanged and times 2.
 pub(super) fn prioritize(seconds: i64, nodes: &[(&str, i32)]) -> Decision {
     let scored = |(name, raw): &(&str, i32)| {
         let raw = *raw;
@@ -152,7 +152,7 @@ pub(super) fn bind(seconds: i64, name: &str) -> Decision {
     }
 }
 
-/// A log of 64 MiB that has all calls since 23:00:00 UTC.
+/// A log of 64 MiB with all calls since 23:00:00 UTC.
 pub(super) fn log() -> LogState {
     LogState {
         max_bytes: 64 << 20,
@@ -166,7 +166,7 @@ pub(super) fn log() -> LogState {
     }
 }
 
-/// What a gateway answers that decided these calls.
+/// The response of a gateway that decided these calls.
 pub(super) fn answer(gateway: &str, items: Vec<Decision>) -> DecisionList {
     DecisionList {
         api_version: API_VERSION.to_owned(),
@@ -178,7 +178,7 @@ pub(super) fn answer(gateway: &str, items: Vec<Decision>) -> DecisionList {
     }
 }
 
-/// The pod `u-1`, created at 23:00:05 UTC, which runs on a node or waits.
+/// The pod `u-1`, created at 23:00:05 UTC, which runs on a node or is pending.
 pub(super) fn pod(place: Option<&str>) -> PodFacts {
     PodFacts {
         uid: "u-1".to_owned(),
@@ -190,7 +190,7 @@ pub(super) fn pod(place: Option<&str>) -> PodFacts {
     }
 }
 
-/// A pod that the scheduler tried in vain, the last time at this time.
+/// A pod that the scheduler tried without success, most recently at this time.
 pub(super) fn refused(seconds: i64) -> PodFacts {
     let scheduled = ShownCondition {
         status: "False".to_owned(),
@@ -201,13 +201,13 @@ pub(super) fn refused(seconds: i64) -> PodFacts {
     PodFacts { scheduled: Some(scheduled), ..pod(None) }
 }
 
-/// What is known of `shop/web-0` at 23:10:00 UTC where the apiserver has this pod, in a cluster of 5 nodes, and the
-/// only gateway decided these calls.
+/// The evidence about `shop/web-0` at 23:10:00 UTC with this pod in the apiserver, in a cluster of 5 nodes with one
+/// gateway, which decided these calls.
 pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
     of(PodState::There(Box::new(pod)), vec![answer("gateway-0", items)], None)
 }
 
-/// The same of this standing and these answers, with a node that is asked for.
+/// The same for this state and these answers, with a node of `--node`.
 pub(super) fn of(standing: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
     let subject =
         ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };

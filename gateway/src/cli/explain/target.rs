@@ -1,4 +1,4 @@
-//! Which pod: `pod/NAME`, `pods/NAME`, `po/NAME` or `NAME`.
+//! The pod argument: `pod/NAME`, `pods/NAME`, `po/NAME` or `NAME`.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! What people and programs read, to the letter.
+//! Exact output for people and programs.
 
 mod documented;
 mod hostile;
@@ -12,7 +12,7 @@ use crate::{
     cli::explain::pod::{PodFacts, PodState},
 };
 
-/// What is printed of a case.
+/// The text for the evidence.
 fn text(case: &Evidence, top: usize) -> String {
     Rendered { case, notes: &notes::of(case), top: Top::new(top) }.to_string()
 }

@@ -1,4 +1,4 @@
-//! All replicas as text: problems first, then each replica.
+//! Renders all replicas as text: problems first, then each replica.
 //!
 //! Pure: the same report gives the same text.
 
@@ -27,7 +27,7 @@ impl fmt::Display for Rendered<'_> {
     }
 }
 
-/// Writes all problems, the worst first, and in what replicas differ.
+/// Writes all problems, the most severe first, and the differences between replicas.
 fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let problems = report.problems();
     for away in &report.away {
@@ -55,7 +55,7 @@ fn write_problem(problem: &Problem, gateways: &str, out: &mut fmt::Formatter<'_>
     writeln!(out, "         {}", clean(remedy))
 }
 
-/// Writes all that is known of it.
+/// Writes the status of a replica.
 fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let ready = if status.ready { "ready" } else { "not ready" };
     let started = ago(status.started, now);
@@ -142,7 +142,7 @@ fn time(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| NOTHING.to_owned(), duration)
 }
 
-/// Who they are.
+/// The table of backends and their connections.
 fn connections(backends: &[BackendStatus]) -> Table {
     let titles = ["BACKEND", "URL", "MODE", "STATE", "REPORTED VERSION"];
     let mut table = Table::new(titles.map(TextColumn::left).to_vec());
@@ -170,7 +170,7 @@ fn introduced(handshake: &Handshake) -> String {
     said.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// How they answer; `None` where none is asked for anything.
+/// The table of calls to backends; `None` if no backend has verbs.
 fn calls(backends: &[BackendStatus], now: Timestamp) -> Option<Table> {
     let mut table = Table::new(vec![
         TextColumn::left("BACKEND"),
@@ -206,7 +206,7 @@ fn row(backend: &str, verb: &BackendVerb, now: Timestamp) -> [String; 9] {
     ]
 }
 
-/// A verb that cannot be asked for says why; that is worse than a call that failed.
+/// The failure of a verb. That it is not supported comes first: this is worse than a failed call.
 fn failure(verb: &BackendVerb, now: Timestamp) -> String {
     match (&verb.unsuitable, &verb.last_failure) {
         (Some(why), _) => format!("unavailable: {why}"),

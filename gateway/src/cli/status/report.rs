@@ -1,4 +1,4 @@
-//! All replicas together.
+//! The combined status of all replicas.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use crate::{
     cli::admin::{Away, Gathered},
 };
 
-/// What `-o json` and `-o yaml` write.
+/// The output of `-o json` and `-o yaml`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     pub(super) api_version: &'static str,
     pub(super) kind: &'static str,
-    /// When it was asked.
+    /// When the replicas were queried.
     pub(super) time: Timestamp,
-    /// Who answered, by name.
+    /// The replicas that answered, by name.
     pub(super) replicas: Vec<Status>,
-    /// Who did not.
+    /// The replicas that did not answer.
     pub(super) away: Vec<Away>,
-    /// In what the replicas differ, one sentence each.
+    /// The differences between replicas, one sentence each.
     pub(super) differences: Vec<String>,
 }
 
 impl Report {
-    /// Puts together what the replicas said.
+    /// Combines the answers of the replicas.
     pub(super) fn new(gathered: Gathered<Status>, now: Timestamp) -> Self {
         let mut replicas = gathered.answers;
         replicas.sort_by(|a, b| a.gateway.cmp(&b.gateway));
@@ -42,7 +42,7 @@ impl Report {
         }
     }
 
-    /// What is wrong, the worst first, each with the replicas that say so.
+    /// The problems, the most severe first, each with the replicas that report it.
     pub(super) fn problems(&self) -> Vec<(&Problem, Vec<&str>)> {
         let mut groups: Vec<(&Problem, Vec<&str>)> = Vec::new();
         for (gateway, problem) in self.replicas.iter().flat_map(of_replica) {
@@ -55,7 +55,7 @@ impl Report {
         groups
     }
 
-    /// How much keeps pods from being scheduled, replicas that do not answer among it.
+    /// The number of problems that prevent pods from being scheduled, including replicas that do not answer.
     pub(super) fn errors(&self) -> usize {
         let is_error = |(problem, _): &&(&Problem, _)| problem.severity == Severity::Error;
         self.problems().iter().filter(is_error).count() + self.away.len()
@@ -66,7 +66,7 @@ fn of_replica(status: &Status) -> impl Iterator<Item = (&str, &Problem)> {
     status.problems.iter().map(|problem| (status.gateway.as_str(), problem))
 }
 
-/// A trait of a replica that all should share.
+/// A property of a replica that should be the same for all.
 type Aspect = (&'static str, fn(&Status) -> String);
 
 const ASPECTS: [Aspect; 4] = [
@@ -76,7 +76,7 @@ const ASPECTS: [Aspect; 4] = [
     ("the reported versions of backends", |status| listed(status.backends.iter().filter_map(introduced))),
 ];
 
-/// A sentence for each aspect that is not the same everywhere.
+/// A sentence for each property that differs.
 fn differences(replicas: &[Status]) -> Vec<String> {
     ASPECTS.iter().filter_map(|aspect| difference(aspect, replicas)).collect()
 }
@@ -103,7 +103,7 @@ fn configured(backend: &BackendStatus) -> String {
     format!("{} ({}, {}, {})", backend.name, backend.url, backend.mode, verbs.join(" "))
 }
 
-/// One that is not connected is a problem of its own, and no difference.
+/// A backend without a connection is a separate problem, not a difference.
 fn introduced(backend: &BackendStatus) -> Option<String> {
     let said = backend.handshake.as_ref()?;
     Some(

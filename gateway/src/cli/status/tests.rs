@@ -1,4 +1,4 @@
-//! What people and programs read, to the letter.
+//! Exact output for people and programs.
 
 mod hostile;
 mod samples;

@@ -15,7 +15,7 @@ pub(in crate::cli) fn number(number: impl Into<u64>) -> String {
     text
 }
 
-/// How many of what: `1 node`, `2 nodes`. `what` is a noun with a regular plural.
+/// A count with its noun: `1 node`, `2 nodes`. `what` is a noun with a regular plural.
 pub(in crate::cli) fn counted(count: impl Into<u64>, what: &str) -> String {
     let count = count.into();
     let plural = if count == 1 { "" } else { "s" };
@@ -29,14 +29,14 @@ pub(in crate::cli) fn trimmed(number: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// A share from 0 to 1 as per cent: `12 %`.
+/// A share from 0 to 1 as a percentage: `12 %`.
 pub(in crate::cli) fn share(share: f64) -> String {
     let percent = share * 100.0;
-    // A small share must not look like none.
+    // A small share must not look like 0.
     if percent > 0.0 && percent < 1.0 { "< 1 %".to_owned() } else { format!("{percent:.0} %") }
 }
 
-/// A time that something took, in seconds: `80 µs`, `1.2 ms`, `200 ms`, `3.5 s`.
+/// A duration in seconds: `80 µs`, `1.2 ms`, `200 ms`, `3.5 s`.
 pub(in crate::cli) fn duration(seconds: f64) -> String {
     let milliseconds = seconds * 1e3;
     match seconds {
@@ -68,8 +68,8 @@ pub(in crate::cli) fn moment(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// How long before `now` that was, in the two largest units: `12 s ago`, `3 h 5 min ago`. Clocks of machines differ a
-/// little: what seems to be still to come is now.
+/// The time from `time` to `now` in its two largest units: `12 s ago`, `3 h 5 min ago`. Clocks of machines differ a
+/// little: a time in the future counts as now.
 pub(in crate::cli) fn ago(time: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(time.as_second()).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);

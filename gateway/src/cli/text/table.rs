@@ -1,4 +1,4 @@
-//! Columns that are as wide as what is in them.
+//! Tables with columns as wide as their content.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::clean;
 
-/// What stands between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
 
-/// One column: its title, and to which side its cells lean.
+/// One column: its title and the alignment of its cells.
 #[derive(Debug, Clone)]
 pub(in crate::cli) enum TextColumn {
     /// Texts.
@@ -18,7 +18,7 @@ pub(in crate::cli) enum TextColumn {
     Right(String),
 }
 
-/// A table with a line of titles. A line ends with its last cell that has a text.
+/// A table with a header line. A line ends with its last non-empty cell.
 #[derive(Debug)]
 pub(in crate::cli) struct Table {
     columns: Vec<TextColumn>,
@@ -43,7 +43,7 @@ impl TextColumn {
     }
 
     fn pad(&self, out: &mut impl fmt::Write, cell: &str, width: usize) -> fmt::Result {
-        // Not as a width of the format, which has 16 bits.
+        // Not a width in the format string, which is limited to 16 bits.
         let space = " ".repeat(width.saturating_sub(cell.width()));
         match self {
             Self::Left(_) => write!(out, "{cell}{space}"),
@@ -53,12 +53,12 @@ impl TextColumn {
 }
 
 impl Table {
-    /// One without rows.
+    /// A table without rows.
     pub(in crate::cli) fn new(columns: Vec<TextColumn>) -> Self {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row; cells beyond the last column are left out.
+    /// Adds a row; cells beyond the last column are dropped.
     pub(in crate::cli) fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells = cells.into_iter().take(self.columns.len());
         self.rows.push(cells.map(|cell| clean(cell.as_ref()).into_owned()).collect());

@@ -1,21 +1,21 @@
-//! Wrong configurations and all that is said about them.
+//! Invalid configurations and their errors.
 
 mod backends;
 
 use super::{BACKENDS, HEADER, parse};
 
-/// What is said about a text, one mistake a line.
+/// The errors of a text, one mistake per line.
 fn said(yaml: &str) -> Vec<String> {
     let errors = parse(yaml).expect_err(yaml);
     errors.mistakes().iter().map(ToString::to_string).collect()
 }
 
-/// What is said about a right configuration with these lines in it, without the line's number.
+/// The errors of a valid configuration with these lines added, without line numbers.
 fn said_of_lines(lines: &str) -> Vec<String> {
     sentences(&format!("{HEADER}{lines}\n{BACKENDS}"))
 }
 
-/// What is said about a right configuration with this as its second backend, without the line's number.
+/// The errors of a valid configuration with this as its second backend, without line numbers.
 fn said_of_backend(backend: &str) -> Vec<String> {
     sentences(&format!("{HEADER}backends:\n- {{name: a, url: 'http://a:1', filter: {{}}}}\n- {backend}"))
 }
@@ -96,7 +96,7 @@ fn documents_that_are_no_configuration() {
 
 #[test]
 fn nesting_and_aliases_are_bounded() {
-    // Each alias stands for two of the one before it, or for a level more.
+    // Each alias stands for two of the previous one, or for one more level.
     let chain = |item: fn(String) -> String| {
         let line = |level: usize| format!("a{level}: &a{level} {}\n", item(format!("*a{}", level - 1)));
         format!("a0: &a0 x\n{}", (1..=30).map(line).collect::<String>())
@@ -159,7 +159,7 @@ fn fields_of_the_gateway() {
         ),
         (
             "extender: {maxRequestBytes: 1.5Gi}",
-            "extender.maxRequestBytes: \"1.5Gi\" is not a size; expected a size from 64Ki to 1Gi such as 128Mi",
+            "extender.maxRequestBytes: \"1.5Gi\" is out of range; expected a size from 64Ki to 1Gi such as 128Mi",
         ),
         ("extender:", "extender: is empty; expected a mapping such as {address: 0.0.0.0:8888}"),
         ("extender: []", "extender: is a list; expected a mapping such as {address: 0.0.0.0:8888}"),

@@ -1,4 +1,4 @@
-//! What holds for every text and every configuration.
+//! Properties of every text and every configuration.
 
 use proptest::prelude::*;
 
@@ -8,13 +8,13 @@ use crate::config::{
 };
 use std::time::Duration;
 
-/// What mutations put into a text: what the format and YAML give a meaning.
+/// The pieces that mutations insert: those with a meaning in the format or YAML.
 const PIECES: [&str; 32] = [
     ":", ": ", "- ", "\n", "  ", "{", "}", "[", "]", ",", "#", "&a ", "*a", "!!str ", "!x ", "|\n", ">-\n",
     "? ", "'", "\"", "\\", "~", "0", "-1", "1e999", ".nan", "\u{feff}", "\u{0}", "ü", "<<: ", "---\n", "\t",
 ];
 
-/// Cuts a piece of the text out and puts another in, at places given in thousandths of its length.
+/// Replaces a piece of the text by another one, at positions given in thousandths of its length.
 fn mutated(text: &str, at: usize, length: usize, piece: &str) -> String {
     let boundary = |wanted: usize| (wanted..=text.len()).find(|end| text.is_char_boundary(*end));
     let start = boundary(text.len() * at / 1000).unwrap_or(text.len());
@@ -42,7 +42,7 @@ fn line(lines: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::option::of(one_of(lines)).prop_map(|line| line.map_or_else(String::new, |line| format!("{line}\n")))
 }
 
-/// Fields of the gateway that are right, beside `binder`.
+/// Valid fields of the gateway, except `binder`.
 fn gateway_fields() -> impl Strategy<Value = String> {
     let lines = (
         extender(),
@@ -97,7 +97,7 @@ fn extender() -> impl Strategy<Value = String> {
     (address, verbs, tls).prop_map(|(address, verbs, tls)| format!("{address}{verbs}{tls}"))
 }
 
-/// Fields of a backend that are right, without its name.
+/// Valid fields of a backend, except its name.
 fn backend_fields() -> impl Strategy<Value = String> {
     let reached = one_of(&[
         "url: 'http://h.b_c.d:1'",
@@ -162,7 +162,7 @@ fn verbs() -> impl Strategy<Value = String> {
     (filter, score, preempt).prop_map(|(filter, score, preempt)| format!("{filter}{score}{preempt}"))
 }
 
-/// Who binds, and what the first backend has for it.
+/// The binder, and the first backend's settings for it.
 fn binder() -> impl Strategy<Value = (&'static str, &'static str)> {
     prop::sample::select(
         &[

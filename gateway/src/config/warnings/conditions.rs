@@ -44,7 +44,7 @@ fn can_hold(selector: &[Requirement], key: &str) -> bool {
     let present_will_do = || {
         let named: Vec<&BTreeSet<String>> = about().filter_map(values_of_in).collect();
         let fits = |value: &String| about().all(|operator| admits(operator, value));
-        // Without listed values there is always one that is not excluded.
+        // Without listed values there is always an allowed one.
         let exists = !about().any(|operator| *operator == Operator::DoesNotExist);
         exists && named.first().is_none_or(|values| values.iter().any(fits))
     };

@@ -1,4 +1,4 @@
-//! What is warned of, and what is not.
+//! Which settings have warnings, and which do not.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Rows, read back with the generated types.
+//! Rows, decoded with the generated types.
 
 use extender_policy_api::v1alpha1::{NodeRow, NodeRows, NodeView};
 use proptest::prelude::*;

@@ -1,17 +1,17 @@
-//! The ways in which a bind ends without a Binding that is known to exist.
+//! The errors of a bind call: the Binding is not known to exist.
 
 use std::fmt;
 
 use crate::cluster::binder::{ApiserverError, BindingState};
 
-/// Why a pod is not bound, or not known to be.
+/// Why a pod is not bound, or not known to be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindError {
     /// The gateway is not configured to bind.
     NoBinder,
-    /// What is true of the pod excludes that it is bound to the node.
+    /// The state of the pod excludes that it is bound to the node.
     Pod(BindingState),
-    /// The apiserver does not say what is true, or refuses the Binding.
+    /// The apiserver does not return the state, or rejects the Binding.
     Apiserver(ApiserverError),
 }
 

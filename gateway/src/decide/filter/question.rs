@@ -1,4 +1,4 @@
-//! What a backend is asked in a filter call, and what its answer means.
+//! The request to a backend in a filter call, and the meaning of its answer.
 
 use extender_gateway_core::{BackendFailure, Verb, filter::Refusal};
 
@@ -19,19 +19,19 @@ use crate::{
 /// Which of these nodes may the pod not run on?
 pub(super) struct FilterQuestion;
 
-/// What a backend answers, remembered or asked.
+/// A backend's answer, from the cache or from a call.
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
-    /// Positions are those in the question of the fold.
+    /// Positions are those in the fold's question.
     pub(super) refusals: Vec<Refusal>,
-    /// Scores that came with the answer and are not remembered.
+    /// Scores that came with the answer and are not cached.
     pub(super) scores: Option<BackendScores>,
 }
 
 impl NodeQuestion for FilterQuestion {
     type Plan = FilterPlan;
     type Fresh = FilterAnswer;
-    /// As `backend::answer_cache::VerdictCache` numbers them.
+    /// Numbered as in `backend::answer_cache::VerdictCache`.
     type Cached = u32;
     type Answer = Verdicts;
 
@@ -86,7 +86,7 @@ impl NodeQuestion for FilterQuestion {
         missing: Option<MissingNodes<'_, FilterAnswer>>,
     ) -> Verdicts {
         if let Some(MissingNodes { places, .. }) = &missing {
-            // Known anyway if this is a check: the new answer counts.
+            // These are known only if this is a check: then the new answer counts.
             places.iter().for_each(|at| known[*at as usize] = None);
         }
         let mut refusals = ask
@@ -102,7 +102,7 @@ impl NodeQuestion for FilterQuestion {
     }
 }
 
-/// The refusal with its positions among all nodes in question, of which those at `missing` were asked about.
+/// The refusal with positions among all nodes, of which those at `missing` were sent.
 fn placed(mut refusal: Refusal, missing: &[u32]) -> Refusal {
     refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
     refusal

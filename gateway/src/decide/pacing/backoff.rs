@@ -8,17 +8,17 @@ use std::{
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-/// More refusals on all nodes than this in the time of the cadences are too many ...
+/// More refusals on all nodes than this within the window are too many ...
 const MOST_REFUSALS: usize = 5;
 /// ... and are errors for this time.
 const BACK_OFF: Duration = Duration::from_secs(30);
-/// Pods that are remembered at once, at up to 300 bytes: those refused of late, and those backing off.
+/// The most pods that are tracked, at up to 300 bytes: those rejected recently, and those backing off.
 const MOST_PODS: usize = 100_000;
 
-/// The paces of the pods that matter now, by the hash of the UID.
+/// The pods that are tracked now, by the hash of the UID.
 #[derive(Debug)]
 pub(super) struct Paces {
-    /// The time in which refusals add up.
+    /// The window in which refusals are counted.
     window: Duration,
     pods: HashMap<u64, PacedPod, RandomState>,
     swept: Option<Instant>,
@@ -34,11 +34,11 @@ struct PacedPod {
     uncounted: bool,
 }
 
-/// What a call was about.
+/// The nodes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum AttemptScope {
-    /// The pod's `status.nominatedNodeName` and no other node. Refused there, the same attempt goes on with a
-    /// call about all nodes at once (`evaluateNominatedNode` of kube-scheduler), which may be that one again.
+    /// Only the pod's `status.nominatedNodeName`. If the pod is rejected there, the same attempt continues with a
+    /// call about all nodes (`evaluateNominatedNode` in kube-scheduler), which may be that node alone again.
     Nominated,
     /// Anything else.
     Nodes,
@@ -49,7 +49,7 @@ pub(in super::super) enum AttemptScope {
 pub(in super::super) enum Pace {
     /// No.
     Usual,
-    /// From now on.
+    /// As of now.
     JustTooFast,
     /// Still.
     TooFast,
@@ -70,7 +70,7 @@ impl Paces {
         self.pods.entry(pod).or_default().again(about, now, self.window)
     }
 
-    /// Forgets pods that matter no more; looks once a second at most.
+    /// Drops pods that no longer matter; runs at most once a second.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.duration_since(swept) < Duration::from_secs(1)) {
             return;
@@ -87,7 +87,7 @@ impl PacedPod {
         }
         self.backing_off = None;
         self.times.retain(|time| now.duration_since(*time) < window);
-        // Half an attempt. Two in a row are two halves of one where no other node is left to be asked about.
+        // Half an attempt. Two in a row are the two halves of one attempt if no other node is left.
         self.uncounted = about == AttemptScope::Nominated && !self.uncounted;
         if self.uncounted {
             return Pace::Usual;

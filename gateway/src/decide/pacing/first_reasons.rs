@@ -1,4 +1,4 @@
-//! The first texts of nodes, for each pod that fits nowhere.
+//! Keeps the first texts of nodes, for each pod that fits nowhere.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -16,43 +16,43 @@ use crate::wire::{Names, reply::Reason};
 
 /// A pod that was not retried for this long is dropped.
 const FORGOTTEN: Duration = Duration::from_mins(1);
-/// What all pods together may take, in bytes: a million nodes that share texts, 300,000 with texts of their own.
-/// What finds no room is answered as it is.
+/// The memory limit of all pods together, in bytes: enough for a million nodes that share texts, or 300,000 with
+/// unique texts. Texts beyond the limit are passed on unchanged.
 const MOST: usize = 64 << 20;
-/// What a pod takes at most besides its texts and nodes.
+/// The most that a pod takes besides its texts and nodes.
 const POD: usize = 512;
-/// What a node takes at most: an entry of a table that has just grown.
+/// The most that a node takes: an entry of a table that has just grown.
 const NODE: usize = 64;
-/// What a text takes at most besides its bytes: the same, and a place in memory of its own.
+/// The most that a text takes besides its bytes: a table entry and an allocation.
 const TEXT: usize = 96;
 
 /// The texts of all pods, by the hash of the pod's UID.
 #[derive(Debug)]
 pub(super) struct FirstReasons {
-    /// For how long a node's first text is kept.
+    /// How long a node's first text is kept.
     held: Duration,
     pods: HashMap<u64, PodReasons, RandomState>,
-    /// What `pods` take at most, in bytes.
+    /// An upper bound of the memory of `pods`, in bytes.
     taken: usize,
     swept: Option<Instant>,
     hasher: RandomState,
 }
 
-/// One pod, with one node at least while it is kept.
+/// One pod. A kept pod has at least one node.
 #[derive(Debug)]
 struct PodReasons {
     last: Instant,
-    /// When its first texts were given.
+    /// When its first texts were stored.
     since: Instant,
     texts: HashSet<Arc<str>, RandomState>,
     /// The text of a node, by the hash of its backend and name.
     nodes: HashMap<u64, Arc<str>, RandomState>,
-    /// What it takes at most, in bytes.
+    /// An upper bound of its memory, in bytes.
     taken: usize,
 }
 
-/// Groups that were made for first texts, by what they are like and the text. A group of the answer that has the
-/// text by chance is not looked for: two groups may say the same.
+/// Groups that were created for first texts, by their properties and text. An original group with the same text is
+/// not looked for: two groups may have the same text.
 type Made = HashMap<(By, bool, Arc<str>), u32, RandomState>;
 
 impl FirstReasons {
@@ -60,7 +60,7 @@ impl FirstReasons {
         Self { held, pods: HashMap::default(), taken: 0, swept: None, hasher: RandomState::default() }
     }
 
-    /// Gives nodes the text that they had first. Takes time in proportion to nodes and reasons.
+    /// Gives nodes the text that they had first, in time proportional to nodes and reasons.
     pub(super) fn hold(
         &mut self,
         pod: u64,
@@ -91,7 +91,7 @@ impl FirstReasons {
         held
     }
 
-    /// The texts of a pod, out of the table; none if it is new, or they have been kept long enough.
+    /// Takes the texts of a pod out of the table; none if the pod is new or they have been kept long enough.
     fn take(&mut self, pod: u64, now: Instant) -> PodReasons {
         let known = self.pods.remove(&pod);
         self.taken -= known.as_ref().map_or(0, |texts| texts.taken);
@@ -101,7 +101,7 @@ impl FirstReasons {
         }
     }
 
-    /// Keeps the texts of a pod. There is room: its first text has found some.
+    /// Stores the texts of a pod. They fit: this was checked when each text was added.
     fn put(&mut self, pod: u64, texts: PodReasons) {
         if !texts.nodes.is_empty() {
             self.taken += texts.taken;
@@ -109,7 +109,7 @@ impl FirstReasons {
         }
     }
 
-    /// Forgets pods that did not come for a while; looks once a second at most.
+    /// Drops pods that were not retried for a while; runs at most once a second.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.duration_since(swept) < Duration::from_secs(1)) {
             return;
@@ -125,8 +125,8 @@ impl PodReasons {
         Self { last: now, since: now, texts: HashSet::default(), nodes: HashMap::default(), taken: POD }
     }
 
-    /// The first text of a node. Remembers `given` if there is none yet; `None` when the pod would then take more
-    /// than `most`.
+    /// The first text of a node. Stores `given` if there is none yet; `None` if the pod would then take more than
+    /// `most`.
     fn first(&mut self, node: u64, given: &str, most: usize) -> Option<Arc<str>> {
         if let Some(first) = self.nodes.get(&node) {
             return Some(Arc::clone(first));
@@ -144,7 +144,7 @@ impl PodReasons {
     }
 }
 
-/// The group like this one with another text; added if none was made yet.
+/// The group like this one with another text; added if it does not exist yet.
 fn group_with(
     text: Arc<str>,
     group: u32,

@@ -19,20 +19,20 @@ use crate::{
     object,
 };
 
-/// A question about candidates, in a backend's views.
+/// The request for candidates, in a backend's views.
 #[derive(Debug, Default)]
 pub(super) struct EncodedVictims {
-    /// Those that it is about, in order.
+    /// The candidates in it, in order.
     pub(super) candidates: Vec<Candidate>,
-    /// Their nodes; `None` when there are none.
+    /// Their nodes; `None` if there are none.
     pub(super) nodes: Option<NodesField>,
     /// Their victims.
     pub(super) messages: Vec<api::Candidate>,
-    /// The nodes of the others, by what keeps them from the backend: they are not known yet,
+    /// The nodes of candidates that are left out because the gateway does not know them yet.
     pub(super) unknown: Vec<u32>,
-    /// they were deleted,
+    /// The nodes of candidates that are left out because they were deleted.
     pub(super) deleted: Vec<u32>,
-    /// or they are too large for a question.
+    /// The nodes of candidates that are left out because they are too large for a request.
     pub(super) oversize: Vec<u32>,
 }
 
@@ -44,7 +44,7 @@ enum CandidateRow {
 }
 
 impl Decider {
-    /// The request for the remaining candidates. Waits until the instant for nodes that are not in the table.
+    /// The request for the remaining candidates. Waits until `until` for nodes that are not in the table.
     ///
     /// # Errors
     /// The backend does not serve the verb.
@@ -61,7 +61,7 @@ impl Decider {
         let sizes = found.iter().map(|row| if let CandidateRow::Row(row) = row { row.len() } else { 0 });
         let bytes: usize = sizes.clone().sum();
         let small = sizes.filter(|size| *size > 0 && *size <= most / LARGE_PART).count();
-        // If all are too large, the question fails, and the failure policy applies.
+        // If all are too large, the call fails, and the failure policy applies.
         let is_oversize = |row: &Bytes| bytes > most && small > 0 && row.len() > most / LARGE_PART;
         let mut rows = Rows::with_capacity(bytes.min(most));
         let mut told = EncodedVictims::default();
@@ -109,7 +109,7 @@ impl Decider {
                 };
                 places.map(row).collect()
             }
-            // A plan without a column wants names alone.
+            // A plan without a column requests only names.
             _ => names.map(|name| CandidateRow::Row(row::name_alone(name))).collect(),
         }
     }
@@ -137,19 +137,19 @@ impl Decider {
     }
 }
 
-/// A victim in a backend's view; `None` when it cannot be read, like one of which only the UID is known: who may
-/// be evicted has still to be decided for the others.
+/// A victim in a backend's view; `None` if it cannot be parsed or only its UID is known: the other victims still
+/// need a decision.
 fn facts(json: &Bytes, view: &PodView) -> Option<api::Pod> {
     let pod = object::pod::offered(json).ok()?;
     Some(pod_message(&pod, view, json))
 }
 
-/// The most JSON of victims that is read for one question, in bytes. kube-scheduler offers a tenth of the nodes; of
-/// 15,000 nodes that is some 45,000 pods of 3 KB.
+/// The most JSON of victims that is parsed for one request, in bytes. kube-scheduler offers a tenth of the nodes;
+/// for 15,000 nodes that is about 45,000 pods of 3 KB.
 const MOST_JSON: usize = 256 << 20;
 
-/// How much may still be read and told about victims, in bytes. A UID is short, and the pod that the watch knows by
-/// it may be large: what a call costs is not bounded by its size.
+/// How many bytes may still be parsed and sent for victims. A UID is short, but the pod that the watch has for it
+/// may be large: the request's size does not limit the cost.
 struct Room {
     json: usize,
     facts: usize,
@@ -157,7 +157,7 @@ struct Room {
 
 impl Room {
     /// # Errors
-    /// There is no room left to read this.
+    /// The limit for parsing is reached.
     fn read(&mut self, json: &[u8]) -> Result<(), BackendFailure> {
         let left = self.json.checked_sub(json.len());
         self.json = left.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Backends in shadow that preempt: what they would change of what is left.
+//! Backends in shadow mode that preempt: what they would change of the result.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use crate::{
     record::{Agreement, BackendOutcome, CallRecord, OnFailure, Outcome, Rpcs},
 };
 
-/// What would it change of the candidates that are left?
+/// Which of the remaining candidates would it change?
 struct PreemptShadow {
     told: EncodedVictims,
     settings: PreemptSettings,
 }
 
 impl Decider {
-    /// Asks the shadows that preempt about the candidates that are left, as if they came last: to change
-    /// something is to disagree.
+    /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
+    /// disagreement.
     pub(super) async fn shadow_preempt(
         &self,
         call: PreemptCall<'_>,
@@ -47,7 +47,7 @@ impl Decider {
         }
     }
 
-    /// The question, unless there is nothing to ask about, or why it cannot be asked. Waits for no node.
+    /// The request, if there are candidates, or why the backend is unavailable. Waits for no node.
     async fn prepare(
         &self,
         step: PreemptStep<'_>,

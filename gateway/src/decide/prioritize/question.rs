@@ -1,4 +1,4 @@
-//! What a backend is asked in a prioritize call, and what is known of its answer.
+//! The request to a backend in a prioritize call, and its known answers.
 
 use extender_gateway_core::{BackendFailure, Verb};
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// How good are these nodes for the pod?
 pub(super) struct ScoreQuestion<'s> {
-    /// Scores that came with the answers to the pod's filter call, of all backends.
+    /// Scores that came with the answers to the pod's filter call, from all backends.
     pub(super) early: &'s [BackendScores],
 }
 
@@ -26,7 +26,7 @@ impl NodeQuestion for ScoreQuestion<'_> {
     type Plan = ScorePlan;
     type Fresh = Vec<i32>;
     type Cached = i32;
-    /// Raw scores, one a node.
+    /// Raw scores, one for each node.
     type Answer = Vec<i32>;
 
     const VERB: Verb = Verb::Prioritize;

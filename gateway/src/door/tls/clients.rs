@@ -1,4 +1,4 @@
-//! Which client certificates are accepted: signed by the authorities, and of an allowed name.
+//! Which client certificates are accepted: signed by one of the authorities, with an allowed name.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 use crate::config::{ClientCertificate, ClientCertificates};
 
-/// Checks certificates as the operator wants it.
+/// The verifier of client certificates for the operator's settings.
 pub(super) fn verifier(
     authorities: RootCertStore,
     clients: &ClientCertificates,
@@ -35,14 +35,14 @@ pub(super) fn verifier(
     Arc::new(AllowedNames { signed, allowed: clients.allowed_names.clone() })
 }
 
-/// Accepts what is signed and has one of the names.
+/// Accepts signed certificates with one of the names.
 #[derive(Debug)]
 struct AllowedNames {
     signed: Arc<dyn ClientCertVerifier>,
     allowed: Vec<String>,
 }
 
-/// A certificate that has none of the allowed names.
+/// A certificate without an allowed name.
 #[derive(Debug, thiserror::Error)]
 #[error("it has the names [{}]", .0.join(", "))]
 pub(super) struct NotAllowed(pub(super) Vec<String>);
@@ -55,7 +55,7 @@ struct CertificateNames {
 }
 
 impl CertificateNames {
-    /// `None` when it cannot be read.
+    /// `None` if it cannot be parsed.
     fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = parse_x509_certificate(certificate).ok()?;
         let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
@@ -68,7 +68,7 @@ impl CertificateNames {
         Some(Self { common: common.map(str::to_owned).collect(), dns: dns.map(str::to_owned).collect() })
     }
 
-    /// Common names are compared exactly, DNS names without regard to case.
+    /// Common names are compared exactly, DNS names case-insensitively.
     fn has(&self, allowed: &str) -> bool {
         self.common.iter().any(|name| name == allowed)
             || self.dns.iter().any(|name| name.eq_ignore_ascii_case(allowed))

@@ -1,4 +1,4 @@
-//! The beginning of a connection with TLS, bounded in time.
+//! The TLS handshake of a connection, limited in time.
 
 use std::time::Duration;
 
@@ -81,25 +81,25 @@ async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, Faile
     let mut first = [0];
     match stream.peek(&mut first).await {
         Ok(0) | Err(_) => Err(HandshakeError::Gone.into()),
-        // Methods are written in capitals, and no record of TLS begins like that.
+        // Methods are uppercase letters, and no TLS record begins with one.
         Ok(_) if first[0].is_ascii_uppercase() => Err(FailedHandshake {
             error: HandshakeError::WithoutTls,
             farewell: farewell(stream, PLAIN).boxed(),
         }),
         Ok(_) => tls.acceptor().accept(patient(stream)).into_fallible().await.map_err(|(error, stream)| {
-            // The alert is under way already.
+            // The alert is already being sent.
             let error = HandshakeError::Failed(TlsRefusal::from(&error));
             FailedHandshake { error, farewell: farewell(stream, b"").boxed() }
         }),
     }
 }
 
-/// The answer to HTTP without TLS.
+/// The response to HTTP without TLS.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
     x-extender-gateway-error: extender-gateway: this address requires TLS\r\n\r\n";
 
-/// Says a last word and waits, not for long, until it is read: closed with bytes unread, the connection would
-/// be reset, and the caller's log would have that instead of the reason.
+/// Sends a last message and waits briefly until it is read: closing with unread bytes would reset the connection,
+/// and the caller would log that instead of the reason.
 async fn farewell(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &'static [u8]) {
     let said = async {
         stream.write_all(word).await?;

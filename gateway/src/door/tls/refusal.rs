@@ -8,7 +8,7 @@ use rustls::{
 
 use super::clients::NotAllowed;
 
-/// What webpki calls a certificate of version 1 or 2. Its errors come without their type.
+/// webpki's name for a certificate of version 1 or 2. Its errors arrive without their type.
 const OLD_VERSION: &str = "UnsupportedCertVersion";
 
 /// The cause of a failed handshake. Each is logged separately, so that one kind of caller does not suppress others
@@ -37,7 +37,7 @@ pub(in crate::door) enum TlsCause {
     Purpose,
     /// A certificate of version 1 or 2.
     OldCertificate,
-    /// A certificate with something else wrong.
+    /// A certificate with another defect.
     Certificate,
     /// The caller rejected the gateway's certificate.
     NotTrusted,
@@ -49,7 +49,7 @@ pub(in crate::door) enum TlsCause {
 #[derive(Debug)]
 pub(in crate::door) struct TlsRefusal {
     pub(super) cause: TlsCause,
-    /// The error of rustls or of the check of names.
+    /// The error from rustls or from the check of names.
     found: String,
 }
 
@@ -167,7 +167,7 @@ fn cause_of_other(error: &OtherError) -> (TlsCause, String) {
     (cause, found)
 }
 
-/// What the caller says of the gateway.
+/// The cause that the caller reports.
 fn cause_of_alert(alert: Alert) -> (TlsCause, String) {
     match alert {
         Alert::UnknownCA

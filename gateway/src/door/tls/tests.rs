@@ -39,7 +39,7 @@ impl Pair {
     }
 }
 
-/// A log to look at.
+/// A log to read back.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -60,7 +60,7 @@ impl Log {
     }
 }
 
-/// Five looks at the files.
+/// Waits for five checks of the files.
 async fn five_looks(tls: &Tls) {
     timeout(LOOK * 5 + LOOK / 2, tls.follow()).await.unwrap_err();
 }

@@ -1,4 +1,4 @@
-//! Node affinity as a fact, from a full one and from odd ones.
+//! Node affinity as a fact, from a complete one and from unusual ones.
 
 use extender_policy_api::v1alpha1::{
     NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,

@@ -11,7 +11,7 @@ fn list(count: usize) -> Value {
     vec![json!({}); count].into()
 }
 
-/// A pod with something at a path.
+/// A pod with this value at a path.
 fn pod_with(path: &str, value: Value) -> Vec<u8> {
     let mut pod = json!({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": {}});
     put(&mut pod, path, value);
@@ -119,7 +119,7 @@ fn full_of((path, entry): (&str, &str)) -> String {
 const ENTRY: &str = "{}";
 const PAIR: &str = r#""k":"1""#;
 
-/// Reads an object that a call brings.
+/// Parses an object of a call.
 type Read = fn(&str) -> Option<ObjectError>;
 
 fn of_a_pod(json: &str) -> Option<ObjectError> {

@@ -1,4 +1,4 @@
-//! A node's facts: what is told, and what a heartbeat must not change.
+//! A node's facts: their content, and that a heartbeat does not change them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A pod's facts, from what a real kube-scheduler sent and from odd objects.
+//! A pod's facts, from a request of a real kube-scheduler and from unusual objects.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A pod as a `ReplicaSet` makes it, with everything that facts are made of.
+/// A pod as a `ReplicaSet` creates it, with everything that facts contain.
 fn replica() -> Value {
     json!({
         "metadata": {

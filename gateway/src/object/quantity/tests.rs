@@ -1,4 +1,4 @@
-//! Quantities against tables from apimachinery's own rules, and against arithmetic without bounds.
+//! Quantities compared with tables by apimachinery's own rules, and with unlimited arithmetic.
 
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn milli_and_whole_values() {
         ("0.00000000000000000000000000000000000000000000001e48", 10_000, 10),
         ("1.00000000000000000000000000000000000000000000001Gi", 1_073_741_824_001, 1_073_741_825),
         ("00012", 12_000, 12),
-        // Go reads these as zero; so does a cluster that stored them.
+        // Go parses these as zero; so does a cluster that stored them.
         (".", 0, 0),
         ("-", 0, 0),
         ("Ki", 0, 0),

@@ -1,4 +1,4 @@
-//! Effective requests, by the cases of component-helpers' own tests and by a rule that holds for all pods.
+//! Effective requests, by the cases of component-helpers' own tests and by a property of all pods.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ fn of_equal_names_the_last_counts() {
     assert_eq!(facts.requests.unwrap().milli_cpu, 2000);
 }
 
-/// What the pod counts with in scores, and on its node, as (milli-CPU, memory in MiB).
+/// The pod's values for scores, and on its node, as (milli-CPU, memory in MiB).
 fn nonzero(spec: &Value) -> [(i64, i64); 2] {
     let json = json!({"spec": spec}).to_string();
     let pod = pod::parse(json.as_bytes()).unwrap();
@@ -131,14 +131,14 @@ fn what_is_not_requested_counts_with_a_default() {
     }
 }
 
-/// The apiserver never leaves a pod like this, but the two places of kube-scheduler differ about it.
+/// The apiserver never creates a pod like this, but the two functions of kube-scheduler treat it differently.
 #[test]
 fn on_its_node_a_pod_with_own_requests_has_no_default_for_what_a_container_names() {
     let spec = json!({"containers": [container("1"), {}], "resources": {"requests": {"memory": "1Gi"}}});
     assert_eq!(nonzero(&spec), [(1100, 1024), (1000, 1024)]);
 }
 
-/// A container of 1 CPU that is being resized to 2, with 1500m set aside, and one that is not.
+/// A container with 2 CPU in its spec, 1500m allocated and a resize in progress, and a container without a resize.
 fn resized(status: &Value) -> (i64, i64) {
     let containers = json!([
         {"name": "web", "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}},
@@ -210,7 +210,7 @@ fn a_sidecar_is_resized_like_a_container_and_an_init_container_is_not() {
 }
 
 proptest! {
-    /// The KEP's definition, phase by phase: the most that runs at any one time.
+    /// The KEP's definition, phase by phase: the maximum that runs at any time.
     #[test]
     fn is_the_most_that_runs_at_once(
         containers in proptest::collection::vec(0_u32..1000, 0..5),

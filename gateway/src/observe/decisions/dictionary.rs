@@ -1,4 +1,4 @@
-//! Texts that occur in many calls, each once: names of nodes and backends, reasons.
+//! Texts that occur in many calls, each stored once: names of nodes and backends, reasons.
 
 use std::{
     borrow::Cow,
@@ -11,16 +11,16 @@ use hashbrown::HashTable;
 
 use super::packed::{Runs, RunsSoFar};
 
-/// How far ahead of the last text the next one is looked for before it is looked up: nodes come in the order in
-/// which they came before, with gaps where some fell out. Looking further would cost more than looking up.
+/// How many texts after the last one are compared before a lookup: nodes come in their earlier order, with gaps
+/// where some were rejected. Comparing more would cost more than the lookup.
 const AHEAD: usize = 4;
 
-/// The longest name that is kept whole, in bytes. Kubernetes has none that is longer.
+/// The longest name that is stored whole, in bytes. No name in Kubernetes is longer.
 const LONGEST_NAME: usize = 253;
-/// Stands for texts of a call that has used up its room.
+/// Replaces texts of a call that has used up its room.
 pub(super) const NOT_KEPT: &str = "(not kept)";
 
-/// A name as it is kept: a longer one than Kubernetes has is shortened.
+/// A name as it is stored: one that is longer than Kubernetes allows is shortened.
 pub(super) fn name_kept(name: &str) -> Cow<'_, str> {
     const MARK: &str = "…";
     if name.len() <= LONGEST_NAME {
@@ -29,12 +29,12 @@ pub(super) fn name_kept(name: &str) -> Cow<'_, str> {
     format!("{}{MARK}", &name[..name.floor_char_boundary(LONGEST_NAME - MARK.len())]).into()
 }
 
-/// How many texts are compared at once.
+/// How many texts are compared in one step.
 const BLOCK: u32 = 16;
-/// After how many texts that followed one another that is worth while.
+/// After how many consecutive texts such a step is worth its cost.
 const SURE: u32 = 4;
 
-/// Texts one behind the other, and where each ends.
+/// Concatenated texts, and where each ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DictionaryRow<'t> {
     pub(super) all: &'t str,
@@ -42,7 +42,7 @@ pub(super) struct DictionaryRow<'t> {
 }
 
 impl<'t> DictionaryRow<'t> {
-    /// Whether each text is a name that is kept whole.
+    /// Whether each text is a name that is stored whole.
     pub(super) fn are_names(self) -> bool {
         let mut start = 0;
         self.ends.iter().all(|end| (*end - std::mem::replace(&mut start, *end)) as usize <= LONGEST_NAME)
@@ -52,7 +52,7 @@ impl<'t> DictionaryRow<'t> {
         &self.all[start(self.ends, place) as usize..self.ends[place] as usize]
     }
 
-    /// Whether the texts of the other row from a place on are those from this place on, a [`BLOCK`] of them.
+    /// Whether a [`BLOCK`] of texts of the other row, from a position on, equals the texts from this position on.
     fn has_block(self, place: usize, (other, at): (DictionaryRow<'_>, usize)) -> bool {
         let (Some((own, own_ends)), Some((others, others_ends))) = (self.block(place), other.block(at))
         else {
@@ -61,7 +61,7 @@ impl<'t> DictionaryRow<'t> {
         own_ends == others_ends && own == others
     }
 
-    /// The texts from a place on, and where each ends from there.
+    /// The texts from a position on, and their ends relative to it.
     fn block(&self, place: usize) -> Option<(&[u8], [u32; BLOCK as usize])> {
         let ends = self.ends.get(place..)?.first_chunk::<{ BLOCK as usize }>()?;
         let start = start(self.ends, place);
@@ -70,15 +70,15 @@ impl<'t> DictionaryRow<'t> {
     }
 }
 
-/// Where the text at a place begins.
+/// The start of the text at a position.
 fn start(ends: &[u32], at: usize) -> u32 {
     at.checked_sub(1).map_or(0, |before| ends[before])
 }
 
-/// What a text takes beside its bytes: where it ends, and its place in the index.
+/// The bytes of a text besides its content: its end, and its slot in the index.
 const BESIDE_A_TEXT: usize = 9;
 
-/// Texts by numbers. Texts are only added, so that a number keeps its meaning while readers and one writer go on.
+/// Texts by number. Texts are only added, so numbers stay valid for concurrent readers.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary(RwLock<TextIds>);
 
@@ -89,7 +89,7 @@ pub(super) struct TextIds {
     ends: Vec<u32>,
     index: HashTable<u32>,
     hasher: RandomState,
-    /// How many bytes of new texts are still taken.
+    /// The remaining bytes for new texts.
     room: usize,
 }
 
@@ -104,22 +104,22 @@ impl Dictionary {
 }
 
 impl TextIds {
-    /// The text of a number that this dictionary gave.
+    /// The text of a number from this dictionary.
     pub(super) fn at(&self, number: u32) -> &str {
         self.row().at(number as usize)
     }
 
-    /// The number of a text, if it has one.
+    /// The number of a text, if it is in the dictionary.
     pub(super) fn find(&self, text: &str) -> Option<u32> {
         self.index.find(self.hasher.hash_one(text), |at| self.at(*at) == text).copied()
     }
 
-    /// Takes so many bytes of new texts from now on. For what finds no room, [`NOT_KEPT`] stands.
+    /// Sets the room for new texts, in bytes. [`NOT_KEPT`] replaces texts beyond it.
     pub(super) fn limit(&mut self, room: usize) {
         self.room = room;
     }
 
-    /// The number of a text, a new one where it has none.
+    /// The number of a text, which is added if it is new.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         let hash = self.hasher.hash_one(text);
         if let Some(known) = self.index.find(hash, |at| self.at(*at) == text) {
@@ -145,7 +145,7 @@ impl TextIds {
         number
     }
 
-    /// The numbers of texts that mostly follow one another as they did before.
+    /// The numbers of texts that mostly follow each other in an earlier order.
     pub(super) fn numbers<T: AsRef<str>>(
         &mut self,
         texts: impl Iterator<Item = T>,
@@ -159,8 +159,7 @@ impl TextIds {
         })
     }
 
-    /// The same as runs, for texts that stand one behind the other: where they have followed one another for a
-    /// while, many are compared at once.
+    /// The same as runs, for concatenated texts: after some consecutive matches, many are compared in one step.
     pub(super) fn runs(&mut self, texts: DictionaryRow<'_>) -> Runs {
         let (mut runs, mut next, mut straight) = (RunsSoFar::default(), 0, 0);
         let mut at = 0;
@@ -197,7 +196,7 @@ impl TextIds {
         None
     }
 
-    /// How many bytes it takes, about.
+    /// The approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.all.capacity() + self.ends.capacity() * 4 + self.index.capacity() * 5
     }
@@ -245,7 +244,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order: the same numbers, one by one and many at once.
+        /// Whatever the texts and their order, one by one and in blocks they get the same numbers.
         #[test]
         fn rows_have_the_numbers_of_their_texts(
             rows in prop::collection::vec(

@@ -46,7 +46,7 @@ pub(super) struct LogEntry {
     pub(super) parts: Box<[PartEntry]>,
     /// No backend was called, because the pod's namespace is exempt.
     pub(super) exempt: bool,
-    /// Whether it contains the shadow calls of the call with this id.
+    /// Whether it has the shadow calls of the call with this id.
     pub(super) beside: bool,
 }
 
@@ -61,9 +61,9 @@ pub(super) struct PartEntry {
     pub(super) took: Duration,
     /// Positions of nodes without the facts that it needs.
     pub(super) unknown: Runs,
-    /// Positions of nodes without the facts that it needs because they were deleted.
+    /// Positions of the unknown nodes that were deleted.
     pub(super) deleted: Runs,
-    /// Those that are too large for a question to it.
+    /// Positions of nodes that are too large for a request to it.
     pub(super) oversize: Runs,
     pub(super) said: SaidEntry,
     pub(super) opinion: Option<&'static str>,
@@ -156,7 +156,7 @@ impl LogEntry {
         number.is_some_and(|number| self.parts.iter().any(|part| part.name == number))
     }
 
-    /// How many bytes it takes, without its pod and the dictionary.
+    /// The approximate size in bytes, without its pod and the dictionary.
     pub(super) fn bytes(&self) -> usize {
         let texts = self.id.len() + self.message.as_deref().map_or(0, str::len);
         let parts: usize = self.parts.iter().map(PartEntry::bytes).sum();
@@ -172,7 +172,7 @@ fn form(nodes: &RequestedNodes) -> Option<NodeForm> {
     })
 }
 
-/// The nodes of a call, and how many there are.
+/// The nodes of a call, and their number.
 fn nodes(nodes: &RequestedNodes, texts: &mut TextIds) -> (Runs, u32) {
     match nodes {
         RequestedNodes::Offered(request) => {
@@ -218,7 +218,7 @@ impl PartEntry {
         }
     }
 
-    /// The nodes that the backend was not told about.
+    /// The nodes that the backend did not receive.
     pub(super) fn untold(&self) -> [&Runs; 3] {
         [&self.unknown, &self.deleted, &self.oversize]
     }

@@ -1,10 +1,10 @@
-//! The texts of one entry, copied out of its dictionary, so that what takes long is done without the dictionary's lock.
+//! The texts of one entry, copied out of its dictionary, so that slow work does not hold the dictionary's lock.
 
 use std::collections::HashMap;
 
 use super::entry::{LogEntry, SaidEntry};
 
-/// How many texts are copied under one lock: calls that write to the dictionary wait no longer than that takes.
+/// How many texts are copied under one lock: calls that write to the dictionary wait for no longer than that.
 const AT_ONCE: usize = 512;
 
 /// Texts by their numbers.
@@ -12,7 +12,7 @@ const AT_ONCE: usize = 512;
 pub(super) struct Glossary(HashMap<u32, String>);
 
 impl Glossary {
-    /// Those of an entry.
+    /// The texts of an entry.
     pub(super) fn of(entry: &LogEntry) -> Self {
         let parts = entry.parts.iter().flat_map(|part| std::iter::once(part.name).chain(said(&part.said)));
         let numbers: Vec<u32> = entry.nodes.iter().chain([entry.nominated]).chain(parts).collect();
@@ -24,13 +24,13 @@ impl Glossary {
         Self(found)
     }
 
-    /// The text of a number of the entry.
+    /// The text of a number in the entry.
     pub(super) fn at(&self, number: u32) -> &str {
         self.0.get(&number).map_or("", String::as_str)
     }
 }
 
-/// The numbers of what a backend said.
+/// The numbers in a backend's answer.
 fn said(said: &SaidEntry) -> Vec<u32> {
     match said {
         SaidEntry::Nothing | SaidEntry::Scored { .. } | SaidEntry::Kept { .. } => Vec::new(),

@@ -1,29 +1,29 @@
-//! Lists of numbers in few bytes: most are runs, or small.
+//! Compact lists of numbers: most are runs, or small.
 
 use std::iter;
 
-/// What an allocation of its own takes beside its bytes, about.
+/// The approximate overhead of an allocation, in bytes.
 const ALLOCATION: usize = 16;
 
-/// What is below this is written as one byte.
+/// Numbers below this are written as one byte.
 const ONE_BYTE: u32 = 0x80;
 
-/// Room for some runs, so that it seldom grows while they are found.
+/// Room for some runs, so that the buffer seldom grows.
 const USUAL: usize = 64;
 
-/// Numbers in any order, of which neighbours mostly follow one another: positions and ids of nodes.
+/// Numbers in any order, mostly consecutive: positions and ids of nodes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Runs(Box<[u8]>);
 
 impl Runs {
-    /// These numbers.
+    /// Packs these numbers.
     pub(super) fn of(numbers: impl IntoIterator<Item = u32>) -> Self {
         let mut runs = RunsSoFar::default();
         numbers.into_iter().for_each(|number| runs.push(number, 1));
         runs.done()
     }
 
-    /// All of them, in their order.
+    /// The numbers in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         let (mut rest, mut end) = (&*self.0, 0_u32);
         let runs = iter::from_fn(move || {
@@ -36,24 +36,24 @@ impl Runs {
         runs.flatten()
     }
 
-    /// How many bytes they take.
+    /// The size in bytes.
     pub(super) fn bytes(&self) -> usize {
         if self.0.is_empty() { 0 } else { self.0.len() + ALLOCATION }
     }
 }
 
-/// [`Runs`] to which numbers are added.
+/// [`Runs`] under construction.
 #[derive(Debug, Default)]
 pub(super) struct RunsSoFar {
     bytes: Vec<u8>,
-    /// Where the last run that is written ends.
+    /// The end of the last run that was written.
     end: u32,
-    /// The run that may go on: its first number, and how many they are.
+    /// The run that may continue: its first number and its length.
     run: (u32, u32),
 }
 
 impl RunsSoFar {
-    /// Adds so many numbers from this one on.
+    /// Adds `count` consecutive numbers.
     pub(super) fn push(&mut self, number: u32, count: u32) {
         let (start, len) = self.run;
         if len > 0 && start.checked_add(len) == Some(number) {
@@ -64,7 +64,7 @@ impl RunsSoFar {
         }
     }
 
-    /// All of them.
+    /// The finished list.
     pub(super) fn done(mut self) -> Runs {
         self.write();
         Runs(self.bytes.into())
@@ -84,13 +84,13 @@ impl RunsSoFar {
     }
 }
 
-/// Numbers that are mostly small: scores.
+/// Mostly small numbers: scores.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Numbers(Box<[u8]>);
 
 impl Numbers {
-    /// These numbers. Mostly each is one byte: that is found out for all, and all are written, without a branch for
-    /// each.
+    /// Packs these numbers. Usually each is one byte: this is checked for all of them, and all are written, without
+    /// a branch for each.
     pub(super) fn of(numbers: impl ExactSizeIterator<Item = i32> + Clone) -> Self {
         if numbers.clone().fold(0, |bits, number| bits | narrow_zigzag(number)) < ONE_BYTE {
             #[expect(clippy::cast_possible_truncation, reason = "all are below 128")]
@@ -101,13 +101,13 @@ impl Numbers {
         Self(bytes.into())
     }
 
-    /// All of them, in their order.
+    /// The numbers in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = i32> {
         let mut rest = &*self.0;
         iter::from_fn(move || i32::try_from(unzigzag(take(&mut rest)?)).ok())
     }
 
-    /// How many bytes they take.
+    /// The size in bytes.
     pub(super) fn bytes(&self) -> usize {
         if self.0.is_empty() { 0 } else { self.0.len() + ALLOCATION }
     }
@@ -117,7 +117,7 @@ fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)).cast_unsigned()
 }
 
-/// The same number for what fits into 32 bits, of which a processor does several at once.
+/// Zigzag encoding of 32-bit numbers, which the compiler can vectorize.
 fn narrow_zigzag(number: i32) -> u32 {
     ((number << 1) ^ (number >> 31)).cast_unsigned()
 }
@@ -134,7 +134,7 @@ fn put(number: u64, out: &mut Vec<u8>) {
 }
 
 fn take(bytes: &mut &[u8]) -> Option<u64> {
-    // Only what was written here is read: there is no other end than the last.
+    // Only reads what was written here: the data ends after the last number.
     (!bytes.is_empty()).then(|| prost::encoding::decode_varint(bytes).ok()).flatten()
 }
 

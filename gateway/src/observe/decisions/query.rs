@@ -1,4 +1,4 @@
-//! Which calls of the log somebody wants to see.
+//! The query for calls of the log.
 
 use extender_gateway_core::Verb;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -7,10 +7,10 @@ use crate::{api::Decision, record::PodRef};
 
 /// The default number of calls.
 const USUAL: usize = 100;
-/// The most.
+/// The most calls.
 const MOST: usize = 5_000;
 
-/// The parameters of `GET /debug/decisions`. What is not said does not restrict.
+/// The parameters of `GET /debug/decisions`. Omitted parameters do not restrict.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Query {
@@ -20,29 +20,29 @@ pub struct Query {
     pub namespace: Option<String>,
     /// Its UID.
     pub uid: Option<String>,
-    /// Calls that offered this node; of each only the answers for this node.
+    /// Calls that offered this node, with only the answers for this node.
     pub node: Option<String>,
     /// Calls in which this backend had a part.
     pub backend: Option<String>,
-    /// `accepted`, `rejected`, `scored` or `failed`: calls in which some backend, or the one named, said so, of the
-    /// node where one is named.
+    /// `accepted`, `rejected`, `scored` or `failed`: calls in which a backend (`backend`, if given) had this
+    /// verdict, for `node` if that is given.
     pub verdict: Option<Verdict>,
     /// `filter`, `prioritize`, `preempt` or `bind`.
     #[serde(deserialize_with = "verb")]
     pub verb: Option<Verb>,
-    /// The most calls; 100 when it is not said.
+    /// The most calls; 100 by default.
     pub limit: Option<usize>,
 }
 
-/// What a backend may have said.
+/// The verdict of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Filter: a node may be used.
+    /// Filter: a node is accepted.
     Accepted,
-    /// Filter and preempt: it may not.
+    /// Filter and preempt: a node is rejected.
     Rejected,
-    /// Prioritize: how good it is.
+    /// Prioritize: a node has a score.
     Scored,
     /// No usable answer.
     Failed,
@@ -57,24 +57,24 @@ fn verb<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Verb>, D::E
 }
 
 impl Query {
-    /// How many calls are wanted.
+    /// The most calls to return.
     pub(super) fn limit(&self) -> usize {
         self.limit.unwrap_or(USUAL).min(MOST)
     }
 
-    /// Whether calls about this pod are.
+    /// Whether calls for this pod match.
     pub(super) fn wants_pod(&self, pod: &PodRef) -> bool {
         let is =
             |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         is(&self.pod, &pod.name) && is(&self.namespace, &pod.namespace) && is(&self.uid, &pod.uid)
     }
 
-    /// Whether calls of this verb are.
+    /// Whether calls of this verb match.
     pub(super) fn wants_verb(&self, verb: Verb) -> bool {
         self.verb.is_none_or(|wanted| wanted == verb)
     }
 
-    /// What is wanted of a call; `None` where that is nothing.
+    /// The matching part of a call; `None` if nothing matches.
     pub(super) fn of(&self, mut decision: Decision) -> Option<Decision> {
         if let Some(node) = &self.node {
             decision.nodes.retain(|part| part.name == *node);

@@ -1,4 +1,4 @@
-//! Which calls stay: the latest of each pod, and of pods that found no node longest.
+//! Decides which calls stay: the latest of each pod, longest those of pods that found no node.
 
 use extender_gateway_core::Verb;
 use std::{
@@ -13,49 +13,49 @@ use foldhash::{HashMap, HashMapExt};
 use super::{dictionary::Dictionary, entry::LogEntry};
 use crate::record::PodRef;
 
-/// The most calls of one pod. One that is tried over and over must not push out all others.
+/// The most calls of one pod. A pod that is retried often must not evict all others.
 const MOST_OF_A_POD: usize = 64;
-/// A pod that waits is tried again every five minutes at the latest; one that has not come for so long is gone, or was
+/// A waiting pod is retried every five minutes at the latest; one without a call for this long is deleted, or was
 /// placed through another replica.
 const GONE: Duration = Duration::from_mins(15);
-/// What a pod takes beside its calls and texts, in bytes, about.
+/// The approximate bytes of a pod besides its calls and texts.
 const POD_BYTES: usize = 256;
-/// The least and the largest size at which a dictionary is replaced, in bytes: names of nodes that are gone go with it.
-/// Places in it have 32 bits.
+/// The least and the largest size at which a dictionary is replaced, in bytes, to drop the names of deleted nodes.
+/// Positions in it have 32 bits.
 const LEAST_DICTIONARY: usize = 1 << 20;
 const LARGEST_DICTIONARY: usize = 1 << 30;
 /// The least and the most that the new texts of one call may take, in bytes; in between it is an eighth of the log,
-/// so that no call pushes out all others.
+/// so that no call evicts all others.
 const LEAST_SHARE: usize = 256 << 10;
 const LARGEST_SHARE: usize = 256 << 20;
-/// How many pods are looked at under one lock.
+/// How many pods are visited under one lock.
 pub(super) const PODS_A_STEP: usize = 64;
 
-/// A part of the log's calls.
+/// The calls found in one step of a search.
 #[derive(Debug)]
 pub(super) struct SearchStep {
-    /// Those of some pods.
+    /// The calls of some pods.
     pub(super) calls: Vec<Arc<LogEntry>>,
-    /// Where the next step goes on; `None` after the last.
+    /// Where the next step continues; `None` after the last one.
     pub(super) next: Option<u64>,
 }
 
-/// Calls by pod, in so many bytes.
+/// Calls by pod, limited in bytes.
 #[derive(Debug)]
 pub(super) struct Retention {
     most: usize,
     bytes: usize,
     calls: usize,
     evicted: u64,
-    /// When the latest call came that had to go.
+    /// When the latest evicted call was made.
     lost: Option<SystemTime>,
     /// By UID.
     pods: HashMap<Arc<str>, Pod>,
-    /// Pods that found a node, and those that did not, each by when they were last asked about.
+    /// Pods that found a node, and those that did not, each ordered by their latest call.
     ages: [BTreeMap<u64, Arc<str>>; 2],
     turn: u64,
     dictionary: Arc<Dictionary>,
-    /// Those of calls that are still there, with their sizes.
+    /// Earlier dictionaries of calls in the log, with their sizes.
     earlier: Vec<(Weak<Dictionary>, usize)>,
 }
 
@@ -67,7 +67,7 @@ struct Pod {
     turn: u64,
 }
 
-/// Whether a pod still waits for a node, as far as its calls tell.
+/// Whether a pod still waits for a node, judging by its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     No = 0,
@@ -90,33 +90,33 @@ impl Retention {
         }
     }
 
-    /// What it may take, in bytes.
+    /// The limit, in bytes.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// Changes what it may take.
+    /// Changes the limit.
     pub(super) fn resize(&mut self, most: usize) {
         if self.most == 0 && most > 0 {
-            // What came while it was off is nowhere.
+            // Calls while the log was disabled are missing.
             self.lost = self.lost.max(Some(SystemTime::now()));
         }
         self.most = most;
         self.make_room();
     }
 
-    /// What it takes, in bytes.
+    /// The size, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let earlier: usize = self.earlier.iter().map(|(_, bytes)| bytes).sum();
         self.bytes + earlier + self.dictionary.read().bytes()
     }
 
-    /// How many calls and pods there are, and how many calls had to go.
+    /// The numbers of calls, pods and evicted calls.
     pub(super) fn counts(&self) -> (usize, usize, u64) {
         (self.calls, self.pods.len(), self.evicted)
     }
 
-    /// The one that new entries use, with room for the texts of one call.
+    /// The dictionary for new entries, with room for the texts of one call.
     pub(super) fn dictionary(&mut self) -> &Arc<Dictionary> {
         let bytes = self.dictionary.read().bytes();
         if bytes > (self.most / 8).clamp(LEAST_DICTIONARY, LARGEST_DICTIONARY) {
@@ -127,16 +127,16 @@ impl Retention {
         &self.dictionary
     }
 
-    /// The pod as it is kept, so that its calls share it.
+    /// The stored copy of the pod, so that its calls share it.
     pub(super) fn pod(&self, pod: &PodRef) -> Arc<PodRef> {
         let known = self.pods.get(&*key(pod)).map(|known| &known.who).filter(|known| same(known, pod));
         known.map_or_else(|| Arc::new(PodRef { nominated: String::new(), ..pod.clone() }), Arc::clone)
     }
 
-    /// Keeps a call, in place of others where there is no room.
+    /// Stores a call, and evicts others if there is no room.
     pub(super) fn put(&mut self, entry: LogEntry) {
         let bytes = entry.bytes();
-        // One call, however long its texts are, does not push out all others.
+        // One call, however long its texts are, must not evict all others.
         if bytes + POD_BYTES + texts(&entry.pod) > self.most / 8 {
             self.evict(&entry);
             return;
@@ -165,13 +165,13 @@ impl Retention {
         self.make_room_at(now);
     }
 
-    /// A call had to go so that others have room.
+    /// Counts a call that was evicted to make room.
     fn evict(&mut self, entry: &LogEntry) {
         self.evicted += u64::from(!entry.beside);
         self.lost = self.lost.max(Some(entry.time));
     }
 
-    /// Takes a pod out of the order.
+    /// Removes a pod from the order.
     fn take(&mut self, key: &str) -> Option<(Arc<str>, Pod)> {
         let (key, pod) = self.pods.remove_entry(key)?;
         self.ages[pod.waits as usize].remove(&pod.turn);
@@ -194,7 +194,8 @@ impl Retention {
         self.make_room_at(SystemTime::now());
     }
 
-    /// The pod whose calls go first: one that found a node, or has not come for so long that it waits no more.
+    /// The pod whose calls are evicted first: one that found a node, or had no call for so long that it no longer
+    /// waits.
     fn first_to_go(&self, now: SystemTime) -> Option<Arc<str>> {
         let [placed, waiting] = &self.ages;
         let longest = waiting.values().next();
@@ -226,8 +227,8 @@ impl Retention {
         }
     }
 
-    /// The calls of the next pods after this turn that `wanted` says, in no order. A pod that has another call
-    /// between two steps comes later than before, so that none is missed and some come twice.
+    /// The calls of the next pods after this turn that `wanted` selects, unordered. A pod with another call between
+    /// two steps moves to the end, so that none is missed and some are returned twice.
     pub(super) fn step(&self, after: u64, wanted: impl Fn(&PodRef) -> bool) -> SearchStep {
         let later = |ages: &BTreeMap<u64, Arc<str>>| {
             let turns = ages.range(after.saturating_add(1)..).take(PODS_A_STEP);
@@ -241,13 +242,13 @@ impl Retention {
         SearchStep { calls: pods.flat_map(|pod| pod.calls.iter().cloned()).collect(), next }
     }
 
-    /// Since when no call had to go.
+    /// The time since which no call was evicted.
     pub(super) fn complete_since(&self) -> Option<SystemTime> {
         self.lost
     }
 }
 
-/// What a pod is known by. Callers that name no UID are told apart by the pod's name.
+/// The key of a pod: its UID, or its name if callers send no UID.
 fn key(pod: &PodRef) -> Cow<'_, str> {
     if pod.uid.is_empty() { format!("{}/{}", pod.namespace, pod.name).into() } else { (&*pod.uid).into() }
 }
@@ -260,7 +261,7 @@ fn texts(pod: &PodRef) -> usize {
     pod.namespace.len() + pod.name.len() + 3 * pod.uid.len()
 }
 
-/// Whether the pod waits after this call; `None` where that says nothing.
+/// Whether the pod waits after this call; `None` if the call does not tell.
 fn waits(entry: &LogEntry) -> Option<Waits> {
     match (entry.verb, entry.left) {
         (Verb::Filter, Some(1..)) | (Verb::Bind, _) if entry.outcome == "ok" => Some(Waits::No),

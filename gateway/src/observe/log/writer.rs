@@ -1,8 +1,8 @@
-//! Writes the log from a thread of its own, so that a log that is not read costs log lines and never a call.
+//! Writes the log from a separate thread, so that an unread log costs log lines and never a call.
 //!
-//! Lines wait in a queue of bounded size. A line that finds no room is dropped and counted; once lines are written
-//! again, one line says how many were lost. tracing-appender bounds its queue in lines, which may be tables of
-//! many kilobytes, does not count lines that could not be written, and at the end prints on the calling thread.
+//! Lines wait in a queue of limited size. A line that does not fit is dropped and counted; once lines are written
+//! again, one line reports how many were lost. tracing-appender limits its queue in lines, which may be tables of
+//! many kilobytes, does not count lines that could not be written, and prints on the calling thread at the end.
 
 use std::{
     io::{self, Write},
@@ -16,7 +16,7 @@ use std::{
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The size of the queue in bytes: some thousand lines. As much again may be in the hands of the thread.
+/// The size of the queue in bytes: some thousand lines. The thread may hold as much again.
 const CAPACITY: usize = 1 << 20;
 
 /// The sending end of the queue.
@@ -26,7 +26,7 @@ pub(super) struct LogWriter(Arc<WriterState>);
 #[derive(Debug, Default)]
 struct WriterState {
     queue: Mutex<Queue>,
-    /// Lines are there for the thread.
+    /// Lines are available for the thread.
     filled: Condvar,
     /// Everything was written.
     emptied: Condvar,
@@ -39,9 +39,9 @@ struct WriterState {
 struct Queue {
     text: Vec<u8>,
     lines: u64,
-    /// Lines that found no room and were not reported yet.
+    /// Lines that did not fit and were not reported yet.
     dropped: u64,
-    /// Whether the thread is writing what it took.
+    /// Whether the thread is writing lines that it took.
     writing: bool,
 }
 
@@ -52,8 +52,8 @@ impl Queue {
 }
 
 impl LogWriter {
-    /// Starts the thread that writes to `sink`. It calls `report` with the number of lines that were lost, each time
-    /// after lines could be written again.
+    /// Starts the thread that writes to `sink`. After lines were lost, it calls `report` with their number as soon
+    /// as lines can be written again.
     pub(super) fn start(
         sink: impl Write + Send + 'static,
         report: impl Fn(u64) + Send + 'static,
@@ -113,7 +113,7 @@ impl WriterState {
         }
     }
 
-    /// Waits for lines and takes them all. Returns how many they are, and how many found no room since the last time.
+    /// Waits for lines and takes them all. Returns their number, and how many did not fit since the last time.
     fn take(&self, text: &mut Vec<u8>) -> (u64, u64) {
         let mut queue = self.queue();
         queue.writing = false;

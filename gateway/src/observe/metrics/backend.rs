@@ -24,7 +24,7 @@ use crate::record::Agreement;
 pub enum Applied {
     /// The call ended with an error.
     Fail,
-    /// The backend was left out of the decision.
+    /// The backend was ignored in the decision.
     Ignore,
     /// The next binder was called.
     Next,
@@ -43,9 +43,9 @@ impl Applied {
     }
 }
 
-/// Before the first share.
+/// No share was recorded yet.
 const NO_SHARE: u64 = u64::MAX;
-/// The first and the last separate "none" and "all" from nearly so.
+/// The first and the last bucket separate "none" and "all" from almost none and almost all.
 const SHARES: [f64; 11] = [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0];
 
 /// The metrics shared by all verbs of a backend.
@@ -74,7 +74,7 @@ pub struct BackendMetrics {
     pub(super) disagreed: Counter,
     pub(super) shadow: Few<Agreement>,
     recent: RecentCalls,
-    /// The mean share of the nodes of the latest calls that was rejected, as the bits of a float.
+    /// The moving average of the share of rejected nodes, as the bits of a float.
     share: AtomicU64,
 }
 
@@ -114,47 +114,48 @@ impl BackendMetrics {
         self.verb
     }
 
-    /// A call with so many nodes was sent.
+    /// Counts a call that was sent with this many nodes.
     pub fn asked(&self, nodes: usize) {
         self.calls.inc();
         self.asked.inc_by(nodes as u64);
     }
 
-    /// The call succeeded.
+    /// Counts a call that succeeded.
     pub fn answered(&self, took: Duration, trace: Option<Trace>) {
         self.duration.observe(took, trace);
         self.recent.answered(took);
     }
 
-    /// The call failed after this time.
+    /// Counts a call that failed after this time.
     pub fn failed(&self, failure: (FailureKind, Applied), took: Duration, trace: Option<Trace>) {
         self.failures.add(failure, 1);
         self.duration.observe(took, trace);
         self.recent.failed(took);
     }
 
-    /// The call failed without being sent: there is no connection, or the backend does not serve the verb.
+    /// Counts a call that failed without being sent: there is no connection, or the backend does not serve the
+    /// verb.
     pub fn unasked(&self, failure: (FailureKind, Applied)) {
         self.failures.add(failure, 1);
         self.recent.unasked();
     }
 
-    /// So many nodes were not sent, because their answers were cached.
+    /// Counts nodes that were not sent, because their answers were cached.
     pub fn remembered(&self, nodes: usize) {
         self.remembered.inc_by(nodes as u64);
     }
 
-    /// So many nodes were not sent, because their scores were prefetched with the filter answer.
+    /// Counts nodes that were not sent, because their scores were prefetched with the filter answer.
     pub fn came_early(&self, nodes: usize) {
         self.early.inc_by(nodes as u64);
     }
 
-    /// So many nodes were rejected for this reason. The number of reasons is not limited here.
+    /// Counts nodes that were rejected for this reason. The number of reasons is not limited here.
     pub fn rejected(&self, reason: &str, nodes: usize) {
         self.shared.reasons.rejected(reason, nodes as u64);
     }
 
-    /// So many of the nodes of a call were rejected, sent or cached; ignored for a call without nodes.
+    /// Records how many of a call's nodes were rejected, sent or cached; ignored for a call without nodes.
     pub fn rejected_share(&self, rejected: usize, of: usize) {
         if of == 0 {
             return;
@@ -162,33 +163,34 @@ impl BackendMetrics {
         #[expect(clippy::cast_precision_loss, reason = "there are not that many nodes")]
         let share = rejected as f64 / of as f64;
         self.shared.rejected.observe(share);
-        // An exponential moving average with weight 1/8. Of two concurrent writers one may be lost, which is harmless.
+        // An exponential moving average with weight 1/8. Of two concurrent writes one may be lost, which is
+        // harmless.
         let before = self.latest_rejected_share();
         let mean = before.map_or(share, |before| before + (share - before) / 8.0);
         self.share.store(mean.to_bits(), Ordering::Relaxed);
     }
 
-    /// So many scores were clamped to the declared range.
+    /// Counts scores that were clamped to the declared range.
     pub fn clamped(&self, scores: usize) {
         self.shared.clamped.inc_by(scores as u64);
     }
 
-    /// In shadow mode: whether it agrees with a decision.
+    /// Counts an answer in shadow mode that agrees or disagrees with the decision.
     pub fn shadowed(&self, opinion: Agreement) {
         self.shadow.add(opinion, 1);
     }
 
-    /// The verb is declared pure but gave a different answer.
+    /// Counts a different answer for a verb that is declared pure.
     pub fn disagreed(&self) {
         self.disagreed.inc();
     }
 
-    /// So many calls named nodes that the backend does not hold.
+    /// Counts calls that named nodes which the backend's table lacks.
     pub fn missed(&self, times: u32) {
         self.shared.missed.inc_by(times.into());
     }
 
-    /// The bytes of a call's messages.
+    /// Counts the bytes of a call's messages.
     pub fn bytes(&self, sent: usize, received: usize) {
         self.sent.inc_by(sent as u64);
         self.received.inc_by(received as u64);

@@ -1,4 +1,4 @@
-//! The backends with metrics: those of the configuration, and for a while those of the previous one.
+//! The backends with metrics: those of the configuration and, for a while, those of the previous one.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +44,7 @@ impl Backends {
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
-        // A copy, so that a call that is recorded meanwhile does not wait for the page.
+        // A copy, so that recording a call does not wait for the page.
         let all = Recorded(self.lock().clone());
         all.write_calls(page)?;
         all.write_nodes(page)?;
@@ -53,7 +53,7 @@ impl Backends {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Arc<BackendMetrics>>>> {
-        // Each entry is whole.
+        // Each entry is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

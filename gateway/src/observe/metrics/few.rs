@@ -1,8 +1,8 @@
-//! Counters by a key of which there are few.
+//! Counters for a small number of keys.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counts by key, in the order in which the keys came. Only a new key allocates.
+/// Counts by key, in the order of their first use. Only a new key allocates.
 #[derive(Debug)]
 pub(super) struct Few<K>(Mutex<Vec<(K, u64)>>);
 
@@ -13,7 +13,7 @@ impl<K> Default for Few<K> {
 }
 
 impl<K: Copy + Eq> Few<K> {
-    /// So many more of this key.
+    /// Adds to the count of this key.
     pub(super) fn add(&self, key: K, more: u64) {
         let mut counts = self.lock();
         match counts.iter_mut().find(|(known, _)| *known == key) {
@@ -33,7 +33,7 @@ impl<K: Copy + Eq> Few<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(K, u64)>> {
-        // Each count is whole.
+        // Each count is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

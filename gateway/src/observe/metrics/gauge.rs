@@ -127,6 +127,6 @@ impl Gauges {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind it is replaced whole.
+    // The value is always replaced as a whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

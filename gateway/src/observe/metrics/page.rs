@@ -1,4 +1,4 @@
-//! Writes families of series one after the other, and the kinds of series that several files use.
+//! Writes families of series one after the other, and defines the kinds of series that several files use.
 
 use std::fmt::{self, Write as _};
 
@@ -16,7 +16,7 @@ const LADDER: [f64; 18] = [
     0.8192, 1.6384, 3.2768, 6.5536, 13.1072,
 ];
 
-/// The trace that a value belongs to, as W3C Trace Context has it.
+/// The id of the trace that a value belongs to, in the form of W3C Trace Context.
 pub type Trace = [u8; 16];
 
 /// The page that a scrape reads. Names are written as they are exposed: dashboards and alerts depend on them.
@@ -39,7 +39,7 @@ impl<'a> Page<'a> {
         value.encode(self.0.encode_descriptor(base, help, unit.as_ref(), M::TYPE)?)
     }
 
-    /// A metric with labels: its series, each with the values of its labels. Omitted without a series.
+    /// A metric with labels: its series, each with its label values. Omitted without series.
     pub(super) fn family<L, M>(
         &mut self,
         name: &str,

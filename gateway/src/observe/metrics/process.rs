@@ -77,7 +77,7 @@ impl Process {
         )
     }
 
-    /// Observability data, and what was lost of it.
+    /// Observability data, and how much of it was lost.
     fn write_losses(&self, page: &mut Page<'_>) -> fmt::Result {
         page.single(
             "extender_gateway_decision_log_evictions_total",

@@ -20,7 +20,7 @@ const OTHER: &str = "other";
 pub(super) struct ReasonCounts(Mutex<BTreeMap<Box<str>, u64>>);
 
 impl ReasonCounts {
-    /// So many nodes were rejected for this reason. Allocates only if the text is new, or not clean.
+    /// Counts nodes that were rejected for this reason. Allocates only if the text is new or needs cleaning.
     pub(super) fn rejected(&self, reason: &str, nodes: u64) {
         let label = cleaned(reason);
         let mut counts = self.lock();
@@ -33,13 +33,13 @@ impl ReasonCounts {
         }
     }
 
-    /// All reasons and their nodes.
+    /// All reasons with their numbers of nodes.
     pub(super) fn all(&self) -> Vec<(String, u64)> {
         self.lock().iter().map(|(reason, nodes)| (reason.to_string(), *nodes)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, u64>> {
-        // Each count is whole.
+        // Each count is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The latest calls: how long they took and how many failed.
+//! The durations and failures of the latest calls.
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -11,13 +11,13 @@ const WINDOW: usize = 256;
 const NONE: u64 = u64::MAX;
 /// A failure without a duration, since the call was not sent.
 const UNASKED: u64 = u64::MAX - 2;
-/// The mark of a failure.
+/// The flag of a failure.
 const FAILED: u64 = 1;
 
 /// The latest 256 calls. Recording is two atomic writes.
 #[derive(Debug)]
 pub(super) struct RecentCalls {
-    /// Twice the nanoseconds, and one more where it failed.
+    /// Twice the nanoseconds, plus one for a failure.
     calls: Box<[AtomicU64]>,
     next: AtomicUsize,
 }
@@ -25,9 +25,9 @@ pub(super) struct RecentCalls {
 /// Summary of the latest calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentSummary {
-    /// How many there are; at most 256.
+    /// The number of calls; at most 256.
     pub calls: u32,
-    /// How many of them failed.
+    /// The number of failed calls.
     pub failed: u32,
     /// The median duration; `None` if no call was sent.
     pub median: Option<Duration>,
@@ -43,17 +43,17 @@ impl Default for RecentCalls {
 }
 
 impl RecentCalls {
-    /// A call that succeeded.
+    /// Records a call that succeeded.
     pub(super) fn answered(&self, took: Duration) {
         self.record(nanoseconds(took) << 1);
     }
 
-    /// A call that has failed.
+    /// Records a call that failed.
     pub(super) fn failed(&self, took: Duration) {
         self.record(nanoseconds(took) << 1 | FAILED);
     }
 
-    /// A call that failed before it was sent.
+    /// Records a call that failed before it was sent.
     pub(super) fn unasked(&self) {
         self.record(UNASKED);
     }
@@ -79,12 +79,12 @@ impl RecentCalls {
     }
 }
 
-/// At most [`WINDOW`].
+/// Converts a count, which is at most [`WINDOW`].
 fn small(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Saturates at what fits beside the mark of a failure.
+/// Saturates at the largest number that leaves room for the failure flag.
 fn nanoseconds(took: Duration) -> u64 {
     u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX >> 2)
 }

@@ -22,7 +22,7 @@ const GAUGES: [Gauge; 13] = [
 ];
 
 impl Metrics {
-    /// One of everything, so that every metric has a series.
+    /// Records one of everything, so that every metric has a series.
     pub(super) fn record_everything(&self) {
         let (millisecond, trace) = (Duration::from_millis(1), Some([1; 16]));
         let verb = self.verb(Some(Verb::Filter));
@@ -196,7 +196,7 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
 fn a_gauge_is_what_its_latest_owner_says() {
     let metrics = Arc::new(Metrics::new());
     metrics.gauge(Gauge::KnownNodes, || Some(1.0));
-    // An owner may look at the metrics, which hold no lock while they ask.
+    // A source may read the metrics: no lock is held while it is called.
     let seen = Arc::clone(&metrics);
     metrics.gauge(Gauge::KnownNodes, move || (seen.verb(Some(Verb::Filter)).calls() == 0).then_some(2.5));
     has(&metrics, "known_nodes 2.5");
@@ -257,7 +257,7 @@ struct Shown<'p> {
 }
 
 impl<'p> Shown<'p> {
-    /// All of a page, on which every metric has a series.
+    /// All metrics of a page on which every metric has a series.
     fn all(page: &'p str) -> Vec<Self> {
         let families = page.split("# HELP ").skip(1);
         families.map(|family| Self::read(family).unwrap_or_else(|| panic!("{family}"))).collect()

@@ -21,7 +21,7 @@ const OK: &str = "ok";
 #[derive(Debug)]
 pub(super) struct VerbSeries {
     verbs: PerVerb<Arc<VerbMetrics>>,
-    /// Requests whose path names no verb.
+    /// Requests without a verb in their path.
     none: Arc<VerbMetrics>,
 }
 
@@ -127,26 +127,27 @@ impl VerbMetrics {
         }
     }
 
-    /// A call was received. It is in progress until the returned guard is dropped, also if the caller disconnects.
+    /// Counts a call that was received. It is in progress until the returned guard is dropped, also if the caller
+    /// disconnects.
     pub fn begun(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
-    /// A call was answered: `ok`, or the word for its error.
+    /// Counts a call that was answered: `ok`, or the kind of its error.
     pub fn answered(&self, outcome: &'static str, took: Duration, trace: Option<Trace>) {
         self.outcomes.add(outcome, 1);
         self.duration.observe(took, trace);
         if outcome == OK { self.recent.answered(took) } else { self.recent.failed(took) }
     }
 
-    /// A call contained so many nodes, of which so many were left or scored.
+    /// Records the number of nodes in a call, and how many were left or scored.
     pub fn nodes(&self, offered: usize, left: usize) {
         self.offered.inc_by(offered as u64);
         self.left.inc_by(left as u64);
     }
 
-    /// The bodies of a call and of its answer had so many bytes.
+    /// Records the body sizes of a request and its response.
     pub fn bytes(&self, request: usize, response: usize) {
         self.request.inc_by(request as u64);
         self.response.inc_by(response as u64);

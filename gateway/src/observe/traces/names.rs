@@ -1,24 +1,24 @@
 //! The names of attributes outside the semantic conventions.
 
-/// A call's id, which backends get.
+/// A call's id, which backends receive.
 pub(super) const CALL_ID: &str = "extender.call.id";
 /// The verb of the extender's protocol.
 pub(super) const VERB: &str = "extender.verb";
-/// `ok`, or why there is no decision.
+/// `ok`, or the kind of error.
 pub(super) const OUTCOME: &str = "extender.outcome";
 /// `names` or `objects`.
 pub(super) const NODE_FORM: &str = "extender.node_form";
-/// How many nodes kube-scheduler offered.
+/// The number of nodes that kube-scheduler offered.
 pub(super) const OFFERED: &str = "extender.nodes.offered";
-/// How many were left.
+/// The number of remaining nodes.
 pub(super) const LEFT: &str = "extender.nodes.left";
-/// How many were rejected.
+/// The number of rejected nodes.
 pub(super) const REJECTED: &str = "extender.nodes.rejected";
-/// How many had a cached or prefetched answer.
+/// The number of nodes with a cached or prefetched answer.
 pub(super) const KNOWN: &str = "extender.nodes.known";
-/// How many were sent to the backend.
+/// The number of nodes that were sent to the backend.
 pub(super) const ASKED: &str = "extender.nodes.asked";
-/// How nodes were named: `rows`, `ids` or `name`.
+/// The form of the nodes: `rows`, `ids` or `name`.
 pub(super) const NODES_AS: &str = "extender.nodes.form";
 /// The generation of the configuration, starting at 1.
 pub(super) const GENERATION: &str = "extender.configuration.generation";

@@ -8,7 +8,7 @@ use std::{
 use extender_otlp::TraceContext;
 use foldhash::{HashMap, HashMapExt, fast::RandomState};
 
-/// The number of pods per generation, of which there are two: a pod is dropped after so many others were used.
+/// The most pods per generation, of which there are two: a pod is dropped after this many others were used.
 const MOST: usize = 8192;
 
 /// Spans by the hash of the pod's UID, which may have any length: the current and the previous generation.

@@ -1,4 +1,4 @@
-//! When a file is tried.
+//! When a changed file is tried.
 
 use std::{fs, path::Path, sync::mpsc};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{AGAIN, Content, SeenContent, parsed};
 
-/// Which of these looks, each of what the file then holds, find something to be tried. It then is.
+/// For each check of the file's content, whether it is tried; if so, it is used.
 fn tried(looks: &[Option<&str>]) -> Vec<bool> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let content = |text: &str| {

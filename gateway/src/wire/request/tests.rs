@@ -80,7 +80,7 @@ fn bad_requests_are_refused_with_the_place() {
 
 #[test]
 fn each_name_is_utf_8_by_itself() {
-    // The last one has a character of which half is in either name.
+    // The last one has a character that is split between both names.
     for (names, place) in [
         (&b"\"\xff\""[..], 24),
         (b"\"ab\",\"c\xff\"", 29),

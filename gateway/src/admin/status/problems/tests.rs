@@ -13,7 +13,7 @@ use crate::{
 /// A backend that filters and scores with the usual 200 ms; its failures end calls.
 const BACKEND: &str = "- {name: zones, url: 'http://zones:9000', filter: {}, score: {}}\n";
 
-/// A gateway, and what it says of itself.
+/// A gateway and its reported problems.
 struct Scene {
     status: Status,
     config: Config,
@@ -40,12 +40,12 @@ fn verb(name: &str) -> BackendVerb {
     }
 }
 
-/// A failure so many seconds ago.
+/// A failure this many seconds ago.
 fn failed(seconds: i64) -> VerbFailure {
     VerbFailure { time: ago(seconds), message: "no answer".to_owned() }
 }
 
-/// One that has no problem, though hardly.
+/// A status barely without problems.
 fn good() -> Status {
     let called = VerbStatus {
         verb: "filter".to_owned(),
@@ -130,7 +130,7 @@ fn filter(scene: &mut Scene) -> &mut BackendVerb {
     &mut zones(scene).verbs[0]
 }
 
-/// What is so, what it is about, how bad it is, and what is said.
+/// The change, its subject, the severity and the text.
 const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     (
         |scene| scene.status.ready = false,

@@ -1,4 +1,4 @@
-//! Whatever happens to a table, the backend comes to have it.
+//! Whatever happens to a table, the backend ends up with the same rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,21 +75,21 @@ fn an_empty_table_is_complete_at_once() {
     assert!(messages.len() == 1 && messages[0].complete);
 }
 
-/// What can happen to a table, or to one of two streams that keep it at backends.
+/// What can happen to a table, or to one of two streams that copy it to backends.
 #[derive(Debug, Clone)]
 enum Step {
     Apply(u8, u8),
     Remove(u8),
     Replace(Vec<(u8, u8)>),
-    /// What a call brings.
+    /// A call brings nodes.
     Offer(Vec<(u8, u8)>),
-    /// Everything is forgotten.
+    /// Everything is evicted.
     Evict,
     /// Pods come and go on a node.
     Use(u8, i64),
-    /// Another backend wants another view.
+    /// A backend requests another view.
     Register(u8),
-    /// A stream looks what there is to send.
+    /// A stream computes what to send.
     Look(usize),
 }
 
@@ -174,7 +174,7 @@ impl Backend {
 }
 
 proptest! {
-    /// Whatever happens between two looks, however much it is, the backend has what the table has.
+    /// However much happens between two messages, the backend has the rows of the table.
     #[test]
     fn the_backend_has_what_the_table_has(
         steps in prop::collection::vec(step(), 1..60),
@@ -229,7 +229,7 @@ fn a_row_that_is_not_known_for_a_while_comes_back_with_another_id() {
     };
     table.apply(&node(1, 1, 0)).unwrap();
     backend.look(&table);
-    // A list that was begun before anybody wanted JSON, and the one after that.
+    // A list that started before a view needed JSON, and the next one.
     let mut listed = early;
     listed.add(&node(1, 1, 0)).unwrap();
     table.replace(listed);

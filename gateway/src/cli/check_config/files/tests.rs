@@ -1,4 +1,4 @@
-//! Files that are right, and what is said of those that are not.
+//! Valid files, and the errors of invalid ones.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder with a certificate `tls.crt`, which is its own authority, and its key `tls.key`; a key `other.key`, a
-/// node file, a kubeconfig, and files that are none of these.
+/// A folder with a certificate `tls.crt`, which is its own authority, and its key `tls.key`; another key
+/// `other.key`, a node file, a kubeconfig, and files of other kinds.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let CertifiedKey { cert, signing_key } =
@@ -36,7 +36,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What is found with these lines and this `tls` of a backend, as `PATH: FILE: …`, the folder left out.
+/// The findings for these lines and this `tls` of a backend, as `PATH: FILE: …`, without the folder.
 fn found(folder: &Path, lines: &str, tls: &str) -> Vec<String> {
     let yaml = format!(
         "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n{lines}\n\
@@ -57,7 +57,7 @@ fn files_that_can_be_used_are_passed_over() {
     assert_eq!(found(folder.path(), lines, tls), [""; 0]);
 }
 
-/// Checks what is said of one file that cannot be used: its field, the file, what is wrong, what would be right.
+/// Checks the error of one unusable file: its field, the file, the problem and the remedy.
 fn check(cases: &[(String, &str, &str)]) {
     let folder = folder();
     for (lines, tls, expected) in cases {

@@ -1,4 +1,4 @@
-//! Whether the gateway was called for the pod at all, and since when no longer.
+//! Notes about whether the gateway was called for the pod at all, and since when it was not.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,8 +11,8 @@ use crate::cli::{
     text::{ago, moment},
 };
 
-/// What kube-scheduler may need from an answer until the pod's condition is written, and more than a second, since
-/// times of the apiserver are whole ones.
+/// The time that kube-scheduler may need from a response until it has written the pod's condition; more than a
+/// second, since the apiserver's times are whole seconds.
 const AFTER_CALL: SignedDuration = SignedDuration::from_secs(2);
 
 pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
@@ -28,12 +28,12 @@ pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
 pub(in crate::cli::explain) struct TriedAgain<'a> {
     /// When the last call was answered.
     last: Timestamp,
-    /// When the scheduler last changed its words.
+    /// When the scheduler last changed the condition's text.
     tried: Timestamp,
     condition: &'a ShownCondition,
 }
 
-/// Whether the pod was tried in vain after the last call.
+/// Whether the pod was tried without success after the last call.
 pub(in crate::cli::explain) fn tried_again(case: &Evidence) -> Option<TriedAgain<'_>> {
     let condition = refused(case.pod()?)?;
     let last = ended(&case.latest()?.last()?.decision);
@@ -54,7 +54,7 @@ fn since(case: &Evidence, again: &TriedAgain<'_>) -> String {
 
 const UNSEEN: &str = "No call for the pod found, but the logs may be incomplete.";
 
-/// Why there is no call about a pod that exists.
+/// Why there is no call about an existing pod.
 fn never(case: &Evidence, pod: &PodFacts) -> String {
     if pod.created_with_node {
         return "Never called: the pod was created with spec.nodeName, so no scheduler decided where it goes."
@@ -92,14 +92,14 @@ fn never(case: &Evidence, pod: &PodFacts) -> String {
     text + &scheduler(pod)
 }
 
-/// The condition of a pod that a scheduler has tried in vain.
+/// The condition of a pod that a scheduler tried without success.
 pub(in crate::cli::explain) fn refused(pod: &PodFacts) -> Option<&ShownCondition> {
     let condition = pod.scheduled.as_ref()?;
     let tried = condition.status == "False" && condition.reason != "SchedulingGated";
     (pod.node.is_none() && tried).then_some(condition)
 }
 
-/// Why an attempt does not get to an extender.
+/// Why an attempt does not call an extender.
 fn own_doing(condition: &ShownCondition) -> &'static str {
     if condition.reason == "SchedulerError" {
         "the attempt ended with an error before the gateway was called."
@@ -108,7 +108,7 @@ fn own_doing(condition: &ShownCondition) -> &'static str {
     }
 }
 
-/// The scheduler's own words as a further sentence.
+/// The scheduler's message as a further sentence.
 fn following(condition: &ShownCondition) -> String {
     format!(" PodScheduled says: {}", words(condition))
 }
@@ -120,7 +120,7 @@ pub(in crate::cli::explain) fn words(condition: &ShownCondition) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(": ") }
 }
 
-/// A scheduler that may be another one.
+/// The name of the scheduler, if it may be another one.
 fn scheduler(pod: &PodFacts) -> String {
     match pod.scheduler_name.as_str() {
         "" | "default-scheduler" => String::new(),
@@ -130,12 +130,12 @@ fn scheduler(pod: &PodFacts) -> String {
     }
 }
 
-/// Whether all calls since then are known: nothing that could have had one is missing.
+/// Whether all calls since then are known: every replica has answered, and its log reaches back that far.
 fn has_all_since(case: &Evidence, time: Timestamp) -> bool {
     case.away.is_empty() && case.gateways.iter().all(|replica| replica.reaches_back_to(time))
 }
 
-/// One replica may not be the only one.
+/// A sentence if other replicas may exist.
 fn only_one(case: &Evidence) -> String {
     match case.gateways.as_slice() {
         [only] => format!(" Only {} was queried; --gateway-namespace queries all replicas.", only.name),

@@ -1,4 +1,4 @@
-//! What was offered in the latest attempt, and what was left.
+//! Notes about the nodes that were offered in the latest attempt, and those that were left.
 
 use crate::{
     api::Decision,
@@ -40,7 +40,7 @@ fn is_exempt(case: &Evidence) -> String {
     )
 }
 
-/// The node of `--node` was not there.
+/// The node of `--node` was not offered.
 fn not_offered(case: &Evidence, filter: &Decision) -> Option<String> {
     let name = case.node.as_deref().filter(|name| node(filter, name).is_none())?;
     if case.node_exists == Some(false) {
@@ -66,7 +66,7 @@ fn meant(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) }
 }
 
-/// How many nodes were offered, of how many: `500 of 5,000 nodes were`.
+/// How many of the nodes were offered: `500 of 5,000 nodes were`.
 pub(in crate::cli::explain) fn offered(filter: &Decision, all: Option<u64>) -> String {
     let count = u64::from(filter.offered);
     let were = if count == 1 { "was" } else { "were" };
@@ -76,7 +76,7 @@ pub(in crate::cli::explain) fn offered(filter: &Decision, all: Option<u64>) -> S
     }
 }
 
-/// kube-scheduler tries a nominated node alone before all others.
+/// kube-scheduler first tries a nominated node alone.
 fn nominated(filter: &Decision) -> Option<String> {
     let [only] = filter.nodes.as_slice() else { return None };
     let of_pod = filter.pod.nominated_node.as_ref()?;

@@ -1,4 +1,4 @@
-//! What those who were asked could not say.
+//! Notes about data that the queried gateways do not have.
 
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ pub(super) fn note(case: &Evidence, notes: &mut Vec<String>) {
 }
 
 impl Replica {
-    /// Whether its log has all calls about what was created then: a time of the apiserver, which has whole seconds.
+    /// Whether its log has all calls about an object created then: an apiserver time, in whole seconds.
     pub(super) fn reaches_back_to(&self, time: Timestamp) -> bool {
         let log = &self.log;
         let kept = log.complete_since.is_none_or(|complete| complete <= time);
@@ -29,7 +29,7 @@ impl Replica {
     }
 }
 
-/// What a log does not have. Of a pod whose age is not known, only that matters which has no call at all.
+/// The gaps of a log. For a pod of unknown age this matters only if there is no call at all.
 fn log(case: &Evidence, replica: &Replica) -> Option<String> {
     let (name, log) = (&replica.name, &replica.log);
     if log.max_bytes == 0 {
@@ -59,7 +59,7 @@ fn truncated(replica: &Replica) -> String {
     format!("{} has more calls for this pod than one response holds; the latest are shown.", replica.name)
 }
 
-/// Calls about pods that had the name before.
+/// Calls about earlier pods with this name.
 fn others(case: &Evidence) -> Option<String> {
     let uid = case.uid.as_deref()?;
     let calls = match case.calls_about_others {

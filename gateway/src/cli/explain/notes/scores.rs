@@ -1,4 +1,4 @@
-//! The scores of the latest attempt against where the pod is.
+//! Compares the scores of the latest attempt with the pod's node.
 
 use crate::{
     api::Decision,
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// More names than these are counted.
+/// More names than this are only counted.
 const MOST_NAMES: usize = 3;
 
 const UNSEEN: &str = "Scores of kube-scheduler's own plugins and of other extenders are added to these, and the gateway does not \
@@ -50,7 +50,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The pod is where the attempt did not let it go.
+/// The pod is on a node that the attempt had rejected.
 fn outside(place: &str, filter: &Decision) -> Option<String> {
     let stays = node(filter, place).is_some_and(|node| node.rejected_by.is_none());
     (!stays).then(|| elsewhere(place))

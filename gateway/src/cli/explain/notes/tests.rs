@@ -1,4 +1,4 @@
-//! Each sentence about what cannot be known.
+//! Every sentence about missing data.
 
 use super::*;
 use crate::{
@@ -17,7 +17,7 @@ fn notes(pod: PodFacts, calls: Vec<Decision>) -> Vec<String> {
     of(&samples::case(pod, calls))
 }
 
-/// The only note; its beginning has to be this.
+/// Checks that there is one note with this beginning.
 fn only(notes: &[String], beginning: &str) {
     assert!(matches!(notes, [note] if note.starts_with(beginning)), "{beginning:?} is not {notes:#?}");
 }
@@ -38,7 +38,7 @@ fn a_pod_that_was_tried_again_and_nobody_asked() {
                     PodScheduled, written at 2026-11-21 23:01:00 UTC, says: Unschedulable: 0/5 nodes are available: 5 \
                     Insufficient cpu.";
     assert_eq!(notes(refused(60), calls.clone()), [expected]);
-    // The condition that follows from the call itself is written within seconds.
+    // The condition that results from the call itself is written within seconds.
     for seconds in [9, 10, 11, 12] {
         assert_eq!(notes(refused(seconds), calls.clone()), [""; 0], "{seconds}");
     }
@@ -221,7 +221,7 @@ fn what_could_not_be_looked_through_proves_nothing() {
     let expected = "No call for the pod found, but the logs may be incomplete. PodScheduled says: \
                     Unschedulable: 0/5 nodes are available: 5 Insufficient cpu.";
     assert_eq!(of(&case), [expected, "http://gateway-1:9403 did not answer: no answer within 5 s."]);
-    // Without a condition no scheduler has tried, whatever the logs have.
+    // Without a condition no scheduler has tried the pod, whatever the logs contain.
     case.pod = PodState::There(Box::new(pod(None)));
     assert!(of(&case)[0].starts_with("Not called: no scheduler has tried the pod yet; "));
 }
@@ -251,7 +251,7 @@ fn calls_about_an_earlier_pod_of_the_name_are_not_shown() {
     let case = samples::case(pod(Some("a")), calls.clone());
     only(&of(&case), "1 call is for other pods of this name and not shown: this one's UID is u-1.");
     assert_eq!(case.attempts.len(), 1);
-    // Of a pod that is gone, the latest is shown.
+    // For a deleted pod, the latest one is shown.
     let gone = PodState::Gone { near: Vec::new(), elsewhere: Vec::new() };
     let case = samples::of(gone, vec![answer("gateway-0", calls)], None);
     assert_eq!(case.uid.as_deref(), Some("u-0"));

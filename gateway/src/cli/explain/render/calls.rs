@@ -1,4 +1,4 @@
-//! The calls of an attempt, one line a backend.
+//! The calls of an attempt, one line for each backend.
 
 use extender_gateway_core::Verb;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Writes the table; nothing where no backend took part.
+/// Writes the table; nothing if no backend took part.
 pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let calls = attempt.calls.iter().map(|call| &call.decision);
     let rows: Vec<[String; 8]> = calls.flat_map(rows).collect();
@@ -36,7 +36,7 @@ pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -
 
 fn rows(call: &Decision) -> Vec<[String; 8]> {
     let row = |(at, part): (usize, &BackendPart)| {
-        // A call is named once.
+        // The verb is shown only in the first line of a call.
         let verb = if at == 0 { call.verb.clone() } else { String::new() };
         let nodes = |count| if call.is(Verb::Bind) { NOTHING.to_owned() } else { number(count) };
         [
@@ -68,7 +68,7 @@ fn answer(call: &Decision, part: &BackendPart) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What happened, and what the failure policy made of it.
+/// The failure, and the effect of the failure policy.
 fn failed(call: &Decision, part: &BackendPart, failure: &BackendFailed) -> String {
     let BackendFailed { kind, message, policy } = failure;
     let last = call.backends.last().and_then(|part| part.failure.as_ref()) == Some(failure);

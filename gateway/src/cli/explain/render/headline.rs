@@ -1,4 +1,4 @@
-//! The first lines: where the pod is, when it was last asked about, and how that ended.
+//! The first lines: where the pod is, its latest call, and the result.
 
 use crate::{
     api::Decision,
@@ -66,7 +66,7 @@ fn asked(case: &Evidence, attempt: &SchedulingAttempt) -> String {
     format!("Last call {} ({}) by {by}; {log}.", ago(last, case.time), moment(last))
 }
 
-/// What came out of the latest attempt.
+/// The result of the latest attempt.
 fn outcome(case: &Evidence, attempt: &SchedulingAttempt) -> Option<String> {
     let parts = [
         attempt.filter().map(|call| filter(call, case.cluster_nodes)),
@@ -96,7 +96,7 @@ fn filter(call: &Decision, all: Option<u64>) -> String {
     }
 }
 
-/// Why a call ended with an error, as kube-scheduler was told.
+/// The error of a call as sent to kube-scheduler.
 fn failed(call: &Decision) -> String {
     let message = call.message.as_deref().unwrap_or("no words");
     format!("{} ended with an error ({}): {message}", call.verb, call.outcome)
@@ -131,7 +131,7 @@ fn bind(call: &Decision) -> String {
     }
 }
 
-/// The scheduler's own words about a pod that is not scheduled; those of a later attempt are in a note.
+/// The scheduler's message about a pod that is not scheduled; that of a later attempt is in a note.
 fn condition(case: &Evidence) -> Option<String> {
     let condition = refused(case.pod()?).filter(|_| tried_again(case).is_none())?;
     Some(format!("PodScheduled: {}", words(condition)))

@@ -31,7 +31,7 @@ fn of_attempt(attempt: &SchedulingAttempt, name: &str, case: &Evidence, table: &
     let mut time = moment(attempt.time);
     for call in &attempt.calls {
         for (backend, said) in of_call(call, name, case) {
-            // An attempt is named once.
+            // The time is shown only in the first line of an attempt.
             table.row([std::mem::take(&mut time), call.decision.verb.clone(), backend, said]);
         }
     }
@@ -53,7 +53,7 @@ fn of_call(call: &AttemptCall, name: &str, case: &Evidence) -> Vec<(String, Stri
     lines
 }
 
-/// A node that is not in a filter call is worth a line; in the others it is not, as a rule.
+/// A node that is missing from a filter call gets a line; in other calls that is normal.
 fn missing(decision: &Decision, case: &Evidence) -> Vec<(String, String)> {
     if !decision.is(Verb::Filter) {
         return Vec::new();
@@ -89,7 +89,7 @@ fn score(verdict: &NodeVerdict, backend: &BackendPart) -> Option<String> {
     Some(format!("{raw} → {}{weight}{weighted}", trimmed(normalized)))
 }
 
-/// What came out for the node.
+/// The result for the node.
 fn sum(decision: &Decision, part: &NodePart) -> Option<String> {
     if let Some(total) = part.total {
         let better = decision.nodes.iter().filter(|other| other.total > part.total).count();

@@ -1,4 +1,4 @@
-//! The nodes that were rejected, by whom and why: each one, or in groups where there are many.
+//! The rejected nodes with backend and reason: one by one, or in groups if there are many.
 
 use extender_gateway_core::Verb;
 use std::{cmp::Reverse, fmt};
@@ -22,7 +22,7 @@ struct Group<'a> {
     names: Vec<&'a str>,
 }
 
-/// Writes those that filter and preempt rejected; nothing where there are none.
+/// Writes the nodes that filter and preempt rejected; nothing without rejections.
 pub(super) fn write(attempt: &SchedulingAttempt, top: Top, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     for verb in [Verb::Filter, Verb::Preempt] {
         if let Some(call) = attempt.call(verb) {
@@ -68,7 +68,7 @@ fn grouped(title: &str, groups: Vec<Group<'_>>, top: Top, out: &mut fmt::Formatt
     rest(out, hidden, "reason")
 }
 
-/// The largest group first.
+/// The groups, the largest first.
 fn groups<'a>(nodes: &[&'a NodePart]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for &node in nodes {

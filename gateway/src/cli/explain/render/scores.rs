@@ -1,4 +1,4 @@
-//! The table of totals: who would have won, and by whose scores.
+//! The table of total scores, with the share of each backend.
 
 use std::{cmp::Reverse, fmt};
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Writes the table, the node where the pod is among its rows in any case; nothing without scores.
+/// Writes the table, always with the pod's node; nothing without scores.
 pub(super) fn write(
     attempt: &SchedulingAttempt,
     place: Option<&str>,
@@ -20,7 +20,7 @@ pub(super) fn write(
 ) -> fmt::Result {
     let Some(call) = attempt.scored().filter(|call| !call.backends.is_empty()) else { return Ok(()) };
     let mut nodes: Vec<&NodePart> = call.nodes.iter().collect();
-    // Stable: among equal totals kube-scheduler's order stays.
+    // Stable: nodes with equal totals keep kube-scheduler's order.
     nodes.sort_by_key(|node| Reverse(node.total));
     let is_here = |node: &NodePart| Some(node.name.as_str()) == place;
     let beyond = nodes.iter().skip(top.rows()).filter(|node| is_here(node));
@@ -45,7 +45,7 @@ fn table(call: &Decision, nodes: &[&NodePart], is_here: &dyn Fn(&NodePart) -> bo
     table
 }
 
-/// The column of one backend: its numbers stand below each other.
+/// The column of one backend, with its numbers aligned.
 struct ScoreTable<'a> {
     part: &'a BackendPart,
     raw: usize,

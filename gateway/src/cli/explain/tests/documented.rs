@@ -1,4 +1,4 @@
-//! The example of docs/explain.md is what is printed.
+//! Checks that the example of docs/explain.md matches the output.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn the_document_shows_what_is_printed() {
     assert!(DOCUMENT.contains(&shown), "docs/explain.md has to show this:\n{shown}");
 }
 
-/// What one backend said about the nodes: what the document shows.
+/// One backend's scores in the document.
 struct Scored {
     name: &'static str,
     weight: u32,

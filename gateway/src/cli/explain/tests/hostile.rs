@@ -1,11 +1,11 @@
-//! Names and reasons come from strangers: whatever they are, the text can be shown.
+//! Names and reasons are untrusted: any text can be displayed.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::cli::explain::pod::ShownCondition;
 
-/// A text that somebody may have put anywhere.
+/// Any untrusted text.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,8}", any::<String>(), Just("\u{1b}]0;x\u{7}\u{9b}2J\r\n\t\u{202e}%s".to_owned())]
 }
@@ -24,7 +24,7 @@ fn verdict() -> impl Strategy<Value = NodeVerdict> {
     )
 }
 
-/// A node whose verdicts are of the first backends, or of nobody that took part.
+/// A node with verdicts of the first backends, or of a backend that did not take part.
 fn hostile_node() -> impl Strategy<Value = NodePart> {
     let backends =
         prop::collection::btree_map(prop_oneof![Just("zones".to_owned()), any_text()], verdict(), 0..3);

@@ -1,4 +1,4 @@
-//! Texts come from strangers: whatever they are, the status can be shown.
+//! Texts are untrusted: any text can be displayed in the status.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,8}", any::<String>(), Just("\u{1b}]0;x\u{7}\u{9b}2J\r\n\t\u{202e}%s".to_owned())]
 }
 
-/// A status with this text wherever a stranger's may be, and these numbers.
+/// A status with this text wherever untrusted text can occur, and these numbers.
 fn hostile(said: &str, seconds: Option<f64>, count: u64) -> Status {
     let text = || said.to_owned();
     let mut status = samples::documented();

@@ -15,7 +15,7 @@ pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_795_302_000 + seconds).unwrap()
 }
 
-/// What these replicas said at 23:00:00 UTC.
+/// The report of these replicas at 23:00:00 UTC.
 pub(super) fn report(answers: Vec<Status>) -> Report {
     Report::new(Gathered { answers, away: Vec::new() }, at(0))
 }
@@ -110,7 +110,7 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
     }
 }
 
-/// One with something to see: a backend that is down, and a configuration that was refused.
+/// A status with problems: a backend that is down, and a rejected configuration.
 pub(super) fn documented() -> Status {
     let mut status = status("gateway-0");
     let message = "line 9: backends[1].filter.timeout: 1 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s";

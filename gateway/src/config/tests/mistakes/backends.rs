@@ -1,4 +1,4 @@
-//! Wrong backends and all that is said about them.
+//! Invalid backends and their errors.
 
 use super::super::HEADER;
 use super::{said_of_backend, sentences};
@@ -128,7 +128,7 @@ fn settings_of_the_other_verbs() {
     }
 }
 
-/// What is said about `binder` and the `bind` block of the only backend.
+/// The errors of `binder` and the `bind` block of the only backend.
 fn said_of_bind(binder: &str, bind: &str) -> Vec<String> {
     sentences(&format!("{HEADER}{binder}\nbackends: [{{name: a, url: 'http://a:1', filter: {{}}{bind}}}]"))
 }
@@ -181,7 +181,7 @@ fn a_mistake_has_no_others_in_its_train() {
     assert_eq!(said_of_backends("nodes: {source: Wach}", backend), [source]);
 }
 
-/// What is said about a configuration with these lines and one backend, `a`, with these settings.
+/// The errors of a configuration with these lines and one backend, `a`, with these settings.
 fn said_of_backends(lines: &str, settings: &str) -> Vec<String> {
     sentences(&format!("{HEADER}{lines}\nbackends: [{{name: a, url: 'http://a:1', {settings}}}]"))
 }
@@ -323,7 +323,7 @@ fn arguments_that_are_no_json_object() {
         ("~", vec![": is empty; expected a mapping such as {label: topology/rack}".to_owned()]),
         ("{a: .inf, b: [.nan]}", vec![format!(".a: {number}"), format!(".b[0]: {number}")]),
         ("{a: 1, a: 2}", vec![".a: is defined twice, first on line 5; remove one of them".to_owned()]),
-        // Keys that are numbers, or look like them, must not hide one that is repeated.
+        // Keys that are numbers, or look like numbers, must not hide a repeated one.
         (
             "{'1': 0, 2: 0, 'b.c': {d: 0, d: 0}}",
             vec![

@@ -13,7 +13,7 @@ fn request(nodes: usize) -> Request {
     Request::read(Bytes::from(body)).unwrap()
 }
 
-/// A call in which each node is refused for a reason of its own; returns the texts that go out.
+/// Runs a call in which each node is rejected for its own reason; returns the resulting texts.
 fn call(texts: &mut FirstReasons, pod: u64, given: &[String]) -> (HeldReasons, Vec<String>, usize) {
     let request = request(given.len());
     let group = Group { by: By::Seat(0), reason: String::new(), preemption_may_help: false };
@@ -54,7 +54,7 @@ async fn nodes_of_one_first_text_share_a_group() {
     assert_eq!(texts.pods[&POD_A].texts.len(), 1);
 }
 
-/// With a search per node this takes minutes.
+/// With a search for each node this takes minutes.
 #[tokio::test(start_paused = true)]
 async fn each_of_100_000_nodes_may_have_a_text_of_its_own() {
     const NODES: usize = 100_000;

@@ -13,7 +13,7 @@ fn subject(pod: u32) -> PodRef {
     }
 }
 
-/// A filter call that leaves so many of 100 nodes.
+/// A filter call that leaves `left` of 100 nodes.
 fn entry(log: &mut Retention, pod: u32, left: u32) -> LogEntry {
     let who = log.pod(&subject(pod));
     let dictionary = Arc::clone(log.dictionary());
@@ -87,7 +87,7 @@ fn pods_that_found_no_node_stay_longest() {
     }
     let pods = pods(&log);
     assert!(pods.contains(&"web-0".to_owned()) && !pods.contains(&"web-1".to_owned()));
-    // It found one at last, and is the latest now: as old as the others after as many of them.
+    // It finally found a node and is now the latest: it is as old as the others after that many further calls.
     put(&mut log, 0, 1);
     for pod in 500..1_000 {
         put(&mut log, pod, 7);
@@ -159,7 +159,7 @@ fn a_pod_that_comes_again_between_two_steps_is_not_missed() {
         found.extend(step.calls.iter().map(|entry| entry.pod.name.clone()));
         let Some(next) = step.next else { break };
         if after == 0 {
-            // It waits from now on: it comes later, and in the other list.
+            // It waits from now on: it moves to the end, in the other list.
             put(&mut log, last, 0);
             put(&mut log, 0, 0);
         }

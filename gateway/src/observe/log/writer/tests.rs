@@ -1,10 +1,10 @@
-//! What happens to lines while the sink takes none.
+//! Lines while the sink does not accept any.
 
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
 use super::*;
 
-/// A sink that tells of each write and goes on when it is told whether that succeeds.
+/// A sink that reports each write and waits until the test decides whether it succeeds.
 struct Gate {
     texts: SyncSender<Vec<u8>>,
     verdicts: Receiver<bool>,
@@ -12,7 +12,7 @@ struct Gate {
 
 impl Write for Gate {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        // The test may be over.
+        // The test may have ended.
         let _ = self.texts.send(text.to_vec());
         if self.verdicts.recv().unwrap_or(false) { Ok(text.len()) } else { Err(io::ErrorKind::Other.into()) }
     }

@@ -58,7 +58,7 @@ fn attribute(constant: &str) -> &'static str {
     }
 }
 
-/// What the code puts into attributes.
+/// The attributes that the code writes.
 fn written(code: &str) -> BTreeSet<&str> {
     let constants = code.split("KeyValue::new(").skip(1).filter_map(|call| call.split(',').next());
     constants.map(|constant| attribute(constant.trim())).collect()
