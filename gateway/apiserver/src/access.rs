@@ -1,6 +1,8 @@
 //! Where the apiserver is, and a client for it.
 
 use std::{
+    env,
+    ffi::OsString,
     io::ErrorKind,
     path::{Path, PathBuf},
     time::Duration,
@@ -10,6 +12,7 @@ use kube::{
     Client, Config,
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use tokio::task::spawn_blocking;
 
 use crate::whole_text;
 
@@ -27,6 +30,9 @@ pub enum ConnectError {
     /// No file was named, and the one at the default locations cannot be used.
     #[error("invalid kubeconfig: {0}")]
     Usual(#[source] KubeconfigError),
+    /// `KUBECONFIG` is set and names no file that exists.
+    #[error("no file of KUBECONFIG={} exists; correct or unset it", .0.display())]
+    Missing(OsString),
     /// No file was named, and none exists at the default locations.
     #[error(
         "no kubeconfig and no service account of a pod; set KUBECONFIG or name a kubeconfig, or mount a \
@@ -43,7 +49,7 @@ impl ConnectError {
     pub fn cause(&self) -> String {
         match self {
             Self::Named { source, .. } | Self::Usual(source) => whole_text(source),
-            Self::Nowhere(_) => self.to_string(),
+            Self::Missing(_) | Self::Nowhere(_) => self.to_string(),
             Self::Credentials(source) => whole_text(source),
         }
     }
@@ -71,11 +77,12 @@ impl Default for ClientTimeouts {
 /// # Errors
 /// There is no usable access, as for [`config`] and [`client`].
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
-    client(config(kubeconfig, None).await?, ClientTimeouts::default())
+    client(config(kubeconfig, None).await?, ClientTimeouts::default()).await
 }
 
-/// The configuration in this kubeconfig; without one, the first of `KUBECONFIG`, `~/.kube/config` and the pod's
-/// service account that exists. `context` names one of the kubeconfig's contexts.
+/// The configuration in this kubeconfig; without one, in the files of `KUBECONFIG`, or if it is unset or empty, the
+/// first of `~/.kube/config` and the pod's service account that exists. `context` names one of the kubeconfig's
+/// contexts.
 ///
 /// # Errors
 /// It cannot be used, or does not exist.
@@ -88,34 +95,59 @@ pub async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<
         let config = of_file(Kubeconfig::read_from(path)).await;
         return config.map_err(|source| ConnectError::Named { path: path.to_owned(), source });
     }
-    match Kubeconfig::read() {
-        Err(error) if context.is_none() && is_missing(&error) => {
-            Config::incluster().map_err(ConnectError::Nowhere)
+    match usual(env::var_os("KUBECONFIG").unwrap_or_default(), env::home_dir())? {
+        None if context.is_none() => Config::incluster().map_err(ConnectError::Nowhere),
+        file => {
+            let file = file.ok_or(KubeconfigError::FindPath);
+            of_file(file).await.map_err(ConnectError::Usual)
         }
-        file => of_file(file).await.map_err(ConnectError::Usual),
     }
 }
 
-/// Whether there is no file, as in most pods.
-fn is_missing(error: &KubeconfigError) -> bool {
-    match error {
-        KubeconfigError::FindPath => true,
-        KubeconfigError::ReadConfig(error, _) => error.kind() == ErrorKind::NotFound,
-        _ => false,
+/// The kubeconfig that kubectl would use; `None` if none is named and there is none in the home directory, as in most
+/// pods. Mirrors `ClientConfigLoadingRules` of client-go, which skips missing files.
+fn usual(named: OsString, home: Option<PathBuf>) -> Result<Option<Kubeconfig>, ConnectError> {
+    let files: Vec<_> = env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    if files.is_empty() {
+        let Some(home) = home else { return Ok(None) };
+        return match Kubeconfig::read_from(home.join(".kube/config")) {
+            // The home directory may be that of another user.
+            Err(KubeconfigError::ReadConfig(error, _))
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(None)
+            }
+            read => read.map(Some).map_err(ConnectError::Usual),
+        };
     }
+    let mut merged: Option<Kubeconfig> = None;
+    for file in files {
+        let read = match Kubeconfig::read_from(file) {
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => continue,
+            read => read.and_then(|file| merged.take().unwrap_or_default().merge(file)),
+        };
+        merged = Some(read.map_err(ConnectError::Usual)?);
+    }
+    merged.map(Some).ok_or(ConnectError::Missing(named))
 }
 
-/// A client that retries nothing. Does not connect yet.
+/// A client that retries nothing. Does not connect yet, but may run a program that the kubeconfig names for its
+/// credentials.
 ///
 /// # Errors
 /// TLS settings or credentials cannot be used.
-pub fn client(mut config: Config, timeouts: ClientTimeouts) -> Result<Client, ConnectError> {
+pub async fn client(mut config: Config, timeouts: ClientTimeouts) -> Result<Client, ConnectError> {
     config.default_retry = false;
     config.connect_timeout = Some(timeouts.connect);
     config.read_timeout = Some(timeouts.silence);
     // Counts from the request, and not from when the connection went idle.
     config.reset_reader_on_write = true;
-    Client::try_from(config).map_err(ConnectError::Credentials)
+    // Reads files, and waits for the program.
+    let client = spawn_blocking(|| Client::try_from(config)).await;
+    client.unwrap_or_else(|error| Err(kube::Error::Service(error.into()))).map_err(ConnectError::Credentials)
 }
 
 /// Reads this kubeconfig and the files that it names. Does not connect, and runs no program that the kubeconfig
@@ -128,5 +160,73 @@ pub async fn check(kubeconfig: &Path) -> Result<(), ConnectError> {
     if config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some() {
         return Ok(());
     }
-    client(config, ClientTimeouts::default()).map(drop)
+    client(config, ClientTimeouts::default()).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Names of the clusters in the kubeconfig that is found.
+    fn clusters(named: &[&Path], home: &Path) -> Result<Option<Vec<String>>, String> {
+        let named = env::join_paths(named).unwrap();
+        let found = usual(named, Some(home.to_owned())).map_err(|error| error.to_string())?;
+        Ok(found.map(|file| file.clusters.into_iter().map(|cluster| cluster.name).collect()))
+    }
+
+    #[test]
+    fn a_kubeconfig_is_found_as_by_kubectl() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b, wrong, missing, home] =
+            ["a", "b", "wrong", "missing", "home"].map(|name| folder.path().join(name));
+        for (path, text) in [(&a, "clusters: [{name: a}]"), (&b, "clusters: [{name: b}]"), (&wrong, "[")] {
+            fs::write(path, text).unwrap();
+        }
+        let names = |names: &[&str]| Ok(Some(names.iter().map(|&name| name.to_owned()).collect()));
+        assert_eq!(clusters(&[&a, &missing, &b], &home), names(&["a", "b"]));
+        assert_eq!(clusters(&[&missing, &b], &home), names(&["b"]));
+        assert!(clusters(&[&a, &wrong], &home).is_err());
+        let error = clusters(&[&missing, &missing], &home).unwrap_err();
+        assert!(error.contains("KUBECONFIG=") && error.contains(missing.to_str().unwrap()), "{error}");
+
+        // Unset or empty.
+        for named in [&[][..], &[Path::new("")]] {
+            assert_eq!(clusters(named, &missing), Ok(None), "there is none");
+            assert_eq!(clusters(named, &a), Ok(None), "the home directory is a file");
+        }
+        fs::create_dir_all(home.join(".kube")).unwrap();
+        fs::write(home.join(".kube/config"), "clusters: [{name: home}]").unwrap();
+        assert_eq!(clusters(&[], &home), names(&["home"]));
+        fs::write(home.join(".kube/config"), "[").unwrap();
+        assert!(clusters(&[], &home).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_program_for_credentials_does_not_block_the_runtime() {
+        let folder = tempfile::tempdir().unwrap();
+        let (began, go) = (folder.path().join("began"), folder.path().join("go"));
+        let script = format!(
+            r#"touch {}; for _ in $(seq 600); do test -e {} && exec echo '{{"status": {{"token": "t"}}}}'; sleep 0.1; done"#,
+            began.display(),
+            go.display()
+        );
+        let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        config.auth_info.exec = Some(kube::config::ExecConfig {
+            api_version: Some("client.authentication.k8s.io/v1".to_owned()),
+            command: Some("sh".to_owned()),
+            args: Some(vec!["-c".to_owned(), script]),
+            interactive_mode: Some(kube::config::ExecInteractiveMode::Never),
+            ..kube::config::ExecConfig::default()
+        });
+        let release = async {
+            while !began.exists() {
+                tokio::task::yield_now().await;
+            }
+            fs::write(&go, "").unwrap();
+        };
+        let (client, ()) = tokio::join!(client(config, ClientTimeouts::default()), release);
+        assert!(client.is_ok(), "the program waited in vain for this thread");
+    }
 }

@@ -1,23 +1,36 @@
 //! Creates Bindings.
 
-use k8s_openapi::api::core::v1::{Binding, Pod};
-use kube::{Client, Resource, api::PostParams, core::Request};
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use kube::{
+    Client, Resource,
+    api::{ObjectMeta, PostParams},
+    core::Request,
+};
 
-use crate::request::{RequestError, StatusObject, read};
+use crate::{
+    bounded,
+    request::{RequestError, StatusObject, read},
+};
 
 /// The largest answer to a Binding. It is a `Status` of some hundred bytes.
 const LARGEST_ANSWER: usize = 1 << 20;
 
-/// Creates a Binding, which names its pod. Mirrors `DefaultBinder.Bind` of kube-scheduler.
+/// Creates the Binding of a pod to this node. Its metadata has the pod's namespace, name and UID. Mirrors
+/// `DefaultBinder.Bind` of kube-scheduler.
 ///
 /// # Errors
 /// The apiserver does not confirm it with a `Status` of success, or with the Binding. The pod may be bound
 /// nevertheless.
-pub async fn bind(client: &Client, binding: &Binding) -> Result<(), RequestError> {
-    let pod = &binding.metadata;
-    let pods = Request::new(Pod::url_path(&(), Some(pod.namespace.as_deref().unwrap_or_default())));
-    let name = pod.name.as_deref().unwrap_or_default();
-    let json = serde_json::to_vec(binding).expect("texts can be written to memory");
+pub async fn bind(client: &Client, metadata: ObjectMeta, node: &str) -> Result<(), RequestError> {
+    let pods = Request::new(Pod::url_path(&(), Some(metadata.namespace.as_deref().unwrap_or_default())));
+    let target = ObjectReference {
+        kind: Some("Node".to_owned()),
+        name: Some(node.to_owned()),
+        ..ObjectReference::default()
+    };
+    let binding = Binding { metadata, target };
+    let json = serde_json::to_vec(&binding).expect("texts can be written to memory");
+    let name = binding.metadata.name.as_deref().unwrap_or_default();
     let request = pods.create_subresource("binding", name, &PostParams::default(), json);
     confirmed(&read(client, request, LARGEST_ANSWER).await?)
 }
@@ -26,7 +39,9 @@ fn confirmed(answer: &[u8]) -> Result<(), RequestError> {
     let StatusObject { kind, status, message } = serde_json::from_slice(answer).unwrap_or_default();
     match (&*kind, &*status) {
         ("Status", "Success") | ("Binding", _) => Ok(()),
-        ("Status", _) => Err(RequestError::Failed(format!("the Binding is not confirmed: {message}"))),
+        ("Status", _) => {
+            Err(RequestError::Failed(format!("the Binding is not confirmed: {}", bounded(&message))))
+        }
         _ => Err(RequestError::Failed("the answer to the Binding is not a Status".to_owned())),
     }
 }
@@ -34,22 +49,31 @@ fn confirmed(answer: &[u8]) -> Result<(), RequestError> {
 #[cfg(test)]
 mod tests {
     use http::{Request, Response};
-    use kube::{api::ObjectMeta, client::Body};
+    use kube::client::Body;
 
     use super::*;
 
     /// The result of creating a Binding for this answer of the apiserver.
     async fn bind_with(status: u16, body: &'static str) -> Result<(), RequestError> {
-        let service = tower::service_fn(move |_: Request<Body>| async move {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            assert_eq!(request.uri().path(), "/api/v1/namespaces/shop/pods/web-0/binding");
+            let json = request.into_body().collect_bytes().await.unwrap();
+            let expected = serde_json::json!({
+                "apiVersion": "v1", "kind": "Binding",
+                "metadata": {"namespace": "shop", "name": "web-0", "uid": "u-1"},
+                "target": {"kind": "Node", "name": "a"},
+            });
+            assert_eq!(serde_json::from_slice::<serde_json::Value>(&json).unwrap(), expected);
             let response = Response::builder().status(status).body(Body::from(body.as_bytes().to_vec()));
             Ok::<_, std::io::Error>(response.expect("a response"))
         });
         let metadata = ObjectMeta {
             namespace: Some("shop".into()),
             name: Some("web-0".into()),
+            uid: Some("u-1".into()),
             ..ObjectMeta::default()
         };
-        bind(&Client::new(service, "default"), &Binding { metadata, ..Binding::default() }).await
+        bind(&Client::new(service, "default"), metadata, "a").await
     }
 
     const SUCCESS: &str = r#"{"kind":"Status","status":"Success","code":201}"#;

@@ -11,5 +11,5 @@ mod request;
 
 pub use access::{ClientTimeouts, ConnectError, check, client, config, connect};
 pub use binding::bind;
-pub use error_text::whole_text;
+pub use error_text::{bounded, whole_text};
 pub use request::{RequestError, read, send};

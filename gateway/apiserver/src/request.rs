@@ -1,13 +1,16 @@
 //! One request and its answer: only 200 and 201 are success. kube takes every status below 400 for success, and
 //! reads a body of any size.
 
+use std::{error::Error, iter::successors};
+
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper_util::client::legacy;
 use kube::{Client, client::Body};
 use serde::Deserialize;
 
-use crate::whole_text;
+use crate::{bounded, whole_text};
 
 /// The most bytes that are read of an error.
 const LARGEST_ERROR: usize = 1 << 20;
@@ -18,14 +21,28 @@ const LONGEST_TEXT: usize = 200;
 /// Why a request has no usable answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The answer is an error.
+    /// The apiserver rejected the request with a `Status`.
     #[error("{message}")]
     Refused {
         /// The HTTP status, or the code of an error event of a watch.
         code: u16,
-        /// The message of the apiserver.
+        /// The beginning of the apiserver's message.
         message: String,
     },
+    /// The answer is an error without a `Status`. It may be from a proxy.
+    #[error("{message}")]
+    NotStatus {
+        /// The HTTP status.
+        code: u16,
+        /// The HTTP status and the beginning of the answer.
+        message: String,
+    },
+    /// There is no connection, so the apiserver did not receive the request.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The answer has more than this number of bytes.
+    #[error("the answer has more than {} MiB", .0 >> 20)]
+    TooLarge(usize),
     /// There is no answer, or it cannot be used.
     #[error("{0}")]
     Failed(String),
@@ -35,8 +52,8 @@ impl RequestError {
     /// The HTTP status of an answer that is an error.
     pub fn code(&self) -> Option<u16> {
         match self {
-            Self::Refused { code, .. } => Some(*code),
-            Self::Failed(_) => None,
+            Self::Refused { code, .. } | Self::NotStatus { code, .. } => Some(*code),
+            Self::Unreachable(_) | Self::TooLarge(_) | Self::Failed(_) => None,
         }
     }
 }
@@ -44,10 +61,19 @@ impl RequestError {
 impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::Refused { code: status.code, message: status.message },
+            kube::Error::Api(status) => {
+                Self::Refused { code: status.code, message: bounded(&status.message) }
+            }
+            other if is_connect(&other) => Self::Unreachable(whole_text(&other)),
             other => Self::Failed(whole_text(&other)),
         }
     }
+}
+
+/// Whether the connection could not be made.
+fn is_connect(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = successors(Some(error), |&error| error.source());
+    causes.any(|error| error.downcast_ref().is_some_and(legacy::Error::is_connect))
 }
 
 /// The fields of a `metav1.Status` that are read, and those that identify one.
@@ -73,9 +99,8 @@ pub async fn send(
     if matches!(head.status, StatusCode::OK | StatusCode::CREATED) {
         return Ok(body);
     }
-    let code = head.status.as_u16();
     let body = whole(body, LARGEST_ERROR).await.unwrap_or_default();
-    Err(RequestError::Refused { code, message: message(&Response::from_parts(head, body)) })
+    Err(refusal(&Response::from_parts(head, body)))
 }
 
 /// Sends a request; returns its answer, of at most this many bytes.
@@ -93,21 +118,46 @@ pub async fn read(
 async fn whole(body: Body, largest: usize) -> Result<Bytes, RequestError> {
     let collected = Limited::new(body, largest).collect().await;
     collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
-        RequestError::Failed(if error.is::<LengthLimitError>() {
-            format!("the answer has more than {} MiB", largest >> 20)
+        if error.is::<LengthLimitError>() {
+            RequestError::TooLarge(largest)
         } else {
-            whole_text(&*error)
-        })
+            RequestError::Failed(whole_text(&*error))
+        }
     })
 }
 
-/// The message of a `Status`, or the HTTP status with the beginning of the body.
-fn message(response: &Response<Bytes>) -> String {
-    let status = serde_json::from_slice::<StatusObject>(response.body()).unwrap_or_default();
-    if !status.message.is_empty() {
-        return status.message;
+/// An answer that is an error.
+fn refusal(response: &Response<Bytes>) -> RequestError {
+    let code = response.status().as_u16();
+    let StatusObject { kind, message, .. } = serde_json::from_slice(response.body()).unwrap_or_default();
+    if kind == "Status" && !message.is_empty() {
+        return RequestError::Refused { code, message: bounded(&message) };
     }
     let text: String = String::from_utf8_lossy(response.body()).trim().chars().take(LONGEST_TEXT).collect();
     let http = format!("HTTP status {}", response.status());
-    if text.is_empty() { http } else { format!("{http}: {}", text.escape_debug()) }
+    let message = if text.is_empty() { http } else { format!("{http}: {}", text.escape_debug()) };
+    if kind == "Status" {
+        RequestError::Refused { code, message }
+    } else {
+        RequestError::NotStatus { code, message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use kube::api::GetParams;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_refused_connection_is_told_from_other_failures() {
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        let client = crate::client(config, crate::ClientTimeouts::default()).await.unwrap();
+        let request = kube::core::Request::new("/api").get("x", &GetParams::default());
+        let answer = read(&client, request, 1).await;
+        assert!(matches!(answer, Err(RequestError::Unreachable(_))), "{answer:?}");
+    }
 }

@@ -7,15 +7,13 @@ use std::{
     path::Path,
 };
 
-/// `O_NONBLOCK` of Linux: opening a FIFO without a writer returns at once.
-const NON_BLOCKING: i32 = 0o4000;
-
 /// The first `most` bytes of a file; blocks while it is read.
 ///
 /// # Errors
 /// It cannot be read, or is no regular file: a FIFO or a device may never end.
 pub fn read_regular_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)?;
+    // Opening a FIFO without a writer returns at once.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(ErrorKind::IsADirectory.into());

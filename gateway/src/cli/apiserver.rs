@@ -66,7 +66,7 @@ impl ClusterOptions {
         let config = extender_apiserver::config(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
         let namespace = config.default_namespace.clone();
         let timeouts = ClientTimeouts { connect: SILENCE, silence: SILENCE };
-        Ok(ClusterClient { client: extender_apiserver::client(config, timeouts)?, namespace })
+        Ok(ClusterClient { client: extender_apiserver::client(config, timeouts).await?, namespace })
     }
 }
 
@@ -74,6 +74,6 @@ impl ClusterOptions {
 pub(super) fn said(error: kube::Error) -> String {
     match RequestError::from(error) {
         RequestError::Refused { message, .. } => format!("it rejected the request: {message}"),
-        RequestError::Failed(text) => text,
+        other => other.to_string(),
     }
 }

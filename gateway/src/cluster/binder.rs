@@ -10,7 +10,7 @@ use std::{fmt, path::Path};
 
 use bytes::Bytes;
 use extender_apiserver::{ConnectError, RequestError};
-use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource,
     api::{GetParams, ObjectMeta},
@@ -67,8 +67,11 @@ impl BindingState {
     pub fn read(json: &[u8], assignment: &Assignment) -> Self {
         let BoundPod { metadata, spec } = match serde_json::from_slice(json) {
             Ok(standing) => standing,
-            Err(error) => return Self::Unknown(ApiserverError::malformed(&error)),
+            Err(error) => return Self::Unknown(ApiserverError::malformed(error)),
         };
+        if metadata.uid.is_empty() {
+            return Self::Unknown(ApiserverError::malformed("it has no UID"));
+        }
         if metadata.uid != assignment.uid {
             return Self::OtherUid(metadata.uid);
         }
@@ -141,7 +144,14 @@ impl Apiserver {
     /// # Errors
     /// The apiserver does not confirm it. The pod may be bound all the same: see [`Self::binding_state`].
     pub async fn bind(&self, assignment: &Assignment, by: Instant) -> Result<(), ApiserverError> {
-        until(by, extender_apiserver::bind(&self.client, &binding(assignment))).await
+        let Assignment { namespace, name, uid, node } = assignment.clone();
+        let metadata = ObjectMeta {
+            namespace: Some(namespace),
+            name: Some(name),
+            uid: Some(uid),
+            ..ObjectMeta::default()
+        };
+        until(by, extender_apiserver::bind(&self.client, metadata, &node)).await
     }
 
     /// What is true now. Asks until `by`.
@@ -161,23 +171,6 @@ async fn until<T>(
     timeout_at(by, answer).await.map_err(|_| ApiserverError::Late)?.map_err(ApiserverError::from)
 }
 
-fn binding(assignment: &Assignment) -> Binding {
-    let Assignment { namespace, name, uid, node } = assignment.clone();
-    Binding {
-        metadata: ObjectMeta {
-            namespace: Some(namespace),
-            name: Some(name),
-            uid: Some(uid),
-            ..ObjectMeta::default()
-        },
-        target: ObjectReference {
-            kind: Some("Node".to_owned()),
-            name: Some(node),
-            ..ObjectReference::default()
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,21 +188,27 @@ mod tests {
             (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":null}}"#, BindingState::Free),
             (r#"{"metadata":{"uid":"u-1"},"spec":{}}"#, BindingState::Free),
             (r#"{"metadata":{"uid":"u-2"},"spec":{"nodeName":"a"}}"#, BindingState::OtherUid("u-2".into())),
-            (r#"{"spec":{"nodeName":"a"}}"#, BindingState::OtherUid(String::new())),
         ] {
             assert_eq!(BindingState::read(json.as_bytes(), &assignment()), truth, "{json}");
         }
-        assert!(matches!(BindingState::read(b"[]x", &assignment()), BindingState::Unknown(_)));
+        for json in ["[]x", "[]", "{}", r#"{"spec":{"nodeName":"a"}}"#, r#"{"metadata":{"uid":""}}"#] {
+            let state = BindingState::read(json.as_bytes(), &assignment());
+            assert!(matches!(state, BindingState::Unknown(_)), "{json}: {state:?}");
+        }
     }
 
-    #[test]
-    fn a_binding_names_the_uid_and_the_node() {
-        let json = serde_json::to_value(binding(&assignment())).unwrap();
-        let expected = serde_json::json!({
-            "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"namespace": "shop", "name": "web-0", "uid": "u-1"},
-            "target": {"kind": "Node", "name": "a"},
-        });
-        assert_eq!(json, expected);
+    #[tokio::test]
+    async fn a_pod_is_gone_only_if_the_apiserver_says_so() {
+        for (body, gone) in [(r#"{"kind":"Status","code":404}"#, true), ("<html>", false), ("{}", false)] {
+            let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+                let body = kube::client::Body::from(body.as_bytes().to_vec());
+                http::Response::builder().status(404).body(body)
+            });
+            let apiserver = Apiserver { client: Client::new(service, "default") };
+            let by = Instant::now() + std::time::Duration::from_mins(2);
+            let state = apiserver.binding_state(&assignment(), by).await;
+            assert_eq!(state == BindingState::Gone, gone, "{body}: {state:?}");
+            assert!(gone || matches!(state, BindingState::Unknown(_)), "{body}: {state:?}");
+        }
     }
 }

@@ -9,15 +9,14 @@ mod content;
 
 use std::{
     convert::Infallible,
-    fs::{self, File},
-    io::{self, Read},
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use extender_config::Follower;
+use extender_config::{Follower, read_regular_file};
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 pub use self::content::ContentError;
@@ -136,16 +135,11 @@ fn load(path: &Path, table: &NodeTable) -> Result<(), FileError> {
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    // Opening a pipe would wait for a writer.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut text = String::new();
-    File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST {
+    let bytes = read_regular_file(path, LARGEST + 1)?;
+    if bytes.len() as u64 > LARGEST {
         return Err(io::Error::other("it has more than 2 GiB"));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -29,11 +29,10 @@ impl SourceHealth {
     }
 
     /// An attempt failed.
-    pub fn failed(&self, why: impl FnOnce() -> String) {
+    pub fn failed(&self, why: String) {
         let mut state = self.lock();
-        if state.failing.is_none() {
-            state.failing = Some((Instant::now(), why()));
-        }
+        let since = state.failing.take().map_or_else(Instant::now, |(since, _)| since);
+        state.failing = Some((since, why));
     }
 
     /// For how long nothing came; `None` before the first time.
@@ -41,7 +40,7 @@ impl SourceHealth {
         self.lock().last.map(|last| last.elapsed())
     }
 
-    /// For how long attempts have failed, and why the first of them did; `None` where the last one did not.
+    /// For how long attempts have failed, and why the last one did; `None` where the last one did not.
     pub fn failing(&self) -> Option<(Duration, String)> {
         self.lock().failing.as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
     }

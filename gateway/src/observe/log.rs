@@ -73,9 +73,7 @@ pub fn lost() -> u64 {
 fn usual(level: LogLevel) -> String {
     let others = if level == LogLevel::Error { "error" } else { "warn" };
     let level = level.word();
-    format!(
-        "{others},extender_gateway={level},extender_otlp={level},kube_client=off,kube_runtime=off,h2=error"
-    )
+    format!("{others},extender_gateway={level},extender_otlp={level},kube_client=off,h2=error")
 }
 
 /// Starts the log, panics included. `RUST_LOG` overrides the configured level. Does nothing the second time.
@@ -194,19 +192,10 @@ mod tests {
     #[test]
     fn levels_are_words_numbers_or_directives() {
         for (text, expected) in [
-            (
-                "debug",
-                "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off,h2=error",
-            ),
-            (
-                "4",
-                "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,kube_runtime=off,h2=error",
-            ),
-            ("0", "warn,extender_gateway=info,extender_otlp=info,kube_client=off,kube_runtime=off,h2=error"),
-            (
-                "error",
-                "error,extender_gateway=error,extender_otlp=error,kube_client=off,kube_runtime=off,h2=error",
-            ),
+            ("debug", "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,h2=error"),
+            ("4", "warn,extender_gateway=debug,extender_otlp=debug,kube_client=off,h2=error"),
+            ("0", "warn,extender_gateway=info,extender_otlp=info,kube_client=off,h2=error"),
+            ("error", "error,extender_gateway=error,extender_otlp=error,kube_client=off,h2=error"),
             ("extender_gateway=debug,h2=off", "extender_gateway=debug,h2=off"),
         ] {
             assert_eq!(directives(text).as_deref(), Ok(expected), "{text}");

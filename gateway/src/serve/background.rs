@@ -1,14 +1,14 @@
 //! The second thread: the sources of nodes and pods, the metrics and admin addresses, and export to a collector.
 
-use std::{
-    io,
-    net::TcpListener as Bound,
-    path::{Path, PathBuf},
-    sync::Arc,
-    thread,
-};
+use std::{io, net::TcpListener as Bound, path::PathBuf, sync::Arc, thread};
 
-use tokio::{runtime::Runtime, sync::oneshot, task::spawn_blocking};
+use extender_apiserver::ConnectError;
+use kube::Client;
+use tokio::{
+    runtime::Runtime,
+    sync::{OnceCell, oneshot},
+    task::spawn_blocking,
+};
 
 use super::{pods::PodFeed, telemetry};
 use crate::{
@@ -56,21 +56,32 @@ impl Background {
         let spans = Arc::clone(&shown.observer);
         let served = pages(self.listener, Address::Metrics, (routes, Arc::clone(&metrics)));
         let administered = pages(admin, Address::Admin, (admin::routes(shown), Arc::clone(&metrics)));
+        // One for nodes and pods: each may run a program for its credentials.
+        let client = OnceCell::new();
+        let connect = async || {
+            let connected =
+                client.get_or_try_init(|| extender_apiserver::connect(self.kubeconfig.as_deref()));
+            connected.await.cloned()
+        };
         tokio::select! {
             error = administered => format!("admin server stopped: {error}"),
             never = telemetry::count_spans(spans) => match never {},
             never = telemetry::count_lost_lines(metrics) => match never {},
-            failure = feed(self.source, self.table, self.kubeconfig.as_deref()) => failure,
-            failure = self.pods.run(self.kubeconfig.as_deref()) => failure,
+            failure = feed(self.source, self.table, &connect) => failure,
+            failure = self.pods.run(&connect) => failure,
             error = served => format!("metrics server stopped: {error}"),
         }
     }
 }
 
 /// Feeds the table indefinitely; returns the error that ended it.
-async fn feed(source: NodeSource, table: Option<Arc<NodeTable>>, kubeconfig: Option<&Path>) -> String {
+async fn feed(
+    source: NodeSource,
+    table: Option<Arc<NodeTable>>,
+    connect: impl AsyncFn() -> Result<Client, ConnectError>,
+) -> String {
     match (source, table) {
-        (NodeSource::Watch, Some(table)) => match extender_apiserver::connect(kubeconfig).await {
+        (NodeSource::Watch, Some(table)) => match connect().await {
             Ok(client) => match watch::nodes(table, client).await {},
             Err(error) => format!("nodes.source Watch: {error}"),
         },

@@ -1,8 +1,10 @@
 //! The watch of pods. It starts with the first configuration that needs it, at the start or after a reload, and
 //! continues from then on: its data stays available for later configurations.
 
-use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use extender_apiserver::ConnectError;
+use kube::Client;
 use tokio::{sync::watch, time::sleep};
 
 use crate::cluster::{pods::PodTable, table::NodeTable, watch as cluster_watch};
@@ -54,12 +56,12 @@ impl PodWatch {
 
 impl PodFeed {
     /// Waits until the watch is needed, and feeds the table indefinitely; returns the error that ended it.
-    pub(super) async fn run(mut self, kubeconfig: Option<&Path>) -> String {
+    pub(super) async fn run(mut self, connect: impl AsyncFn() -> Result<Client, ConnectError>) -> String {
         if self.wanted.wait_for(|wanted| *wanted).await.is_err() {
             // It can no longer be requested.
             return std::future::pending().await;
         }
-        match extender_apiserver::connect(kubeconfig).await {
+        match connect().await {
             Ok(client) => {
                 let usage = tell_usage(Arc::clone(&self.table), self.nodes);
                 tokio::select! {

@@ -36,6 +36,11 @@ impl RawString {
         self.start as usize..self.end as usize
     }
 
+    /// Bytes between the quotes.
+    pub fn text_len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
     /// The range including the quotes.
     pub fn quoted(self) -> Range<usize> {
         self.start as usize - 1..self.end as usize + 1
@@ -124,7 +129,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn name(&mut self, what: &str) -> Result<RawString, WireError> {
         let name = self.string(what)?;
-        name_fits((what, name.quoted().start), name.inner().len()).map(|()| name)
+        name_fits((what, name.quoted().start), name.text_len()).map(|()| name)
     }
 
     /// Skips a value of any kind; returns its range.

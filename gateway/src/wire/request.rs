@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::{
     Names, WireError,
-    json::{Cursor, RawString, key_is},
+    json::{Cursor, RawString, key_is, name_fits},
 };
+use crate::object::limits::LONGEST_NAME;
 
 /// A filter or prioritize request, as positions in its body.
 #[derive(Debug)]
@@ -145,11 +146,16 @@ pub(super) fn pod(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireError> {
 }
 
 fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
-    let mut names = Vec::new();
+    let mut names: Vec<RawString> = Vec::new();
     cursor.array(|cursor| {
-        names.push(cursor.name("a node's name")?);
+        names.push(cursor.string(NAME)?);
         bounded((names.len(), MOST_NODES), "nodes", cursor)
     })?;
+    // All at once, which takes less than a comparison for each while they are read.
+    let longest = names.iter().map(|name| name.text_len()).max().unwrap_or(0);
+    if longest > LONGEST_NAME {
+        names.iter().try_for_each(|name| name_fits((NAME, name.quoted().start), name.text_len()))?;
+    }
     Ok(names)
 }
 
@@ -157,16 +163,22 @@ fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
 /// times its size in memory.
 pub(super) const MOST_NODES: usize = 100_000;
 
+/// What the errors call it.
+const NAME: &str = "a node's name";
+
 /// Fails if `count` is above `most`; `what` names what is counted.
+#[inline]
 pub(super) fn bounded(
     (count, most): (usize, usize),
     what: &str,
     cursor: &Cursor<'_>,
 ) -> Result<(), WireError> {
-    if count <= most {
-        return Ok(());
-    }
-    Err(WireError::at(cursor.place(), format!("more than {most} {what}")))
+    if count <= most { Ok(()) } else { Err(too_many((cursor, most), what)) }
+}
+
+#[cold]
+fn too_many((cursor, most): (&Cursor<'_>, usize), what: &str) -> WireError {
+    WireError::at(cursor.place(), format!("more than {most} {what}"))
 }
 
 fn node_list(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
@@ -211,7 +223,7 @@ fn metadata_name(cursor: &mut Cursor<'_>) -> Result<Option<RawString>, WireError
     let mut name = None;
     cursor.object(|cursor, key| {
         if key_is(key, "name") {
-            name = Some(cursor.name("a node's name")?);
+            name = Some(cursor.name(NAME)?);
             return Ok(());
         }
         cursor.value().map(drop)

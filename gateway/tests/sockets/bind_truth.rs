@@ -84,11 +84,11 @@ async fn only_a_confirmed_binding_is_success() {
     let gateway = built_in(&apiserver).await;
     let failure = r#"{"kind":"Status","status":"Failure","message":"quota"}"#;
     for (code, body, text) in [
-        (302, "", "the apiserver rejected the request: HTTP status 302 Found"),
-        (307, "", "the apiserver rejected the request: HTTP status 307 Temporary Redirect"),
-        (304, "", "the apiserver rejected the request: HTTP status 304 Not Modified"),
-        (202, "", "the apiserver rejected the request: HTTP status 202 Accepted"),
-        (204, "", "the apiserver rejected the request: HTTP status 204 No Content"),
+        (302, "", "the request to the apiserver failed: HTTP status 302 Found"),
+        (307, "", "the request to the apiserver failed: HTTP status 307 Temporary Redirect"),
+        (304, "", "the request to the apiserver failed: HTTP status 304 Not Modified"),
+        (202, "", "the request to the apiserver failed: HTTP status 202 Accepted"),
+        (204, "", "the request to the apiserver failed: HTTP status 204 No Content"),
         (
             200,
             "<html>sign in</html>",

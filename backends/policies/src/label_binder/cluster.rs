@@ -4,7 +4,7 @@ use std::fmt;
 
 use extender_apiserver::RequestError;
 use extender_policy_sdk::BindAsk;
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client, api::ObjectMeta};
 
 use super::Pairs;
@@ -29,7 +29,14 @@ impl Cluster {
 
     /// Creates the Binding, for the pod of this UID alone.
     pub(super) async fn bind(&self, ask: BindAsk<'_>, annotations: Pairs) -> Result<(), String> {
-        let created = extender_apiserver::bind(&self.client, &binding(ask, annotations)).await;
+        let metadata = ObjectMeta {
+            namespace: Some(ask.namespace().to_owned()),
+            name: Some(ask.name().to_owned()),
+            uid: Some(ask.uid().to_owned()),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        };
+        let created = extender_apiserver::bind(&self.client, metadata, ask.node()).await;
         created.map_err(|error| format!("cannot create the Binding: {error}"))
     }
 
@@ -51,23 +58,6 @@ impl Cluster {
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster").finish_non_exhaustive()
-    }
-}
-
-fn binding(ask: BindAsk<'_>, annotations: Pairs) -> Binding {
-    Binding {
-        metadata: ObjectMeta {
-            namespace: Some(ask.namespace().to_owned()),
-            name: Some(ask.name().to_owned()),
-            uid: Some(ask.uid().to_owned()),
-            annotations: Some(annotations),
-            ..ObjectMeta::default()
-        },
-        target: ObjectReference {
-            kind: Some("Node".to_owned()),
-            name: Some(ask.node().to_owned()),
-            ..ObjectReference::default()
-        },
     }
 }
 

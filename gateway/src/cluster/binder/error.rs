@@ -1,6 +1,8 @@
 //! Why the apiserver did not do, or did not say, what was asked.
 
-use extender_apiserver::RequestError;
+use std::fmt::Display;
+
+use extender_apiserver::{RequestError, bounded};
 
 use crate::object::ObjectError;
 
@@ -40,8 +42,8 @@ impl ApiserverError {
         matches!(self, Self::Refused { code: 404, .. })
     }
 
-    pub(super) fn malformed(error: &serde_json::Error) -> Self {
-        Self::Failed(format!("cannot parse the pod from the apiserver ({error})"))
+    pub(super) fn malformed(error: impl Display) -> Self {
+        Self::Failed(bounded(&format!("cannot parse the pod from the apiserver ({error})")))
     }
 }
 
@@ -49,13 +51,13 @@ impl From<RequestError> for ApiserverError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Refused { code, message } => Self::Refused { code, message },
-            RequestError::Failed(text) => Self::Failed(text),
+            other => Self::Failed(other.to_string()),
         }
     }
 }
 
 impl From<ObjectError> for ApiserverError {
     fn from(error: ObjectError) -> Self {
-        Self::Failed(format!("cannot parse the pod from the apiserver ({error})"))
+        Self::malformed(error)
     }
 }

@@ -8,6 +8,15 @@ use kube::client::Body;
 /// The longest line: more than etcd stores of an object, and than this program reads of one.
 const LONGEST: usize = 16 << 20;
 
+/// What is received next.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// A line that is not blank.
+    Line(Bytes),
+    /// The body has ended or the connection broke, with or without the rest of a line. Contains the reason.
+    End(String),
+}
+
 /// A body that is read line by line.
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -22,23 +31,32 @@ impl Lines {
         Self { body, received: BytesMut::new(), searched: 0 }
     }
 
-    /// The next line; `None` when the body has ended, with or without the rest of a line. Cancel safe.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
+    /// The next line or the end. Cancel safe.
+    ///
+    /// # Errors
+    /// A line is too long.
+    pub(super) async fn next(&mut self) -> Result<Received, RequestError> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.received[self.searched..]) {
                 let line = self.received.split_to(self.searched + at + 1).freeze();
                 self.searched = 0;
-                return Ok(Some(line));
+                if line.trim_ascii().is_empty() {
+                    continue;
+                }
+                return Ok(Received::Line(line));
             }
             self.searched = self.received.len();
             if self.searched > LONGEST {
                 let text = format!("the watch sent a line of more than {} MiB", LONGEST >> 20);
                 return Err(RequestError::Failed(text));
             }
-            let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| {
-                RequestError::Failed(format!("the watch was interrupted: {}", whole_text(&error)))
-            })?;
+            let frame = match self.body.frame().await {
+                Some(Ok(frame)) => frame,
+                Some(Err(error)) => {
+                    return Ok(Received::End(format!("the watch was interrupted: {}", whole_text(&error))));
+                }
+                None => return Ok(Received::End("the watch ended".to_owned())),
+            };
             if let Ok(bytes) = frame.into_data() {
                 self.received.extend_from_slice(&bytes);
             }

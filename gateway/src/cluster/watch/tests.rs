@@ -17,7 +17,12 @@ use extender_policy_api::v1alpha1::NodeRows;
 use futures_util::{StreamExt, stream};
 use kube::{Client, Config};
 use prost::Message;
-use tokio::{net::TcpListener, task::JoinHandle, time::Instant};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{Backoff, Watcher, watch_nodes};
 use crate::{
@@ -29,6 +34,9 @@ use crate::{
     object::annotations::AnnotationPrefixes,
 };
 
+/// Far longer than any test takes on a slow machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+
 /// What the apiserver answers to one request.
 enum Answer {
     Reply(u16, String),
@@ -38,17 +46,23 @@ enum Answer {
     Events(Vec<String>),
 }
 
-/// Answers one after the other, to requests whose path and query hold these words.
+/// Answers one after the other, to requests whose path and query contain these words.
 struct Script {
     path: &'static str,
     answers: Mutex<VecDeque<(&'static [&'static str], Answer)>>,
+    /// The first request that differs, for the test: a panic here would only end the connection.
+    unexpected: watch::Sender<Option<String>>,
 }
 
 async fn answer(State(script): State<Arc<Script>>, uri: Uri) -> Response {
-    let (words, answer) = script.answers.lock().unwrap().pop_front().expect("no request more than scripted");
-    assert_eq!(uri.path(), script.path);
+    let scripted = script.answers.lock().unwrap().pop_front();
     let query = uri.query().unwrap_or_default();
-    assert!(words.iter().all(|word| query.contains(word)), "{query} should hold {words:?}");
+    let Some((_, answer)) = scripted
+        .filter(|(words, _)| uri.path() == script.path && words.iter().all(|word| query.contains(word)))
+    else {
+        script.unexpected.send_if_modified(|first| first.replace(uri.to_string()).is_none());
+        return std::future::pending().await;
+    };
     match answer {
         Answer::Later(code) => {
             let later = Response::builder().status(code).header("retry-after", "86400");
@@ -62,24 +76,38 @@ async fn answer(State(script): State<Arc<Script>>, uri: Uri) -> Response {
     }
 }
 
+/// Fails the test at the first request that differs from the script.
+struct Scripted(watch::Receiver<Option<String>>);
+
+impl Scripted {
+    /// Waits for this, for so long that only a defect takes longer.
+    async fn within<T>(&mut self, awaited: impl Future<Output = T>) -> T {
+        tokio::select! {
+            awaited = timeout(PATIENCE, awaited) => awaited.expect("it happens in time"),
+            Ok(request) = self.0.wait_for(Option::is_some) => panic!("unexpected request: {request:?}"),
+        }
+    }
+}
+
 /// A client of an apiserver that follows the script.
-async fn apiserver(answers: Vec<(&'static [&'static str], Answer)>) -> Client {
+async fn apiserver(answers: Vec<(&'static [&'static str], Answer)>) -> (Client, Scripted) {
     serving("/api/v1/nodes", answers).await
 }
 
-async fn serving(path: &'static str, answers: Vec<(&'static [&'static str], Answer)>) -> Client {
-    let script = Arc::new(Script { path, answers: Mutex::new(answers.into()) });
+async fn serving(path: &'static str, answers: Vec<(&'static [&'static str], Answer)>) -> (Client, Scripted) {
+    let (unexpected, seen) = watch::channel(None);
+    let script = Arc::new(Script { path, answers: Mutex::new(answers.into()), unexpected });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().fallback(answer).with_state(script);
     tokio::spawn(async move { axum::serve(listener, router).await });
-    client(address, Duration::from_mins(1))
+    (client(address, Duration::from_mins(1)).await, Scripted(seen))
 }
 
 /// A client of the apiserver at this address.
-fn client(address: SocketAddr, silence: Duration) -> Client {
+async fn client(address: SocketAddr, silence: Duration) -> Client {
     let config = Config::new(format!("http://{address}").parse().unwrap());
-    extender_apiserver::client(config, ClientTimeouts { connect: silence, silence }).unwrap()
+    extender_apiserver::client(config, ClientTimeouts { connect: silence, silence }).await.unwrap()
 }
 
 /// Hardly any pauses: the clock is real where sockets are.
@@ -87,7 +115,7 @@ fn hasty() -> Backoff {
     Backoff::new(Duration::from_millis(1), Duration::from_millis(10))
 }
 
-fn watch(table: &Arc<NodeTable>, client: Client, backoff: Backoff) -> JoinHandle<Infallible> {
+fn begin(table: &Arc<NodeTable>, client: Client, backoff: Backoff) -> JoinHandle<Infallible> {
     let table = Arc::clone(table);
     tokio::spawn(async move { watch_nodes(&table, client, backoff).await })
 }
@@ -140,7 +168,7 @@ async fn until(table: &NodeTable, view: ViewId, expected: &[&str]) {
 
 #[tokio::test]
 async fn lists_in_pages_watches_and_lists_again_when_it_must() {
-    let client = apiserver(vec![
+    let (client, mut scripted) = apiserver(vec![
         (&["limit=500"], Answer::Reply(403, status(403))),
         (&["limit=500"], list(10, "more", &[node("n1", "a", 1), node("n2", "a", 2)])),
         (&["limit=500", "continue=more"], list(10, "", &[node("n3", "a", 3)])),
@@ -166,14 +194,14 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
-    let watching = watch(&table, client, hasty());
+    let watching = begin(&table, client, hasty());
 
-    table.synced().await;
-    until(&table, facts, &["n1 b", "n3 a", "n4 b"]).await;
-    until(&table, facts, &["n1 c", "n4 d"]).await;
+    scripted.within(table.synced()).await;
+    scripted.within(until(&table, facts, &["n1 b", "n3 a", "n4 b"])).await;
+    scripted.within(until(&table, facts, &["n1 c", "n4 d"])).await;
     let raw = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
-    table.complete(raw).await;
-    until(&table, raw, &["n1 c", "n2 d"]).await;
+    scripted.within(table.complete(raw)).await;
+    scripted.within(until(&table, raw, &["n1 c", "n2 d"])).await;
 
     let row = NodeRows::decode(table.read().entry("n2", raw).unwrap()).unwrap().rows.remove(0);
     assert_eq!(row.raw_json, node("n2", "d", 41), "byte for byte as the apiserver wrote it");
@@ -184,7 +212,7 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
 #[tokio::test]
 async fn a_node_that_cannot_be_read_costs_only_itself() {
     let broken = node("n2", "a", 2).replace(r#""status":{"#, r#""status":{"capacity":{"cpu":"x"},"#);
-    let client = apiserver(vec![
+    let (client, mut scripted) = apiserver(vec![
         (
             &["limit=500"],
             list(
@@ -204,8 +232,8 @@ async fn a_node_that_cannot_be_read_costs_only_itself() {
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
-    let watching = watch(&table, client, hasty());
-    until(&table, facts, &["n1 a", "n3 a", "n4 a"]).await;
+    let watching = begin(&table, client, hasty());
+    scripted.within(until(&table, facts, &["n1 a", "n3 a", "n4 a"])).await;
     watching.abort();
 }
 
@@ -229,7 +257,7 @@ fn places(table: &PodTable, names: [&str; 3]) -> [String; 3] {
 
 #[tokio::test]
 async fn living_pods_are_listed_and_watched() {
-    let client = serving(
+    let (client, mut scripted) = serving(
         "/api/v1/pods",
         vec![
             (&["limit=500"], Answer::Reply(403, status(403))),
@@ -254,13 +282,13 @@ async fn living_pods_are_listed_and_watched() {
         let table = Arc::clone(&table);
         async move { Watcher::new(&*table, client, hasty()).run().await }
     });
-    table.synced().await;
+    scripted.within(table.synced()).await;
     let synced = async {
         while places(&table, ["web", "db", "old"]) != ["n3", "n1", "?"] {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), synced).await.unwrap();
+    scripted.within(synced).await;
     assert_eq!((table.get("u-1"), table.get("u-4").unwrap().priority, table.len()), (None, 5, 2));
     watching.abort();
 }
@@ -297,33 +325,57 @@ async fn an_apiserver_that_says_nothing_is_asked_again() {
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
     // An answer that took longer on a slow machine would only be asked for again.
-    let watching = watch(&table, client(address, Duration::from_millis(300)), hasty());
+    let watching = begin(&table, client(address, Duration::from_millis(300)).await, hasty());
     let synced = until(&table, facts, &["n1 b"]);
-    tokio::time::timeout(Duration::from_mins(1), synced).await.unwrap();
+    timeout(PATIENCE, synced).await.unwrap();
     assert!(asked.lists.load(Ordering::Relaxed) >= 2 && asked.watches.load(Ordering::Relaxed) >= 3);
     watching.abort();
 }
 
-/// What an apiserver answers to a watch: HTTP status and lines, after which the watch ends or stays open.
-type WatchAnswer = (u16, &'static str, After);
+/// What an apiserver answers to a watch: HTTP status and lines, and how the watch goes on.
+type WatchAnswer = (u16, String, After);
 
 #[derive(Clone, Copy)]
 enum After {
-    End,
+    /// The body ends.
+    End(Duration),
+    /// The connection breaks.
+    Cut(Duration),
+    /// This line arrives, and nothing else.
+    Line(Duration, &'static str),
     Silence,
 }
 
-/// An apiserver in memory, for a paused clock: lists `n1`, or refuses to, and answers all watches alike.
+/// Answers to a query, by how many lists or watches were before.
+type Answers<T> = dyn Fn(&str, usize) -> T + Send + Sync;
+
+/// An apiserver in memory, for a paused clock.
 #[derive(Clone)]
 struct InMemory {
-    list: (u16, String),
-    watch: WatchAnswer,
-    asked: Arc<Asked>,
+    list: Arc<Answers<(u16, String)>>,
+    watch: Arc<Answers<WatchAnswer>>,
+    requests: Arc<Mutex<Requests>>,
+}
+
+/// The queries of lists and watches, with their times since the first request.
+#[derive(Default)]
+struct Requests {
+    began: Option<Instant>,
+    lists: Vec<(Duration, String)>,
+    watches: Vec<(Duration, String)>,
 }
 
 impl InMemory {
-    fn new(list: (u16, String), watch: WatchAnswer) -> Self {
-        Self { list, watch, asked: Arc::default() }
+    /// Answers all lists alike and all watches alike.
+    fn new(list: (u16, String), (status, lines, after): (u16, &'static str, After)) -> Self {
+        Self::with(move |_, _| list.clone(), move |_, _| (status, lines.to_owned(), after))
+    }
+
+    fn with(
+        list: impl Fn(&str, usize) -> (u16, String) + Send + Sync + 'static,
+        watch: impl Fn(&str, usize) -> WatchAnswer + Send + Sync + 'static,
+    ) -> Self {
+        Self { list: Arc::new(list), watch: Arc::new(watch), requests: Arc::default() }
     }
 
     fn client(&self) -> Client {
@@ -335,26 +387,63 @@ impl InMemory {
     }
 
     fn answer(&self, uri: &Uri) -> Response {
-        let is_watch = uri.query().unwrap_or_default().contains("watch=true");
+        let query = uri.query().unwrap_or_default();
+        let mut requests = self.requests.lock().unwrap();
+        let at = requests.began.get_or_insert_with(Instant::now).elapsed();
+        let is_watch = query.contains("watch=true");
+        let before = if is_watch { &mut requests.watches } else { &mut requests.lists };
+        before.push((at, query.to_owned()));
         let (status, body) = if is_watch {
-            self.asked.watches.fetch_add(1, Ordering::Relaxed);
-            let (status, lines, after) = self.watch;
-            let lines = stream::iter([Ok::<_, Infallible>(lines)]);
+            let (status, lines, after) = (self.watch)(query, before.len() - 1);
+            let next = async move {
+                match after {
+                    After::Silence => std::future::pending().await,
+                    After::End(time) => {
+                        sleep(time).await;
+                        None
+                    }
+                    After::Cut(time) => {
+                        sleep(time).await;
+                        Some(Err(std::io::Error::other("connection reset")))
+                    }
+                    After::Line(time, line) => {
+                        sleep(time).await;
+                        Some(Ok(line.to_owned()))
+                    }
+                }
+            };
+            let next = stream::once(next).filter_map(std::future::ready);
+            let lines = stream::iter([Ok(lines)]).chain(next);
             let body = match after {
-                After::End => Body::from_stream(lines),
-                After::Silence => Body::from_stream(lines.chain(stream::pending())),
+                After::Line(..) => Body::from_stream(lines.chain(stream::pending())),
+                _ => Body::from_stream(lines),
             };
             (status, body)
         } else {
-            self.asked.lists.fetch_add(1, Ordering::Relaxed);
-            (self.list.0, self.list.1.clone().into())
+            let (status, body) = (self.list)(query, before.len() - 1);
+            (status, body.into())
         };
         Response::builder().status(status).body(body).unwrap()
     }
 
     /// Lists and watches so far.
-    fn asked(&self) -> (u32, u32) {
-        (self.asked.lists.load(Ordering::Relaxed), self.asked.watches.load(Ordering::Relaxed))
+    fn asked(&self) -> (usize, usize) {
+        let requests = self.requests.lock().unwrap();
+        (requests.lists.len(), requests.watches.len())
+    }
+
+    /// When this watch was requested, and from where; counted from 0.
+    fn watch(&self, nth: usize) -> (Duration, String) {
+        let (at, query) = self.requests.lock().unwrap().watches[nth].clone();
+        let version = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
+        (at, version.expect("a position").to_owned())
+    }
+
+    /// When this list was requested, with which limit, and whether it continues; counted from 0.
+    fn list(&self, nth: usize) -> (Duration, Option<u32>, bool) {
+        let (at, query) = self.requests.lock().unwrap().lists[nth].clone();
+        let limit = query.split('&').find_map(|pair| pair.strip_prefix("limit="));
+        (at, limit.map(|limit| limit.parse().unwrap()), query.contains("continue="))
     }
 }
 
@@ -364,29 +453,48 @@ fn one_node() -> (u16, String) {
 
 /// Five minutes of pauses that double up to 30 s, each made at most twice as long.
 const FIVE_MINUTES: Duration = Duration::from_mins(5);
-const ATTEMPTS: std::ops::RangeInclusive<u32> = 8..=16;
+const ATTEMPTS: std::ops::RangeInclusive<usize> = 8..=16;
+
+const AT_ONCE: After = After::End(Duration::ZERO);
+
+fn error_event(code: u16, message: &str) -> String {
+    event("ERROR", &format!(r#"{{"code":{code},"message":"{message}"}}"#)) + "\n"
+}
+
+fn bookmark(version: u32) -> String {
+    event("BOOKMARK", &format!(r#"{{"metadata":{{"resourceVersion":"{version}"}}}}"#)) + "\n"
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fails_is_retried_with_growing_pauses() {
-    let line = "<p>sign in</p>\n";
-    for (answer, text, relists) in [
-        ((200, "", After::End), "the watch ended at once", false),
-        ((302, "", After::End), "HTTP status 302 Found", true),
-        ((200, line, After::Silence), "the watch cannot be read: expected value", true),
+    let (each, third) = (1, 3);
+    for (answer, text, watches_per_list) in [
+        ((200, "", AT_ONCE), "the watch ended (in less than a second, without an event)", third),
+        ((200, "", After::Cut(Duration::ZERO)), "the watch was interrupted: ", third),
+        ((502, "<html>", AT_ONCE), "HTTP status 502 Bad Gateway: <html>", third),
+        ((302, "", AT_ONCE), "HTTP status 302 Found", each),
+        // The apiserver has just named this position.
+        ((410, "", AT_ONCE), "HTTP status 410 Gone", each),
+        ((200, "{\"type\":\"ERROR\",\"object\":{\"code\":410,\"message\":\"old\"}}\n", AT_ONCE), "old", each),
+        ((200, "<p>sign in</p>\n", After::Silence), "the watch cannot be read: expected value", each),
         (
             (200, "{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"etcd\"}}\n", After::Silence),
             "etcd",
-            true,
+            third,
         ),
     ] {
         let apiserver = InMemory::new(one_node(), answer);
         let table = Arc::new(NodeTable::new());
-        let watching = watch(&table, apiserver.client(), Backoff::default());
+        let watching = begin(&table, apiserver.client(), Backoff::default());
         table.synced().await;
-        tokio::time::sleep(FIVE_MINUTES).await;
+        sleep(FIVE_MINUTES).await;
         let (lists, watches) = apiserver.asked();
         assert!(ATTEMPTS.contains(&watches), "{text}: {watches} watches in 5 minutes");
-        assert_eq!(lists, if relists { watches } else { 1 }, "{text}");
+        assert_eq!(lists, watches.div_ceil(watches_per_list), "{text}: {watches} watches");
         let (since, why) = table.source_health.failing().expect("it fails");
         assert!(since + Duration::from_secs(2) > FIVE_MINUTES && why.starts_with(text), "{since:?} {why}");
         assert_eq!(table.len(), 1, "what is known stays");
@@ -399,8 +507,8 @@ async fn lists_that_fail_are_no_sign_of_life() {
     for list in [(503, "away".to_owned()), (200, "<html>".to_owned()), (200, "{}".to_owned())] {
         let apiserver = InMemory::new(list, (200, "", After::Silence));
         let table = Arc::new(NodeTable::new());
-        let watching = watch(&table, apiserver.client(), Backoff::default());
-        tokio::time::sleep(FIVE_MINUTES).await;
+        let watching = begin(&table, apiserver.client(), Backoff::default());
+        sleep(FIVE_MINUTES).await;
         let (lists, watches) = apiserver.asked();
         assert!(ATTEMPTS.contains(&lists) && watches == 0, "{lists} lists, {watches} watches in 5 minutes");
         assert_eq!(table.source_health.silence(), None);
@@ -418,11 +526,199 @@ async fn lists_that_fail_are_no_sign_of_life() {
 async fn a_quiet_watch_is_no_failure() {
     let apiserver = InMemory::new(one_node(), (200, "", After::Silence));
     let table = Arc::new(NodeTable::new());
-    table.source_health.failed(|| "earlier".to_owned());
-    let (began, watching) = (Instant::now(), watch(&table, apiserver.client(), Backoff::default()));
+    table.source_health.failed("earlier".to_owned());
+    let (began, watching) = (Instant::now(), begin(&table, apiserver.client(), Backoff::default()));
     table.synced().await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    sleep(Duration::from_secs(2)).await;
     assert_eq!((table.source_health.failing(), apiserver.asked()), (None, (1, 1)));
     assert!(table.source_health.silence().is_some_and(|silence| silence < began.elapsed()));
     watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_after_a_while_continues_at_once() {
+    for after in [After::End(seconds(20)), After::Cut(seconds(20)), After::Cut(seconds(1))] {
+        let apiserver = InMemory::new(one_node(), (200, "", after));
+        let table = Arc::new(NodeTable::new());
+        let watching = begin(&table, apiserver.client(), Backoff::default());
+        table.synced().await;
+        let lasts = match after {
+            After::End(time) | After::Cut(time) => time,
+            After::Line(..) | After::Silence => unreachable!("it ends"),
+        };
+        for watch in 0..10 {
+            sleep(lasts).await;
+            assert_eq!(apiserver.watch(watch as usize), (watch * lasts, "10".to_owned()));
+            assert_eq!(table.source_health.failing(), None);
+        }
+        assert_eq!(apiserver.asked().0, 1);
+        watching.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_continues_from_the_bookmark_at_its_end() {
+    let apiserver = InMemory::with(
+        |_, _| one_node(),
+        |_, nth| match nth {
+            0 => (200, bookmark(20), After::End(seconds(60))),
+            // Less than a second: not in a tight loop.
+            1 => (200, bookmark(30), After::Cut(Duration::ZERO)),
+            _ => (200, String::new(), After::Silence),
+        },
+    );
+    let table = Arc::new(NodeTable::new());
+    let watching = begin(&table, apiserver.client(), Backoff::default());
+    sleep(seconds(70)).await;
+    assert_eq!(apiserver.watch(1), (seconds(60), "20".to_owned()));
+    assert_eq!(apiserver.watch(2), (seconds(61), "30".to_owned()));
+    assert_eq!((apiserver.asked(), table.source_health.failing()), ((1, 3), None));
+    watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_begin_again_after_a_watch_that_lasted() {
+    // However it ends; a line of 17 MiB is too long.
+    for line in [error_event(500, "etcd"), "<html>\n".to_owned(), "x".repeat(17 << 20)] {
+        let line: &'static str = line.leak();
+        let apiserver = InMemory::with(
+            |_, _| one_node(),
+            move |_, nth| match nth {
+                8 => (200, String::new(), After::Line(seconds(30), line)),
+                0..10 => (503, String::new(), AT_ONCE),
+                _ => (200, String::new(), After::Silence),
+            },
+        );
+        let table = Arc::new(NodeTable::new());
+        let watching = begin(&table, apiserver.client(), Backoff::default());
+        sleep(FIVE_MINUTES * 2).await;
+        let [before, lasting, after, second] = [7, 8, 9, 10].map(|nth| apiserver.watch(nth).0);
+        assert!(lasting >= before + seconds(30), "{before:?} {lasting:?}");
+        assert!(after < lasting + seconds(30 + 2), "{lasting:?} {after:?}");
+        assert!(second < after + seconds(4), "{after:?} {second:?}");
+        watching.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_position_that_worked_and_has_expired_is_no_failure() {
+    for (status, lines) in [(410, String::new()), (200, error_event(410, "too old resource version"))] {
+        let apiserver = InMemory::with(
+            |_, _| one_node(),
+            move |_, nth| match nth {
+                0 => (200, String::new(), After::Cut(seconds(20))),
+                1 => (status, lines.clone(), AT_ONCE),
+                _ => (200, String::new(), After::Silence),
+            },
+        );
+        let table = Arc::new(NodeTable::new());
+        let watching = begin(&table, apiserver.client(), Backoff::default());
+        sleep(seconds(20) + Duration::from_millis(100)).await;
+        assert_eq!((apiserver.asked(), table.source_health.failing()), ((1, 2), None));
+        sleep(seconds(2)).await;
+        assert_eq!((apiserver.asked(), table.source_health.failing()), ((2, 3), None));
+        watching.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_continue_token_expires_is_made_once_more_in_one_piece() {
+    let apiserver = InMemory::with(
+        |query, _| {
+            if query.contains("continue=") {
+                (410, status(410))
+            } else if query.contains("limit=") {
+                (200, listed(10, "more", &[node("n1", "a", 1), node("n3", "a", 1)]))
+            } else {
+                (200, listed(11, "", &[node("n1", "b", 1), node("n2", "b", 1)]))
+            }
+        },
+        |_, _| (200, String::new(), After::Silence),
+    );
+    let table = Arc::new(NodeTable::new());
+    let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
+    let watching = begin(&table, apiserver.client(), Backoff::default());
+    timeout(seconds(1), table.synced()).await.unwrap();
+    assert_eq!(
+        [0, 1, 2].map(|nth| apiserver.list(nth)),
+        [
+            (Duration::ZERO, Some(500), false),
+            (Duration::ZERO, Some(500), true),
+            (Duration::ZERO, None, false),
+        ]
+    );
+    assert_eq!((zones(&table, facts), table.len()), (vec!["n1 b".to_owned(), "n2 b".to_owned()], 2));
+    assert_eq!(table.source_health.failing(), None);
+    watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_too_large_is_requested_in_smaller_ones() {
+    let large = " ".repeat(64 << 20);
+    let apiserver = InMemory::with(
+        move |query, _| {
+            if query.contains("continue=") {
+                (200, listed(10, "", &[node("n2", "a", 1)]))
+            } else if query.contains("limit=125") {
+                (200, listed(10, "more", &[node("n1", "a", 1)]))
+            } else {
+                (200, listed(10, "more", &[node("n1", "a", 1)]) + &large)
+            }
+        },
+        |_, _| (200, String::new(), After::Silence),
+    );
+    let table = Arc::new(NodeTable::new());
+    let watching = begin(&table, apiserver.client(), Backoff::default());
+    timeout(seconds(1), table.synced()).await.unwrap();
+    let lists = [0, 1, 2, 3].map(|nth| apiserver.list(nth)).map(|(_, limit, next)| (limit, next));
+    assert_eq!(lists, [(Some(500), false), (Some(250), false), (Some(125), false), (Some(125), true)]);
+    assert_eq!((table.len(), table.source_health.failing()), (2, None));
+    watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_larger_than_any_is_no_endless_list() {
+    let large = " ".repeat(65 << 20);
+    let apiserver = InMemory::with(move |_, _| (200, large.clone()), |_, _| (200, String::new(), AT_ONCE));
+    let table = Arc::new(NodeTable::new());
+    let watching = begin(&table, apiserver.client(), Backoff::default());
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(apiserver.list(apiserver.asked().0 - 1).1, Some(1));
+    let (_, why) = table.source_health.failing().expect("it fails");
+    assert_eq!(why, "the answer has more than 64 MiB");
+    watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_latest_error_is_shown_with_the_time_since_the_first() {
+    let apiserver = InMemory::with(
+        |_, nth| (if nth == 0 { 500 } else { 503 }, String::new()),
+        |_, _| unreachable!("no list works"),
+    );
+    let table = Arc::new(NodeTable::new());
+    let watching = begin(&table, apiserver.client(), Backoff::default());
+    sleep(seconds(3)).await;
+    let (since, why) = table.source_health.failing().expect("it fails");
+    assert!(apiserver.asked().0 > 1 && since == seconds(3), "{since:?}");
+    assert!(why.starts_with("HTTP status 503"), "{why}");
+    watching.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_the_apiserver_is_cut() {
+    let long = "x".repeat(1 << 20);
+    for answer in [
+        (403, status(403).replace("\"no\"", &format!("{long:?}")), AT_ONCE),
+        (200, error_event(500, &long), After::Silence),
+        (200, event(&long, "{}") + "\n", After::Silence),
+        (200, format!("{{\"type\":\"ADDED\",\"object\":{{\"metadata\":{long:?}}}}}\n"), After::Silence),
+    ] {
+        let apiserver = InMemory::with(|_, _| one_node(), move |_, _| answer.clone());
+        let table = Arc::new(NodeTable::new());
+        let watching = begin(&table, apiserver.client(), Backoff::default());
+        sleep(seconds(1)).await;
+        let (_, why) = table.source_health.failing().expect("it fails");
+        assert!(why.len() < 1_200, "{} bytes", why.len());
+        watching.abort();
+    }
 }

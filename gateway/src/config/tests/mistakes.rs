@@ -159,7 +159,7 @@ fn fields_of_the_gateway() {
         ),
         (
             "extender: {maxRequestBytes: 1.5Gi}",
-            "extender.maxRequestBytes: \"1.5Gi\" is not a size; expected a size from 64Ki to 1Gi such as 128Mi",
+            "extender.maxRequestBytes: \"1.5Gi\" is out of range; expected a size from 64Ki to 1Gi such as 128Mi",
         ),
         ("extender:", "extender: is empty; expected a mapping such as {address: 0.0.0.0:8888}"),
         ("extender: []", "extender: is a list; expected a mapping such as {address: 0.0.0.0:8888}"),

@@ -154,13 +154,13 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         "not listed yet, so backends get no facts about nodes",
     ),
     (
-        |scene| scene.gateway_status.table.as_ref().unwrap().source_health.failed(|| "forbidden".to_owned()),
+        |scene| scene.gateway_status.table.as_ref().unwrap().source_health.failed("forbidden".to_owned()),
         "the nodes",
         Severity::Warning,
         "the watch has failed for # s: forbidden",
     ),
     (
-        |scene| scene.gateway_status.pods.source_health.failed(|| "forbidden".to_owned()),
+        |scene| scene.gateway_status.pods.source_health.failed("forbidden".to_owned()),
         "the pods",
         Severity::Warning,
         "the watch has failed for # s: forbidden",
