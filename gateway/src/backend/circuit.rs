@@ -23,7 +23,7 @@ impl Circuit {
     /// Whether a call may be sent.
     ///
     /// # Errors
-    /// The circuit is open; the failure says why.
+    /// The circuit is open.
     pub(super) fn check(&self) -> Result<(), BackendFailure> {
         let unanswered = self.unanswered.load(Ordering::Relaxed);
         if unanswered < MOST_UNANSWERED {

@@ -1,4 +1,4 @@
-//! Connects to a backend: TCP, TLS where the URL says https, HTTP/2.
+//! Connects to a backend: TCP, TLS if the URL is `https`, HTTP/2.
 //!
 //! TLS files are read for each connection, so that a new connection uses their current content.
 

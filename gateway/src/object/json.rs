@@ -35,7 +35,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Borrows or owns the string; `serde_json` tells which strings are slices of the input.
+/// Borrows or owns the string; `serde_json` determines which strings are slices of the input.
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {

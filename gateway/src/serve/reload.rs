@@ -2,7 +2,7 @@
 //! and at SIGHUP.
 //!
 //! A change is used when two consecutive checks read the same content, so that a half-written file is not used: the
-//! beginning of a valid file can be valid, too. SIGHUP tells that the file is complete. Calls in progress finish
+//! beginning of a valid file can be valid, too. SIGHUP means that the file is complete. Calls in progress finish
 //! with the configuration that they started with. The configuration stays unchanged if the new one has mistakes,
 //! changes fields that require a restart, or has settings that a backend rejects. In the last case it is retried:
 //! the backend may be replaced by one that accepts them.
@@ -25,7 +25,7 @@ use crate::{
     scheduler_config::{Entries, entries},
 };
 
-/// The interval between checks of the file. It is small, and only its content tells reliably whether it changed.
+/// The interval between checks of the file. It is small, and only its content shows reliably whether it changed.
 const LOOK: Duration = Duration::from_secs(1);
 /// The interval between retries of settings that a backend has rejected.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -111,7 +111,7 @@ impl Connecting<'_> {
             return Err(failure);
         }
         // With TLS 1.3, a rejected certificate is reported only after the connection is established, when it ends.
-        // Any other end tells less than the handshake does: the connection is unused, so it ends in any case.
+        // The handshake explains any other end better: the connection is unused, so it ends in any case.
         let ended = timeout(self.task.cadences.handshake, running)
             .await
             .ok()
