@@ -37,6 +37,21 @@ type contender struct {
 	// declared and table are only for the gateway's policies, shown for the gateway.
 	declared, table string
 	shown           observability
+	// other is the file of another build of the gateway; "" for the current one.
+	other string
+}
+
+// besideOther inserts the same gateway of another build before each gateway, so that the two follow one another.
+func besideOther(contenders []contender, file string) (list []contender) {
+	for _, c := range contenders {
+		if c.kind == gateway {
+			other := c
+			other.other = file
+			list = append(list, other)
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // contendersOf has one contender of each kind, and of the gateway one for each declaration, table and
@@ -51,7 +66,7 @@ func contendersOf(chosen, declared, tables []string, shown ...observability) (li
 		for _, declaration := range declared {
 			for _, table := range tables {
 				for _, shown := range orDefault(shown) {
-					list = append(list, contender{gateway, declaration, table, shown})
+					list = append(list, contender{kind: gateway, declared: declaration, table: table, shown: shown})
 				}
 			}
 		}
@@ -69,6 +84,9 @@ func (c contender) name() string {
 	}
 	if c.shown != asItComes {
 		name += "-observed-" + string(c.shown)
+	}
+	if c.other != "" {
+		name += "-other"
 	}
 	return name
 }
@@ -90,6 +108,9 @@ func (c contender) title(policies int) string {
 		title := "gateway, " + counted(policies, declared+" policy")
 		if c.table == "on" {
 			title += ", table"
+		}
+		if c.other != "" {
+			title += ", other build"
 		}
 		return title + c.shown.title()
 	}
@@ -121,6 +142,15 @@ func (c contender) unobserved() string {
 		return ""
 	}
 	c.shown = off
+	return c.name()
+}
+
+// otherBuild is the name of the same gateway of the other build, with which this one is compared; "" for the others.
+func (c contender) otherBuild() string {
+	if c.kind != gateway || c.other != "" {
+		return ""
+	}
+	c.other = "other"
 	return c.name()
 }
 
@@ -220,7 +250,11 @@ func (e *extenders) startGateway(ctx context.Context, c contender) error {
 	if err := e.observe(ctx, &config, c.shown); err != nil {
 		return err
 	}
-	server, err := product.StartGateway(ctx, e.stage.cluster.Dir, config)
+	start := product.StartGateway
+	if c.other != "" {
+		start = product.StartGatewayOf(c.other)
+	}
+	server, err := start(ctx, e.stage.cluster.Dir, config)
 	return e.ask(server, err)
 }
 

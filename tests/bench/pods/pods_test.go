@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,7 +114,7 @@ func TestPoliciesLeaveNodes(t *testing.T) {
 
 func TestTitlesSayHowMany(t *testing.T) {
 	for count, want := range map[int]string{1: "gateway, 1 whole-set policy, table", 3: "gateway, 3 whole-set policies, table"} {
-		if got := (contender{gateway, "set", "on", asItComes}).title(count); got != want {
+		if got := (contender{kind: gateway, declared: "set", table: "on", shown: asItComes}).title(count); got != want {
 			t.Error(got)
 		}
 	}
@@ -159,5 +160,20 @@ func TestEveryOtherRoundGoesBackwards(t *testing.T) {
 		if len(turn) != len(all) || turn[0].name() != all[first].name() {
 			t.Errorf("round %d begins with %s of %d", round, turn[0].name(), len(turn))
 		}
+	}
+}
+
+func TestAnotherBuildPrecedesEachGateway(t *testing.T) {
+	list := besideOther(contendersOf([]string{echo, gateway}, []string{"pure", "node"}, []string{"off"}), "old")
+	var names []string
+	for _, c := range list {
+		names = append(names, c.name())
+	}
+	want := []string{"echo", "gateway-pure-other", "gateway-pure", "gateway-node-other", "gateway-node"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%v", names)
+	}
+	if list[2].otherBuild() != names[1] || list[1].otherBuild() != "" || list[0].otherBuild() != "" {
+		t.Error("only the current build is compared, with the other one")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,8 @@ type settings struct {
 	// pods and warmup are 0 if the situation's own count applies.
 	pods, warmup int
 	jsonFile     string
+	// other is the file of another build of the gateway, "" for none.
+	other string
 }
 
 // dimensions are the lists whose product the situations are.
@@ -59,6 +62,7 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.pods, "pods", 0, "pods of a round that count (default 300, with objects 30)")
 	flags.IntVar(&s.warmup, "warmup", 0, "pods of a round that are placed before (default a sixth of --pods)")
 	flags.StringVar(&s.jsonFile, "json", "", "also write the result to this file")
+	flags.StringVar(&s.other, "other", "", "also measure this `file`, another build of the gateway, in turn with the current one")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -81,13 +85,22 @@ func (s *settings) choose(d dimensions, given []string) (err error) {
 	default:
 		s.situations, err = preset(s.preset)
 	}
+	if s.other == "" {
+		return err
+	}
+	if _, err := os.Stat(s.other); err != nil {
+		return fmt.Errorf("--other: %w", err)
+	}
+	for i := range s.situations {
+		s.situations[i].contenders = besideOther(s.situations[i].contenders, s.other)
+	}
 	return err
 }
 
 func dimensionsGiven(flags *flag.FlagSet) (given []string) {
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "preset", "rounds", "pods", "warmup", "json":
+		case "preset", "rounds", "pods", "warmup", "json", "other":
 		default:
 			given = append(given, f.Name)
 		}

@@ -61,6 +61,8 @@ type Contender struct {
 	RatioToPlain  *Spread `json:"ratioToPlain,omitempty"`
 	// RatioToUnobserved is the ratio to the same gateway without observability.
 	RatioToUnobserved *Spread `json:"ratioToUnobserved,omitempty"`
+	// RatioToOther is the ratio to the same gateway of another build.
+	RatioToOther *Spread `json:"ratioToOther,omitempty"`
 	// Processes are the costs of a pod for each process, medians of the rounds.
 	Processes []Process `json:"processes"`
 }
