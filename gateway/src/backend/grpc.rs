@@ -16,9 +16,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::{TRACEPARENT, TraceContext};
 use h2::{RecvStream, client::SendRequest};
-use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
 
 use crate::contract::frame::PREFIX;
+
+/// How long the backend may take, for the backend to know.
+const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Sends a message and returns the answer. The pieces of the message begin with its prefix; empty ones are skipped.
 ///
@@ -93,7 +96,7 @@ async fn exchange(
 
 fn timed(path: &Uri, within: Duration, span: Option<&TraceContext>) -> Request<()> {
     let mut request = request(path);
-    request.headers_mut().insert("grpc-timeout", timeout(within));
+    request.headers_mut().insert(TIMEOUT, timeout(within));
     if let Some(span) = span {
         let mut traceparent = span.header();
         // Different for each call: in the header table it would only evict other fields.

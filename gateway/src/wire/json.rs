@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
     /// Reads a string. `what` describes it in the error.
     pub fn string(&mut self, what: &str) -> Result<RawString, WireError> {
         if !self.take(b'"') {
-            return Err(self.error(&format!("{what} in quotes")));
+            return Err(self.no_string(what));
         }
         let start = self.place_in_32_bits()?;
         let escaped = self.pass_string()?;
@@ -193,6 +193,11 @@ impl<'a> Cursor<'a> {
 
     fn pass(&mut self, byte: u8, wanted: &str) -> Result<(), WireError> {
         if self.take(byte) { Ok(()) } else { Err(self.error(wanted)) }
+    }
+
+    #[cold]
+    fn no_string(&self, what: &str) -> WireError {
+        self.error(&format!("{what} in quotes"))
     }
 
     #[cold]

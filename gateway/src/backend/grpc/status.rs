@@ -4,7 +4,7 @@ use std::fmt;
 
 use extender_gateway_core::{BackendFailure, FailureKind, reason};
 use extender_otlp::grpc::name;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode;
 use tonic::Code;
 
@@ -86,9 +86,9 @@ impl From<RpcError> for BackendFailure {
 }
 
 /// The trailer that ends each gRPC call.
-const STATUS: &str = "grpc-status";
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// The message of a status, percent-encoded.
-const MESSAGE: &str = "grpc-message";
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// The longest part of a message that is decoded, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
@@ -113,12 +113,14 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
         Some(_) => return Err(unreadable("there is more than one").into()),
     };
     let known = i32::try_from(number).map_or(Code::Unknown, Code::from_i32);
+    if known == Code::Ok {
+        return Ok(());
+    }
     let mut message = message(headers);
     if known == Code::Unknown && number != Code::Unknown as u32 {
         message = format!("{STATUS} {number}, which is not a gRPC code {message}");
     }
     let kind = match known {
-        Code::Ok => return Ok(()),
         Code::DeadlineExceeded => FailureKind::Late,
         Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
         _ => FailureKind::Status,
@@ -161,15 +163,13 @@ fn said(code: Code, message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderName;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn fields(fields: &[(&'static str, &[u8])]) -> HeaderMap {
-        let field = |(name, value): &(&'static str, &[u8])| {
-            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
-        };
+    fn fields(fields: &[(HeaderName, &[u8])]) -> HeaderMap {
+        let field =
+            |(name, value): &(HeaderName, &[u8])| (name.clone(), HeaderValue::from_bytes(value).unwrap());
         let mut map = HeaderMap::new();
         for (name, value) in fields.iter().map(field) {
             map.append(name, value);
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_status_is_one_number_or_malformed() {
-        let details: (&str, &[u8]) = ("grpc-status-details-bin", b"!!!!");
-        assert_eq!(ok(&fields(&[(STATUS, b"0"), details, details])), Ok(()));
+        let details: (HeaderName, &[u8]) = (HeaderName::from_static("grpc-status-details-bin"), b"!!!!");
+        assert_eq!(ok(&fields(&[(STATUS, b"0"), details.clone(), details])), Ok(()));
         for wrong in [
             &[(STATUS, &b"0"[..]), (STATUS, b"0")][..],
             &[(STATUS, b"0,0")],
@@ -242,9 +242,9 @@ mod tests {
         #[test]
         fn no_fields_make_it_panic(
             fields_of in prop::collection::vec(
-                (prop::sample::select(vec![STATUS, MESSAGE, "grpc-status-details-bin"]), value()), 0..5),
+                (prop::sample::select(vec![STATUS, MESSAGE, HeaderName::from_static("grpc-status-details-bin")]), value()), 0..5),
         ) {
-            let given: Vec<_> = fields_of.iter().map(|(name, value)| (*name, &value[..])).collect();
+            let given: Vec<_> = fields_of.iter().map(|(name, value)| (name.clone(), &value[..])).collect();
             let statuses: Vec<_> = given.iter().filter(|(name, _)| *name == STATUS).collect();
             match ok(&fields(&given)) {
                 Ok(()) => prop_assert!(statuses.len() == 1 && statuses[0].1.iter().all(|byte| *byte == b'0')),
