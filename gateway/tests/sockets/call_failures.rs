@@ -213,4 +213,9 @@ async fn a_node_that_is_too_large_for_a_backend_keeps_no_other_from_it() {
     assert_eq!(scores.len(), 49);
     assert!(scores.iter().all(|score| score["Host"] != "n7" && score["Score"] == 4), "{scores:?}");
     assert_eq!(raw.asked("Filter")[0].len(), 49);
+    // If no other node is left, the failure policy decides and not the size.
+    let mut alone: serde_json::Value = serde_json::from_str(&in_full(&["n7"])).unwrap();
+    alone["Nodes"]["items"][0] = body["Nodes"]["items"][7].clone();
+    let error = gateway.post("/filter", alone.to_string()).await.error();
+    assert!(error.starts_with("extender-gateway: backend raw failed filter: "), "{error}");
 }
