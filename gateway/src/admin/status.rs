@@ -4,9 +4,10 @@ mod backend;
 mod problems;
 
 use extender_gateway_core::Verb;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::{
     api::{API_VERSION, ConfigurationStatus, Status, TableStatus, VerbFailure, VerbStatus},
@@ -76,22 +77,22 @@ impl GatewayStatus {
 
     /// Records that another configuration is in use.
     pub fn loaded(&self) {
-        *self.lock() = Loaded { since: Timestamp::now(), refused: None };
+        *self.loaded.lock() = Loaded { since: Timestamp::now(), refused: None };
     }
 
     /// Records that a change of the configuration was rejected.
     pub fn refused(&self, why: String) {
-        self.lock().refused = Some(VerbFailure { time: Timestamp::now(), message: why });
+        self.loaded.lock().refused = Some(VerbFailure { time: Timestamp::now(), message: why });
     }
 
     /// Records that the configuration file matches the configuration in use again.
     pub fn unchanged(&self) {
-        self.lock().refused = None;
+        self.loaded.lock().refused = None;
     }
 
     /// When the configuration in use was loaded.
     pub fn loaded_at(&self) -> Timestamp {
-        self.lock().since
+        self.loaded.lock().since
     }
 
     /// Registers the gauges of the status.
@@ -127,7 +128,7 @@ impl GatewayStatus {
     pub fn status(&self, observer: &Observer) -> Option<Status> {
         let served = self.door.get()?.served.load_full();
         let configuration = {
-            let loaded = self.lock();
+            let loaded = self.loaded.lock();
             ConfigurationStatus {
                 file: self.file.clone(),
                 generation: served.generation,
@@ -179,11 +180,6 @@ impl GatewayStatus {
             synced: self.pods.is_synced(),
             silent_seconds: silence(&self.pods.source_health),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Loaded> {
-        // Each state is consistent.
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,15 +9,13 @@ mod cached_answers;
 use std::{
     cmp::Reverse,
     num::NonZeroU32,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU8, AtomicU32, Ordering},
 };
 
 use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use foldhash::{HashMap, HashMapExt};
+use parking_lot::Mutex;
 
 use self::cached_answers::CachedAnswers;
 use crate::cluster::table::NodeRow;
@@ -141,11 +139,6 @@ impl<A> VerbCache<A> {
         let classes = Classes { by_pod: HashMap::new(), clock: 0, bytes: 0 };
         Self { classes: Mutex::new(classes), most, check_every, calls: AtomicU32::new(0) }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Classes<A>> {
-        // No operation leaves the classes half changed where it could panic.
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<A: Copy + Default> VerbCache<A> {
@@ -157,7 +150,7 @@ impl<A: Copy + Default> VerbCache<A> {
 
     /// The cached answers about these nodes for a pod with this encoding.
     pub fn recall<'l>(&self, pod: &[u8], lines: impl Iterator<Item = &'l NodeRow>) -> Vec<Option<A>> {
-        let mut classes = self.lock();
+        let mut classes = self.classes.lock();
         classes.clock += 1;
         let now = classes.clock;
         match classes.by_pod.get_mut(pod) {
@@ -171,7 +164,7 @@ impl<A: Copy + Default> VerbCache<A> {
 
     /// Stores answers.
     pub fn store<'l>(&self, pod: &Bytes, answers: impl Iterator<Item = (&'l NodeRow, A)>) {
-        let mut classes = self.lock();
+        let mut classes = self.classes.lock();
         classes.clock += 1;
         let Classes { by_pod, clock, bytes } = &mut *classes;
         let class = by_pod.entry(pod.clone()).or_insert_with(|| {
@@ -274,7 +267,7 @@ impl VerdictCache {
 
     /// A refusal without nodes, for the reason with this index.
     fn refusal(&self, place: u32) -> Refusal {
-        let reasons = self.lock();
+        let reasons = self.reasons.lock();
         let (reason, preemption_may_help) = &reasons.known[place as usize];
         Refusal { reason: reason.clone(), preemption_may_help: *preemption_may_help, positions: Vec::new() }
     }
@@ -282,7 +275,7 @@ impl VerdictCache {
     /// The verdicts in an answer, one for each node of the request. `None` for those whose reason cannot be cached.
     pub fn read(&self, refusals: &[Refusal], count: usize) -> Vec<Option<u32>> {
         let mut verdicts = vec![Some(0); count];
-        let mut reasons = self.lock();
+        let mut reasons = self.reasons.lock();
         for refusal in refusals {
             let place = reasons.place(&refusal.reason, refusal.preemption_may_help).map(|place| place + 1);
             for at in &refusal.positions {
@@ -296,10 +289,6 @@ impl VerdictCache {
     pub fn store<'l>(&self, pod: &Bytes, verdicts: impl Iterator<Item = (&'l NodeRow, Option<u32>)>) {
         let remembered = verdicts.filter_map(|(line, verdict)| Some((line, verdict?)));
         self.answers.store(pod, remembered);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReasonTable> {
-        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

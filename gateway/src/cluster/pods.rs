@@ -7,11 +7,12 @@
 
 mod slim;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::NodeUsage;
 use foldhash::HashMap;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
 use super::{source_health::SourceHealth, usage::Usage};
@@ -71,25 +72,25 @@ impl PodTable {
 
     /// The pod with this UID.
     pub fn get(&self, uid: &str) -> Option<Arc<KnownPod>> {
-        self.read().by_uid.get(uid).cloned()
+        self.pods.read().by_uid.get(uid).cloned()
     }
 
     /// The pod that has this name now.
     pub fn by_name(&self, namespace: &str, name: &str) -> Option<Arc<KnownPod>> {
-        self.read().by_name.get(namespace)?.get(name).cloned()
+        self.pods.read().by_name.get(namespace)?.get(name).cloned()
     }
 
     /// Takes a pod as it is now.
     pub fn apply(&self, json: &[u8]) -> Result<(), ObjectError> {
         let pod = pod::parse(json)?;
-        let displaced = self.write().put(KnownPod::new(&pod, json));
+        let displaced = self.pods.write().put(KnownPod::new(&pod, json));
         self.change_usage(|usage| count(usage, &pod, displaced));
         Ok(())
     }
 
     /// Forgets the pod with this UID.
     pub fn remove(&self, uid: &str) {
-        self.write().remove(uid);
+        self.pods.write().remove(uid);
         self.change_usage(|usage| usage.remove(uid));
     }
 
@@ -97,7 +98,7 @@ impl PodTable {
     /// on the table is synced.
     pub fn replace(&self, relist: PodRelist) {
         // Freed after the lock.
-        drop(std::mem::replace(&mut *self.write(), relist.pods));
+        drop(std::mem::replace(&mut *self.pods.write(), relist.pods));
         self.change_usage(|usage| usage.replace(relist.usage));
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
@@ -105,12 +106,12 @@ impl PodTable {
     /// What the pods on a node have requested, the default when there are none; `None` before the table is
     /// synced.
     pub fn usage_of(&self, node: &str) -> Option<NodeUsage> {
-        self.is_synced().then(|| self.lock_usage().of(node, |_| Vec::new()))
+        self.is_synced().then(|| self.usage.lock().of(node, |_| Vec::new()))
     }
 
     /// The same as [`PodTable::changed_usage`] tells, perhaps of no node, without waiting.
     pub fn changed_usage_so_far(&self, reported: impl Fn(&str) -> Vec<String>) -> Vec<(Arc<str>, NodeUsage)> {
-        self.lock_usage().take_changed(reported)
+        self.usage.lock().take_changed(reported)
     }
 
     /// Waits until the usage of some nodes is not what this last told of them, and tells it, as
@@ -128,7 +129,7 @@ impl PodTable {
 
     /// How many pods are known.
     pub fn len(&self) -> usize {
-        self.read().by_uid.len()
+        self.pods.read().by_uid.len()
     }
 
     /// Whether no pod is known.
@@ -148,25 +149,13 @@ impl PodTable {
     }
 
     fn change_usage(&self, change: impl FnOnce(&mut Usage)) {
-        let mut usage = self.lock_usage();
+        let mut usage = self.usage.lock();
         change(&mut usage);
         let touched = usage.is_touched();
         drop(usage);
         if touched {
             self.usage_touched.notify_one();
         }
-    }
-
-    fn lock_usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, PodsByUid> {
-        self.pods.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, PodsByUid> {
-        self.pods.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

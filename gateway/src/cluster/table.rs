@@ -18,9 +18,10 @@ mod lookups;
 mod snapshot;
 mod writer;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use extender_policy_api::v1alpha1::NodeUsage;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::{
     sync::watch,
     task::yield_now,
@@ -122,7 +123,7 @@ impl NodeTable {
         let known = NodeEntry::new(&object, writer.wants_raw().then_some(json));
         let (name, change) = writer.put(object.name(), known);
         if change == Change::Added {
-            self.absent().appear(&name);
+            self.absent.lock().appear(&name);
         }
         if change != Change::Unchanged {
             self.publish(&writer, &[name]);
@@ -135,7 +136,7 @@ impl NodeTable {
         let mut writer = self.lock_writer();
         let change = writer.remove(name);
         if change != Change::Unchanged {
-            self.absent().delete(name);
+            self.absent.lock().delete(name);
             drop(self.write(&writer, |snapshot| snapshot.remove(name)));
         }
         change
@@ -207,7 +208,7 @@ impl NodeTable {
         let mut writer = self.lock_writer();
         let Replaced { change, gone } = writer.replace(relist);
         if change != Change::Unchanged {
-            let mut absent = self.absent();
+            let mut absent = self.absent.lock();
             absent.retain(|name| !writer.contains(name));
             for name in &gone {
                 absent.delete(name);
@@ -240,7 +241,7 @@ impl NodeTable {
         while !self.read().has(&missing, view) && timeout_at(until, changes.next()).await.is_ok() {}
         let mut found = self.look_up(names.clone(), view);
         if !found.unknown.is_empty() {
-            let absent = self.absent();
+            let absent = self.absent.lock();
             let is_deleted = |(place, name)| {
                 (found.unknown.binary_search(&place).is_ok() && absent.is_deleted(name)).then_some(place)
             };
@@ -253,7 +254,7 @@ impl NodeTable {
     fn worth_waiting<'n>(&self, names: Vec<&'n str>, until: Instant) -> (Vec<&'n str>, Instant) {
         let (mut worth, mut latest) = (Vec::new(), None);
         let read = self.read();
-        let mut absent = self.absent();
+        let mut absent = self.absent.lock();
         for name in names {
             // Of a node that is known something else is missing, which comes soon.
             let wait = if read.knows(name) { Some(until) } else { absent.wait(name, until) };
@@ -261,10 +262,6 @@ impl NodeTable {
             latest = latest.max(wait);
         }
         (worth, latest.unwrap_or(until))
-    }
-
-    fn absent(&self) -> MutexGuard<'_, Absent> {
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, without waiting.
@@ -287,7 +284,7 @@ impl NodeTable {
     /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never
     /// hold it across an await.
     pub fn read(&self) -> TableRead<'_> {
-        TableRead { snapshot: self.snapshot.read().unwrap_or_else(PoisonError::into_inner) }
+        TableRead { snapshot: self.snapshot.read() }
     }
 
     /// How many nodes are known.
@@ -333,7 +330,7 @@ impl NodeTable {
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, TableWriter> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         if writer.drop_unheld() {
             let wants_raw = writer.wants_raw();
             // Nothing is to be done about it: who waits for this waits until JSON is wanted.
@@ -370,7 +367,7 @@ impl NodeTable {
     }
 
     fn write<T>(&self, writer: &TableWriter, change: impl FnOnce(&mut TableSnapshot) -> T) -> T {
-        let mut snapshot = self.snapshot.write().unwrap_or_else(PoisonError::into_inner);
+        let mut snapshot = self.snapshot.write();
         debug_assert!(snapshot.version < writer.version(), "who has seen this version would not look again");
         snapshot.version = writer.version();
         let told = change(&mut snapshot);

@@ -10,13 +10,10 @@
 mod backoff;
 mod first_reasons;
 
-use std::{
-    hash::RandomState,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::hash::{BuildHasher, RandomState};
 
 use extender_gateway_core::filter::Rejected;
-use std::hash::BuildHasher;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 pub(super) use self::backoff::{AttemptScope, Pace};
@@ -56,7 +53,7 @@ impl RetryPacing {
 
     /// Records that a pod was rejected on all nodes of a call.
     pub(super) fn refused(&self, pod: &str, about: AttemptScope) -> Pace {
-        lock(&self.paces).refused(self.hasher.hash_one(pod), about, Instant::now())
+        self.paces.lock().refused(self.hasher.hash_one(pod), about, Instant::now())
     }
 
     /// Gives nodes the text from the pod's first attempt. `backends` are the names behind the groups of `rejected`.
@@ -67,11 +64,6 @@ impl RetryPacing {
         backends: &[&str],
         rejected: (&mut Rejected, &mut Vec<Reason>),
     ) -> HeldReasons {
-        lock(&self.texts).hold(self.hasher.hash_one(pod), Instant::now(), (names, backends), rejected)
+        self.texts.lock().hold(self.hasher.hash_one(pod), Instant::now(), (names, backends), rejected)
     }
-}
-
-/// A panic while the lock is held loses at most one text.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,12 +4,13 @@
 //! for unchanged rows.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{backend::session::Session, cluster::table::NodeRow};
@@ -102,7 +103,7 @@ impl PrefetchedScores {
             return;
         }
         let now = Instant::now();
-        let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pods = self.pods.lock();
         if scores.is_empty() {
             pods.remove(uid);
             return;
@@ -117,7 +118,7 @@ impl PrefetchedScores {
 
     /// Removes and returns the scores for this pod.
     pub(super) fn take(&self, uid: &str) -> Vec<BackendScores> {
-        let waiting = self.pods.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        let waiting = self.pods.lock().remove(uid);
         let fresh = waiting.filter(|(since, _)| since.elapsed() < self.fresh);
         fresh.map_or_else(Vec::new, |(_, scores)| scores)
     }

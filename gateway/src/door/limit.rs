@@ -10,12 +10,13 @@ use std::{
     collections::HashMap,
     fs,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{task::AbortHandle, time::Instant};
 
 /// The addresses of the gateway, as named in metrics and the log.
@@ -154,7 +155,7 @@ impl ConnectionLimit {
 
     /// Admits a connection.
     pub(super) fn admit(self: &Arc<Self>) -> Admission {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let full = open.connections.len() >= self.most;
         if full {
             let Some(number) = open.least_useful() else { return Admission::Full };
@@ -177,7 +178,7 @@ impl ConnectionLimit {
 
     /// Closes the connections of at least this age that never sent a request. Returns their number.
     pub(super) fn close_silent(&self, age: Duration) -> u64 {
-        let open = self.open();
+        let open = self.open.lock();
         let silent = open.connections.values().filter(|each| each.is_silent() && each.since.elapsed() >= age);
         silent.map(|connection| connection.close()).count() as u64
     }
@@ -189,10 +190,6 @@ impl ConnectionLimit {
     /// The most connections.
     pub(super) fn most(&self) -> usize {
         self.most
-    }
-
-    fn open(&self) -> MutexGuard<'_, OpenConnections> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -230,7 +227,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.limit.open().connections.remove(&self.number);
+        self.limit.open.lock().connections.remove(&self.number);
     }
 }
 
@@ -344,7 +341,7 @@ mod tests {
             awaits_a_body(&next);
             std::mem::forget(next);
         }
-        assert_eq!(limit.open().connections.len(), 4);
+        assert_eq!(limit.open.lock().connections.len(), 4);
         assert!(!used.was_closed().await);
     }
 

@@ -12,13 +12,7 @@ mod query;
 mod retention;
 mod shown;
 
-use std::{
-    cmp::Reverse,
-    collections::HashMap,
-    iter,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use std::{cmp::Reverse, collections::HashMap, iter, sync::Arc, time::SystemTime};
 
 pub(super) use self::entry::CallEnd;
 pub use self::query::{Query, Verdict};
@@ -30,6 +24,7 @@ use crate::{
     api::{Decision, LogState},
     record::{CallRecord, PodRef},
 };
+use parking_lot::Mutex;
 
 /// The most calls that are unpacked for one response.
 const MOST_LOOKED_AT: usize = 5_000;
@@ -52,7 +47,7 @@ impl DecisionLog {
     /// Changes the limit, in bytes. Returns the number of evicted calls.
     #[must_use]
     pub fn resize(&self, most: usize) -> u64 {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let (_, _, before) = kept.counts();
         kept.resize(most);
         kept.counts().2 - before
@@ -60,7 +55,7 @@ impl DecisionLog {
 
     /// Stores a call. Returns the number of evicted calls.
     pub(super) fn keep(&self, record: &CallRecord, ending: CallEnd<'_>) -> u64 {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if kept.most() == 0 {
             return 0;
         }
@@ -75,7 +70,7 @@ impl DecisionLog {
     pub fn state(&self) -> LogState {
         // Visits all pods, so before the lock that is held for the rest.
         let oldest = self.calls(|_| true).map(|entry| entry.time).min();
-        let kept = self.lock();
+        let kept = self.kept.lock();
         let (calls, pods, evicted) = kept.counts();
         LogState {
             max_bytes: kept.most() as u64,
@@ -95,7 +90,7 @@ impl DecisionLog {
 
     /// The limit and the size in bytes, and the numbers of calls and pods. Cheap.
     pub fn size(&self) -> [usize; 4] {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         let (calls, pods, _) = kept.counts();
         [kept.most(), kept.bytes(), calls, pods]
     }
@@ -145,15 +140,10 @@ impl DecisionLog {
     fn calls(&self, wanted: impl Fn(&PodRef) -> bool) -> impl Iterator<Item = Arc<LogEntry>> {
         let mut after = Some(0);
         let steps = iter::from_fn(move || {
-            let SearchStep { calls, next } = self.lock().step(after?, &wanted);
+            let SearchStep { calls, next } = self.kept.lock().step(after?, &wanted);
             after = next;
             Some(calls)
         });
         steps.flatten()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Retention> {
-        // After a panic a number may be off by one call.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

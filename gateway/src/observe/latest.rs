@@ -1,14 +1,11 @@
 //! The latest call of each verb, which shows whether kube-scheduler calls at all, and the latest failure of each
 //! backend.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::SystemTime,
-};
+use std::{collections::HashMap, time::SystemTime};
 
 use extender_gateway_core::{BackendFailure, PerVerb, Verb};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::{
     api::{LastCall, NodeForm, VerbFailure},
@@ -45,13 +42,12 @@ impl LatestCalls {
             nodes: record.map_or(0, |record| record.nodes.count()),
             outcome: http_call.outcome,
         };
-        *self.0[verb].lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        *self.0[verb].lock() = Some(call);
     }
 
     /// The latest call of a verb.
     pub(crate) fn of(&self, verb: Verb) -> Option<LastCall> {
-        let LatestCall { time, form, nodes, outcome } =
-            (*self.0[verb].lock().unwrap_or_else(PoisonError::into_inner))?;
+        let LatestCall { time, form, nodes, outcome } = (*self.0[verb].lock())?;
         let time = Timestamp::try_from(time).ok()?;
         Some(LastCall { time, node_form: form, nodes, outcome: outcome.to_owned() })
     }
@@ -64,19 +60,19 @@ pub struct LatestFailures(Mutex<HashMap<(String, Verb), VerbFailure>>);
 impl LatestFailures {
     /// Drops the failures of all backends except these.
     pub fn retain(&self, names: &[&str]) {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.0.lock();
         failures.retain(|(name, _), _| names.contains(&name.as_str()));
     }
 
     pub(super) fn put(&self, (backend, verb): (&str, Verb), failure: &BackendFailure) {
         let said = VerbFailure { time: Timestamp::now(), message: failure.to_string() };
-        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.0.lock();
         latest.insert((backend.to_owned(), verb), said);
     }
 
     /// The failure of a backend in one of its verbs.
     pub(crate) fn of(&self, backend: &str, verb: Verb) -> Option<VerbFailure> {
-        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = self.0.lock();
         latest.get(&(backend.to_owned(), verb)).cloned()
     }
 }

@@ -9,11 +9,12 @@ use std::{
     backtrace::{Backtrace, BacktraceStatus},
     io::{self, IsTerminal, Write},
     panic::{PanicHookInfo, set_hook},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::OnceLock,
     thread,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use self::writer::LogWriter;
@@ -146,9 +147,7 @@ fn have_levels(directives: &str) -> bool {
 
 /// The current filter, in the syntax of `RUST_LOG`.
 pub fn level() -> String {
-    CONTROL.get().map_or_else(String::new, |control| {
-        control.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    })
+    CONTROL.get().map_or_else(String::new, |control| control.now.lock().clone())
 }
 
 /// Changes the level: one of the words of the configuration, a klog number (0 to 3 for info, higher for debug), or
@@ -162,7 +161,7 @@ pub fn set_level(text: &str) -> Result<String, String> {
         EnvFilter::try_new(&directives).map_err(|error| format!("{text:?} is not a log level: {error}"))?;
     let control = CONTROL.get().ok_or("this process writes no log")?;
     control.filter.reload(filter).map_err(|error| error.to_string())?;
-    control.now.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&directives);
+    control.now.lock().clone_from(&directives);
     Ok(directives)
 }
 

@@ -1,12 +1,8 @@
 //! Log lines that callers or backends can trigger by the hundred are written at most once a second.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, hash::Hash, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The minimum time between two lines.
@@ -22,7 +18,7 @@ pub struct RateLimitedLog {
 impl RateLimitedLog {
     /// The number of lines suppressed since the last one; `None` if this one is suppressed, too.
     pub fn turn(&self) -> Option<u64> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let now = Instant::now();
         match &mut *last {
             Some((said, unsaid)) if now.duration_since(*said) < PAUSE => {
@@ -48,7 +44,7 @@ impl<K> Default for SeldomEach<K> {
 impl<K: Eq + Hash> SeldomEach<K> {
     /// As [`RateLimitedLog::turn`], for lines of this kind.
     pub fn turn(&self, kind: K) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default().turn()
+        self.0.lock().entry(kind).or_default().turn()
     }
 }
 

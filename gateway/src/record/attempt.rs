@@ -3,12 +3,13 @@
 use std::{
     mem,
     ops::{Deref, DerefMut},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_otlp::TraceContext;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::contract::nodes::NodeForm;
@@ -95,11 +96,11 @@ impl Recorder {
     }
 
     fn put(&self, part: usize, attempt: BackendAttempt) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((part, attempt));
+        self.0.lock().push((part, attempt));
     }
 
     pub(super) fn take(&self) -> Vec<(usize, BackendAttempt)> {
-        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.0.lock())
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     any::Any,
     panic::AssertUnwindSafe,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -15,6 +15,7 @@ use opentelemetry_sdk::{
     error::{OTelSdkError, OTelSdkResult},
     trace::{SpanData, SpanExporter},
 };
+use parking_lot::Mutex;
 
 use super::Delivery;
 
@@ -34,7 +35,7 @@ impl Counts {
             delivered: self.delivered.load(Relaxed),
             failed: self.failed.load(Relaxed),
             dropped: self.dropped.load(Relaxed),
-            fault: self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            fault: self.fault.lock().clone(),
         }
     }
 
@@ -43,8 +44,7 @@ impl Counts {
         let count = if result.is_ok() { &self.delivered } else { &self.failed };
         count.fetch_add(spans, Relaxed);
         let fault = result.as_ref().err().map(ToString::to_string);
-        let before =
-            std::mem::replace(&mut *self.fault.lock().unwrap_or_else(PoisonError::into_inner), fault.clone());
+        let before = std::mem::replace(&mut *self.fault.lock(), fault.clone());
         match (before, fault) {
             (None, Some(error)) => {
                 tracing::warn!(%error, "cannot export spans to the collector; they are lost");

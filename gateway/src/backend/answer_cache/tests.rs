@@ -54,7 +54,7 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
     let pod = |number: u32| Bytes::from(format!("pod-{number}"));
     for number in 0..1000 {
         answers.store(&pod(number), lines.iter().map(|line| (line, 1)));
-        let inner = answers.lock();
+        let inner = answers.classes.lock();
         let taken: usize = inner.by_pod.iter().map(|(pod, class)| class.bytes(pod)).sum();
         assert_eq!(inner.bytes, taken, "the count is right");
         assert!(taken <= 100_000, "{taken} bytes after {number} pods");
@@ -90,7 +90,7 @@ fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
     for pod in ["large", "small", "large"] {
         let count = if pod == "large" { 1000 } else { 100 };
         answers.store(&Bytes::from(pod), lines[..count].iter().map(|line| (line, 1)));
-        assert!(answers.lock().bytes <= 20_000);
+        assert!(answers.classes.lock().bytes <= 20_000);
     }
     answers.store(&Bytes::from("small"), lines[..100].iter().map(|line| (line, 1)));
     assert_eq!(answers.recall(b"small", lines[..1].iter()), [Some(1)]);
@@ -146,7 +146,7 @@ proptest! {
                 }
                 Use::Recall(_) => drop(answers.recall(&[pod], [].iter())),
             }
-            let inner = answers.lock();
+            let inner = answers.classes.lock();
             let bytes_of = |pod: u8| inner.by_pod.get_key_value(&[pod][..]).map(|(pod, class)| class.bytes(pod));
             known.retain(|(other, _)| *other != pod);
             known.extend(bytes_of(pod).map(|bytes| (pod, bytes)));

@@ -2,11 +2,9 @@
 //! over replicas, the node stream fills the table at one of them, and the others miss it. A miss costs a round
 //! trip, so rows in each call are cheaper than many misses.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The number of misses among the latest 16 requests that is too many: half, as with two replicas, where rows are
@@ -52,7 +50,7 @@ pub(super) enum MissKind {
 impl MissBreaker {
     /// Whether the next request may name nodes. It counts as answered until it is [missed](Self::miss).
     pub(super) fn allow(&self) -> bool {
-        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut questions = self.questions.lock();
         if questions.rest.is_some_and(|until| Instant::now() < until) {
             return false;
         }
@@ -66,7 +64,7 @@ impl MissBreaker {
 
     /// Records a miss of one of the latest requests. Concurrent requests are not distinguished.
     pub(super) fn miss(&self) -> MissKind {
-        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut questions = self.questions.lock();
         // The lowest 0 becomes a 1.
         questions.latest |= questions.latest.wrapping_add(1);
         if questions.latest.count_ones() < TOO_MANY {

@@ -1,11 +1,9 @@
 //! Log lines about a backend that is ready, limited to a burst and then one in each [`EVERY`]: a backend can change
 //! its handshake with each answer, and reconnect as often as it likes.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{backend::info::Info, config};
@@ -45,7 +43,7 @@ impl Announcements {
 
     /// The number of announcements suppressed since the last one; `None` if this one is suppressed, too.
     fn turn(&self) -> Option<u64> {
-        let mut budget = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut budget = self.0.lock();
         let now = Instant::now();
         while let Some(since) = budget.since.filter(|since| now.duration_since(*since) >= EVERY) {
             budget.used = budget.used.saturating_sub(1);

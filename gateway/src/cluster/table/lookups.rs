@@ -2,7 +2,9 @@
 //! nodes of the first in the same order, so that one walk over both lists of names finds what is already there:
 //! looking a node up is a few accesses to cold memory.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{NodeRow, ViewId};
 
@@ -74,7 +76,7 @@ impl LatestLookups {
         (view, version): (ViewId, u64),
     ) -> Option<NodeRows> {
         let look =
-            self.lookups().iter().find(|look| look.view == view && look.version == version).cloned()?;
+            self.looks.lock().iter().find(|look| look.view == view && look.version == version).cloned()?;
         let places = look.names.places_of(names)?;
         Some(NodeRows { all: look.lines, places: Some(places) })
     }
@@ -88,7 +90,7 @@ impl LatestLookups {
     ) {
         let look =
             Lookup { view, version, names: Arc::new(NamesHash::of(names)), lines: Arc::clone(&lines.all) };
-        let mut looks = self.lookups();
+        let mut looks = self.looks.lock();
         let before = if let Some(before) = looks.iter_mut().find(|before| before.view == view) {
             Some(std::mem::replace(before, look))
         } else {
@@ -98,11 +100,6 @@ impl LatestLookups {
         drop(looks);
         // Freed after the lock.
         drop(before);
-    }
-
-    fn lookups(&self) -> MutexGuard<'_, Vec<Lookup>> {
-        // Nothing is left half done where it could panic.
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

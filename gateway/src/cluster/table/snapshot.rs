@@ -1,8 +1,9 @@
 //! What calls read of a table: where each node stands, and its rows.
 
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::RwLockReadGuard;
 
 use super::{NodeNames, NodeRows, ViewId, ids::RowId, log::ChangeLog};
 

@@ -1,13 +1,10 @@
 //! Texts that occur in many calls, each stored once: names of nodes and backends, reasons.
 
-use std::{
-    borrow::Cow,
-    hash::BuildHasher,
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::{borrow::Cow, hash::BuildHasher};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::packed::{Runs, RunsSoFar};
 
@@ -95,11 +92,11 @@ pub(super) struct TextIds {
 
 impl Dictionary {
     pub(super) fn read(&self) -> RwLockReadGuard<'_, TextIds> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read()
     }
 
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, TextIds> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write()
     }
 }
 

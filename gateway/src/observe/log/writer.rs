@@ -7,13 +7,14 @@
 use std::{
     io::{self, Write},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::Duration,
 };
 
+use parking_lot::{Condvar, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The size of the queue in bytes: some thousand lines. The thread may hold as much again.
@@ -70,13 +71,12 @@ impl LogWriter {
     }
 
     /// Waits until everything is written, at most this long.
-    pub(super) fn flush_within(&self, patience: Duration) {
-        let waiting = self.0.emptied.wait_timeout_while(self.0.queue(), patience, |queue| !queue.is_done());
-        drop(waiting);
+    pub(super) fn flush_within(&self, timeout: Duration) {
+        self.0.emptied.wait_while_for(&mut self.0.queue.lock(), |queue| !queue.is_done(), timeout);
     }
 
     fn push(&self, line: &[u8]) {
-        let mut queue = self.0.queue();
+        let mut queue = self.0.queue.lock();
         if queue.text.len() + line.len() > CAPACITY {
             queue.dropped += 1;
             self.0.lost.fetch_add(1, Relaxed);
@@ -91,10 +91,6 @@ impl LogWriter {
 }
 
 impl WriterState {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn write(&self, mut sink: impl Write, report: impl Fn(u64)) {
         let (mut text, mut unreported) = (Vec::new(), 0);
         loop {
@@ -115,15 +111,12 @@ impl WriterState {
 
     /// Waits for lines and takes them all. Returns their number, and how many did not fit since the last time.
     fn take(&self, text: &mut Vec<u8>) -> (u64, u64) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.writing = false;
         if queue.is_done() {
             self.emptied.notify_all();
         }
-        let mut queue = self
-            .filled
-            .wait_while(queue, |queue| queue.text.is_empty())
-            .unwrap_or_else(PoisonError::into_inner);
+        self.filled.wait_while(&mut queue, |queue| queue.text.is_empty());
         queue.writing = true;
         std::mem::swap(&mut queue.text, text);
         (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.dropped))

@@ -1,12 +1,9 @@
 //! The backends with metrics: those of the configuration and, for a while, those of the previous one.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use extender_gateway_core::Verb;
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::ConstCounter;
 
 use super::{
@@ -21,7 +18,7 @@ pub(super) struct Backends(Mutex<BTreeMap<String, Vec<Arc<BackendMetrics>>>>);
 impl Backends {
     /// The metrics of a backend for a verb.
     pub(super) fn of(&self, backend: &str, verb: Verb) -> Arc<BackendMetrics> {
-        let mut backends = self.lock();
+        let mut backends = self.0.lock();
         let verbs = backends.entry(backend.to_owned()).or_default();
         if let Some(metrics) = verbs.iter().find(|metrics| metrics.verb() == verb) {
             return Arc::clone(metrics);
@@ -35,26 +32,21 @@ impl Backends {
 
     /// The metrics of a backend for a verb; `None` if it was never added, or was removed.
     pub(super) fn known(&self, backend: &str, verb: Verb) -> Option<Arc<BackendMetrics>> {
-        self.lock().get(backend)?.iter().find(|metrics| metrics.verb() == verb).cloned()
+        self.0.lock().get(backend)?.iter().find(|metrics| metrics.verb() == verb).cloned()
     }
 
     /// Removes all but these.
     pub(super) fn retain(&self, names: &[&str]) {
-        self.lock().retain(|name, _| names.contains(&name.as_str()));
+        self.0.lock().retain(|name, _| names.contains(&name.as_str()));
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         // A copy, so that recording a call does not wait for the page.
-        let all = Recorded(self.lock().clone());
+        let all = Recorded(self.0.lock().clone());
         all.write_calls(page)?;
         all.write_nodes(page)?;
         all.write_answers(page)?;
         all.write_bytes(page)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Arc<BackendMetrics>>>> {
-        // Each entry is consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counters for a small number of keys.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 /// Counts by key, in the order of their first use. Only a new key allocates.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ impl<K> Default for Few<K> {
 impl<K: Copy + Eq> Few<K> {
     /// Adds to the count of this key.
     pub(super) fn add(&self, key: K, more: u64) {
-        let mut counts = self.lock();
+        let mut counts = self.0.lock();
         match counts.iter_mut().find(|(known, _)| *known == key) {
             Some((_, count)) => *count += more,
             None => counts.push((key, more)),
@@ -24,16 +24,11 @@ impl<K: Copy + Eq> Few<K> {
 
     /// All keys and their counts.
     pub(super) fn all(&self) -> Vec<(K, u64)> {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
     /// The sum of the counts of these keys.
     pub(super) fn sum(&self, of: impl Fn(K) -> bool) -> u64 {
-        self.lock().iter().filter(|(key, _)| of(*key)).map(|(_, count)| count).sum()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(K, u64)>> {
-        // Each count is consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().filter(|(key, _)| of(*key)).map(|(_, count)| count).sum()
     }
 }

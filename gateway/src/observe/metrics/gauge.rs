@@ -1,10 +1,8 @@
 //! Gauges whose value is read at each scrape.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::page::Page;
@@ -96,26 +94,26 @@ impl fmt::Debug for Gauges {
 
 impl Gauges {
     pub(super) fn source(&self, gauge: Gauge, source: impl Fn() -> Option<f64> + Send + Sync + 'static) {
-        let mut sources = lock(&self.sources);
+        let mut sources = self.sources.lock();
         sources.retain(|(other, _)| *other != gauge);
         sources.push((gauge, Arc::new(source)));
         sources.sort_by_key(|(gauge, _)| *gauge);
     }
 
     pub(super) fn connections(&self, source: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
-        *lock(&self.connections) = Some(Arc::new(source));
+        *self.connections.lock() = Some(Arc::new(source));
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         // Sources are called without the lock: they may take locks of their own.
-        let connections = lock(&self.connections).clone().map(|source| source()).unwrap_or_default();
+        let connections = self.connections.lock().clone().map(|source| source()).unwrap_or_default();
         let connected = |(name, connected)| ([("backend", name)], ConstGauge::new(i64::from(connected)));
         page.family(
             "extender_gateway_backend_connected",
             "1 if the backend is connected and its handshake succeeded, 0 otherwise",
             connections.into_iter().map(connected),
         )?;
-        let sources = lock(&self.sources).clone();
+        let sources = self.sources.lock().clone();
         for (gauge, source) in sources {
             let (name, help) = gauge.definition();
             if let Some(value) = source().filter(|value| value.is_finite()) {
@@ -124,9 +122,4 @@ impl Gauges {
         }
         Ok(())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The value is always replaced as a whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,9 @@
 //! The reasons of one backend as values of a label: few, short and clean, regardless of what the backend sends.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use extender_gateway_core::reason;
+use parking_lot::Mutex;
 
 /// The number of different texts of a backend with their own series.
 const MOST: usize = 20;
@@ -23,7 +20,7 @@ impl ReasonCounts {
     /// Counts nodes that were rejected for this reason. Allocates only if the text is new or needs cleaning.
     pub(super) fn rejected(&self, reason: &str, nodes: u64) {
         let label = cleaned(reason);
-        let mut counts = self.lock();
+        let mut counts = self.0.lock();
         let others = usize::from(counts.contains_key(OTHER));
         let known = counts.contains_key(&*label) || counts.len() - others < MOST;
         let label = if known { &*label } else { OTHER };
@@ -35,12 +32,7 @@ impl ReasonCounts {
 
     /// All reasons with their numbers of nodes.
     pub(super) fn all(&self) -> Vec<(String, u64)> {
-        self.lock().iter().map(|(reason, nodes)| (reason.to_string(), *nodes)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, u64>> {
-        // Each count is consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().map(|(reason, nodes)| (reason.to_string(), *nodes)).collect()
     }
 }
 

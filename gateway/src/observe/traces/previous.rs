@@ -1,12 +1,10 @@
 //! The latest kept call of each pod, to which the next one is linked.
 
-use std::{
-    hash::BuildHasher,
-    sync::{Mutex, PoisonError},
-};
+use std::hash::BuildHasher;
 
 use extender_otlp::TraceContext;
 use foldhash::{HashMap, HashMapExt, fast::RandomState};
+use parking_lot::Mutex;
 
 /// The most pods per generation, of which there are two: a pod is dropped after this many others were used.
 const MOST: usize = 8192;
@@ -31,7 +29,7 @@ impl Previous {
             return None;
         }
         let uid = self.hasher.hash_one(uid);
-        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = self.spans.lock();
         let [latest, before] = &mut *spans;
         if let Some(known) = latest.get_mut(&uid) {
             return Some(std::mem::replace(known, span));

@@ -87,5 +87,5 @@ fn a_flush_ends_when_all_is_written_or_its_time_is_over() {
     gated.writer.flush_within(Duration::ZERO);
     gated.verdicts.send(true).unwrap();
     gated.writer.flush_within(Duration::MAX);
-    assert!(gated.writer.0.queue().is_done());
+    assert!(gated.writer.0.queue.lock().is_done());
 }
