@@ -79,7 +79,7 @@ func (s *scenario) secured(policies []policy) secured {
 		"--ca-file", g.trusted, "--cert-file", g.own.certFile, "--key-file", g.own.keyFile)
 	s.must(err)
 	if len(g.extenders) != 1 || !g.extenders[0].EnableHTTPS || g.extenders[0].TLSConfig == nil {
-		s.Fatalf("kube-scheduler is told %+v", g.extenders)
+		s.Fatalf("the configuration for kube-scheduler is %+v", g.extenders)
 	}
 	return g
 }

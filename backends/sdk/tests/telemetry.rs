@@ -292,8 +292,8 @@ async fn a_bind_is_followed_while_it_waits_and_when_the_caller_gives_up() {
     running.ended().await;
     let mut received = collector.spans(3).await;
     received.sort_by_key(|received| received.span.start_time_unix_nano);
-    let [bound, given_up, filter] = &*received else { panic!("{received:?}") };
-    for bind in [bound, given_up] {
+    let [bound, canceled, filter] = &*received else { panic!("{received:?}") };
+    for bind in [bound, canceled] {
         assert_continues(bind, "Bind");
         let own = u64::from_be_bytes(bind.span.span_id.clone().try_into().unwrap());
         assert_eq!(
@@ -303,8 +303,8 @@ async fn a_bind_is_followed_while_it_waits_and_when_the_caller_gives_up() {
         assert!(!bind.attributes.contains_key("acme.tenant"));
     }
     assert_eq!(status(bound), (0, ""));
-    assert_eq!((status(given_up), &*given_up.attributes["rpc.response.status_code"]), ((0, ""), "CANCELLED"));
-    assert!(!given_up.attributes.contains_key("error.type"));
+    assert_eq!((status(canceled), &*canceled.attributes["rpc.response.status_code"]), ((0, ""), "CANCELLED"));
+    assert!(!canceled.attributes.contains_key("error.type"));
     assert!(!filter.attributes.contains_key("acme.traceparent"));
 }
 
@@ -376,8 +376,8 @@ async fn wrong_variables_end_the_start() {
 
 #[tokio::test]
 async fn a_collector_that_is_away_costs_spans_and_no_calls() {
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let endpoint = format!("http://{nobody}");
+    let closed_port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let endpoint = format!("http://{closed_port}");
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), GRPC, ("OTEL_BSP_SCHEDULE_DELAY", "1")];
     let mut running = Running::start(Obedient::default(), &variables).await;
     for _ in 0..100 {

@@ -30,7 +30,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Settings that send at once, with these additional variables.
 fn settings(endpoint: &str, more: &[(&str, &str)]) -> Settings {
@@ -110,7 +110,7 @@ async fn delivers(collector: &Collector, endpoint: &str, more: &[(&str, &str)]) 
     assert_whole(&received[0], &sent, &parent, &linked);
     assert_eq!(received[0].headers["x-tenant"], "blue green");
     assert_eq!(received[0].headers.get_all("user-agent").iter().count(), 1);
-    exporters.shutdown(PATIENCE).await;
+    exporters.shutdown(TEST_TIMEOUT).await;
 }
 
 const HEADERS: (&str, &str) = ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=blue%20green");
@@ -178,7 +178,7 @@ async fn a_collector_whose_certificate_is_not_trusted_gets_nothing() {
         &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_CERTIFICATE", path)],
     );
     exporters.spans().unwrap().send(span("secret"));
-    exporters.shutdown(PATIENCE).await;
+    exporters.shutdown(TEST_TIMEOUT).await;
     let delivery = exporters.spans().unwrap().delivery();
     assert_eq!((delivery.failed, collector.count()), (1, 0));
     assert!(delivery.fault.is_some());
@@ -236,12 +236,12 @@ async fn a_broken_answer_does_not_end_the_delivery() {
         }
         spans.delivery()
     };
-    let broken = timeout(PATIENCE, settled(|delivery| delivery.failed == 1)).await.unwrap();
+    let broken = timeout(TEST_TIMEOUT, settled(|delivery| delivery.failed == 1)).await.unwrap();
     assert!(broken.fault.is_some_and(|fault| fault.contains("the answer of the collector cannot be read")));
     spans.send(span("delivered"));
-    let mended = timeout(PATIENCE, settled(|delivery| delivery.delivered == 1)).await.unwrap();
+    let mended = timeout(TEST_TIMEOUT, settled(|delivery| delivery.delivered == 1)).await.unwrap();
     assert_eq!((mended.fault, mended.failed), (None, 1));
-    exporters.shutdown(PATIENCE).await;
+    exporters.shutdown(TEST_TIMEOUT).await;
 }
 
 /// How many spans named "later" were sent before one of them arrived.
@@ -272,8 +272,8 @@ async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
         assert!(spans.delivery().waiting <= 100, "{spans:?}");
     }
     let collector = Collector::grpc_on(socket).unwrap();
-    let later = timeout(PATIENCE, sent_until_one_arrives(spans, &collector)).await.unwrap();
-    exporters.shutdown(PATIENCE).await;
+    let later = timeout(TEST_TIMEOUT, sent_until_one_arrives(spans, &collector)).await.unwrap();
+    exporters.shutdown(TEST_TIMEOUT).await;
     let delivery = spans.delivery();
     assert_eq!((delivery.waiting, &delivery.fault), (0, &None), "{delivery:?}");
     assert_eq!(delivery.delivered + delivery.failed + delivery.dropped, SENT + later, "{delivery:?}");
@@ -283,11 +283,11 @@ async fn without_a_collector_spans_are_dropped_and_later_ones_arrive() {
 
 #[tokio::test]
 async fn what_cannot_be_sent_over_http_is_counted() {
-    let nobody = Collector::socket().unwrap();
-    let exporters = started(&format!("http://{}", nobody.local_addr().unwrap()), &[]);
+    let closed_port = Collector::socket().unwrap();
+    let exporters = started(&format!("http://{}", closed_port.local_addr().unwrap()), &[]);
     let spans = exporters.spans().unwrap();
     spans.send(span("lost"));
-    exporters.shutdown(PATIENCE).await;
+    exporters.shutdown(TEST_TIMEOUT).await;
     let delivery = spans.delivery();
     assert_eq!((delivery.failed, delivery.delivered), (1, 0));
     assert!(delivery.fault.unwrap().contains("network error"));
@@ -302,7 +302,7 @@ async fn a_collector_that_never_answers_does_not_hold_up_the_end() {
         let exporters = started(&endpoint, &more);
         exporters.spans().unwrap().send(span("stuck"));
         let ended = exporters.shutdown(Duration::from_millis(50));
-        timeout(PATIENCE, ended).await.unwrap();
+        timeout(TEST_TIMEOUT, ended).await.unwrap();
         // Spans sent after the end are lost, without harm.
         exporters.spans().unwrap().send(span("after"));
     }

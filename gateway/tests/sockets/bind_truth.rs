@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    Gateway, Nobody,
+    ClosedPort, Gateway,
     apiserver::{self, Apiserver, Turn},
     backend::{Act, Scripted, configured as backend},
     binding::{TO_A, binder, binding_to, bound, built_in, refused, says, with},
@@ -40,7 +40,7 @@ async fn the_built_in_binder_says_what_keeps_it() {
 }
 
 /// Binds with an apiserver that does this with the Binding. Where it hangs, the time for the Binding passes at
-/// once, and the rest, a quarter of the budget, is there for reading.
+/// once, and the rest, a quarter of the budget, is reserved for reading.
 async fn bind_with(apiserver: &Apiserver, turn: Turn) -> Answer {
     let gateway = built_in(apiserver).await;
     apiserver.binds(&[turn]);
@@ -68,7 +68,7 @@ async fn when_the_apiservers_answer_is_lost_the_truth_is_read() {
         let error = bind_with(&apiserver, turn).await.error();
         assert!(error.starts_with(&format!("extender-gateway: cannot bind: {text}")), "{turn:?}: {error}");
     }
-    // Done, and nobody can say so.
+    // Bound, and no read can confirm it.
     apiserver.binds(&[Turn::DoAndDrop]);
     apiserver.reads(&[Turn::Status(500)]);
     let error = built_in(&apiserver).await.post("/bind", TO_A).await.error();
@@ -109,8 +109,8 @@ async fn only_a_confirmed_binding_is_success() {
 
 #[tokio::test]
 async fn an_apiserver_that_is_away_is_an_error_and_nobody_is_asked() {
-    let nobody = Nobody::new();
-    let free = nobody.address;
+    let closed_port = ClosedPort::new();
+    let free = closed_port.address;
     let kubeconfig = apiserver::kubeconfig(free);
     let lying = binder(says(BindOutcome::Bound)).await;
     let head =
@@ -179,8 +179,8 @@ async fn a_failure_that_left_the_pod_free_is_decided_by_the_policy() {
 
 #[tokio::test]
 async fn a_backend_that_was_not_asked_needs_no_look_at_the_truth() {
-    let nobody = Nobody::new();
-    let free = nobody.address;
+    let closed_port = ClosedPort::new();
+    let free = closed_port.address;
     let filtering = Scripted::refusing(&[], "", 0).await;
     for (address, text) in [
         (free, format!("cannot connect to {free}: connection refused")),

@@ -2,7 +2,7 @@
 //! to the backends.
 
 use crate::support::{
-    Gateway, PATIENCE,
+    Gateway, TEST_TIMEOUT,
     backend::{Act, Scripted, configured as backend, filtered, info, rows, scored},
     by_name,
     http::Client,
@@ -165,7 +165,7 @@ async fn a_node_that_arrives_in_time_is_asked_about() {
     .await;
     let configured = backend("facts", &facts, "filter: {}");
     let rest = format!("nodes: {{source: Watch}}\nbackends:\n{configured}");
-    let cadences = Cadences { unknown_nodes: PATIENCE, ..steady() };
+    let cadences = Cadences { unknown_nodes: TEST_TIMEOUT, ..steady() };
     let gateway = Gateway::start_paced(&rest, cadences).await;
     let call = gateway.post("/filter", by_name(&["late"]));
     let arrive = async {
@@ -185,14 +185,14 @@ async fn a_deleted_node_is_rejected_without_a_wait_and_hides_no_reason() {
     let configured = backend("facts", &facts, "filter: {}");
     let rest = format!("timeouts: {{decision: 10m}}\nnodes: {{source: Watch}}\nbackends:\n{configured}");
     // A call that waits does not return in this test.
-    let cadences = Cadences { unknown_nodes: PATIENCE * 10, ..steady() };
+    let cadences = Cadences { unknown_nodes: TEST_TIMEOUT * 10, ..steady() };
     let gateway = Gateway::start_paced(&rest, cadences).await;
     let put = |name| gateway.table.apply(node(name).to_string().as_bytes()).unwrap();
     put("a");
     put("b");
     gateway.table.remove("a");
     for _ in 0..2 {
-        let call = timeout(PATIENCE, gateway.post("/filter", by_name(&["a", "b"])));
+        let call = timeout(TEST_TIMEOUT, gateway.post("/filter", by_name(&["a", "b"])));
         let answer = call.await.expect("a deleted node is not waited for").json();
         assert_eq!(answer["Error"], "");
         let reasons = json!({"a": "node was deleted", "b": "facts: no"});
@@ -291,7 +291,7 @@ async fn a_pod_that_fits_nowhere_is_told_the_same_and_then_to_back_off() {
         ("{changing: AsGiven, repeated: AsGiven}", ["6", "7"], ""),
     ] {
         let rest = format!("nodes: {{source: Request}}\nreasons: {reasons}\nbackends:\n{configured}");
-        let cadences = Cadences { refusals: PATIENCE, ..steady() };
+        let cadences = Cadences { refusals: TEST_TIMEOUT, ..steady() };
         let gateway = Gateway::start_paced(&rest, cadences).await;
         for units in told {
             let answer = gateway.post("/filter", by_name(&["a", "b"])).await.json();

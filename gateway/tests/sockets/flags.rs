@@ -115,7 +115,7 @@ async fn tables_go_to_the_log_while_they_are_wanted() {
         seen.settled(count).await;
     };
     calls(2).await;
-    assert_eq!(written.with(&["shop/web-0"]), [""; 0], "nobody wants them");
+    assert_eq!(written.with(&["shop/web-0"]), [""; 0], "the flag is off");
     seen.admin.send("PUT", "/debug/flags/s", "1").await;
     seen.admin.send("PUT", "/debug/flags/f", "9").await;
     calls(4).await;

@@ -11,6 +11,7 @@ use crate::support::{
 use h2::Reason;
 use serde_json::json;
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     time::timeout,
 };
@@ -85,4 +86,33 @@ async fn a_panic_in_a_session_is_an_outage_of_that_backend() {
         }
     };
     timeout(Duration::from_mins(1), back).await.expect("the task that connects goes on");
+}
+
+/// A server that answers as one of HTTP/1.1 answers the preface of HTTP/2.
+async fn http_1() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut preface = [0; 24];
+            let answer =
+                b"HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            if stream.read_exact(&mut preface).await.is_ok() {
+                assert_eq!(preface, *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+                let _ = stream.write_all(answer).await;
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_http_1_alone_is_called_so() {
+    let address = http_1().await;
+    let gateway = Gateway::start(&format!(
+        "nodes: {{source: Request}}\nbackends:\n- {{name: b, url: 'http://{address}', filter: {{}}}}\n"
+    ))
+    .await;
+    let error = gateway.post("/filter", by_name(&["a"])).await.error();
+    assert!(error.contains("the backend answers in HTTP/1, not in HTTP/2"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! The HTTP/2 server: calls that share a connection are independent.
 
 use crate::support::{
-    Nobody, apiserver,
+    ClosedPort, apiserver,
     backend::{Act, Scripted},
     by_name,
     secured::{HTTP_2, Secured, accepted, connect_h2, post},
@@ -69,15 +69,15 @@ async fn a_reset_stream_takes_the_questions_with_it() {
         tokio::task::yield_now().await;
     }
     stream.send_reset(Reason::CANCEL);
-    secured.backend.given_up().await;
+    secured.backend.canceled().await;
     drop(response);
     requests.ready().await.expect("the connection lives on");
 }
 
 #[tokio::test]
 async fn a_panic_ends_one_call_and_not_the_connection() {
-    let nobody = Nobody::new();
-    let kubeconfig = apiserver::kubeconfig(nobody.address);
+    let closed_port = ClosedPort::new();
+    let kubeconfig = apiserver::kubeconfig(closed_port.address);
     let backend = Scripted::refusing(&["a"], "no", 0).await;
     let binds = format!("cluster: {{kubeconfig: {}}}\nbinder: BuiltIn\n", kubeconfig.path().display());
     // No configuration allows this: a bind without a deadline.

@@ -13,6 +13,7 @@ mod explain;
 mod flags;
 mod handshake;
 mod http2;
+mod large_nodes;
 mod log;
 mod matrix;
 mod metrics;

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use crate::support::{
-    Gateway, PATIENCE,
+    Gateway, TEST_TIMEOUT,
     backend::{framed, info},
     in_full,
     program::Starting,
@@ -69,7 +69,7 @@ async fn acknowledgements_of_no_ping_are_not_logged() {
     let starting = Starting::new(file.path()).await;
     // A slow gateway cancels the handshake and connects again.
     let peer = async { while !acknowledge(&mut listener.accept().await.unwrap().0).await {} };
-    timeout(PATIENCE, peer).await.expect("the frames are read");
+    timeout(TEST_TIMEOUT, peer).await.expect("the frames are read");
     drop(listener);
     let mut program = starting.serving().await;
     program.signal("TERM").await;
@@ -111,14 +111,15 @@ async fn a_backend_that_floods_frames_is_disconnected() {
         let flags = if kind == PING { ACK } else { 0 };
         let (address, mut sent) = flooding(frame(kind, flags, &vec![0; payload]), 50 << 20).await;
         let gateway = Gateway::start(&backend_at(address, "filter: {}")).await;
-        let taken = timeout(PATIENCE, sent.recv()).await.unwrap().unwrap();
+        let taken = timeout(TEST_TIMEOUT, sent.recv()).await.unwrap().unwrap();
         assert!(taken < 50 << 20, "{kind}: all of it was taken");
         let error = gateway.post("/filter", in_full(&["a"])).await.error();
         assert!(error.contains(said), "{kind}: {error}");
     }
 }
 
-/// A peer that answers the handshake and then reads nothing more, on each connection. Returns the gateway's ends.
+/// A peer that answers handshakes until a call arrives, and then reads nothing more, on each connection. Returns the
+/// gateway's ends of those that received a call.
 fn deaf() -> (SocketAddr, mpsc::UnboundedReceiver<SocketAddr>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -126,35 +127,37 @@ fn deaf() -> (SocketAddr, mpsc::UnboundedReceiver<SocketAddr>) {
     socket.set_recv_buffer_size(4096).unwrap();
     let listener = socket.listen(16).unwrap();
     let address = listener.local_addr().unwrap();
-    let (accepted, ends) = mpsc::unbounded_channel();
+    let (called, ends) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, end)) = listener.accept().await {
-            accepted.send(end).unwrap();
-            tokio::spawn(greet(stream));
+            let called = called.clone();
+            tokio::spawn(greet(stream, move || called.send(end).unwrap()));
         }
     });
     (address, ends)
 }
 
-async fn greet(stream: TcpStream) {
+async fn greet(stream: TcpStream, called: impl FnOnce()) {
     let mut server = h2::server::Builder::new();
     server.initial_window_size(64 << 20).initial_connection_window_size(64 << 20);
-    let mut connection = server.handshake(stream).await.unwrap();
+    // A slow gateway gives up and connects again.
+    let Ok(mut connection) = server.handshake(stream).await else { return };
     let mut handshakes = 0;
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         if !request.uri().path().ends_with("GetInfo") {
             // The connection is kept and not read.
+            called();
             return std::future::pending().await;
         }
         handshakes += 1;
         assert!(handshakes < 1000, "no call came");
         let head = http::Response::builder().header("content-type", "application/grpc").body(()).unwrap();
-        let mut answer = respond.send_response(head, false).unwrap();
+        let Ok(mut answer) = respond.send_response(head, false) else { continue };
         let info = GetInfoResponse { max_request_bytes: 64 << 20, ..info(NodeView::FactsAndRaw) };
-        answer.send_data(framed(&info.encode_to_vec()), false).unwrap();
         let mut trailers = http::HeaderMap::new();
         trailers.insert("grpc-status", 0.into());
-        answer.send_trailers(trailers).unwrap();
+        let _ = answer.send_data(framed(&info.encode_to_vec()), false);
+        let _ = answer.send_trailers(trailers);
     }
 }
 
@@ -175,16 +178,21 @@ async fn a_connection_that_was_given_up_ends_though_the_peer_reads_nothing() {
     let short = Duration::from_millis(50);
     let cadences = Cadences { handshake: Duration::from_secs(1), refresh: short, ..steady() };
     let gateway = Gateway::start_paced(&backend_at(address, "filter: {timeout: 100ms}"), cadences).await;
-    let first = ends.recv().await.unwrap();
     // A few of them exceed what the kernel buffers for a peer that does not read.
     let mut body: serde_json::Value = serde_json::from_str(&in_full(&["a"])).unwrap();
     body["Nodes"]["items"][0]["metadata"]["annotations"]["large"] = "x".repeat(900_000).into();
     let body = body.to_string();
     let ended = async {
+        let first = loop {
+            gateway.post("/filter", &body).await;
+            if let Ok(end) = ends.try_recv() {
+                break end;
+            }
+        };
         while is_established(first) {
             gateway.post("/filter", &body).await;
             tokio::time::sleep(short).await;
         }
     };
-    timeout(PATIENCE, ended).await.expect("the connection is cut off");
+    timeout(TEST_TIMEOUT, ended).await.expect("the connection is cut off");
 }

@@ -103,7 +103,7 @@ async fn what_does_not_fit_together_takes_two_rounds() {
     }
     let (function, gateway) = start(info(NodeView::Facts), "filter: {timeout: 60s}").await;
     filter(&gateway, &sibling(1)).await;
-    assert_eq!(wanted(&function), [false], "nobody wants its scores");
+    assert_eq!(wanted(&function), [false], "its scores are not used");
 }
 
 #[tokio::test]

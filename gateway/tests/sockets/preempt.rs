@@ -277,6 +277,6 @@ async fn a_victim_that_cannot_be_read_goes_out_without_facts_and_a_node_without_
     let told = request(&backend.messages("Preempt")[0]).candidates;
     let priority = |at: usize| Some(told[0].victims[at].pod.clone()?.facts?.priority);
     assert_eq!((told.len(), priority(0), priority(1)), (1, None, Some(7)));
-    let nobody = json!({"Pod": pod(), "NodeNameToVictims": {"n0": {"Pods": []}}}).to_string();
-    assert_eq!(gateway.post("/preempt", nobody).await.json(), left(&[]));
+    let no_victims = json!({"Pod": pod(), "NodeNameToVictims": {"n0": {"Pods": []}}}).to_string();
+    assert_eq!(gateway.post("/preempt", no_victims).await.json(), left(&[]));
 }

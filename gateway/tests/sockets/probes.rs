@@ -1,13 +1,11 @@
 //! The health probes of the program's metrics address.
 
-use std::{fs, net::SocketAddr, time::Duration};
+use std::{fs, net::SocketAddr};
 
 use tempfile::NamedTempFile;
 use tokio::time::timeout;
 
-use crate::support::{http::Client, program::Program};
-
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::support::{TEST_TIMEOUT, http::Client, program::Program};
 
 async fn program() -> Program {
     let file = NamedTempFile::new().unwrap();
@@ -39,5 +37,5 @@ async fn the_thread_that_answers_calls_leaves_heartbeats() {
             before = now;
         }
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }

@@ -15,6 +15,7 @@ use std::{
 };
 
 use crate::support::{
+    TEST_TIMEOUT,
     backend::{Act, Scripted, filtered, info},
     by_name,
     http::Client,
@@ -26,9 +27,6 @@ use extender_policy_api::v1alpha1::{GetInfoRequest, NodeView};
 use futures_util::stream;
 use prost::Message;
 use tokio::time::timeout;
-
-/// Bounds each test; nothing is waited for that long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 fn configuration(backend: &Scripted) -> String {
     let only = format!("name: only, url: 'http://{}', filter: {{timeout: 60s}}", backend.address);
@@ -103,7 +101,7 @@ async fn a_changed_file_is_used_without_losing_a_call() {
         stop.store(true, Ordering::Relaxed);
         assert!(load.await.unwrap() > 0);
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -125,7 +123,7 @@ async fn a_file_with_mistakes_changes_nothing_and_is_counted() {
         fs::write(&file, right.replace("prefix: None", "prefix: Backend")).unwrap();
         until(&mut Client::connect(program.extender).await, "only: first").await;
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 /// A backend that accepts only these args, and refuses node `a`.
@@ -174,7 +172,7 @@ async fn settings_that_a_backend_refuses_are_not_used() {
         write(&[&right, &with("new", "r1")]);
         program.counted(&reloaded("ok", 1)).await;
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -192,7 +190,7 @@ async fn a_backend_that_refuses_what_it_has_holds_up_no_other_change() {
         fs::write(&file, configured("nodes: {source: NamesOnly}", &[&wrong, away])).unwrap();
         program.counted(&reloaded("ok", 1)).await;
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -210,7 +208,7 @@ async fn a_hangup_has_an_answer_when_nothing_has_changed() {
         }
         assert!(program.said("configuration unchanged")[0].contains("INFO"));
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -226,7 +224,7 @@ async fn a_hangup_during_the_start_is_no_end() {
         signal(&starting.child, "HUP").await;
         starting.serving().await;
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -251,7 +249,7 @@ async fn a_disabled_backend_is_left_alone() {
         program.counted(&reloaded("ok", 1)).await;
         away.accept().unwrap();
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 /// An apiserver without nodes and pods. Returns its address, and its list requests.
@@ -293,7 +291,7 @@ async fn the_first_and_the_last_preempt_block_need_no_restart() {
         }
         assert_eq!(*lists.lock().unwrap(), ["/api/v1/nodes", "/api/v1/pods"], "one watch for all");
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -310,5 +308,5 @@ async fn pods_that_cannot_be_watched_change_nothing() {
         program.counted(&reloaded("refused", 1)).await;
         assert_eq!(reason(&mut Client::connect(program.extender).await).await, "no");
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use crate::support::{
-    Gateway, PATIENCE,
+    Gateway, TEST_TIMEOUT,
     backend::configured,
     checking, eager,
     function::{Function, about, about_objects, labelled, pure, sibling},
@@ -56,7 +56,7 @@ async fn until_asked(gateway: &Gateway, function: &Function, names: &[&str]) {
             filter(gateway, names).await;
         }
     };
-    timeout(PATIENCE, asked).await.unwrap();
+    timeout(TEST_TIMEOUT, asked).await.unwrap();
 }
 
 #[tokio::test]
@@ -76,6 +76,40 @@ async fn another_revision_in_the_handshake_forgets() {
     until_asked(&gateway, &function, &["a", "b"]).await;
     assert_eq!(filter(&gateway, &["a", "b"]).await["NodeNames"], json!([]));
     assert_eq!(function.filtered(), [["a", "b"], ["a", "b"]], "and the new answers are remembered");
+}
+
+/// Waits until a handshake that began after this has been used.
+async fn until_refreshed(function: &Function) {
+    let before = function.backend.messages("GetInfo").len();
+    let refreshed = async {
+        // When the second one comes, the first one has been handled.
+        while function.backend.messages("GetInfo").len() < before + 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(TEST_TIMEOUT, refreshed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_of_views_that_comes_too_soon_still_ends_the_use_of_cached_answers() {
+    let function = Function::start(pure(NodeView::Facts)).await;
+    let gateway = paced(&function, FILTER, eager()).await;
+    // The first change of views is accepted, the second one comes too soon.
+    for (revision, prefix) in [("r2", "two.example.com/"), ("r3", "three.example.com/")] {
+        filter(&gateway, &["a", "b"]).await;
+        {
+            let mut state = function.state();
+            let prefixes = vec![prefix.to_owned()];
+            state.info = GetInfoResponse {
+                revision: revision.into(),
+                annotation_prefixes: prefixes,
+                ..pure(NodeView::Facts)
+            };
+            (state.revision, state.strict) = (revision.into(), revision == "r3");
+        }
+        until_refreshed(&function).await;
+    }
+    assert_eq!(filter(&gateway, &["a", "b"]).await["NodeNames"], json!([]), "the backend refuses all at r3");
 }
 
 #[tokio::test]
@@ -110,7 +144,7 @@ async fn an_answer_of_another_revision_ends_remembering_until_the_next_handshake
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, remembered).await.expect("the handshake has found r1 again");
+    timeout(TEST_TIMEOUT, remembered).await.expect("the handshake has found r1 again");
 }
 
 #[tokio::test]
@@ -175,7 +209,7 @@ async fn filter_answers_by_one_revision_where_nodes_are_named_by_ids() {
     let nodes = [("a", ""), ("b", "")];
     for (remembered, asked) in [(&[][..], &[2][..]), (&["a"], &[1, 2])] {
         let seen = Seen::watching(Relay::to(backend.address).await, &nodes).await;
-        timeout(PATIENCE, until_held(&seen, &["a", "b"])).await.unwrap();
+        timeout(TEST_TIMEOUT, until_held(&seen, &["a", "b"])).await.unwrap();
         if !remembered.is_empty() {
             assert_eq!(seen.filter(remembered).await, json!({}));
         }
@@ -338,7 +372,7 @@ async fn a_reload_forgets_what_it_changes_and_nothing_else() {
             assert_eq!(function.filtered().len(), asked, "after reload {reload}");
         }
     };
-    timeout(PATIENCE, reloading).await.unwrap();
+    timeout(TEST_TIMEOUT, reloading).await.unwrap();
 }
 
 /// Changes a declaration.

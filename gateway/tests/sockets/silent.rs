@@ -8,13 +8,13 @@ use tempfile::NamedTempFile;
 use tokio::{io::AsyncWriteExt, net::TcpStream, sync::Semaphore, time::timeout};
 
 use crate::support::{
+    TEST_TIMEOUT,
     backend::{Act, Scripted, filtered, info},
     by_name,
     http::Client,
     program::{Program, Starting},
 };
 
-const PATIENCE: Duration = Duration::from_mins(1);
 /// The program's limit, and how many connections try to exhaust it.
 const DESCRIPTORS: u32 = 128;
 const SILENT: usize = 200;
@@ -76,7 +76,7 @@ async fn connections_that_do_nothing_keep_nobody_out_at_any_address() {
             .counted("extender_gateway_dropped_connections_total{address=\"metrics\",cause=\"evicted\"}")
             .await;
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 /// Connections that send the head of a request, and none of its body.
@@ -105,7 +105,7 @@ async fn requests_without_their_bodies_keep_nobody_out() {
         let answer = kept.post("/filter", body.as_bytes()).await.json();
         assert_eq!(answer["NodeNames"], serde_json::json!(["b"]), "{answer}");
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -133,5 +133,5 @@ async fn requests_under_way_are_not_ended_for_new_connections() {
         let answer = decided.answer().await.json();
         assert_eq!(answer["NodeNames"], serde_json::json!(["b"]), "{answer}");
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Backends that stall for a while and recover.
 
-use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll, time::Duration};
+use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Mutex, task::Poll};
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
@@ -22,13 +22,10 @@ use tokio::{
 };
 
 use crate::support::{
-    Gateway,
+    Gateway, TEST_TIMEOUT,
     backend::{Act, Scripted, configured, filtered, framed, info},
     by_name, eager,
 };
-
-/// Bounds what is waited for; nothing takes that long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Reports that a filter call has come, and then blocks until the other end of the gate is dropped, together with
 /// the thread that serves everything.
@@ -101,7 +98,7 @@ async fn a_policy_keeps_its_connection_after_calls_that_were_given_up_while_it_s
     let (mut lasting, _requests) = open(&mut requests, "NodeTableService/SyncNodes");
     let _first = filter(&mut requests);
     tokio::select! {
-        called = timeout(PATIENCE, calls.recv()) => assert_eq!(called, Ok(Some(()))),
+        called = timeout(TEST_TIMEOUT, calls.recv()) => assert_eq!(called, Ok(Some(()))),
         ended = &mut connection => panic!("the connection ended: {ended:?}"),
     }
     // Four seconds of some 50 pods a second, each of which is canceled after its timeout.
@@ -119,7 +116,7 @@ async fn a_policy_keeps_its_connection_after_calls_that_were_given_up_while_it_s
             ended = &mut connection => panic!("the connection ended: {ended:?}"),
         }
     };
-    assert_eq!(timeout(PATIENCE, answered).await.unwrap(), 200);
+    assert_eq!(timeout(TEST_TIMEOUT, answered).await.unwrap(), 200);
     if let Poll::Ready(Err(error)) = poll_once(&mut lasting).await {
         panic!("the stream ended: {error}");
     }
@@ -154,7 +151,7 @@ impl Still {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, unanswered).await.unwrap();
+        timeout(TEST_TIMEOUT, unanswered).await.unwrap();
     }
 }
 
@@ -193,6 +190,6 @@ async fn a_backend_that_stands_still_is_asked_a_few_times_and_again_when_it_answ
             tokio::task::yield_now().await;
         }
     };
-    let reply = timeout(PATIENCE, answered).await.expect("a handshake closes the circuit");
+    let reply = timeout(TEST_TIMEOUT, answered).await.expect("a handshake closes the circuit");
     assert_eq!(reply["NodeNames"], json!(["b"]));
 }

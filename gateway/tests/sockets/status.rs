@@ -3,6 +3,7 @@
 use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use crate::support::{
+    TEST_TIMEOUT,
     backend::{Act, Scripted, configured, filtered, info},
     by_name,
     http::Client,
@@ -15,9 +16,6 @@ use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
-
-/// Bounds each test; nothing is waited for that long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 fn configuration(rest: &str) -> String {
     format!(
@@ -53,7 +51,7 @@ async fn once(admin: SocketAddr, is_so: impl Fn(&Status) -> bool) -> Status {
 }
 
 async fn within(test: impl Future<Output = ()>) {
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]

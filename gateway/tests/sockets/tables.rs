@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{
+    TEST_TIMEOUT,
     backend::info,
     function::{about, sibling},
     pass,
@@ -15,9 +16,6 @@ use extender_gateway::backend::sync::SERVICE;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
 use tokio::time::timeout;
-
-/// Bounds what is waited for; nothing takes that long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 const NODES: &[(&str, &str)] = &[("a", "draining"), ("b", ""), ("c", "")];
 
@@ -95,10 +93,10 @@ async fn a_backend_that_starts_again_is_told_again() {
     seen.relay.turn_to(backend.address);
     // The connection is new; calls fail until it is established.
     let back = async { while seen.gateway.post("/filter", all()).await.error() != "" {} };
-    timeout(PATIENCE, back).await.unwrap();
+    timeout(TEST_TIMEOUT, back).await.unwrap();
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
     let another = async { while seen.until_held(&all()).await.table == table {} };
-    timeout(PATIENCE, another).await.unwrap();
+    timeout(TEST_TIMEOUT, another).await.unwrap();
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
 }
 
@@ -128,7 +126,7 @@ async fn a_replica_without_the_table_is_told_inline() {
         } == 0
         {}
     };
-    timeout(PATIENCE, missed).await.unwrap();
+    timeout(TEST_TIMEOUT, missed).await.unwrap();
     let (earlier, missed) = (seen.relay.said("Filter").len(), seen.misses());
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}), "no failure");
     let said = &seen.relay.said("Filter")[earlier..];
@@ -150,7 +148,7 @@ async fn calls_that_keep_missing_bring_rows_for_half_a_minute() {
                 ask().await;
             }
         };
-        timeout(PATIENCE, missed).await.unwrap();
+        timeout(TEST_TIMEOUT, missed).await.unwrap();
     };
     until_missed(8).await;
     for misses in 8..12 {
@@ -197,7 +195,7 @@ async fn a_stream_that_nobody_reads_holds_up_no_call_and_one_message() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        timeout(PATIENCE, opened).await.unwrap();
+        timeout(TEST_TIMEOUT, opened).await.unwrap();
         for _ in 0..5 {
             assert_eq!(seen.filter(&names).await, json!({}));
             assert_eq!(seen.said().rows.len(), names.len(), "inline, and larger than the window");
@@ -220,14 +218,14 @@ async fn a_stream_that_is_not_read_any_more_is_given_up_and_opened_again() {
     seen.relay.set(Stream::Waits);
     seen.apply("b", "full");
     let refused = json!({"a": "draining", "b": "full"});
-    let given_up = async {
+    let canceled = async {
         while {
             pass(Duration::from_secs(10)).await;
             assert_eq!(seen.filter(&["a", "b", "c"]).await, refused);
             seen.said().table != 0
         } {}
     };
-    timeout(PATIENCE, given_up).await.unwrap();
+    timeout(TEST_TIMEOUT, canceled).await.unwrap();
     assert_eq!(seen.said().rows, ["a", "b", "c"]);
     seen.relay.set(Stream::Passes);
     pass(Duration::from_secs(2)).await;
@@ -261,7 +259,7 @@ async fn a_service_that_is_announced_and_not_served_costs_one_attempt() {
         } == 0
         {}
     };
-    timeout(PATIENCE, opened).await.unwrap();
+    timeout(TEST_TIMEOUT, opened).await.unwrap();
     pass(Duration::from_secs(2)).await;
     assert_eq!(seen.filter(&["a", "b"]).await, json!({"a": "draining"}));
     assert_eq!((seen.relay.opened(), seen.said().rows.len(), seen.misses()), (1, 2, 0));
@@ -283,7 +281,7 @@ async fn streams(seen: &Seen, opened: usize, open: usize) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    timeout(PATIENCE, counted).await.unwrap();
+    timeout(TEST_TIMEOUT, counted).await.unwrap();
 }
 
 #[tokio::test]
@@ -331,7 +329,7 @@ async fn pure_verbs_are_asked_by_id_about_what_is_missing() {
             }
         }
     };
-    timeout(PATIENCE, by_id).await.unwrap();
+    timeout(TEST_TIMEOUT, by_id).await.unwrap();
     let calls = seen.relay.said("Filter").len();
     let refused = json!({"a": "draining", "b": format!("v{number}")});
     assert_eq!(seen.filter(&["a", "b", "c"]).await, refused);

@@ -89,7 +89,7 @@ async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
         tokio::task::yield_now().await;
     }
     drop(client);
-    secured.backend.given_up().await;
+    secured.backend.canceled().await;
 }
 
 #[tokio::test]

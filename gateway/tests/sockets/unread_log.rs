@@ -5,21 +5,18 @@ use std::{
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener},
     os::fd::{AsFd, AsRawFd},
     process::Command,
-    time::Duration,
 };
 
 use tempfile::NamedTempFile;
 use tokio::{io::Interest, net::unix::pipe, time::timeout};
 
 use crate::support::{
+    TEST_TIMEOUT,
     backend::Scripted,
     by_name,
     http::Client,
     program::{Program, Starting},
 };
-
-/// For the whole test; a gateway that waits for its log never continues.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
@@ -62,7 +59,7 @@ async fn a_log_that_nobody_reads_delays_no_call_no_probe_and_no_end() {
         let (mut program, _reader) = unread(&file).await;
         let mut caller = Client::connect(program.extender).await;
         let refused = caller.post("/filter", b"{").await;
-        assert!(refused.error().contains("bad request"), "a call that the log is told of");
+        assert!(refused.error().contains("bad request"), "each call writes a line");
         let answer = caller.post("/filter", by_name(&["a", "b"]).as_bytes()).await;
         assert_eq!(answer.json()["NodeNames"], serde_json::json!(["b"]));
         for probe in ["/livez", "/readyz"] {
@@ -71,7 +68,7 @@ async fn a_log_that_nobody_reads_delays_no_call_no_probe_and_no_end() {
         program.signal("TERM").await;
         assert_eq!(program.child.wait().await.unwrap().code(), Some(0));
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]
@@ -83,5 +80,5 @@ async fn a_start_that_fails_ends_though_nobody_reads_why() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_extender-gateway"));
     command.args(["serve", "--config"]).arg(file.path()).stderr(writer);
     let ended = tokio::task::spawn_blocking(move || command.status().unwrap());
-    assert_eq!(timeout(PATIENCE, ended).await.unwrap().unwrap().code(), Some(1));
+    assert_eq!(timeout(TEST_TIMEOUT, ended).await.unwrap().unwrap().code(), Some(1));
 }

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, fs, net::SocketAddr, time::Duration};
 
 use crate::support::{
+    TEST_TIMEOUT,
     apiserver::kubeconfig,
     function::{about, sibling},
     http::Client,
@@ -15,9 +16,6 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::{sync::broadcast, time::timeout};
-
-/// Bounds what is waited for; nothing takes that long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 fn pod(name: &str, node: &str, cpu: &str) -> Value {
     json!({
@@ -112,7 +110,7 @@ async fn rows_say_what_the_pods_on_a_node_have_requested() {
         }
         assert_eq!(refused(&mut client).await, json!({}));
     };
-    timeout(PATIENCE, test).await.unwrap();
+    timeout(TEST_TIMEOUT, test).await.unwrap();
 }
 
 #[tokio::test]

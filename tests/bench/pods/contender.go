@@ -250,12 +250,10 @@ func (e *extenders) startGateway(ctx context.Context, c contender) error {
 	if err := e.observe(ctx, &config, c.shown); err != nil {
 		return err
 	}
-	start := product.StartGateway
 	if c.other != "" {
-		start = product.StartGatewayOf(c.other)
+		return e.ask(product.StartGatewayAt(ctx, c.other, e.stage.cluster.Dir, config))
 	}
-	server, err := start(ctx, e.stage.cluster.Dir, config)
-	return e.ask(server, err)
+	return e.ask(product.StartGateway(ctx, e.stage.cluster.Dir, config))
 }
 
 // backend counts like a plain extender of weight 1.

@@ -24,7 +24,7 @@ pub use self::received::{Attributes, ReceivedSpan};
 use self::{received::Received, services::Services};
 
 /// The longest wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A collector; it stops when it is dropped.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Collector {
                 received.changed().await.expect("the collector lives as long as this");
             }
         };
-        timeout(PATIENCE, found).await.expect("what is expected comes within a minute")
+        timeout(TEST_TIMEOUT, found).await.expect("what is expected comes within a minute")
     }
 }
 

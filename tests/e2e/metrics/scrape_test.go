@@ -102,7 +102,7 @@ func add(values map[string]float64, parser textparse.Parser) error {
 	var series labels.Labels
 	parser.Metric(&series)
 	if _, known := values[series.String()]; known {
-		return fmt.Errorf("%s is there twice", series)
+		return fmt.Errorf("%s occurs twice", series)
 	}
 	_, _, value := parser.Series()
 	values[series.String()] = value

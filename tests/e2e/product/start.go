@@ -8,15 +8,22 @@ import (
 
 // StartGateway runs the gateway until its extender port listens. Files and logs go to dir.
 func StartGateway(ctx context.Context, dir string, config Config) (*process.Server, error) {
+	path, err := Binary(Gateway)
+	if err != nil {
+		return nil, err
+	}
+	return StartGatewayAt(ctx, path, dir, config)
+}
+
+// StartGatewayAt is StartGateway with the binary at this path, which may be of another version.
+func StartGatewayAt(ctx context.Context, path, dir string, config Config) (*process.Server, error) {
 	file, err := config.write(dir)
 	if err != nil {
 		return nil, err
 	}
-	return serve(ctx, dir, Gateway, Gateway, gatewayListens, "serve", "--config", file)
+	program := process.Program{Name: Gateway, Dir: dir, Path: path, Args: []string{"serve", "--config", file}}
+	return process.Serve(ctx, program, "extender listening on")
 }
-
-// gatewayListens begins the gateway's line that announces its address.
-const gatewayListens = "extender listening on"
 
 // StartLabelRules runs the label-rules policy of the given name at the address; port 0 takes any free one.
 func StartLabelRules(ctx context.Context, dir, name, rules, address string) (*process.Server, error) {
@@ -36,17 +43,6 @@ func StartNodePolicy(ctx context.Context, dir, binary string) (*process.Server, 
 // StartEcho runs the extender that keeps every node and gives each a score without reading them.
 func StartEcho(ctx context.Context, dir string) (*process.Server, error) {
 	return serve(ctx, dir, EchoExtender, EchoExtender, "listening on", "--address", "127.0.0.1:0")
-}
-
-// StartGatewayOf is StartGateway with the binary at this path, which may be of another version.
-func StartGatewayOf(path string) func(context.Context, string, Config) (*process.Server, error) {
-	return func(ctx context.Context, dir string, config Config) (*process.Server, error) {
-		file, err := config.write(dir)
-		if err != nil {
-			return nil, err
-		}
-		return process.Serve(ctx, process.Program{Name: Gateway, Dir: dir, Path: path, Args: []string{"serve", "--config", file}}, gatewayListens)
-	}
 }
 
 func serve(ctx context.Context, dir, binary, name, announcement string, args ...string) (*process.Server, error) {

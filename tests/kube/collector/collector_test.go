@@ -106,7 +106,7 @@ func TestWhoWaitsIsToldWhatArrives(t *testing.T) {
 			go func() {
 				sent <- errors.Join(c.post(ctx, "/v1/traces", handMadeTrace), c.post(ctx, "/v1/traces", handMadeTrace))
 			}()
-			return errors.New("none is there")
+			return errors.New("there is none")
 		}
 		if len(got.Spans) < 2 {
 			return fmt.Errorf("%d are there", len(got.Spans))

@@ -16,7 +16,7 @@ func TestAReservedPortIsForServersThatShareIt(t *testing.T) {
 	address := reserved.Address()
 	if l, err := net.Listen("tcp", address); err == nil {
 		_ = l.Close()
-		t.Error("a stranger could listen on it")
+		t.Error("another process could listen on it")
 	}
 	if c, err := net.Dial("tcp", address); err == nil {
 		_ = c.Close()
@@ -44,7 +44,7 @@ func TestAReservedPortCanBeUsedAgainAndAgain(t *testing.T) {
 	for range 3 {
 		if c, err := net.Dial("tcp", reserved.Address()); err == nil {
 			_ = c.Close()
-			t.Error("it accepts connections although nobody listens")
+			t.Error("it accepts connections although no process listens")
 		}
 		l, err := net.Listen("tcp", reserved.Address())
 		if err != nil {

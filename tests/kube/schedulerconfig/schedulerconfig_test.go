@@ -55,7 +55,7 @@ func TestKubeSchedulerTakesWhatIsPrinted(t *testing.T) {
 		"only what is used": {filters, []string{"--minimal"}, []config.Extender{changed(decide(), func(e *config.Extender) {
 			e.PrioritizeVerb, e.PreemptVerb, e.Weight = "", "", 0
 		})}},
-		"nobody is asked": {
+		"no backend is called": {
 			"backends: [{name: a, url: 'http://a:1', filter: {}, mode: Disabled}]\n", []string{"--minimal"},
 			[]config.Extender{},
 		},

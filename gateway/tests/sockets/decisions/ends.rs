@@ -76,7 +76,7 @@ async fn a_call_whose_caller_hangs_up_is_gone() {
     let why = "the caller disconnected before the response";
     assert_eq!((call.outcome.as_str(), call.message.as_deref(), call.left), ("gone", Some(why), None));
     assert_eq!((call.offered, call.backends.len()), (2, 2));
-    bad.given_up().await;
+    bad.canceled().await;
     let metrics = seen.gateway.metrics.text();
     assert!(
         metrics.contains("extender_gateway_calls_total{verb=\"filter\",outcome=\"gone\"} 1\n"),

@@ -32,7 +32,7 @@ async fn a_call_has_every_verdict_of_every_backend() {
     assert_eq!(verdict(&call, "a", "zones"), Some(&accepted()));
     assert_eq!(verdict(&call, "b", "zones"), Some(&rejected("in drain")));
     assert_eq!(verdict(&call, "c", "zones"), Some(&accepted()));
-    assert_eq!(verdict(&call, "b", "racks"), Some(&rejected("100% full\n")), "rejected all the same");
+    assert_eq!(verdict(&call, "b", "racks"), Some(&rejected("100% full\n")), "still rejected");
     assert_eq!(node(&call, "a").rejected_by, None);
 
     let asked = FilterRequest::decode(zones.messages("Filter")[0].clone()).unwrap();

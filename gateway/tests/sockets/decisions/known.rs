@@ -32,7 +32,7 @@ async fn a_remembered_answer_has_its_verdicts_and_took_no_time() {
     let call = seen.call(2).await;
     let of_backend = part(&call, "only");
     assert_eq!((of_backend.asked, of_backend.known, of_backend.rejected), (0, 3, 1));
-    assert!(of_backend.seconds == 0.0, "nobody was waited for: {of_backend:?}");
+    assert!(of_backend.seconds == 0.0, "the call did not wait: {of_backend:?}");
     assert_eq!(verdict(&call, "a", "only"), Some(&rejected("draining")));
     assert_eq!(verdict(&call, "b", "only"), Some(&accepted()));
 

@@ -1,6 +1,6 @@
 //! The log stores the backends' answers and computes the result again: it must equal the response.
 
-use std::{cell::Cell, time::Duration};
+use std::cell::Cell;
 
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::{
@@ -16,6 +16,7 @@ use tokio::{runtime, time::timeout};
 
 use super::{of_pod, rejections, totals};
 use crate::support::{
+    TEST_TIMEOUT,
     admin::Seen,
     backend::{Act, Scripted, configured, info, names, result, scored},
     http::Client,
@@ -24,8 +25,6 @@ use crate::support::{
 /// The number of backends. The second one is called after the first; the third may fail, and is ignored then.
 const BACKENDS: usize = 3;
 const REASONS: [&str; 4] = ["in drain", "100% full", "two\nlines", ""];
-const PATIENCE: Duration = Duration::from_mins(2);
-
 /// The backends' answers about a node: by which reason each of them refuses it, and their scores.
 type Script = ([Option<usize>; BACKENDS], [i32; BACKENDS]);
 
@@ -134,7 +133,7 @@ fn what_the_log_works_out_is_what_was_answered() {
     let checked = runner.run(&strategy, |(nodes, fails)| {
         count.set(count.get() + 1);
         let names: Vec<String> = (0..).zip(&nodes).map(|(at, node)| name(at, node, fails)).collect();
-        let check = async { timeout(PATIENCE, check(&seen, count.get(), &names)).await };
+        let check = async { timeout(TEST_TIMEOUT, check(&seen, count.get(), &names)).await };
         runtime.block_on(check).expect("calls and the log answer")
     });
     checked.unwrap_or_else(|counterexample| panic!("{counterexample}"));

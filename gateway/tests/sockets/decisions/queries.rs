@@ -51,7 +51,7 @@ async fn each_parameter_restricts() {
         ("?node=b", &[one]),
         ("?node=a", &[scored, one]),
         ("?backend=failing", &[scored]),
-        ("?backend=nobody", &[]),
+        ("?backend=unknown", &[]),
         ("?verdict=rejected", &[one]),
         ("?verdict=accepted", &[two, one]),
         ("?verdict=scored", &[scored]),

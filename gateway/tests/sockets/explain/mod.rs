@@ -8,7 +8,7 @@ use std::{
     process::{Output, Stdio},
 };
 
-use crate::support::Nobody;
+use crate::support::ClosedPort;
 use extender_gateway::api::{DecisionList, LogState};
 use serde_json::{Value, json};
 use server::{Server, kubeconfig};
@@ -105,8 +105,8 @@ async fn all_replicas_are_asked_and_the_apiserver() {
     let first = Server::start([(DECISIONS, decisions("gateway-0", &[filter()]))]).await;
     let second = Server::start([(DECISIONS, decisions("gateway-1", &[bind()]))]).await;
     let apiserver = Server::start([(POD, pod(Some("a"))), (NODES, nodes(4999))]).await;
-    let (kubeconfig, nobody) = (apiserver.kubeconfig(), Nobody::new());
-    let away = nobody.address;
+    let (kubeconfig, closed_port) = (apiserver.kubeconfig(), ClosedPort::new());
+    let away = closed_port.address;
     let urls = format!("{},{},http://{away}", first.url(), second.url());
     let line = ["explain", "pod/web-0", "--gateway", &urls, "--kubeconfig", path(kubeconfig.path())];
     let (code, out, err) = run(GATEWAY, &line).await;
@@ -204,8 +204,8 @@ async fn without_a_way_to_the_apiserver_the_gateways_are_enough() {
     let line = ["explain", "web-0", "-n", "shop", "--gateway", &gateway.url(), "--no-cluster"];
     let (_, out, _) = run(GATEWAY, &line).await;
     assert!(out.contains("- No data from the apiserver: --no-cluster is set.\n"), "{out}");
-    let nobody = Nobody::new();
-    let away = kubeconfig(nobody.address);
+    let closed_port = ClosedPort::new();
+    let away = kubeconfig(closed_port.address);
     let line = ["explain", "web-0", "--gateway", &gateway.url(), "--kubeconfig", path(away.path())];
     let (code, out, _) = run(GATEWAY, &line).await;
     assert!(

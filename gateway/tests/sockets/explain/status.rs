@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{GATEWAY, STATUS, Server, run};
-use crate::support::Nobody;
+use crate::support::ClosedPort;
 
 /// A gateway's status with these problems.
 pub(crate) fn status(gateway: &str, problems: &Value) -> (u16, Value) {
@@ -44,8 +44,8 @@ async fn scripts_see_problems_in_the_exit_code() {
 #[tokio::test]
 async fn a_replica_that_is_away_is_a_problem_and_all_of_them_a_failure() {
     let gateway = Server::start([(STATUS, status("gateway-0", &json!([])))]).await;
-    let nobody = Nobody::new();
-    let away = format!("http://{}", nobody.address);
+    let closed_port = ClosedPort::new();
+    let away = format!("http://{}", closed_port.address);
     let (code, out, _) = run(GATEWAY, &["status", "--gateway", &gateway.url(), "--gateway", &away]).await;
     assert_eq!(code, 4);
     assert!(out.starts_with(&format!("ERROR    {away} does not answer: cannot connect (")), "{out}");

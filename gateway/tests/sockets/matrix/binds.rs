@@ -20,7 +20,7 @@ enum Before {
 /// Which binders exist besides it and the gateway itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Next {
-    Nobody,
+    NoBinder,
     Binder,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn situations() -> impl Iterator<Item = Situation> {
     let policies = Verb::Bind.policies().iter();
     let all = policies.flat_map(|policy| {
         [Before::Nothing, Before::Bound].into_iter().flat_map(move |before| {
-            [Next::Nobody, Next::Binder].map(move |next| Situation { policy, before, next })
+            [Next::NoBinder, Next::Binder].map(move |next| Situation { policy, before, next })
         })
     });
     all.filter(|situation| situation.next == Next::Binder || situation.next_is_asked())
@@ -91,6 +91,6 @@ pub(crate) async fn check(fault: &Fault, situation: Situation) {
     }
     let asked = |who: Next| usize::from(situation.next == who && situation.next_is_asked());
     assert_eq!(next.messages("Bind").len(), asked(Next::Binder), "{case}");
-    assert_eq!(apiserver.bindings().len(), asked(Next::Nobody), "{case}: who else binds but the gateway");
+    assert_eq!(apiserver.bindings().len(), asked(Next::NoBinder), "{case}: who else binds but the gateway");
     counted(&gateway, fault, Verb::Bind, &case).await;
 }

@@ -23,7 +23,7 @@ pub(crate) struct Fault {
 #[derive(Clone)]
 pub(crate) enum Script {
     /// The address has no listener.
-    Nobody,
+    ClosedPort,
     /// Calls would succeed, and the handshake fails: as behind a service whose pods are not ready.
     Greets(Act),
     Does(fn(Verb) -> Act),
@@ -47,7 +47,7 @@ impl Fault {
 
     /// Whether a backend that fails in this way has received the request.
     pub(crate) fn is_asked(&self) -> bool {
-        !matches!(self.script, Script::Nobody | Script::Greets(_))
+        !matches!(self.script, Script::ClosedPort | Script::Greets(_))
     }
 
     fn new(name: &str, does: fn(Verb) -> Act, (kind, said): (&'static str, &str)) -> Self {
@@ -88,8 +88,8 @@ pub(crate) fn faults() -> Vec<Fault> {
         said: format!("{word}: no, percent"),
     }));
     faults.push(Fault {
-        name: "nobody listens".to_owned(),
-        script: Script::Nobody,
+        name: "no listener".to_owned(),
+        script: Script::ClosedPort,
         verbs: VERBS,
         kind: "unreachable",
         said: "cannot connect to ".to_owned(),

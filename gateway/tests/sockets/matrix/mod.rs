@@ -9,7 +9,7 @@ mod verbs;
 use std::{net::SocketAddr, sync::LazyLock};
 
 use crate::support::{
-    Gateway, Nobody, PATIENCE,
+    ClosedPort, Gateway, TEST_TIMEOUT,
     backend::{Act, Scripted, info},
     by_name, eager,
 };
@@ -48,15 +48,15 @@ async fn start(script: impl Fn(&str) -> Act + Send + Sync + 'static) -> Scripted
 }
 
 /// An address without a listener, for all cases.
-fn nobody() -> SocketAddr {
-    static NOBODY: LazyLock<Nobody> = LazyLock::new(Nobody::new);
-    NOBODY.address
+fn closed_port() -> SocketAddr {
+    static CLOSED: LazyLock<ClosedPort> = LazyLock::new(ClosedPort::new);
+    CLOSED.address
 }
 
 /// A backend that does `first` with every call, and then fails in this way.
 async fn failing(fault: &Fault, verb: Verb, first: impl Fn() + Send + Sync + 'static) -> SocketAddr {
     let backend = match fault.script.clone() {
-        Script::Nobody => return nobody(),
+        Script::ClosedPort => return closed_port(),
         Script::Greets(act) => {
             let answer = move |verb_called: &str, _| match verb_called {
                 "GetInfo" => act.clone(),
@@ -86,7 +86,7 @@ async fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
             tokio::task::yield_now().await;
         }
     };
-    let in_time = timeout(PATIENCE, there).await;
+    let in_time = timeout(TEST_TIMEOUT, there).await;
     assert!(in_time.is_ok(), "{case}: {}", gateway.metrics.text());
 }
 
@@ -150,5 +150,5 @@ async fn an_answer_of_another_revision_counts_and_brings_a_new_handshake() {
             }
         }
     };
-    timeout(PATIENCE, rounds).await.expect("handshakes follow answers of another revision");
+    timeout(TEST_TIMEOUT, rounds).await.expect("handshakes follow answers of another revision");
 }

@@ -1,6 +1,6 @@
 //! The admin address of a gateway in the test's own runtime.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use extender_gateway::{
     admin::{
@@ -14,12 +14,9 @@ use extender_gateway::{
 use tokio::{net::TcpListener, task::yield_now, time::timeout};
 
 use super::{
-    Gateway,
+    Gateway, TEST_TIMEOUT,
     http::{Answer, Client},
 };
-
-/// Nothing is waited for that long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits until a condition holds.
 pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
@@ -28,7 +25,7 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
             yield_now().await;
         }
     };
-    timeout(PATIENCE, there).await.unwrap_or_else(|_| panic!("{what}"));
+    timeout(TEST_TIMEOUT, there).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
 /// Where it listens.

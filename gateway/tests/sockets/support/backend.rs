@@ -168,7 +168,7 @@ impl Scripted {
     }
 
     /// Waits until the gateway has canceled a call that hangs.
-    pub(crate) async fn given_up(&self) {
+    pub(crate) async fn canceled(&self) {
         self.ended.acquire().await.unwrap().forget();
     }
 }

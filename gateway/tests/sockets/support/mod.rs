@@ -100,12 +100,12 @@ fn observer() -> Observer {
 }
 
 /// An address that is taken and not listened on: connections are refused, and no other process gets it.
-pub(crate) struct Nobody {
+pub(crate) struct ClosedPort {
     pub(crate) address: std::net::SocketAddr,
     _socket: TcpSocket,
 }
 
-impl Nobody {
+impl ClosedPort {
     pub(crate) fn new() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -121,15 +121,15 @@ pub(crate) async fn pass(time: Duration) {
 }
 
 /// Bounds a hang; nothing takes that long.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The cadences of tests that do not depend on them: on a slow machine no handshake fails and no cache entry
 /// expires, and on a fast one there are no checks and no pod backs off.
 pub(crate) fn steady() -> Cadences {
     Cadences {
-        start: PATIENCE,
-        connect: PATIENCE,
-        handshake: PATIENCE,
+        start: TEST_TIMEOUT,
+        connect: TEST_TIMEOUT,
+        handshake: TEST_TIMEOUT,
         check_every: NonZeroU32::MAX,
         early_scores: Duration::from_hours(1),
         refusals: Duration::ZERO,

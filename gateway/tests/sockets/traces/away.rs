@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, time::timeout};
 
 use super::{NAMES, all, exporters, gateway};
 use crate::support::{
-    Nobody,
+    ClosedPort,
     admin::until,
     backend::{Scripted, configured},
     by_name,
@@ -44,8 +44,8 @@ async fn thousand(endpoint: &str, fault: Fault) -> extender_otlp::Delivery {
 
 #[tokio::test]
 async fn nobody_listens() {
-    let nobody = Nobody::new();
-    let endpoint = format!("http://{}", nobody.address);
+    let closed_port = ClosedPort::new();
+    let endpoint = format!("http://{}", closed_port.address);
     let delivery = timeout(Duration::from_mins(2), thousand(&endpoint, Fault::Seen)).await.unwrap();
     assert_eq!(delivery.delivered, 0, "{delivery:?}");
     assert!(delivery.failed > 0 && delivery.fault.is_some(), "{delivery:?}");

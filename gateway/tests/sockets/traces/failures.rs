@@ -64,7 +64,7 @@ async fn a_backend_that_cannot_be_asked_has_a_span_that_says_so() {
     let asked = spans.asked("bad");
     assert_within(asked, spans.one("decide filter"));
     assert_eq!((status(asked).0, &*asked.attributes["error.type"]), (2, "unreachable"));
-    assert_eq!(asked.attributes.get("rpc.response.status_code"), None, "nobody was asked");
+    assert_eq!(asked.attributes.get("rpc.response.status_code"), None, "the backend was not called");
     assert_eq!(asked.attributes["server.port"], "1");
 }
 
@@ -107,7 +107,7 @@ async fn a_caller_that_hangs_up_leaves_spans() {
         let span = spans.one(name);
         assert_eq!((status(span).0, &*span.attributes["error.type"]), (2, "gone"));
     }
-    let given_up = &spans.one("extender.policy.v1alpha1.PolicyService/Filter").attributes;
-    assert_eq!(given_up["rpc.response.status_code"], "CANCELLED");
+    let canceled = &spans.one("extender.policy.v1alpha1.PolicyService/Filter").attributes;
+    assert_eq!(canceled["rpc.response.status_code"], "CANCELLED");
     assert_eq!(spans.one("POST /filter").attributes.get("http.response.status_code"), None);
 }

@@ -11,7 +11,7 @@ mod verbs;
 use std::{sync::Arc, time::Duration};
 
 use crate::support::{
-    Gateway, PATIENCE,
+    Gateway, TEST_TIMEOUT,
     backend::{Scripted, configured},
     configuration,
 };
@@ -56,7 +56,7 @@ fn exporters(endpoint: &str) -> Exporters {
         endpoint: Some(endpoint.to_owned()),
         protocol: Some(Protocol::Grpc),
         traces: Some(Exporter::Otlp),
-        timeout: Some(PATIENCE),
+        timeout: Some(TEST_TIMEOUT),
         ..Explicit::default()
     };
     let mut settings = Settings::resolve(program, &explicit, |_| None).unwrap();

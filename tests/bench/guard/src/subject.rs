@@ -142,7 +142,7 @@ async fn serve(config: &Config) -> (SocketAddr, Assembly) {
     if let (Source::File { path }, Some(table)) = (&config.nodes, assembly.table()) {
         NodeFile::open(path.clone(), &table).expect("it was written for this");
     }
-    let served = assembly.serve(config).await.expect("nobody binds, so no apiserver is needed");
+    let served = assembly.serve(config).await.expect("no backend binds, so no apiserver is needed");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
     let address = listener.local_addr().expect("it is bound");
     let door = Arc::new(Door::new(served, observer));

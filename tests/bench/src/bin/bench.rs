@@ -111,7 +111,7 @@ fn measure_case(stage: &Stage, workloads: &Workloads, case: &Case, rounds: usize
     }
     let mut series = measure(case, &offers, rounds, &mut entrants)?.into_iter();
     let (Some(floor), Some(calls)) = (series.next(), series.next()) else {
-        return Err("nobody was measured".into());
+        return Err("nothing was measured".into());
     };
     let roles: Vec<(&str, Series)> = Role::ALL.map(Role::label).into_iter().zip(series).collect();
     Ok(Line::new(case.label(), &floor, &calls, &roles))

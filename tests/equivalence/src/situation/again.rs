@@ -103,7 +103,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     ("rows that change while filter is under way", |s| {
         s.case.rounds.iter().any(|round| !round.during.is_empty())
     }),
-    ("callers who bring the same node differently at the same time", |s| {
+    ("callers that bring the same node differently at the same time", |s| {
         let callers = &s.case.crowd.callers;
         callers.iter().enumerate().any(|(at, one)| {
             let differs = |other: &Caller, node: &Node| {

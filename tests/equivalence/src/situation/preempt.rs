@@ -16,7 +16,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     }),
     ("victims by UID alone", |s| (s.case.form, s.case.pods) == (Form::Uids, Pods::Unknown) && is_asked(s)),
     ("no candidate at all", |s| s.case.candidates.is_empty()),
-    ("candidates, and nobody is asked", |s| !s.case.candidates.is_empty() && !is_asked(s)),
+    ("candidates, and no backend is called", |s| !s.case.candidates.is_empty() && !is_asked(s)),
     ("all candidates left as they were", |s| is_asked(s) && left(s).is_some_and(|l| *l == s.case.candidates)),
     ("a candidate that falls among others", |s| {
         left(s).is_some_and(|left| !left.is_empty() && left.len() < s.case.candidates.len())
@@ -45,7 +45,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         asked.any(failed) && asked.any(|at| preempted.changes.contains(at))
     }),
     ("a chain that ends empty", |s| is_asked(s) && left(s).is_some_and(Vec::is_empty)),
-    ("somebody who is not asked because nobody is left", |s| {
+    ("a backend that is not called because no candidate is left", |s| {
         let wanted = s.case.backends.iter().filter(|backend| {
             backend.extender.preempt.is_some()
                 && backend.extender.mode == Mode::Enforce

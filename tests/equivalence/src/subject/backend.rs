@@ -61,7 +61,7 @@ impl Servers {
 }
 
 fn write(stage: &Stage) -> RwLockWriteGuard<'_, Option<Arc<Script>>> {
-    stage.write().expect("nobody panics while holding it")
+    stage.write().expect("no thread panics while it holds the lock")
 }
 
 async fn serve(listener: TcpListener, stage: Stage) {
@@ -82,7 +82,7 @@ async fn connection(stream: TcpStream, stage: Stage) {
 async fn call(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, stage: Stage) {
     let (head, mut body) = request.into_parts();
     if head.uri.path().ends_with("/SyncNodes") {
-        let script = stage.read().expect("nobody panics while holding it").clone();
+        let script = stage.read().expect("no thread panics while it holds the lock").clone();
         if let Some(script) = script {
             hold(&script, body, respond).await;
         }
@@ -97,11 +97,11 @@ async fn call(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, st
         return;
     }
     let message = framed.freeze().slice(PREFIX..);
-    let script = stage.read().expect("nobody panics while holding it").clone();
+    let script = stage.read().expect("no thread panics while it holds the lock").clone();
     if let Some(script) = &script {
         script.wait(head.uri.path().rsplit('/').next().unwrap_or_default(), &message).await;
     }
-    let reply = script.map_or(Reply::Status(14, "nobody plays"), |script| {
+    let reply = script.map_or(Reply::Status(14, "no script"), |script| {
         reply(&script, head.uri.path().rsplit('/').next().unwrap_or_default(), message)
     });
     match reply {

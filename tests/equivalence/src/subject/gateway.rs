@@ -24,14 +24,14 @@ use super::{
 use crate::case::{Source, World};
 
 /// Bounds a hang; nothing takes that long.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Short intervals for what a case needs, and no dependence on the machine's speed.
 fn cadences() -> Cadences {
     Cadences {
-        start: PATIENCE,
-        connect: PATIENCE,
-        handshake: PATIENCE,
+        start: TEST_TIMEOUT,
+        connect: TEST_TIMEOUT,
+        handshake: TEST_TIMEOUT,
         refresh: Duration::from_millis(200),
         shortest_refresh: Duration::from_millis(20),
         // The search itself finds out whether the cache is correct.
@@ -65,7 +65,7 @@ impl Gateway {
                 pods.apply(pod.to_string().as_bytes()).expect("it is a pod");
             }
         }
-        let served = assembly.serve(&config).await.expect("nobody binds, so no apiserver is needed");
+        let served = assembly.serve(&config).await.expect("no backend binds, so no apiserver is needed");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
         let door = Arc::new(Door::new(served, observer));
@@ -77,7 +77,7 @@ impl Gateway {
     /// Applies another configuration, as a reload does.
     pub(super) async fn configure(&mut self, text: &str) {
         let served = self.assembly.serve(&read(text)).await;
-        let served = served.expect("nobody binds, so no apiserver is needed");
+        let served = served.expect("no backend binds, so no apiserver is needed");
         self.door.served.store(Arc::new(served));
     }
 
@@ -145,7 +145,7 @@ impl Gateway {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        timeout(PATIENCE, waited).await.expect("backends are told everything soon");
+        timeout(TEST_TIMEOUT, waited).await.expect("backends are told everything soon");
     }
 
     pub(super) async fn post(&mut self, path: &str, body: String) -> Answer {

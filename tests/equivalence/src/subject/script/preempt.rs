@@ -37,7 +37,7 @@ impl Script {
         let facts = told.pod.and_then(|pod| pod.facts);
         let said = facts.map(|facts| facts.labels.get(objects::LABEL).cloned().unwrap_or_default());
         if said != due {
-            return Err(format!("{} is said to be {said:?}, expected {due:?}", told.uid));
+            return Err(format!("the request has {said:?} for {}, expected {due:?}", told.uid));
         }
         Ok(victim)
     }

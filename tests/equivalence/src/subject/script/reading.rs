@@ -103,7 +103,7 @@ impl Script {
         let labels: BTreeMap<_, _> = labels.into_iter().collect();
         let uid = pod.identity.map(|identity| identity.uid);
         if uid.is_some() == (manner.purity == Purity::Pure) {
-            return Err(format!("{:?}, and is told {uid:?}", manner.purity));
+            return Err(format!("{:?}, and the request has UID {uid:?}", manner.purity));
         }
         if volumes.iter().any(|volume| volume.name.starts_with(objects::TOKEN)) {
             return Err(format!("the volumes {volumes:?}"));
@@ -143,5 +143,5 @@ fn number(row: &api::NodeRow, view: View) -> Result<(Node, usize), String> {
         }
     };
     let said = said.filter(|_| said == called).zip(state);
-    said.ok_or_else(|| format!("{} is said to be {called:?} in state {state:?}", row.name))
+    said.ok_or_else(|| format!("the row of {} has {called:?} in state {state:?}", row.name))
 }
