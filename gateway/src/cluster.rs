@@ -1,14 +1,57 @@
-//! What the gateway knows of the cluster: the node table and its sources.
+//! What the gateway knows about the cluster: the node table, the pod table and their sources.
 //!
-//! [`table`] holds the nodes as rows, ready to be sent; a call reads them there. It is fed by one source: the
-//! apiserver ([`watch`]) or a file ([`mod@file`]). [`pods`] holds the pods where something needs them. Sources
-//! run on a runtime of their own, away from the calls. [`binder`] asks the apiserver on behalf of a call: it
-//! binds pods, and says whether they are bound.
+//! A call reads nodes from [`table`] as rows ready to be sent. One source fills the table: the apiserver ([`watch`]) or a
+//! file ([`mod@file`]). [`pods`] holds the pods if the configuration needs them. Sources run on a runtime of their own,
+//! away from the calls. [`binder`] sends the requests of a bind call to the apiserver.
 
 pub mod binder;
 pub mod file;
 pub mod pods;
-pub mod source_health;
 pub mod table;
-pub mod usage;
+mod usage;
 pub mod watch;
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// The health of a source of objects.
+#[derive(Debug, Default)]
+pub struct SourceHealth(Mutex<HealthState>);
+
+#[derive(Debug, Default)]
+struct HealthState {
+    received: Option<Instant>,
+    /// Since when attempts fail, and the latest error.
+    failing: Option<(Instant, String)>,
+}
+
+impl SourceHealth {
+    /// Objects were received; attempts may still fail.
+    pub fn received(&self) {
+        self.0.lock().received = Some(Instant::now());
+    }
+
+    /// Objects were received, and attempts no longer fail.
+    pub fn recovered(&self) {
+        *self.0.lock() = HealthState { received: Some(Instant::now()), failing: None };
+    }
+
+    /// An attempt failed.
+    pub fn failed(&self, error: String) {
+        let mut state = self.0.lock();
+        let since = state.failing.take().map_or_else(Instant::now, |(since, _)| since);
+        state.failing = Some((since, error));
+    }
+
+    /// The time since objects were last received; `None` before the first ones.
+    pub fn silence(&self) -> Option<Duration> {
+        self.0.lock().received.map(|received| received.elapsed())
+    }
+
+    /// For how long attempts have failed, with the latest error; `None` if the latest attempt succeeded.
+    pub fn failing(&self) -> Option<(Duration, String)> {
+        self.0.lock().failing.as_ref().map(|(since, error)| (since.elapsed(), error.clone()))
+    }
+}

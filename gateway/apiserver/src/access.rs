@@ -1,4 +1,4 @@
-//! Where the apiserver is, and a client for it.
+//! Finds the apiserver and creates a client for it.
 
 use std::{
     env,
@@ -19,27 +19,27 @@ use crate::whole_text;
 /// Why no client can be created. Contains the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The file that the operator named cannot be used.
+    /// The kubeconfig that the operator named cannot be used.
     #[error("invalid kubeconfig {path}: {source}")]
     Named {
         /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: KubeconfigError,
     },
-    /// No file was named, and the one at the default locations cannot be used.
+    /// No kubeconfig was named, and the default one cannot be used.
     #[error("invalid kubeconfig: {0}")]
-    Usual(#[source] KubeconfigError),
-    /// `KUBECONFIG` is set and names no file that exists.
+    Default(#[source] KubeconfigError),
+    /// No file in `KUBECONFIG` exists.
     #[error("no file of KUBECONFIG={} exists; correct or unset it", .0.display())]
     Missing(OsString),
-    /// No file was named, and none exists at the default locations.
+    /// No kubeconfig was named, and there is no default one.
     #[error(
         "no kubeconfig and no service account of a pod; set KUBECONFIG or name a kubeconfig, or mount a \
          service account token"
     )]
-    Nowhere(#[source] InClusterError),
-    /// The configuration was read, but TLS or credentials in it are not usable.
+    NotFound(#[source] InClusterError),
+    /// TLS settings or credentials cannot be used.
     #[error("invalid credentials for the apiserver: {0}")]
     Credentials(#[source] kube::Error),
 }
@@ -48,8 +48,8 @@ impl ConnectError {
     /// The cause, without the file's name.
     pub fn cause(&self) -> String {
         match self {
-            Self::Named { source, .. } | Self::Usual(source) => whole_text(source),
-            Self::Missing(_) | Self::Nowhere(_) => self.to_string(),
+            Self::Named { source, .. } | Self::Default(source) => whole_text(source),
+            Self::Missing(_) | Self::NotFound(_) => self.to_string(),
             Self::Credentials(source) => whole_text(source),
         }
     }
@@ -60,15 +60,15 @@ impl ConnectError {
 pub struct ClientTimeouts {
     /// For a connection.
     pub connect: Duration,
-    /// For the next bytes on a connection from which some are expected. Without this, a client would wait
-    /// indefinitely for an apiserver that accepts requests and does not answer.
-    pub silence: Duration,
+    /// For the next bytes of an answer. Without it, a client would wait indefinitely for an apiserver that accepts
+    /// requests but does not answer.
+    pub read: Duration,
 }
 
 impl Default for ClientTimeouts {
-    /// Longer than a list may take the apiserver (60 s by default), and than it holds a quiet watch open.
+    /// Longer than the apiserver may take for a list (60 s by default), and than it keeps a watch without events open.
     fn default() -> Self {
-        Self { connect: Duration::from_secs(30), silence: Duration::from_secs(75) }
+        Self { connect: Duration::from_secs(30), read: Duration::from_secs(75) }
     }
 }
 
@@ -80,9 +80,8 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     client(config(kubeconfig, None).await?, ClientTimeouts::default()).await
 }
 
-/// The configuration in this kubeconfig; without one, in the files of `KUBECONFIG`, or if it is unset or empty, the
-/// first of `~/.kube/config` and the pod's service account that exists. `context` names one of the kubeconfig's
-/// contexts.
+/// The configuration in this kubeconfig; without one, in the files of `KUBECONFIG`; if it is unset or empty, in
+/// `~/.kube/config`, or of the pod's service account. `context` names one of the kubeconfig's contexts.
 ///
 /// # Errors
 /// It cannot be used, or does not exist.
@@ -95,18 +94,18 @@ pub async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<
         let config = of_file(Kubeconfig::read_from(path)).await;
         return config.map_err(|source| ConnectError::Named { path: path.to_owned(), source });
     }
-    match usual(env::var_os("KUBECONFIG").unwrap_or_default(), env::home_dir())? {
-        None if context.is_none() => Config::incluster().map_err(ConnectError::Nowhere),
+    match default_kubeconfig(env::var_os("KUBECONFIG").unwrap_or_default(), env::home_dir())? {
+        None if context.is_none() => Config::incluster().map_err(ConnectError::NotFound),
         file => {
             let file = file.ok_or(KubeconfigError::FindPath);
-            of_file(file).await.map_err(ConnectError::Usual)
+            of_file(file).await.map_err(ConnectError::Default)
         }
     }
 }
 
 /// The kubeconfig that kubectl would use; `None` if none is named and there is none in the home directory, as in most
 /// pods. Mirrors `ClientConfigLoadingRules` of client-go, which skips missing files.
-fn usual(named: OsString, home: Option<PathBuf>) -> Result<Option<Kubeconfig>, ConnectError> {
+fn default_kubeconfig(named: OsString, home: Option<PathBuf>) -> Result<Option<Kubeconfig>, ConnectError> {
     let files: Vec<_> = env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
     if files.is_empty() {
         let Some(home) = home else { return Ok(None) };
@@ -120,7 +119,7 @@ fn usual(named: OsString, home: Option<PathBuf>) -> Result<Option<Kubeconfig>, C
             {
                 Ok(None)
             }
-            read => read.map(Some).map_err(ConnectError::Usual),
+            read => read.map(Some).map_err(ConnectError::Default),
         };
     }
     let mut merged: Option<Kubeconfig> = None;
@@ -129,7 +128,7 @@ fn usual(named: OsString, home: Option<PathBuf>) -> Result<Option<Kubeconfig>, C
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => continue,
             read => read.and_then(|file| merged.take().unwrap_or_default().merge(file)),
         };
-        merged = Some(read.map_err(ConnectError::Usual)?);
+        merged = Some(read.map_err(ConnectError::Default)?);
     }
     merged.map(Some).ok_or(ConnectError::Missing(named))
 }
@@ -142,10 +141,10 @@ fn usual(named: OsString, home: Option<PathBuf>) -> Result<Option<Kubeconfig>, C
 pub async fn client(mut config: Config, timeouts: ClientTimeouts) -> Result<Client, ConnectError> {
     config.default_retry = false;
     config.connect_timeout = Some(timeouts.connect);
-    config.read_timeout = Some(timeouts.silence);
-    // Counts from the request, and not from when the connection went idle.
+    config.read_timeout = Some(timeouts.read);
+    // The read timeout begins with the request, not when the connection became idle.
     config.reset_reader_on_write = true;
-    // Reads files, and waits for the program.
+    // Reads files and waits for the program.
     let client = spawn_blocking(|| Client::try_from(config)).await;
     client.unwrap_or_else(|error| Err(kube::Error::Service(error.into()))).map_err(ConnectError::Credentials)
 }
@@ -172,7 +171,7 @@ mod tests {
     /// Names of the clusters in the kubeconfig that is found.
     fn clusters(named: &[&Path], home: &Path) -> Result<Option<Vec<String>>, String> {
         let named = env::join_paths(named).unwrap();
-        let found = usual(named, Some(home.to_owned())).map_err(|error| error.to_string())?;
+        let found = default_kubeconfig(named, Some(home.to_owned())).map_err(|error| error.to_string())?;
         Ok(found.map(|file| file.clusters.into_iter().map(|cluster| cluster.name).collect()))
     }
 
@@ -227,6 +226,6 @@ mod tests {
             fs::write(&go, "").unwrap();
         };
         let (client, ()) = tokio::join!(client(config, ClientTimeouts::default()), release);
-        assert!(client.is_ok(), "the program waited in vain for this thread");
+        assert!(client.is_ok(), "the program waited for this thread");
     }
 }

@@ -12,15 +12,14 @@ use crate::{
     request::{RequestError, StatusObject, read},
 };
 
-/// The largest answer to a Binding. It is a `Status` of some hundred bytes.
+/// The largest answer to a Binding in bytes. A `Status` has some hundred.
 const LARGEST_ANSWER: usize = 1 << 20;
 
-/// Creates the Binding of a pod to this node. Its metadata has the pod's namespace, name and UID. Mirrors
+/// Creates the Binding of a pod to this node. `metadata` has the pod's namespace, name and UID. Mirrors
 /// `DefaultBinder.Bind` of kube-scheduler.
 ///
 /// # Errors
-/// The apiserver does not confirm it with a `Status` of success, or with the Binding. The pod may be bound
-/// nevertheless.
+/// The answer is neither a successful `Status` nor the Binding. The pod may be bound nevertheless.
 pub async fn bind(client: &Client, metadata: ObjectMeta, node: &str) -> Result<(), RequestError> {
     let pods = Request::new(Pod::url_path(&(), Some(metadata.namespace.as_deref().unwrap_or_default())));
     let target = ObjectReference {

@@ -1,5 +1,5 @@
-//! One request and its answer: only 200 and 201 are success. kube takes every status below 400 for success, and
-//! reads a body of any size.
+//! One request and its answer. Only the statuses 200 and 201 are success, and bodies are bounded; for kube every status
+//! below 400 is success, and it reads a body of any size.
 
 use std::{error::Error, iter::successors};
 
@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use crate::{bounded, whole_text};
 
-/// The most bytes that are read of an error.
+/// The largest error body in bytes.
 const LARGEST_ERROR: usize = 1 << 20;
 
-/// The most characters of an error that is not a `Status` object.
+/// The most characters of an error body that is not a `Status`.
 const LONGEST_TEXT: usize = 200;
 
 /// Why a request has no usable answer.
@@ -29,7 +29,7 @@ pub enum RequestError {
         /// The beginning of the apiserver's message.
         message: String,
     },
-    /// The answer is an error without a `Status`. It may be from a proxy.
+    /// The answer is an error without a `Status`, perhaps from a proxy.
     #[error("{message}")]
     NotStatus {
         /// The HTTP status.
@@ -76,7 +76,7 @@ fn is_connect(error: &(dyn Error + 'static)) -> bool {
     causes.any(|error| error.downcast_ref().is_some_and(legacy::Error::is_connect))
 }
 
-/// The fields of a `metav1.Status` that are read, and those that identify one.
+/// The fields of a `metav1.Status` that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct StatusObject {
@@ -86,7 +86,7 @@ pub(crate) struct StatusObject {
     pub(crate) message: String,
 }
 
-/// Sends a request; returns the body of its answer, unread.
+/// Sends a request; returns the unread body of its answer.
 ///
 /// # Errors
 /// There is no answer, or its status is neither 200 nor 201.

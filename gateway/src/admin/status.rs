@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::{
     api::{API_VERSION, ConfigurationStatus, Status, TableStatus, VerbFailure, VerbStatus},
-    cluster::{pods::PodTable, source_health::SourceHealth, table::NodeTable},
+    cluster::{SourceHealth, pods::PodTable, table::NodeTable},
     config::NodeSource,
     door::Door,
     observe::{Health, Metrics, Observer, metrics::Gauge},

@@ -13,7 +13,10 @@ use extender_policy_api::v1alpha1::{SyncNodesResponse, TableView};
 use h2::client::SendRequest;
 use http::Uri;
 use prost::Message;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 
 use self::difference::{Difference, SentRows};
 use super::{
@@ -22,7 +25,7 @@ use super::{
     remote_table::{AckedTable, RemoteTable},
 };
 use crate::{
-    cluster::table::{Column, NodeTable, TableChanges},
+    cluster::table::{Column, NodeTable},
     observe::{Metrics, RateLimitedLog},
 };
 
@@ -95,9 +98,7 @@ impl TableStream {
     async fn run(&self, connection: &SendRequest<Bytes>, path: &Uri) -> Result<Infallible, RpcError> {
         // Taken first, so that no change is missed between reading and waiting.
         let mut changes = self.table.changes();
-        while self.table.is_empty() {
-            changes.next().await;
-        }
+        while self.table.is_empty() && changes.changed().await.is_ok() {}
         loop {
             self.fill((connection, path), &mut changes).await?;
             self.held.set(None);
@@ -108,7 +109,7 @@ impl TableStream {
     async fn fill(
         &self,
         (connection, path): (&SendRequest<Bytes>, &Uri),
-        changes: &mut TableChanges,
+        changes: &mut watch::Receiver<()>,
     ) -> Result<(), RpcError> {
         let mut stream = Duplex::open(connection, path).await?;
         let generation = self.table.read().generation();
@@ -133,7 +134,7 @@ impl TableStream {
                 generation,
             }));
             tokio::select! {
-                () = changes.next() => {}
+                _ = changes.changed() => {}
                 ended = stream.failure() => return Err(ended),
             }
             sleep(PAUSE).await;

@@ -65,7 +65,7 @@ impl ClusterOptions {
     async fn client(&self) -> Result<ClusterClient, ConnectError> {
         let config = extender_apiserver::config(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
         let namespace = config.default_namespace.clone();
-        let timeouts = ClientTimeouts { connect: SILENCE, silence: SILENCE };
+        let timeouts = ClientTimeouts { connect: SILENCE, read: SILENCE };
         Ok(ClusterClient { client: extender_apiserver::client(config, timeouts).await?, namespace })
     }
 }

@@ -1,15 +1,17 @@
-//! The built-in binder, and the truth about bindings.
+//! The built-in binder, and the state of bindings in the apiserver.
 //!
-//! A pod is bound when the apiserver says so, and by nothing else: whoever bound it, and whatever became of
-//! the answer, is found out here. A Binding names the UID of its pod, so that another pod that took over the
-//! name is never bound, and the apiserver binds no pod twice, so that binding may be tried again.
+//! Only the apiserver decides whether a pod is bound, no matter who bound it and whether the answer was lost. A Binding
+//! contains the UID of its pod, so that a new pod with the same name is never bound, and the apiserver binds no pod
+//! twice, so that a Binding can be retried.
 
-mod error;
-
-use std::{fmt, path::Path};
+use std::{
+    fmt::{self, Display},
+    path::Path,
+};
 
 use bytes::Bytes;
-use extender_apiserver::{ConnectError, RequestError};
+use extender_apiserver::{ConnectError, RequestError, bounded};
+use extender_gateway_core::Assignment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource,
@@ -19,13 +21,63 @@ use kube::{
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-pub use self::error::ApiserverError;
-use extender_gateway_core::Assignment;
+use crate::object::ObjectError;
 
-/// The most bytes of a pod that are read: more than etcd stores, and than is read of a pod in a call.
+/// The largest pod in bytes: more than etcd stores, and than the gateway reads of a pod in a call.
 const LARGEST_POD: usize = 16 << 20;
 
-/// What is true of an [`Assignment`].
+/// Why a request to the apiserver has no result. Contains the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiserverError {
+    /// The apiserver rejected the request.
+    #[error("the apiserver rejected the request: {message}{}", remedy(*.code))]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// The apiserver's message.
+        message: String,
+    },
+    /// It did not respond before the deadline.
+    #[error("the apiserver did not respond in time")]
+    Late,
+    /// It is unreachable, or its answer cannot be used.
+    #[error("the request to the apiserver failed: {0}")]
+    Failed(String),
+}
+
+fn remedy(code: u16) -> &'static str {
+    match code {
+        401 => "; check the token or client certificate of the kubeconfig or the service account",
+        403 => {
+            "; bind the gateway's service account to a ClusterRole with the rules {apiGroups: [\"\"], \
+             resources: [pods], verbs: [get]} and {apiGroups: [\"\"], resources: [pods/binding], verbs: [create]}"
+        }
+        _ => "",
+    }
+}
+
+impl ApiserverError {
+    fn malformed(error: impl Display) -> Self {
+        Self::Failed(bounded(&format!("cannot parse the pod from the apiserver ({error})")))
+    }
+}
+
+impl From<RequestError> for ApiserverError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Refused { code, message } => Self::Refused { code, message },
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+impl From<ObjectError> for ApiserverError {
+    fn from(error: ObjectError) -> Self {
+        Self::malformed(error)
+    }
+}
+
+/// The state of an [`Assignment`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindingState {
     /// The pod is bound to the node.
@@ -38,11 +90,11 @@ pub enum BindingState {
     Gone,
     /// The pod of that name is another one, with this UID.
     OtherUid(String),
-    /// The apiserver could not be asked.
+    /// The request for the pod failed.
     Unknown(ApiserverError),
 }
 
-/// A pod as far as its binding goes. Mirrors `corev1.Pod`.
+/// The fields of a pod that concern its binding. Mirrors `corev1.Pod`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct BoundPod {
@@ -63,10 +115,10 @@ struct PodPlacement {
 }
 
 impl BindingState {
-    /// What the pod's JSON says.
+    /// The state according to the pod's JSON.
     pub fn read(json: &[u8], assignment: &Assignment) -> Self {
         let BoundPod { metadata, spec } = match serde_json::from_slice(json) {
-            Ok(standing) => standing,
+            Ok(pod) => pod,
             Err(error) => return Self::Unknown(ApiserverError::malformed(error)),
         };
         if metadata.uid.is_empty() {
@@ -83,7 +135,7 @@ impl BindingState {
     }
 }
 
-impl fmt::Display for BindingState {
+impl Display for BindingState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bound => f.write_str("the pod is bound to this node"),
@@ -98,7 +150,7 @@ impl fmt::Display for BindingState {
     }
 }
 
-/// The apiserver as far as binding goes. Clones share their connections.
+/// The apiserver's part in binding. Clones share their connections.
 #[derive(Clone)]
 pub struct Apiserver {
     client: Client,
@@ -111,39 +163,39 @@ impl fmt::Debug for Apiserver {
 }
 
 impl Apiserver {
-    /// The apiserver that [`extender_apiserver::connect`] finds. Does not connect yet; what runs later runs on the
+    /// The apiserver that [`extender_apiserver::connect`] finds. Does not connect yet; background tasks run on the
     /// runtime of this call.
     ///
     /// # Errors
-    /// There is no usable way to it.
+    /// There is no usable access.
     pub async fn connect(kubeconfig: Option<&Path>) -> Result<Self, ConnectError> {
         extender_apiserver::connect(kubeconfig).await.map(|client| Self { client })
     }
 
-    /// The pod's JSON; `None` when there is no pod of that name. Asks until `by`.
+    /// The pod's JSON; `None` if there is no pod of that name.
     ///
     /// # Errors
-    /// The apiserver refuses, or cannot be reached in time.
+    /// The apiserver rejects the request, or there is no answer before the deadline.
     pub async fn pod(
         &self,
         namespace: &str,
         name: &str,
-        by: Instant,
+        deadline: Instant,
     ) -> Result<Option<Bytes>, ApiserverError> {
         let pods = Request::new(Pod::url_path(&(), Some(namespace)));
         let request = pods.get(name, &GetParams::default());
-        match until(by, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
-            Ok(json) => Ok(Some(json)),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
+        match until(deadline, extender_apiserver::read(&self.client, request, LARGEST_POD)).await {
+            Err(ApiserverError::Refused { code: 404, .. }) => Ok(None),
+            answer => answer.map(Some),
         }
     }
 
-    /// Creates the Binding, within the time until `by`. Mirrors `DefaultBinder.Bind` of kube-scheduler.
+    /// Creates the Binding. Mirrors `DefaultBinder.Bind` of kube-scheduler.
     ///
     /// # Errors
-    /// The apiserver does not confirm it. The pod may be bound all the same: see [`Self::binding_state`].
-    pub async fn bind(&self, assignment: &Assignment, by: Instant) -> Result<(), ApiserverError> {
+    /// The apiserver does not confirm it before the deadline. The pod may be bound nevertheless: see
+    /// [`Self::binding_state`].
+    pub async fn bind(&self, assignment: &Assignment, deadline: Instant) -> Result<(), ApiserverError> {
         let Assignment { namespace, name, uid, node } = assignment.clone();
         let metadata = ObjectMeta {
             namespace: Some(namespace),
@@ -151,12 +203,12 @@ impl Apiserver {
             uid: Some(uid),
             ..ObjectMeta::default()
         };
-        until(by, extender_apiserver::bind(&self.client, metadata, &node)).await
+        until(deadline, extender_apiserver::bind(&self.client, metadata, &node)).await
     }
 
-    /// What is true now. Asks until `by`.
-    pub async fn binding_state(&self, assignment: &Assignment, by: Instant) -> BindingState {
-        match self.pod(&assignment.namespace, &assignment.name, by).await {
+    /// The current state.
+    pub async fn binding_state(&self, assignment: &Assignment, deadline: Instant) -> BindingState {
+        match self.pod(&assignment.namespace, &assignment.name, deadline).await {
             Ok(Some(json)) => BindingState::read(&json, assignment),
             Ok(None) => BindingState::Gone,
             Err(error) => BindingState::Unknown(error),
@@ -165,10 +217,10 @@ impl Apiserver {
 }
 
 async fn until<T>(
-    by: Instant,
+    deadline: Instant,
     answer: impl Future<Output = Result<T, RequestError>>,
 ) -> Result<T, ApiserverError> {
-    timeout_at(by, answer).await.map_err(|_| ApiserverError::Late)?.map_err(ApiserverError::from)
+    timeout_at(deadline, answer).await.map_err(|_| ApiserverError::Late)?.map_err(ApiserverError::from)
 }
 
 #[cfg(test)]
@@ -180,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_says_what_is_true() {
-        for (json, truth) in [
+    fn the_state_is_read_from_the_pod() {
+        for (json, state) in [
             (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"a"}}"#, BindingState::Bound),
             (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":"b"}}"#, BindingState::Elsewhere("b".into())),
             (r#"{"metadata":{"uid":"u-1"},"spec":{"nodeName":""}}"#, BindingState::Free),
@@ -189,7 +241,7 @@ mod tests {
             (r#"{"metadata":{"uid":"u-1"},"spec":{}}"#, BindingState::Free),
             (r#"{"metadata":{"uid":"u-2"},"spec":{"nodeName":"a"}}"#, BindingState::OtherUid("u-2".into())),
         ] {
-            assert_eq!(BindingState::read(json.as_bytes(), &assignment()), truth, "{json}");
+            assert_eq!(BindingState::read(json.as_bytes(), &assignment()), state, "{json}");
         }
         for json in ["[]x", "[]", "{}", r#"{"spec":{"nodeName":"a"}}"#, r#"{"metadata":{"uid":""}}"#] {
             let state = BindingState::read(json.as_bytes(), &assignment());
@@ -198,15 +250,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_is_gone_only_if_the_apiserver_says_so() {
+    async fn a_pod_is_gone_only_after_a_status_404() {
         for (body, gone) in [(r#"{"kind":"Status","code":404}"#, true), ("<html>", false), ("{}", false)] {
             let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
                 let body = kube::client::Body::from(body.as_bytes().to_vec());
                 http::Response::builder().status(404).body(body)
             });
             let apiserver = Apiserver { client: Client::new(service, "default") };
-            let by = Instant::now() + std::time::Duration::from_mins(2);
-            let state = apiserver.binding_state(&assignment(), by).await;
+            let deadline = Instant::now() + std::time::Duration::from_mins(2);
+            let state = apiserver.binding_state(&assignment(), deadline).await;
             assert_eq!(state == BindingState::Gone, gone, "{body}: {state:?}");
             assert!(gone || matches!(state, BindingState::Unknown(_)), "{body}: {state:?}");
         }

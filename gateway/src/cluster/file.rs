@@ -1,9 +1,8 @@
-//! Keeps the node table fed from a file, for trying things out without a cluster.
+//! Keeps the node table up to date from a file, for experiments without a cluster.
 //!
-//! The file is what `kubectl get nodes -o yaml` or `-o json` writes, or nodes as YAML documents or as a
-//! JSON array. It is checked twice a second and reloaded when it has changed: rewritten, renamed
-//! over, or behind another symlink. It is read when it has rested for one look, so that a file is not
-//! caught half written. An invalid file is logged and otherwise ignored.
+//! The file is the output of `kubectl get nodes -o yaml` or `-o json`, or contains nodes as YAML documents or as a JSON
+//! array. It is checked twice a second, and reloaded after it was written or replaced and has then not changed for one
+//! period, so that a file that is still being written is not used. An invalid file is logged and otherwise ignored.
 
 mod content;
 
@@ -22,40 +21,40 @@ use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 pub use self::content::ContentError;
 use super::table::NodeTable;
 
-/// How often the file is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// The period of checks.
+const PERIOD: Duration = Duration::from_millis(500);
 
-/// A read that takes longer is logged: a file system may hang.
+/// A longer read is logged: the file system may hang.
 const SLOW: Duration = Duration::from_secs(30);
 
-/// The most bytes that are read: more than 100,000 nodes take.
+/// The largest file in bytes: enough for more than 100,000 nodes.
 const LARGEST: u64 = 2 << 30;
 
 /// Why a node file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read at all.
+    /// It cannot be read.
     #[error(
         "the node file {path} cannot be read: {source}; name a readable file, such as one written by \
          `kubectl get nodes -o yaml`"
     )]
     Unreadable {
-        /// Where it should be.
+        /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// The cause.
         source: io::Error,
     },
-    /// It was read, but is not a file of nodes.
+    /// It is not a file of nodes.
     #[error("the node file {path}: {problem}")]
     Content {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         problem: ContentError,
     },
 }
 
-/// A file of nodes, and which state of it the table holds.
+/// A file of nodes, with the version that the table contains.
 #[derive(Debug)]
 pub struct NodeFile {
     path: PathBuf,
@@ -63,20 +62,16 @@ pub struct NodeFile {
     raw_wanted: watch::Receiver<bool>,
 }
 
-/// What tells one state of a file from another without reading it; that of a symlink's target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileVersion {
-    file: (u64, u64),
-    modified: (i64, i64),
-    length: u64,
-}
+/// Identifies a version of a file, or of a symbolic link's target, without reading it: device, inode, modification time
+/// in seconds and nanoseconds, and length.
+type FileVersion = (u64, u64, i64, i64, u64);
 
 impl NodeFile {
-    /// Reads the file into the table for the first time; blocks while it does.
+    /// Reads the file into the table for the first time. Blocks.
     pub fn open(path: PathBuf, table: &NodeTable) -> Result<Self, FileError> {
-        // Both before reading: what changes meanwhile is noticed afterwards.
+        // Both before reading, so that changes in the meantime are noticed.
         let raw_wanted = table.raw_wanted();
-        let loaded = FileVersion::at(&path);
+        let loaded = version(&path);
         load(&path, table)?;
         Ok(Self { path, loaded, raw_wanted })
     }
@@ -84,7 +79,7 @@ impl NodeFile {
     /// Keeps the table up to date with the file.
     pub async fn follow(mut self, table: Arc<NodeTable>) -> Infallible {
         let path = self.path.clone();
-        let mut versions = Follower::new(self.loaded, LOOK, move || FileVersion::at(&path));
+        let mut versions = Follower::new(self.loaded, PERIOD, move || version(&path));
         loop {
             tokio::select! {
                 _ = versions.changed() => {}
@@ -94,7 +89,6 @@ impl NodeFile {
         }
     }
 
-    /// Reads the file on a thread that may block.
     async fn reload(&self, table: &Arc<NodeTable>) {
         let (path, target) = (self.path.clone(), Arc::clone(table));
         let mut read = spawn_blocking(move || load(&path, &target));
@@ -114,16 +108,10 @@ impl NodeFile {
     }
 }
 
-impl FileVersion {
-    /// `None` when there is no such file.
-    fn at(path: &Path) -> Option<Self> {
-        let metadata = fs::metadata(path).ok()?;
-        Some(Self {
-            file: (metadata.dev(), metadata.ino()),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            length: metadata.len(),
-        })
-    }
+/// The current version; `None` if there is no such file.
+fn version(path: &Path) -> Option<FileVersion> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
 }
 
 fn load(path: &Path, table: &NodeTable) -> Result<(), FileError> {

@@ -1,54 +1,48 @@
 //! The nodes that the gateway knows, as rows ready to be sent.
 //!
-//! Every node has a slot, and in it a row for every view that some backend asked for. A call takes one read lock
-//! for all its nodes and takes rows out; it never waits for parsing or encoding, because a writer prepares
-//! everything beside the slots and only swaps it in under the write lock. Writers are serialised among themselves
-//! by a lock that calls see only where they bring nodes. A row's version says which state of it is meant: what
-//! backends hold and what was remembered of their answers goes by it.
+//! Every node has a slot, with a row for each view that a backend needs. A call takes one read lock for all its nodes
+//! and clones rows; it never waits for parsing or encoding, because a writer prepares its changes before it takes the
+//! write lock. The version of a row identifies its state to backends that hold it and to cached answers.
 //!
-//! A source keeps the table like this: what it lists goes into a [`NodeRelist`] and from there, all at once, into
-//! [`NodeTable::replace`]; what changes after that into [`NodeTable::apply`] and [`NodeTable::remove`].
+//! A source adds the nodes of a list to a [`NodeRelist`] and passes it to [`NodeTable::replace`]; later changes go to
+//! [`NodeTable::apply`] and [`NodeTable::remove`].
 
 mod absent;
-mod change;
-mod column;
-mod ids;
-mod log;
+mod entry;
 mod lookups;
+mod rows;
 mod snapshot;
 mod writer;
 
 use std::sync::Arc;
 
 use extender_policy_api::v1alpha1::NodeUsage;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::{
-    sync::watch,
+    sync::{SetOnce, watch},
     task::yield_now,
     time::{Instant, timeout_at},
 };
 
 use self::{
     absent::Absent,
+    entry::{NodeEntry, NodeNames},
     lookups::LatestLookups,
-    snapshot::TableSnapshot,
-    writer::{NodeEntry, NodeNames, Replaced, TableWriter},
+    writer::TableWriter,
 };
 pub use self::{
-    change::{Change, TableChanges},
-    column::{Column, ViewId},
-    ids::RowId,
+    entry::NodeRelist,
     lookups::NodeRows,
-    snapshot::{Found, NodeRow, RowState, TableRead},
-    writer::NodeRelist,
+    rows::{Column, NodeRow, RowId, RowState, ViewId},
+    snapshot::{Found, TableSnapshot},
 };
-use super::source_health::SourceHealth;
+use super::SourceHealth;
 use crate::{
     contract::row::RowView,
     object::{ObjectError, limits::EntryLimits, node},
 };
 
-/// Of how many nodes rows are written while writers wait: less than a millisecond.
+/// The number of nodes whose rows are written at once, while other writers wait: less than a millisecond.
 const FILLED_AT_ONCE: usize = 32;
 
 /// The node table, shared between the calls and one source.
@@ -56,17 +50,17 @@ const FILLED_AT_ONCE: usize = 32;
 pub struct NodeTable {
     /// What calls read.
     snapshot: RwLock<TableSnapshot>,
-    /// What writers know. Locked before `snapshot`, never while holding it.
+    /// Locked before `snapshot`, never while holding it. Calls lock it only if they send nodes.
     writer: Mutex<TableWriter>,
-    /// Names that have no node. Locked last.
+    /// Locked last.
     absent: Mutex<Absent>,
-    /// Counts the changes of `snapshot`.
-    changes: watch::Sender<u64>,
-    synced: watch::Sender<bool>,
+    /// Reports each change of `snapshot`.
+    changes: watch::Sender<()>,
+    synced: SetOnce<()>,
     raw_wanted: watch::Sender<bool>,
-    /// What is known of the source.
+    /// The health of the source.
     pub source_health: SourceHealth,
-    /// `None` where calls bring the nodes: their rows are too much to be kept beside those of the next call.
+    /// `None` for a table of calls, whose rows are too large to be kept until the next call.
     latest: Option<LatestLookups>,
 }
 
@@ -76,15 +70,13 @@ impl NodeTable {
         Self { latest: Some(LatestLookups::default()), ..Self::default() }
     }
 
-    /// An empty table for nodes that calls bring, which keeps what they brought: a node that comes again byte for
-    /// byte is neither parsed nor encoded.
+    /// An empty table for nodes that calls send. A node that is sent again byte for byte is neither parsed nor encoded.
     pub fn of_calls() -> Self {
         Self { writer: Mutex::new(TableWriter::of_calls()), ..Self::default() }
     }
 
-    /// Has rows of this view kept while the column is held. It costs nothing yet: nodes that are known already get
-    /// their rows in [`NodeTable::fill`], or when a call brings them. Only the first view with JSON has to wait until
-    /// the source has brought the nodes once more: [`NodeTable::complete`].
+    /// Keeps rows of this view while the column exists. Known nodes get theirs in [`NodeTable::fill`], or when a call
+    /// sends them. After the first view with JSON, the source must list the nodes again: see [`NodeTable::complete`].
     pub fn register(&self, view: RowView) -> Column {
         let mut writer = self.lock_writer();
         let wants_raw = view.wants_raw();
@@ -94,61 +86,50 @@ impl NodeTable {
         column
     }
 
-    /// Writes the rows of nodes that were known before the view was registered, some at a time, so that neither calls
-    /// nor writers wait long.
+    /// Writes the missing rows of a view, a few nodes at a time, so that neither calls nor other writers wait long.
     pub async fn fill(&self, view: ViewId) {
         let names = self.lock_writer().without_row(view);
         for names in names.chunks(FILLED_AT_ONCE) {
-            self.fill_some(names, view);
+            {
+                let mut writer = self.lock_writer();
+                let filled: Vec<_> = names.iter().filter_map(|name| writer.fill(name, view)).collect();
+                self.publish(&writer, &filled);
+            }
             yield_now().await;
         }
     }
 
-    fn fill_some(&self, names: &[Arc<str>], view: ViewId) {
-        let mut writer = self.lock_writer();
-        let filled: Vec<_> = names.iter().filter_map(|name| writer.fill(name, view)).collect();
-        self.publish(&writer, &filled);
-    }
-
-    /// How many views it keeps rows of.
-    pub fn columns(&self) -> usize {
-        self.lock_writer().columns()
-    }
-
-    /// Takes a node as it is now. Calls notice nothing unless its rows change: a heartbeat changes the rows
-    /// of views with JSON alone.
-    pub fn apply(&self, json: &[u8]) -> Result<Change, ObjectError> {
+    /// Sets a node. Returns whether it has changed: a heartbeat changes nodes only if their JSON is kept.
+    pub fn apply(&self, json: &[u8]) -> Result<bool, ObjectError> {
         let object = node::parse(json)?;
         let mut writer = self.lock_writer();
-        let known = NodeEntry::new(&object, writer.wants_raw().then_some(json));
-        let (name, change) = writer.put(object.name(), known);
-        if change == Change::Added {
-            self.absent.lock().appear(&name);
+        let entry = NodeEntry::new(&object, writer.wants_raw().then_some(json));
+        let changed = writer.put(object.name(), entry);
+        if let Some(name) = &changed {
+            self.absent.lock().appear(name);
+            self.publish(&writer, std::slice::from_ref(name));
         }
-        if change != Change::Unchanged {
-            self.publish(&writer, &[name]);
-        }
-        Ok(change)
+        Ok(changed.is_some())
     }
 
-    /// Forgets a node.
-    pub fn remove(&self, name: &str) -> Change {
+    /// Removes a node; false if it is unknown.
+    pub fn remove(&self, name: &str) -> bool {
         let mut writer = self.lock_writer();
-        let change = writer.remove(name);
-        if change != Change::Unchanged {
+        let is_removed = writer.remove(name);
+        if is_removed {
             self.absent.lock().delete(name);
             drop(self.write(&writer, |snapshot| snapshot.remove(name)));
         }
-        change
+        is_removed
     }
 
-    /// Takes the nodes of a call, and finds their lines in a view. Both are one step, so that the lines are those of
-    /// this call, whatever other calls bring. `object` is the JSON of a node by its place among the names; `None` where
-    /// the name is all that the call says. A node that is known byte for byte costs a comparison.
+    /// Sets the nodes of a call and returns their rows in a view, in one step: the rows are those of this call, even if
+    /// other calls send other states of the nodes. `object` returns a node's JSON by its position, or `None` if the
+    /// call only names it. For a node that is known byte for byte this costs a comparison.
     ///
     /// # Errors
-    /// The place of a node that cannot be read, or with which the new ones have more entries than one call may
-    /// bring. Those before it are taken.
+    /// The position of the first node that cannot be read, or with which the new nodes exceed the limit of entries of
+    /// a call. The nodes before it are set.
     pub fn import<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
@@ -157,59 +138,56 @@ impl NodeTable {
     ) -> Result<Found, (u32, ObjectError)> {
         let _limits = EntryLimits::of_all_nodes();
         let mut writer = self.lock_writer();
-        let mut fresh = Vec::new();
+        let mut changed = Vec::new();
         let mut outcome = Ok(());
-        for (place, name) in (0..).zip(names.clone()) {
-            match writer.import((name, object(place)), view) {
-                Ok(brought) => fresh.extend(brought),
+        for (position, name) in (0..).zip(names.clone()) {
+            match writer.import((name, object(position)), view) {
+                Ok(name) => changed.extend(name),
                 Err(error) => {
-                    outcome = Err((place, error));
+                    outcome = Err((position, error));
                     break;
                 }
             }
         }
-        self.publish(&writer, &fresh);
+        self.publish(&writer, &changed);
         outcome?;
-        // Other writers still wait for `writer`.
+        // Still under the lock of `writer`.
         Ok(self.read().rows(names, view))
     }
 
-    /// Forgets everything when it holds more than `bytes` of JSON or more than `nodes` nodes: nodes that are gone
-    /// are not heard of here.
+    /// Removes all nodes if there are more than `bytes` of JSON or more than `nodes` nodes: calls do not report deleted
+    /// nodes.
     pub fn limit(&self, bytes: usize, nodes: usize) {
         let mut writer = self.lock_writer();
-        if writer.json_bytes() > bytes || writer.len() > nodes {
+        if writer.raw_bytes > bytes || writer.nodes.len() > nodes {
             writer.clear();
             self.swap(&writer);
         }
     }
 
-    /// Takes what pods have requested on these nodes. From the first time on, nodes that were never named have no
-    /// pods.
+    /// Sets what pods have requested on these nodes. After the first call, other nodes have no pods.
     pub fn apply_usage(&self, changed: &[(Arc<str>, NodeUsage)]) {
         let mut writer = self.lock_writer();
-        let nodes = writer.use_up(changed);
+        let nodes = writer.apply_usage(changed);
         self.publish(&writer, &nodes);
     }
 
-    /// The extended resources that a node reports; `None` where it is not known.
+    /// The extended resources that a node reports; `None` if its facts are unknown.
     pub fn reported_resources(&self, name: &str) -> Option<Vec<String>> {
         self.lock_writer().reported_resources(name)
     }
 
-    /// Begins to collect the nodes of a new list.
+    /// An empty list for [`NodeTable::replace`].
     pub fn relist(&self) -> NodeRelist {
         self.lock_writer().relist()
     }
 
-    /// Replaces the table with this list; nodes not in it are removed, all in one step for the calls.
-    /// From now on the table is synced.
+    /// Replaces all nodes by those of the list, in one step for calls. The table is synced afterwards.
     pub fn replace(&self, relist: NodeRelist) {
         let mut writer = self.lock_writer();
-        let Replaced { change, gone } = writer.replace(relist);
-        if change != Change::Unchanged {
+        if let Some(gone) = writer.replace(relist) {
             let mut absent = self.absent.lock();
-            absent.retain(|name| !writer.contains(name));
+            absent.retain(|name| !writer.nodes.contains_key(name));
             for name in &gone {
                 absent.delete(name);
             }
@@ -217,11 +195,12 @@ impl NodeTable {
             self.swap(&writer);
         }
         drop(writer);
-        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        // Already set after an earlier list.
+        let _ = self.synced.set(());
     }
 
-    /// The lines of these nodes in this view, for one call. Waits until the instant for those that are not there, but
-    /// not for nodes that were deleted, and not for names that calls have waited for before and that are still unknown.
+    /// The rows of these nodes in this view, for one call. Waits until the instant for missing ones, but not for
+    /// deleted nodes, nor for unknown names that an earlier call has waited for.
     pub async fn rows<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str> + Clone,
@@ -232,31 +211,31 @@ impl NodeTable {
         if found.unknown.is_empty() {
             return found;
         }
-        let is_missing = |place: &u32| found.unknown.binary_search(place).is_ok();
-        let missing = (0..).zip(names.clone()).filter(|(place, _)| is_missing(place));
-        let missing: Vec<&str> = missing.map(|(_, name)| name).collect();
-        let (missing, until) = self.worth_waiting(missing, until);
-        // Taken before the next look, so that a change between that and the wait is not missed.
+        let (missing, until) = self.worth_waiting(found.unknown_names(names.clone()), until);
+        let is_missing = |read: &TableSnapshot| missing.iter().any(|name| read.row(name, view).is_none());
+        // Subscribed before the rows are read again, so that no change is missed.
         let mut changes = self.changes();
-        while !self.read().has(&missing, view) && timeout_at(until, changes.next()).await.is_ok() {}
+        while is_missing(&self.read()) && timeout_at(until, changes.changed()).await.is_ok() {}
         let mut found = self.look_up(names.clone(), view);
         if !found.unknown.is_empty() {
             let absent = self.absent.lock();
-            let is_deleted = |(place, name)| {
-                (found.unknown.binary_search(&place).is_ok() && absent.is_deleted(name)).then_some(place)
-            };
-            found.deleted = (0..).zip(names).filter_map(is_deleted).collect();
+            let deleted = found.unknown_names(names).filter(|(_, name)| absent.is_deleted(name));
+            found.deleted = deleted.map(|(position, _)| position).collect();
         }
         found
     }
 
-    /// Those of these names for which a call waits, and until when.
-    fn worth_waiting<'n>(&self, names: Vec<&'n str>, until: Instant) -> (Vec<&'n str>, Instant) {
+    /// Those of these names that a call waits for, and the end of the wait.
+    fn worth_waiting<'n>(
+        &self,
+        names: impl Iterator<Item = (u32, &'n str)>,
+        until: Instant,
+    ) -> (Vec<&'n str>, Instant) {
         let (mut worth, mut latest) = (Vec::new(), None);
         let read = self.read();
         let mut absent = self.absent.lock();
-        for name in names {
-            // Of a node that is known something else is missing, which comes soon.
+        for (_, name) in names {
+            // What a known node lacks, such as its usage, is expected soon.
             let wait = if read.knows(name) { Some(until) } else { absent.wait(name, until) };
             worth.extend(wait.map(|_| name));
             latest = latest.max(wait);
@@ -264,76 +243,72 @@ impl NodeTable {
         (worth, latest.unwrap_or(until))
     }
 
-    /// The same, without waiting.
+    /// Like [`NodeTable::rows`], without waiting.
     pub fn look_up<'n>(&self, names: impl ExactSizeIterator<Item = &'n str> + Clone, view: ViewId) -> Found {
-        // With JSON the version moves with every heartbeat, and rows are large.
+        // With JSON the version changes with every heartbeat, and rows are large.
         let Some(latest) = self.latest.as_ref().filter(|_| !*self.raw_wanted.borrow()) else {
             return self.read().rows(names, view);
         };
         let version = self.read().version();
-        if let Some(lines) = latest.find(names.clone(), (view, version)) {
-            return Found { rows: lines, unknown: Vec::new(), deleted: Vec::new(), version };
+        if let Some(rows) = latest.find(names.clone(), (view, version)) {
+            return Found { rows, unknown: Vec::new(), deleted: Vec::new(), version };
         }
         let found = self.read().rows(names.clone(), view);
         if found.unknown.is_empty() {
-            latest.keep(names, (view, found.version), &found.rows);
+            latest.store(names, (view, found.version), &found.rows);
         }
         found
     }
 
-    /// The rows, for one call. Writers wait while this is held: copy what is needed and let go, and never
-    /// hold it across an await.
-    pub fn read(&self) -> TableRead<'_> {
-        TableRead { snapshot: self.snapshot.read() }
+    /// The rows, for one call. Blocks writers: do not hold it for long, and never across an await.
+    pub fn read(&self) -> RwLockReadGuard<'_, TableSnapshot> {
+        self.snapshot.read()
     }
 
-    /// How many nodes are known.
+    /// The number of nodes.
     pub fn len(&self) -> usize {
-        self.lock_writer().len()
+        self.lock_writer().nodes.len()
     }
 
-    /// Whether no node is known.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a source has brought a complete list at least once.
+    /// Whether a source has provided a complete list.
     pub fn is_synced(&self) -> bool {
-        *self.synced.borrow()
+        self.synced.initialized()
     }
 
-    /// Waits until a source has brought a complete list. Any runtime may wait.
+    /// Waits until a source has provided a complete list. Works on any runtime.
     pub async fn synced(&self) {
-        // The sender lives in `self`, so waiting cannot fail.
-        drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+        self.synced.wait().await;
     }
 
     /// Waits until the table is synced and every node has its row in this view.
     pub async fn complete(&self, view: ViewId) {
         self.synced().await;
         let mut changes = self.changes();
-        while !self.lock_writer().is_complete(view) {
-            changes.next().await;
-        }
+        // The sender is in `self`, so waiting cannot fail.
+        while !self.lock_writer().without_row(view).is_empty() && changes.changed().await.is_ok() {}
     }
 
-    /// The changes from here on. Taken before [`NodeTable::read`], it misses none that the reader has not
-    /// seen.
-    pub fn changes(&self) -> TableChanges {
-        TableChanges::new(self.changes.subscribe())
+    /// Reports changes from now on; several at once count as one. Works on any runtime.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
-    /// Becomes true, once, when a view wants JSON. The source then brings the nodes once more, because the
-    /// table has not kept it.
+    /// Becomes true when a view needs JSON. The source must then list the nodes again, because the table has not kept
+    /// their JSON.
     pub fn raw_wanted(&self) -> watch::Receiver<bool> {
         self.raw_wanted.subscribe()
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, TableWriter> {
         let mut writer = self.writer.lock();
-        if writer.drop_unheld() {
+        if writer.drop_unused_views() {
             let wants_raw = writer.wants_raw();
-            // Nothing is to be done about it: who waits for this waits until JSON is wanted.
+            // Not a change for receivers, which wait until JSON is wanted.
             self.raw_wanted.send_if_modified(|wanted| {
                 *wanted &= wants_raw;
                 false
@@ -343,37 +318,39 @@ impl NodeTable {
         writer
     }
 
-    /// Lets calls see these nodes as they are now.
+    /// Updates the rows of these nodes for calls.
     fn publish(&self, writer: &TableWriter, names: &[Arc<str>]) {
-        if self.read().generation() != writer.generation() {
+        if self.read().generation() != writer.rows.generation {
             return self.swap(writer);
         }
         if names.is_empty() {
             return;
         }
         let slots: Vec<_> = names.iter().filter_map(|name| Some((name, writer.slot_of(name)?))).collect();
-        let put = |snapshot: &mut TableSnapshot| {
-            slots.into_iter().map(|(name, (at, slot))| snapshot.put(name, at, slot)).collect::<Vec<_>>()
-        };
-        // Returned, so that the old rows are freed after the lock.
-        drop(self.write(writer, put));
+        drop(self.write(writer, |snapshot| {
+            let put = |(name, (position, slot))| snapshot.put(name, position, slot);
+            slots.into_iter().map(put).collect::<Vec<_>>()
+        }));
     }
 
-    /// Publishes the table to calls.
+    /// Replaces everything that calls read.
     fn swap(&self, writer: &TableWriter) {
         let fresh = writer.snapshot();
-        // Returned, so that the old rows are freed after the lock.
         drop(self.write(writer, |snapshot| std::mem::replace(snapshot, fresh)));
     }
 
+    /// Changes what calls read. Returns the old rows, so that they are freed after the lock.
     fn write<T>(&self, writer: &TableWriter, change: impl FnOnce(&mut TableSnapshot) -> T) -> T {
         let mut snapshot = self.snapshot.write();
-        debug_assert!(snapshot.version < writer.version(), "who has seen this version would not look again");
-        snapshot.version = writer.version();
-        let told = change(&mut snapshot);
+        debug_assert!(
+            snapshot.version < writer.rows.version,
+            "readers of this version would miss the change"
+        );
+        snapshot.version = writer.rows.version;
+        let old = change(&mut snapshot);
         drop(snapshot);
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
-        told
+        self.changes.send_replace(());
+        old
     }
 }
 

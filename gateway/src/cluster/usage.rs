@@ -1,146 +1,248 @@
-//! What the pods on each node have requested.
+//! The resources that the pods on each node have requested.
 //!
-//! Kept pod by pod as a watch brings them: who is on which node, and what each takes there. Sums per node change
-//! by what one pod takes, and are exact: after any events they equal a new sum over all pods.
-//! Of a pod nothing else is kept, a hundred bytes or two.
+//! Sums per node change with each pod event, and are exact: they always equal new sums over all pods. Only the node and
+//! the requests of a pod are kept, about 150 bytes.
 //!
-//! A pod that is created with `spec.nodeName` is checked by no scheduler and may request any number of resources
-//! that no node has. Their sums are kept, but rows contain few of them ([`MOST_OTHERS`]), and an event costs by the
-//! resources of its pod, not by those of the node.
+//! A pod that is created with `spec.nodeName` bypasses schedulers and may request any number of resources that no node
+//! has. All are summed, but rows contain few of them ([`MOST_OTHERS`]), and the cost of an event depends on the
+//! resources of its pod, not on those of the node.
 
-mod taken;
+use std::{collections::BTreeMap, sync::Arc};
 
-use std::sync::Arc;
-
-use extender_policy_api::v1alpha1::NodeUsage;
+use extender_policy_api::v1alpha1::{NodeUsage, NonZero, Resources};
 use foldhash::{HashMap, HashSet};
 
-use self::taken::{Earlier, Sums, Taken};
-use crate::object::pod::ObjectPod;
+use crate::object::{Share, pod::ObjectPod};
 
-/// Of how many extended resources that a node does not report its usage tells. More than any cluster has; a row
-/// with as many of the longest names stays below 32 KiB.
+/// The most extended resources in a node's usage that the node does not report: more than any cluster has. A row with
+/// this many of the longest names stays below 32 KiB.
 const MOST_OTHERS: usize = 64;
 
-/// The usage of all nodes. Mirrors what kube-scheduler's cache counts in `NodeInfo`, without the pods that it
-/// has assumed and not yet seen bound.
+/// The usage of all nodes. Mirrors what kube-scheduler's cache counts in `NodeInfo`, without the pods that it has
+/// assumed but not yet seen bound.
 #[derive(Debug, Default)]
-pub struct Usage {
-    /// By UID, those that count.
-    pods: HashMap<Box<str>, UsingPod>,
+pub(super) struct Usage {
+    /// The counted pods by UID.
+    pods: HashMap<Box<str>, CountedPod>,
     /// Nodes with at least one pod.
     nodes: HashMap<Arc<str>, Sums>,
-    /// What was last told about nodes that have been touched since then.
-    told: HashMap<Arc<str>, Earlier>,
-    /// Nodes of which the latest usage that was told leaves resources out.
+    /// The sums at the last [`Usage::take_changed`], for nodes that have had an event since then.
+    earlier: HashMap<Arc<str>, EarlierSums>,
+    /// Nodes whose latest usage omits resources.
     crowded: HashSet<Arc<str>>,
 }
 
 /// A pod on a node.
 #[derive(Debug, PartialEq, Eq)]
-struct UsingPod {
+struct CountedPod {
     node: Arc<str>,
-    taken: Taken,
+    requests: PodRequests,
+}
+
+/// Milli-CPU, memory and ephemeral storage, then milli-CPU and memory with kube-scheduler's defaults for containers that
+/// request none.
+type Amounts<T> = [T; 5];
+
+/// The requests of one pod. Compact: there may be hundreds of thousands.
+#[derive(Debug, PartialEq, Eq)]
+struct PodRequests {
+    amounts: Amounts<i64>,
+    /// Sorted by name, without zeros. Most pods have none.
+    others: Box<[(Box<str>, i64)]>,
+}
+
+impl PodRequests {
+    fn new(share: Share) -> Self {
+        let Resources { milli_cpu, memory, ephemeral_storage, pods: _, others } = share.requested;
+        let others = others.into_iter().filter(|(_, amount)| *amount != 0);
+        Self {
+            amounts: [milli_cpu, memory, ephemeral_storage, share.nonzero.milli_cpu, share.nonzero.memory],
+            others: others.map(|(name, amount)| (name.into_boxed_str(), amount)).collect(),
+        }
+    }
+
+    /// The names of other resources.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.others.iter().map(|(name, _)| &**name)
+    }
+}
+
+/// The requests of all pods on one node. Sums are wider than amounts, so that they never saturate.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sums {
+    fixed: FixedSums,
+    others: BTreeMap<Box<str>, OtherSum>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct FixedSums {
+    pods: i64,
+    amounts: Amounts<i128>,
+}
+
+/// The sum of another resource, while a pod requests it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct OtherSum {
+    pods: i64,
+    amount: i128,
+}
+
+impl Sums {
+    /// Adds a pod with sign 1, or subtracts it with -1.
+    fn change(&mut self, requests: &PodRequests, sign: i64) {
+        self.fixed.pods += sign;
+        for (sum, amount) in self.fixed.amounts.iter_mut().zip(requests.amounts) {
+            *sum += i128::from(sign) * i128::from(amount);
+        }
+        for (name, amount) in &requests.others {
+            let other = self.others.entry(name.clone()).or_default();
+            other.pods += sign;
+            other.amount += i128::from(sign) * i128::from(*amount);
+            if other.pods == 0 {
+                self.others.remove(name);
+            }
+        }
+    }
+
+    /// The names of other resources.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.others.keys().map(|name| &**name)
+    }
+
+    /// The sum of another resource.
+    fn other(&self, name: &str) -> i128 {
+        self.others.get(name).map_or(0, |other| other.amount)
+    }
+
+    /// The sums in the contract's form, saturated; of other resources only the named ones.
+    fn usage<'n>(&self, names: impl Iterator<Item = &'n str>) -> NodeUsage {
+        let FixedSums { pods, amounts } = self.fixed;
+        let [milli_cpu, memory, ephemeral_storage, nonzero_milli_cpu, nonzero_memory] = amounts.map(saturate);
+        let known = names.filter_map(|name| Some((name.to_owned(), saturate(self.others.get(name)?.amount))));
+        let requested = Resources { milli_cpu, memory, ephemeral_storage, pods, others: known.collect() };
+        let nonzero = NonZero { milli_cpu: nonzero_milli_cpu, memory: nonzero_memory };
+        NodeUsage { requested: Some(requested), nonzero: Some(nonzero) }
+    }
+}
+
+fn saturate(amount: i128) -> i64 {
+    i64::try_from(amount).unwrap_or(if amount < 0 { i64::MIN } else { i64::MAX })
+}
+
+/// The earlier sums of a node, as far as they may have changed since: the size depends on the changes, not on the
+/// node's resources.
+#[derive(Debug)]
+struct EarlierSums {
+    fixed: FixedSums,
+    others: BTreeMap<Box<str>, i128>,
+}
+
+impl EarlierSums {
+    fn equal(&self, sums: &Sums) -> bool {
+        self.fixed == sums.fixed && self.others.iter().all(|(name, amount)| sums.other(name) == *amount)
+    }
 }
 
 impl Usage {
-    /// No pods.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Takes a pod as it is now. It counts when it is on a node and has not ended, and, as with kube-scheduler,
-    /// only with a UID.
-    pub fn apply(&mut self, pod: &ObjectPod<'_>) {
+    /// Sets a pod. As in kube-scheduler, it counts if it is on a node, has not ended, and has a UID.
+    pub(super) fn apply(&mut self, pod: &ObjectPod<'_>) {
         if pod.node_name().is_empty() || pod.uid().is_empty() || pod.has_ended() {
             return self.remove(pod.uid());
         }
-        let (node, taken) = (pod.node_name(), Taken::new(pod.share()));
+        let (node, requests) = (pod.node_name(), PodRequests::new(pod.share()));
         let known = self.pods.get(pod.uid());
-        // Most events are about something else.
-        if known.is_some_and(|held| *held.node == *node && held.taken == taken) {
+        // Most events change neither.
+        if known.is_some_and(|known| *known.node == *node && known.requests == requests) {
             return;
         }
         self.remove(pod.uid());
         let node = self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name));
         let sums = self.nodes.entry(Arc::clone(&node)).or_default();
-        touch(&mut self.told, &node, sums, taken.names());
-        sums.add(&taken);
-        self.pods.insert(pod.uid().into(), UsingPod { node, taken });
+        keep_earlier(&mut self.earlier, &node, sums, requests.names());
+        sums.change(&requests, 1);
+        self.pods.insert(pod.uid().into(), CountedPod { node, requests });
     }
 
-    /// Forgets the pod with this UID.
-    pub fn remove(&mut self, uid: &str) {
-        let Some(UsingPod { node, taken }) = self.pods.remove(uid) else { return };
+    /// Removes the pod with this UID.
+    pub(super) fn remove(&mut self, uid: &str) {
+        let Some(CountedPod { node, requests }) = self.pods.remove(uid) else { return };
         let Some(sums) = self.nodes.get_mut(&node) else { return };
-        touch(&mut self.told, &node, sums, taken.names());
-        sums.subtract(&taken);
-        if sums.is_empty() {
+        keep_earlier(&mut self.earlier, &node, sums, requests.names());
+        sums.change(&requests, -1);
+        if sums.fixed.pods == 0 {
             self.nodes.remove(&node);
         }
     }
 
-    /// Takes exactly the pods of this list: whatever is not in it goes.
-    pub fn replace(&mut self, list: Self) {
+    /// Replaces all pods by those of the list.
+    pub(super) fn replace(&mut self, list: Self) {
         let none = Sums::default();
         for node in self.nodes.keys().chain(list.nodes.keys()) {
             let before = self.nodes.get(node).unwrap_or(&none);
             let now = list.nodes.get(node).unwrap_or(&none);
             if before != now {
-                touch(&mut self.told, node, before, before.other_names().chain(now.other_names()));
+                keep_earlier(&mut self.earlier, node, before, before.names().chain(now.names()));
             }
         }
         self.pods = list.pods;
         self.nodes = list.nodes;
     }
 
-    /// What the pods on a node have requested; without any, the default. Of more than [`MOST_OTHERS`] extended
-    /// resources it contains those that the node reports, which `reported` returns, and so many of the others.
-    pub fn of(&self, node: &str, reported: impl FnOnce(&str) -> Vec<String>) -> NodeUsage {
-        let Some(sums) = self.nodes.get(node) else { return NodeUsage::default() };
-        if sums.others() <= MOST_OTHERS {
-            return sums.usage(sums.other_names());
-        }
-        let reported = reported(node);
-        let others = sums.other_names().filter(|name| !reported.iter().any(|reported| reported == name));
-        sums.usage(reported.iter().map(String::as_str).chain(others.take(MOST_OTHERS)))
+    /// Whether [`Usage::take_changed`] may return nodes.
+    pub(super) fn is_touched(&self) -> bool {
+        !self.earlier.is_empty()
     }
 
-    /// Whether [`Usage::take_changed`] could have something to tell.
-    pub fn is_touched(&self) -> bool {
-        !self.told.is_empty()
-    }
-
-    /// The nodes whose sums are not what this last told of them, in no order, with their usage ([`Usage::of`]). What
-    /// it has never told is the default, and so is a node whose last pod has gone.
-    pub fn take_changed(&mut self, reported: impl Fn(&str) -> Vec<String>) -> Vec<(Arc<str>, NodeUsage)> {
+    /// The nodes whose sums differ from those at the previous call, unordered, with their usage: the default for nodes
+    /// without pods. `reported` returns the extended resources that a node reports.
+    pub(super) fn take_changed(
+        &mut self,
+        reported: impl Fn(&str) -> Vec<String>,
+    ) -> Vec<(Arc<str>, NodeUsage)> {
         let none = Sums::default();
         let mut changed = Vec::new();
-        for (node, told) in std::mem::take(&mut self.told) {
+        for (node, earlier) in std::mem::take(&mut self.earlier) {
             let sums = self.nodes.get(&node).unwrap_or(&none);
-            if !told.is_same(sums) {
+            if !earlier.equal(sums) {
                 let usage = self.of(&node, &reported);
                 let shown = usage.requested.as_ref().map_or(0, |requested| requested.others.len());
-                log_crowded(&mut self.crowded, &node, sums.others() - shown);
+                log_crowded(&mut self.crowded, &node, sums.others.len() - shown);
                 changed.push((node, usage));
             }
         }
         changed
     }
+
+    /// The usage of a node; the default without pods. If it has more than [`MOST_OTHERS`] extended resources, contains
+    /// those that the node reports and at most that many others.
+    fn of(&self, node: &str, reported: impl FnOnce(&str) -> Vec<String>) -> NodeUsage {
+        let Some(sums) = self.nodes.get(node) else { return NodeUsage::default() };
+        if sums.others.len() <= MOST_OTHERS {
+            return sums.usage(sums.names());
+        }
+        let reported = reported(node);
+        let others = sums.names().filter(|name| !reported.iter().any(|reported| reported == name));
+        sums.usage(reported.iter().map(String::as_str).chain(others.take(MOST_OTHERS)))
+    }
 }
 
-/// Before the sums of these resources of a node change.
-fn touch<'n>(
-    told: &mut HashMap<Arc<str>, Earlier>,
+/// Stores the sums of a node before those of the named resources change.
+fn keep_earlier<'n>(
+    earlier: &mut HashMap<Arc<str>, EarlierSums>,
     node: &Arc<str>,
     sums: &Sums,
     names: impl Iterator<Item = &'n str>,
 ) {
-    let earlier = told.entry(Arc::clone(node)).or_insert_with(|| Earlier::of(sums));
-    earlier.remember(sums, names);
+    let new = || EarlierSums { fixed: sums.fixed, others: BTreeMap::new() };
+    let earlier = earlier.entry(Arc::clone(node)).or_insert_with(new);
+    for name in names {
+        if !earlier.others.contains_key(name) {
+            earlier.others.insert(name.into(), sums.other(name));
+        }
+    }
 }
 
-/// Logs that resources are left out, when that begins.
+/// Logs that a node's usage begins to omit resources.
 fn log_crowded(crowded: &mut HashSet<Arc<str>>, node: &Arc<str>, left_out: usize) {
     if left_out == 0 {
         crowded.remove(node);

@@ -1,22 +1,27 @@
 //! Keeps the node table and the pod table up to date from kube-apiserver.
 //!
-//! Each object goes as its own JSON through [`crate::object`], like one from a call or a file: typed objects are never
-//! built. They are listed in pages and then watched. While the apiserver is unavailable the tables keep what they know.
+//! Objects are listed in pages and then watched. Each is read from its own JSON by [`crate::object`], like one from a
+//! call or a file; typed objects are never built. While the apiserver is unavailable, the tables keep their objects.
 
-mod backoff;
 mod lines;
-mod sink;
 mod state;
 mod watcher;
 
 use std::{convert::Infallible, sync::Arc};
 
-use kube::Client;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Client, Resource};
+use serde::Deserialize;
 
-use self::{backoff::Backoff, watcher::Watcher};
-use super::{pods::PodTable, table::NodeTable};
+use self::{state::Backoff, watcher::Watcher};
+use super::{
+    SourceHealth,
+    pods::{PodRelist, PodTable},
+    table::{NodeRelist, NodeTable},
+};
+use crate::object::ObjectError;
 
-/// Keeps the node table up to date. Failures are logged when they begin, change or end.
+/// Keeps the node table up to date. Logs when failures begin, change or end.
 pub async fn nodes(table: Arc<NodeTable>, client: Client) -> Infallible {
     watch_nodes(&table, client, Backoff::default()).await
 }
@@ -27,7 +32,7 @@ pub async fn pods(table: Arc<PodTable>, client: Client) -> Infallible {
 }
 
 async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Infallible {
-    // Before the first list begins, so that no wish is missed.
+    // Before the first list begins, so that no request for JSON is missed.
     let mut raw_wanted = table.raw_wanted();
     let mut watcher = Watcher::new(table, client, backoff);
     loop {
@@ -36,6 +41,108 @@ async fn watch_nodes(table: &NodeTable, client: Client, backoff: Backoff) -> Inf
             Ok(()) = raw_wanted.changed() => tracing::debug!("listing nodes again: a backend requests their JSON"),
         }
         watcher.list_again();
+    }
+}
+
+/// A table that a watch fills.
+trait WatchedTable {
+    /// The resource of its objects, in the apiserver and in logs.
+    const OBJECTS: &'static str;
+    /// The field selector of lists and watches.
+    const FIELDS: Option<&'static str>;
+    /// The type of its objects, for their URL.
+    type Kind: Resource<DynamicType = ()>;
+    /// A list that is being received.
+    type List;
+
+    fn begin(&self) -> Self::List;
+    fn add(list: &mut Self::List, json: &[u8]) -> Result<(), ObjectError>;
+    /// Replaces all objects by those of the list.
+    fn replace(&self, list: Self::List);
+    fn apply(&self, json: &[u8]) -> Result<(), ObjectError>;
+    fn remove(&self, object: &HeadMeta);
+    /// The number of objects.
+    fn count(&self) -> usize;
+    fn source_health(&self) -> &SourceHealth;
+}
+
+/// The identity of an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct HeadMeta {
+    name: String,
+    uid: String,
+    resource_version: String,
+}
+
+impl WatchedTable for NodeTable {
+    const OBJECTS: &'static str = "nodes";
+    const FIELDS: Option<&'static str> = None;
+    type Kind = Node;
+    type List = NodeRelist;
+
+    fn begin(&self) -> Self::List {
+        self.relist()
+    }
+
+    fn add(list: &mut Self::List, json: &[u8]) -> Result<(), ObjectError> {
+        list.add(json).map(drop)
+    }
+
+    fn replace(&self, list: Self::List) {
+        self.replace(list);
+    }
+
+    fn apply(&self, json: &[u8]) -> Result<(), ObjectError> {
+        self.apply(json).map(drop)
+    }
+
+    fn remove(&self, object: &HeadMeta) {
+        self.remove(&object.name);
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn source_health(&self) -> &SourceHealth {
+        &self.source_health
+    }
+}
+
+impl WatchedTable for PodTable {
+    const OBJECTS: &'static str = "pods";
+    /// Pods that have ended use no resources and are not evicted. Mirrors `newPodInformer` of kube-scheduler.
+    const FIELDS: Option<&'static str> = Some("status.phase!=Succeeded,status.phase!=Failed");
+    type Kind = Pod;
+    type List = PodRelist;
+
+    fn begin(&self) -> Self::List {
+        PodRelist::default()
+    }
+
+    fn add(list: &mut Self::List, json: &[u8]) -> Result<(), ObjectError> {
+        list.add(json)
+    }
+
+    fn replace(&self, list: Self::List) {
+        self.replace(list);
+    }
+
+    fn apply(&self, json: &[u8]) -> Result<(), ObjectError> {
+        self.apply(json)
+    }
+
+    fn remove(&self, object: &HeadMeta) {
+        self.remove(&object.uid);
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn source_health(&self) -> &SourceHealth {
+        &self.source_health
     }
 }
 

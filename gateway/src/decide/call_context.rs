@@ -372,7 +372,7 @@ impl<'c> CallContext<'c> {
                     // All nodes are known, but the resources that pods have requested may be missing. Other calls
                     // may bring other states in the meantime, so this call brings its own nodes again.
                     let is_all = found.unknown.is_empty();
-                    if is_all || timeout_at(self.patience, changes.next()).await.is_err() {
+                    if is_all || timeout_at(self.patience, changes.changed()).await.is_err() {
                         return Ok(EncodedNodes::of(found, TableSource::Calls));
                     }
                 }

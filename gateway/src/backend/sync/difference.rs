@@ -6,7 +6,7 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, f
 
 use super::super::remote_table::in_entry;
 use crate::{
-    cluster::table::{RowId, RowState, TableRead, ViewId},
+    cluster::table::{RowId, RowState, TableSnapshot, ViewId},
     contract::frame::PREFIX,
 };
 
@@ -95,7 +95,7 @@ impl SentRows {
     }
 
     /// The missing changes. There is at least one part until everything was sent for the first time.
-    pub(super) fn difference(&mut self, read: &TableRead<'_>, view: ViewId) -> Difference {
+    pub(super) fn difference(&mut self, read: &TableSnapshot, view: ViewId) -> Difference {
         let rows = read.version();
         if self.looked == Some(rows) {
             return Difference { parts: Vec::new(), rows };
@@ -109,8 +109,8 @@ impl SentRows {
         Difference { parts: self.parts(missing), rows }
     }
 
-    fn look_at_all(&mut self, read: &TableRead<'_>, view: ViewId, missing: &mut MissingRows) {
-        let slots = read.slots() as usize;
+    fn look_at_all(&mut self, read: &TableSnapshot, view: ViewId, missing: &mut MissingRows) {
+        let slots = read.slots();
         for slot in 0..slots.max(self.slots.len()) {
             let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
             self.look(slot, read.at(slot, view), missing);

@@ -1,59 +1,42 @@
-//! What a node file may hold: nodes, alone or in lists, as JSON or YAML, one document or several.
+//! The content of a node file: nodes, alone or in lists, as JSON or YAML, in one or more documents.
 
 use extender_config::echo;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use serde_saphyr::Options;
 
-use crate::{
-    cluster::table::{Change, NodeRelist},
-    object::ObjectError,
-};
+use crate::{cluster::table::NodeRelist, object::ObjectError};
 
-/// The deepest nesting of a YAML document. A node's managed fields take about 10 levels; the parser is
-/// recursive, and this many fit the stack of any thread.
+/// The deepest nesting of a YAML document. A node's managed fields take about 10 levels. The parser is recursive; this
+/// many levels fit the stack of any thread.
 const DEEPEST: usize = 24;
 
-/// Why a text is not a file of nodes. Says where: objects are counted from 1, through all lists and
-/// documents.
+/// Why a text is not a file of nodes. Objects are numbered from 1, through all lists and documents.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// It begins like JSON and does not go on like it.
+    /// It begins like JSON but is not JSON.
     #[error("not JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// It is not YAML.
     #[error("not YAML: {0}")]
     Yaml(String),
-    /// There is something else in it.
-    #[error("object {place} is of kind {}, not Node; keep nodes alone in this file", echo(.kind))]
-    Kind {
-        /// Which object.
-        place: usize,
-        /// What it is.
-        kind: String,
-    },
-    /// A node cannot be read.
-    #[error("object {place}: {problem}")]
-    Node {
-        /// Which object.
-        place: usize,
-        /// What is wrong with it.
-        problem: ObjectError,
-    },
-    /// Two nodes have one name.
-    #[error("object {place} has the same name as an earlier node; remove one of them")]
-    Twice {
-        /// Which object is the second.
-        place: usize,
-    },
-    /// Perhaps it is being written just now.
+    /// The object with this number has this other kind.
+    #[error("object {} is of kind {}, not Node; keep nodes alone in this file", .0, echo(.1))]
+    Kind(usize, String),
+    /// The node with this number cannot be read.
+    #[error("object {0}: {1}")]
+    Node(usize, ObjectError),
+    /// The node with this number has the name of an earlier one.
+    #[error("object {0} has the same name as an earlier node; remove one of them")]
+    Duplicate(usize),
+    /// There are no nodes. The file may be incomplete.
     #[error("the file contains no node; create it with `kubectl get nodes -o yaml`")]
     Empty,
 }
 
 /// Adds all nodes of the text to the list.
 pub(super) fn read(text: &str, relist: NodeRelist) -> Result<NodeRelist, ContentError> {
-    let mut objects = Objects { relist, seen: 0 };
+    let mut objects = Objects { relist, count: 0 };
     if text.trim_start().starts_with(['{', '[']) {
         for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
             objects.add_document(document?)?;
@@ -65,15 +48,15 @@ pub(super) fn read(text: &str, relist: NodeRelist) -> Result<NodeRelist, Content
             objects.add_document(&serde_json::value::to_raw_value(&document)?)?;
         }
     }
-    if objects.relist.is_empty() { Err(ContentError::Empty) } else { Ok(objects.relist) }
+    if objects.count == 0 { Err(ContentError::Empty) } else { Ok(objects.relist) }
 }
 
-/// The defaults are for configuration files: 5,000 nodes are millions of values.
+/// Limits for millions of values, as in 5,000 nodes. The defaults are for configuration files.
 fn yaml_options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST,
-            // kubectl writes none, and thousands of a large value would be more than memory holds.
+            // kubectl writes none, and thousands of aliases of a large value could exhaust the memory.
             max_aliases: 0,
             max_events: usize::MAX,
             max_nodes: usize::MAX,
@@ -85,13 +68,13 @@ fn yaml_options() -> Options {
     }
 }
 
-/// The list that is being filled, and how many objects there were.
+/// The list, and the number of objects so far.
 struct Objects {
     relist: NodeRelist,
-    seen: usize,
+    count: usize,
 }
 
-/// What tells a node from a list of them.
+/// The fields that distinguish a node from a list.
 #[derive(Deserialize)]
 struct DocumentHead<'a> {
     kind: Option<String>,
@@ -116,17 +99,14 @@ impl Objects {
 
     /// An item of a `NodeList` has no kind.
     fn add_node(&mut self, object: &RawValue) -> Result<(), ContentError> {
-        self.seen += 1;
-        let place = self.seen;
+        self.count += 1;
         let head: DocumentHead<'_> = serde_json::from_str(object.get())?;
         if let Some(kind) = head.kind.filter(|kind| kind != "Node") {
-            return Err(ContentError::Kind { place, kind });
+            return Err(ContentError::Kind(self.count, kind));
         }
         let added = self.relist.add(object.get().as_bytes());
-        match added.map_err(|problem| ContentError::Node { place, problem })? {
-            Change::Added => Ok(()),
-            Change::Changed | Change::Unchanged => Err(ContentError::Twice { place }),
-        }
+        let is_new = added.map_err(|problem| ContentError::Node(self.count, problem))?;
+        if is_new { Ok(()) } else { Err(ContentError::Duplicate(self.count)) }
     }
 }
 

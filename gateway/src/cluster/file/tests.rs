@@ -1,4 +1,4 @@
-//! A node file that changes while it is followed. Time is paused: looking again costs no waiting.
+//! A node file that changes while it is followed. The clock is paused, so that periods take no time.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ fn nodes(names: &[&str]) -> String {
     documents.collect::<Vec<_>>().join("---\n")
 }
 
-/// Writes beside the file and renames over it, as a careful writer does.
+/// Replaces the file by renaming another one.
 fn put(path: &Path, text: &str) {
     let fresh = path.with_extension("new");
     fs::write(&fresh, text).unwrap();
@@ -30,18 +30,18 @@ fn put(path: &Path, text: &str) {
 
 fn known(table: &NodeTable, view: ViewId) -> Vec<&'static str> {
     let read = table.read();
-    ["a", "b", "c"].into_iter().filter(|name| read.entry(name, view).is_some()).collect()
+    ["a", "b", "c"].into_iter().filter(|name| read.row(name, view).is_some()).collect()
 }
 
 async fn until(table: &NodeTable, view: ViewId, expected: &[&str]) {
     let mut changes = table.changes();
     while known(table, view) != expected {
-        changes.next().await;
+        changes.changed().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn follows_whatever_the_file_becomes() {
+async fn every_kind_of_replacement_is_noticed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("nodes.yaml");
     put(&path, &nodes(&["a"]));
@@ -58,13 +58,13 @@ async fn follows_whatever_the_file_becomes() {
     fs::write(&path, r#"[{"metadata":{"name":"a"}},{"metadata":{"name":"c"}}]"#).unwrap();
     until(&table, view, &["a", "c"]).await;
 
-    // In place and of the same length; the clock that stamps files is too coarse for a test.
+    // In place with the same length. The time stamps of files are too coarse for a test.
     fs::write(&path, r#"[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]"#).unwrap();
     let later = SystemTime::now() + Duration::from_secs(1);
     fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
     until(&table, view, &["a", "b"]).await;
 
-    // As a ConfigMap's volume does it: the link is swapped, the file behind it is another.
+    // As in the volume of a ConfigMap: the symbolic link is replaced.
     let other = folder.path().join("other");
     fs::write(&other, nodes(&["b", "c"])).unwrap();
     let link = folder.path().join("link");
@@ -75,7 +75,7 @@ async fn follows_whatever_the_file_becomes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_file_changes_nothing() {
+async fn an_invalid_file_is_ignored() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("nodes.yaml");
     put(&path, &nodes(&["a"]));
@@ -99,13 +99,13 @@ async fn a_broken_file_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn brings_the_json_when_a_backend_wants_it() {
+async fn the_file_is_read_again_when_a_backend_needs_json() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("nodes.json");
     put(&path, r#"[{"metadata":{"name":"a"}}]"#);
     let table = Arc::new(NodeTable::new());
     let file = NodeFile::open(path, &table).unwrap();
-    // Before the file is followed: the wish must not be lost.
+    // Before the file is followed: the request must not be lost.
     let view = table.register(RowView::FactsAndRaw(AnnotationPrefixes::default().into())).leak();
     let following = tokio::spawn(file.follow(Arc::clone(&table)));
     table.complete(view).await;
@@ -114,7 +114,7 @@ async fn brings_the_json_when_a_backend_wants_it() {
 }
 
 #[test]
-fn a_first_file_that_cannot_be_used_is_an_error_that_names_it() {
+fn the_error_names_an_unusable_file() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("nodes.yaml");
     let table = NodeTable::new();
@@ -127,7 +127,7 @@ fn a_first_file_that_cannot_be_used_is_an_error_that_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_becomes_a_pipe_is_refused_and_followed() {
+async fn a_pipe_is_rejected_until_it_is_replaced() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("nodes.yaml");
     put(&path, &nodes(&["a"]));
@@ -135,13 +135,13 @@ async fn a_file_that_becomes_a_pipe_is_refused_and_followed() {
     let view = table.register(RowView::Name).leak();
     let file = NodeFile::open(path.clone(), &table).unwrap();
     fs::remove_file(&path).unwrap();
-    // Reading would wait until something writes to it.
+    // Reading it would block until something writes to it.
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let refused = NodeFile::open(path.clone(), &NodeTable::new()).unwrap_err().to_string();
     assert!(refused.contains("not a regular file"), "{refused}");
 
     let following = tokio::spawn(file.follow(Arc::clone(&table)));
-    tokio::time::sleep(10 * super::LOOK).await;
+    tokio::time::sleep(10 * super::PERIOD).await;
     assert_eq!(known(&table, view), ["a"]);
     put(&path, &nodes(&["b"]));
     until(&table, view, &["b"]).await;

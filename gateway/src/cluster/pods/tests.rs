@@ -2,6 +2,13 @@ use std::time::Duration;
 
 use super::*;
 
+impl PodTable {
+    /// The pod with this name.
+    pub(crate) fn by_name(&self, namespace: &str, name: &str) -> Option<Arc<KnownPod>> {
+        self.pods.read().by_name.get(namespace)?.get(name).cloned()
+    }
+}
+
 fn pod(name: &str, uid: &str, node: &str) -> String {
     format!(
         r#"{{"metadata":{{"name":"{name}","namespace":"shop","uid":"{uid}"}},"spec":{{"nodeName":"{node}","priority":7}},"status":{{}}}}"#
@@ -32,7 +39,7 @@ fn a_name_belongs_to_the_last_pod_that_has_it() {
     table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
     table.apply(pod("web", "u-2", "").as_bytes()).unwrap();
     assert_eq!((uid_of(&table, "web"), table.get("u-1"), table.len()), (Some("u-2".to_owned()), None, 1));
-    // The end of the first one is heard late.
+    // A late event of the first pod.
     table.remove("u-1");
     assert_eq!(uid_of(&table, "web"), Some("u-2".to_owned()));
     table.remove("u-2");
@@ -54,7 +61,7 @@ fn a_uid_has_one_name() {
 fn a_list_replaces_all_at_once() {
     let table = PodTable::new();
     table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
-    let mut relist = PodRelist::new();
+    let mut relist = PodRelist::default();
     relist.add(pod("db", "u-3", "n1").as_bytes()).unwrap();
     assert!(relist.add(b"[]").is_err());
     assert!(!table.is_synced());
@@ -63,10 +70,10 @@ fn a_list_replaces_all_at_once() {
     assert_eq!((uid_of(&table, "web"), uid_of(&table, "db")), (None, Some("u-3".to_owned())));
 }
 
-/// Node and number of pods of what has changed, in the order of the nodes' names.
+/// The changed nodes with their numbers of pods, by name.
 async fn changed(table: &PodTable) -> Vec<(String, i64)> {
     let waited = tokio::time::timeout(Duration::from_mins(1), table.changed_usage(|_| Vec::new())).await;
-    let changed = waited.expect("something has changed").into_iter();
+    let changed = waited.expect("a node has changed").into_iter();
     let mut changed: Vec<_> = changed
         .map(|(node, usage)| (node.to_string(), usage.requested.map_or(0, |requested| requested.pods)))
         .collect();
@@ -81,8 +88,7 @@ fn pods_on(node: &str, pods: i64) -> (String, i64) {
 #[tokio::test(start_paused = true)]
 async fn usage_follows_the_pods() {
     let table = PodTable::new();
-    assert_eq!(table.usage_of("n1"), None, "not known yet");
-    let mut relist = PodRelist::new();
+    let mut relist = PodRelist::default();
     for (name, uid, node) in
         [("web", "u-1", "n1"), ("db", "u-2", "n2"), ("web", "u-3", "n2"), ("new", "u-4", "")]
     {
@@ -90,18 +96,16 @@ async fn usage_follows_the_pods() {
     }
     table.replace(relist);
     assert_eq!(changed(&table).await, [pods_on("n2", 2)], "u-3 has the name of u-1 now");
-    assert_eq!(table.usage_of("n1"), Some(NodeUsage::default()));
-
     table.apply(pod("new", "u-4", "n1").as_bytes()).unwrap();
     table.apply(pod("db", "u-5", "n3").as_bytes()).unwrap();
     table.remove("u-2");
     assert_eq!(changed(&table).await, [pods_on("n1", 1), pods_on("n2", 1), pods_on("n3", 1)]);
-    table.replace(PodRelist::new());
+    table.replace(PodRelist::default());
     assert_eq!(changed(&table).await, [pods_on("n1", 0), pods_on("n2", 0), pods_on("n3", 0)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_waits_until_something_is_different() {
+async fn a_reader_waits_for_a_change() {
     let table = Arc::new(PodTable::new());
     let reader = tokio::spawn({
         let table = Arc::clone(&table);
@@ -111,7 +115,24 @@ async fn a_reader_waits_until_something_is_different() {
     table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
     table.remove("u-1");
     tokio::task::yield_now().await;
-    assert!(!reader.is_finished(), "nothing is different");
+    assert!(!reader.is_finished(), "nothing has changed");
     table.apply(pod("web", "u-1", "n1").as_bytes()).unwrap();
     assert_eq!(reader.await.unwrap(), [pods_on("n1", 1)]);
+}
+
+#[test]
+fn only_status_and_managed_fields_are_removed() {
+    for (json, expected) in [
+        (
+            r#"{"metadata":{"name":"a\u00e4","managedFields":[{}],"uid":"1"},"spec":{"x": 1.50},"status":{}}"#,
+            Some(r#"{"metadata":{"name":"a\u00e4","uid":"1"},"spec":{"x": 1.50}}"#),
+        ),
+        (r#"{"spec":{"status":1}}"#, Some(r#"{"spec":{"status":1}}"#)),
+        (r#"{"metadata":null,"status":{}}"#, None),
+    ] {
+        let slim = slim(json.as_bytes());
+        assert_eq!(slim.as_deref(), expected.map(str::as_bytes));
+        let capacity = slim.map(|slim| Vec::from(slim).capacity());
+        assert_eq!(capacity, expected.map(str::len), "no spare capacity is kept");
+    }
 }

@@ -1,6 +1,6 @@
-//! Names that calls ask for and that have no node: nodes that were deleted, and names that were waited for in vain.
+//! Names without a node that calls look up: deleted nodes, and names that a call has waited for.
 //!
-//! Both are bounded. A deleted node that is forgotten costs one wait more; so does a name that was waited for.
+//! Both are bounded. After a name is dropped, one more call waits for it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,33 +9,33 @@ use std::{
 
 use tokio::time::Instant;
 
-/// So many names of each kind are remembered; the oldest are forgotten first.
+/// The most names of each kind; the oldest are dropped first.
 const MOST: usize = 10_000;
-/// Longer names are not remembered, in bytes: no node can have one.
+/// The longest name of a node in bytes; longer ones are not stored.
 const LONGEST: usize = 253;
 
-/// What is known of names without a node.
+/// The latest names without a node.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
     deleted: RecentNames<()>,
-    /// Until when a call waited for each of them first.
+    /// With the end of the first call's wait.
     awaited: RecentNames<Instant>,
 }
 
 impl Absent {
-    /// These nodes were deleted.
+    /// A node was deleted.
     pub(super) fn delete(&mut self, name: &str) {
         self.deleted.insert(name, ());
         self.awaited.remove(name);
     }
 
-    /// There is a node of this name.
+    /// A node exists.
     pub(super) fn appear(&mut self, name: &str) {
         self.deleted.remove(name);
         self.awaited.remove(name);
     }
 
-    /// Keeps only the names for which this holds.
+    /// Keeps the names for which `is_absent` returns true.
     pub(super) fn retain(&mut self, is_absent: impl Fn(&str) -> bool) {
         self.deleted.retain(&is_absent);
         self.awaited.retain(&is_absent);
@@ -45,8 +45,8 @@ impl Absent {
         self.deleted.get(name).is_some()
     }
 
-    /// Until when a call that has time until `until` waits for the name; `None` where that is over. Whoever asks first
-    /// decides for all, so that a name that stays unknown delays calls once.
+    /// The end of the wait for a name, in a call that can wait until `until`; `None` if it is over. The first call
+    /// sets it for all, so that a name that stays unknown delays calls only once.
     pub(super) fn wait(&mut self, name: &str, until: Instant) -> Option<Instant> {
         let now = Instant::now();
         if self.is_deleted(name) || until <= now {
@@ -60,18 +60,18 @@ impl Absent {
     }
 }
 
-/// A bounded map, of which the oldest entries are forgotten.
+/// A bounded map by name, which drops the oldest entries.
 #[derive(Debug)]
 struct RecentNames<V> {
-    known: HashMap<Arc<str>, (u64, V)>,
-    /// By age.
+    /// With the number of the entry.
+    entries: HashMap<Arc<str>, (u64, V)>,
     order: BTreeMap<u64, Arc<str>>,
     next: u64,
 }
 
 impl<V> Default for RecentNames<V> {
     fn default() -> Self {
-        Self { known: HashMap::new(), order: BTreeMap::new(), next: 0 }
+        Self { entries: HashMap::new(), order: BTreeMap::new(), next: 0 }
     }
 }
 
@@ -83,27 +83,27 @@ impl<V> RecentNames<V> {
         self.remove(name);
         let name: Arc<str> = name.into();
         self.order.insert(self.next, Arc::clone(&name));
-        self.known.insert(name, (self.next, value));
+        self.entries.insert(name, (self.next, value));
         self.next += 1;
-        if self.known.len() > MOST
+        if self.entries.len() > MOST
             && let Some((_, oldest)) = self.order.pop_first()
         {
-            self.known.remove(&oldest);
+            self.entries.remove(&oldest);
         }
     }
 
     fn remove(&mut self, name: &str) {
-        if let Some((age, _)) = self.known.remove(name) {
-            self.order.remove(&age);
+        if let Some((number, _)) = self.entries.remove(name) {
+            self.order.remove(&number);
         }
     }
 
     fn get(&self, name: &str) -> Option<&V> {
-        self.known.get(name).map(|(_, value)| value)
+        self.entries.get(name).map(|(_, value)| value)
     }
 
     fn retain(&mut self, keep: impl Fn(&str) -> bool) {
-        self.known.retain(|name, _| keep(name));
+        self.entries.retain(|name, _| keep(name));
         self.order.retain(|_, name| keep(name));
     }
 }
@@ -115,10 +115,10 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_name_is_waited_for_once() {
+    async fn calls_wait_for_a_name_once() {
         let mut absent = Absent::default();
         let until = Instant::now() + Duration::from_millis(100);
-        assert_eq!(absent.wait("n1", Instant::now()), None, "a call without time is no wait");
+        assert_eq!(absent.wait("n1", Instant::now()), None, "a call without time does not wait");
         assert_eq!(absent.wait("n1", until), Some(until));
         tokio::time::advance(Duration::from_millis(40)).await;
         let later = Instant::now() + Duration::from_millis(100);
@@ -126,21 +126,21 @@ mod tests {
         tokio::time::advance(Duration::from_millis(60)).await;
         assert_eq!(absent.wait("n1", later), None);
         absent.appear("n1");
-        assert_eq!(absent.wait("n1", later), Some(later), "it was known in between");
+        assert_eq!(absent.wait("n1", later), Some(later), "it existed in between");
         absent.delete("n1");
         assert_eq!((absent.wait("n1", later), absent.is_deleted("n1")), (None, true));
     }
 
     #[test]
-    fn the_oldest_names_are_forgotten_first() {
+    fn the_oldest_names_are_dropped_first() {
         let mut absent = Absent::default();
         for number in 0..=MOST {
             absent.delete(&format!("n{number}"));
         }
         assert_eq!((absent.is_deleted("n0"), absent.is_deleted("n1")), (false, true));
-        assert_eq!((absent.deleted.known.len(), absent.deleted.order.len()), (MOST, MOST));
+        assert_eq!((absent.deleted.entries.len(), absent.deleted.order.len()), (MOST, MOST));
         absent.delete(&"n".repeat(LONGEST + 1));
         absent.retain(|name| name == "n7");
-        assert_eq!((absent.deleted.known.len(), absent.deleted.order.len()), (1, 1));
+        assert_eq!((absent.deleted.entries.len(), absent.deleted.order.len()), (1, 1));
     }
 }

@@ -1,6 +1,5 @@
-//! The nodes that were looked up last. Filter and prioritize of a pod follow each other, and the second is about
-//! nodes of the first in the same order, so that one walk over both lists of names finds what is already there:
-//! looking a node up is a few accesses to cold memory.
+//! The rows that were looked up last. Prioritize follows filter, for some of the same nodes in the same order, so one
+//! walk over both lists of names finds their rows again: looking up a node takes several accesses to cold memory.
 
 use std::sync::Arc;
 
@@ -8,103 +7,97 @@ use parking_lot::Mutex;
 
 use super::{NodeRow, ViewId};
 
-/// Lines of nodes, in the order in which these were asked for. Copies share them.
+/// Rows of nodes, in the order of the look-up. Clones share them.
 #[derive(Debug, Clone)]
 pub struct NodeRows {
     all: Arc<Vec<NodeRow>>,
-    /// Which of them, ascending; `None` for all.
-    places: Option<Vec<u32>>,
+    /// The positions of these rows, ascending; `None` for all.
+    positions: Option<Vec<u32>>,
 }
 
 impl NodeRows {
-    /// How many there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
-        self.places.as_ref().map_or(self.all.len(), Vec::len)
+        self.positions.as_ref().map_or(self.all.len(), Vec::len)
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The line at a place, which is below [`NodeRows::len`].
-    pub fn at(&self, place: usize) -> &NodeRow {
-        &self.all[self.places.as_ref().map_or(place, |places| places[place] as usize)]
+    /// The row at an index below [`NodeRows::len`].
+    pub fn at(&self, index: usize) -> &NodeRow {
+        &self.all[self.positions.as_ref().map_or(index, |positions| positions[index] as usize)]
     }
 
-    /// All of them, in order.
+    /// All rows, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &NodeRow> + Clone {
-        (0..self.len()).map(|place| self.at(place))
+        (0..self.len()).map(|index| self.at(index))
     }
 }
 
 impl From<Vec<NodeRow>> for NodeRows {
-    fn from(lines: Vec<NodeRow>) -> Self {
-        Self { all: Arc::new(lines), places: None }
+    fn from(rows: Vec<NodeRow>) -> Self {
+        Self { all: Arc::new(rows), positions: None }
     }
 }
 
-/// The latest look at a table in each view.
+/// The latest look-up in each view.
 #[derive(Debug, Default)]
-pub(super) struct LatestLookups {
-    looks: Mutex<Vec<Lookup>>,
-}
+pub(super) struct LatestLookups(Mutex<Vec<Lookup>>);
 
-/// A look that found every node.
+/// A look-up that found every node.
 #[derive(Debug, Clone)]
 struct Lookup {
     view: ViewId,
-    /// The table's.
+    /// The version of the table.
     version: u64,
-    names: Arc<NamesHash>,
-    lines: Arc<Vec<NodeRow>>,
-}
-
-/// Names, one after the other.
-#[derive(Debug, Default)]
-struct NamesHash {
-    text: String,
-    ends: Vec<usize>,
+    names: Arc<JoinedNames>,
+    rows: Arc<Vec<NodeRow>>,
 }
 
 impl LatestLookups {
-    /// The lines of these nodes, if they were found in the latest look, in their order, and the table has still this
-    /// version.
+    /// The rows of these nodes, if the latest look-up found them in the same order and in this version of the table.
     pub(super) fn find<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str>,
         (view, version): (ViewId, u64),
     ) -> Option<NodeRows> {
-        let look =
-            self.looks.lock().iter().find(|look| look.view == view && look.version == version).cloned()?;
-        let places = look.names.places_of(names)?;
-        Some(NodeRows { all: look.lines, places: Some(places) })
+        let is_same = |lookup: &&Lookup| lookup.view == view && lookup.version == version;
+        let lookup = self.0.lock().iter().find(is_same).cloned()?;
+        let positions = lookup.names.positions_of(names)?;
+        Some(NodeRows { all: lookup.rows, positions: Some(positions) })
     }
 
-    /// Takes a look in place of the one before.
-    pub(super) fn keep<'n>(
+    /// Stores a look-up in place of the previous one.
+    pub(super) fn store<'n>(
         &self,
         names: impl ExactSizeIterator<Item = &'n str>,
         (view, version): (ViewId, u64),
-        lines: &NodeRows,
+        rows: &NodeRows,
     ) {
-        let look =
-            Lookup { view, version, names: Arc::new(NamesHash::of(names)), lines: Arc::clone(&lines.all) };
-        let mut looks = self.looks.lock();
-        let before = if let Some(before) = looks.iter_mut().find(|before| before.view == view) {
-            Some(std::mem::replace(before, look))
-        } else {
-            looks.push(look);
-            None
-        };
-        drop(looks);
+        let names = Arc::new(JoinedNames::new(names));
+        let lookup = Lookup { view, version, names, rows: Arc::clone(&rows.all) };
+        let mut lookups = self.0.lock();
+        let previous = lookups.iter().position(|previous| previous.view == view);
+        let previous = previous.map(|index| lookups.swap_remove(index));
+        lookups.push(lookup);
+        drop(lookups);
         // Freed after the lock.
-        drop(before);
+        drop(previous);
     }
 }
 
-impl NamesHash {
-    fn of<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
+/// Names in one text.
+#[derive(Debug, Default)]
+struct JoinedNames {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl JoinedNames {
+    fn new<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
         let mut all = Self { text: String::new(), ends: Vec::with_capacity(names.len()) };
         for name in names {
             all.text.push_str(name);
@@ -113,17 +106,17 @@ impl NamesHash {
         all
     }
 
-    /// Where these names are; `None` when one is not, or they come in another order.
-    fn places_of<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>) -> Option<Vec<u32>> {
-        let mut places = Vec::with_capacity(names.len());
+    /// The positions of these names; `None` if one is missing or the order differs.
+    fn positions_of<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>) -> Option<Vec<u32>> {
+        let mut positions = Vec::with_capacity(names.len());
         let (text, mut begin) = (self.text.as_bytes(), 0);
         let mut ahead = (0..).zip(&self.ends);
         for name in names {
             let here =
                 ahead.find(|(_, end)| &text[std::mem::replace(&mut begin, **end)..**end] == name.as_bytes());
-            places.push(here?.0);
+            positions.push(here?.0);
         }
-        Some(places)
+        Some(positions)
     }
 }
 
@@ -135,14 +128,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_in_order_is_found_and_nothing_else(
-            looked in prop::sample::subsequence(vec!["", "a", "b", "ab", "ba", "aab", "c"], 0..7).prop_shuffle(),
-            asked in prop::collection::vec(prop::sample::select(vec!["", "a", "b", "ab", "ba", "aab", "c"]), 0..5),
+        fn names_are_found_only_in_their_order(
+            known in prop::sample::subsequence(vec!["", "a", "b", "ab", "ba", "aab", "c"], 0..7).prop_shuffle(),
+            names in prop::collection::vec(prop::sample::select(vec!["", "a", "b", "ab", "ba", "aab", "c"]), 0..5),
         ) {
-            let mut ahead = (0_u32..).zip(&looked);
-            let places: Option<Vec<u32>> =
-                asked.iter().map(|name| ahead.find(|(_, looked)| *looked == name).map(|(at, _)| at)).collect();
-            prop_assert_eq!(NamesHash::of(looked.iter().copied()).places_of(asked.iter().copied()), places);
+            let mut ahead = (0_u32..).zip(&known);
+            let positions: Option<Vec<u32>> =
+                names.iter().map(|name| ahead.find(|(_, known)| *known == name).map(|(at, _)| at)).collect();
+            prop_assert_eq!(JoinedNames::new(known.iter().copied()).positions_of(names.iter().copied()), positions);
         }
     }
 }

@@ -1,168 +1,181 @@
-//! What calls read of a table: where each node stands, and its rows.
+//! The part of a table that calls read: the slot of each node, its rows, and a log of recent changes.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use bytes::Bytes;
-use parking_lot::RwLockReadGuard;
+use super::{NodeNames, NodeRow, NodeRows, RowState, ViewId};
 
-use super::{NodeNames, NodeRows, ViewId, ids::RowId, log::ChangeLog};
-
-/// A node's row in one view.
-#[derive(Debug, Clone)]
-pub struct RowState {
-    /// The entry for a `NodeRows` message.
-    pub bytes: Bytes,
-    /// Which state of the node's row this is. Within a view a slot never has two different rows of one version,
-    /// whichever nodes it is given to in the course of time.
-    pub version: u64,
-    /// What names it to a backend that holds it; `None` where it is in no table.
-    pub id: Option<RowId>,
-}
-
-impl RowState {
-    /// Whether it is in a table, so that its version means something.
-    pub fn is_kept(&self) -> bool {
-        self.version > 0
-    }
-}
-
-/// A row, and whose it is.
-#[derive(Debug, Clone)]
-pub struct NodeRow {
-    /// The node's slot: a small number, which another node may get when this one is gone.
-    pub slot: u32,
-    /// The row.
-    pub state: RowState,
-}
-
-impl NodeRow {
-    /// Of a node that is in no table.
-    pub fn unkept(bytes: Bytes) -> Self {
-        Self { slot: u32::MAX, state: RowState { bytes, version: 0, id: None } }
-    }
-}
-
-/// What a look at the table found of some nodes.
+/// The rows of some nodes in one view.
 #[derive(Debug)]
 pub struct Found {
-    /// Of those that are there, in order.
+    /// The rows that the table has, in the order of the nodes.
     pub rows: NodeRows,
-    /// The places of the others among all, ascending.
+    /// The positions of the nodes without rows, ascending.
     pub unknown: Vec<u32>,
-    /// The places of those of them that were deleted, ascending; a look without waiting does not tell them apart.
+    /// The positions of those that were deleted, ascending. Only [`NodeTable::rows`](super::NodeTable::rows) sets it.
     pub deleted: Vec<u32>,
-    /// The table's version then: while it has that, all lines are current.
+    /// The table's version: while the table has it, all rows are current.
     pub version: u64,
 }
 
-/// The rows of a node: one for each view, `None` where the view wants what is not known. Empty while no node has the
-/// slot.
+impl Found {
+    /// The unknown ones of the nodes that were looked up, with their positions.
+    pub(super) fn unknown_names<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> impl Iterator<Item = (u32, &'n str)> {
+        (0..).zip(names).filter(move |(position, _)| self.unknown.binary_search(position).is_ok())
+    }
+}
+
+/// A node's rows by view; `None` where something that the view contains is unknown. Empty while no node has the slot.
 pub(super) type TableSlot = Vec<Option<RowState>>;
 
-/// All nodes as calls see them.
+/// All nodes as calls read them.
 #[derive(Debug, Default)]
-pub(super) struct TableSnapshot {
+pub struct TableSnapshot {
     pub(super) slot_of: NodeNames<u32>,
     pub(super) slots: Vec<TableSlot>,
-    /// No row has a greater one.
+    /// The version of the latest change; no row has a later one.
     pub(super) version: u64,
-    /// Of the ids of all rows.
+    /// The generation of all row ids.
     pub(super) generation: u32,
-    /// How it came to be at this version.
     pub(super) log: ChangeLog,
 }
 
 impl TableSnapshot {
-    /// Takes a node's rows; returns the old ones, to be freed after the lock.
-    pub(super) fn put(&mut self, name: &Arc<str>, at: u32, slot: TableSlot) -> TableSlot {
-        let place = at as usize;
-        if self.slots.len() <= place {
-            self.slots.resize_with(place + 1, TableSlot::default);
+    /// Sets a node's rows; returns the old ones, to be freed after the lock.
+    pub(super) fn put(&mut self, name: &Arc<str>, position: u32, slot: TableSlot) -> TableSlot {
+        let index = position as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, TableSlot::default);
         }
-        self.slot_of.insert(Arc::clone(name), at);
-        self.log.push(self.version, at, self.slots.len());
-        std::mem::replace(&mut self.slots[place], slot)
+        self.slot_of.insert(Arc::clone(name), position);
+        self.log.push(self.version, position, self.slots.len());
+        std::mem::replace(&mut self.slots[index], slot)
     }
 
-    /// Forgets a node; returns its rows, to be freed after the lock.
+    /// Removes a node; returns its rows, to be freed after the lock.
     pub(super) fn remove(&mut self, name: &str) -> TableSlot {
-        let Some(at) = self.slot_of.remove(name) else { return TableSlot::default() };
-        self.log.push(self.version, at, self.slots.len());
-        self.slots.get_mut(at as usize).map(std::mem::take).unwrap_or_default()
-    }
-}
-
-/// The rows of the table while a call copies them.
-#[derive(Debug)]
-pub struct TableRead<'t> {
-    pub(super) snapshot: RwLockReadGuard<'t, TableSnapshot>,
-}
-
-impl TableRead<'_> {
-    /// The node's entry for a `NodeRows` message in this view; `None` when the node, or what the view wants of it,
-    /// is not known yet.
-    pub fn entry(&self, name: &str, view: ViewId) -> Option<&[u8]> {
-        let slot = *self.snapshot.slot_of.get(name)?;
-        self.at(slot, view).map(|row| &*row.bytes)
+        let Some(position) = self.slot_of.remove(name) else { return TableSlot::default() };
+        self.log.push(self.version, position, self.slots.len());
+        self.slots.get_mut(position as usize).map(std::mem::take).unwrap_or_default()
     }
 
-    /// The node's line in this view; `None` as for [`TableRead::entry`].
+    /// The node's row in this view; `None` if the node, or something that the view contains, is unknown.
     pub fn row(&self, name: &str, view: ViewId) -> Option<NodeRow> {
-        let slot = *self.snapshot.slot_of.get(name)?;
+        let slot = *self.slot_of.get(name)?;
         let row = self.at(slot, view)?.clone();
         Some(NodeRow { slot, state: row })
     }
 
     /// Whether there is a node of this name.
     pub(super) fn knows(&self, name: &str) -> bool {
-        self.snapshot.slot_of.contains_key(name)
+        self.slot_of.contains_key(name)
     }
 
-    /// Whether all of these nodes have their row in this view.
-    pub(super) fn has(&self, names: &[&str], view: ViewId) -> bool {
-        names.iter().all(|name| self.entry(name, view).is_some())
-    }
-
-    /// The lines of these nodes in this view, as far as they are there.
+    /// The rows of these nodes in this view.
     pub fn rows<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>, view: ViewId) -> Found {
-        let (mut lines, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
-        for (place, name) in (0..).zip(names) {
+        let (mut rows, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
+        for (position, name) in (0..).zip(names) {
             match self.row(name, view) {
-                Some(line) => lines.push(line),
-                None => unknown.push(place),
+                Some(row) => rows.push(row),
+                None => unknown.push(position),
             }
         }
-        Found { rows: lines.into(), unknown, deleted: Vec::new(), version: self.version() }
+        Found { rows: rows.into(), unknown, deleted: Vec::new(), version: self.version() }
     }
 
-    /// Whether the line is still the node's in this view.
-    pub fn is_current(&self, line: &NodeRow, view: ViewId) -> bool {
-        self.at(line.slot, view).is_some_and(|row| row.version == line.state.version)
+    /// Whether the row is still the current row of its slot in this view.
+    pub fn is_current(&self, row: &NodeRow, view: ViewId) -> bool {
+        self.at(row.slot, view).is_some_and(|current| current.version == row.state.version)
     }
 
-    /// The slots that are not as they were when the table had this version, some perhaps several times; `None` when
-    /// that is not known any more, and every slot has to be looked at.
+    /// The slots that have changed after this version, perhaps several times each; `None` if the log does not reach
+    /// back to it, and every slot may have changed.
     pub fn changed_since(&self, version: u64) -> Option<impl Iterator<Item = u32>> {
-        self.snapshot.log.since(version)
+        self.log.since(version)
     }
 
-    /// How many slots there are; no node has one above.
-    pub fn slots(&self) -> u32 {
-        u32::try_from(self.snapshot.slots.len()).expect("a slot's number has 32 bits")
+    /// The number of slots. All slots of nodes are below it.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
     }
 
-    /// The row of the node that has this slot; `None` where no node has it, or what the view wants is not known.
+    /// The row of the node in this slot; `None` if no node has the slot, or something that the view contains is
+    /// unknown.
     pub fn at(&self, slot: u32, view: ViewId) -> Option<&RowState> {
-        self.snapshot.slots.get(slot as usize)?.get(view.0)?.as_ref()
+        self.slots.get(slot as usize)?.get(view.0)?.as_ref()
     }
 
-    /// Of the ids of all rows. With another generation, a backend needs another table.
+    /// The generation of all row ids. Each generation requires a new table at a backend.
     pub fn generation(&self) -> u32 {
-        self.snapshot.generation
+        self.generation
     }
 
-    /// The greatest version that a row may have now.
+    /// The version of the latest change; no row has a later one.
     pub fn version(&self) -> u64 {
-        self.snapshot.version
+        self.version
+    }
+}
+
+/// The slots that have changed, in the order of versions. At most as many as the table has: a reader that has missed
+/// more reads every slot instead.
+#[derive(Debug, Default)]
+pub(super) struct ChangeLog {
+    /// The versions of changes, which never decrease, and the slots.
+    changes: VecDeque<(u64, u32)>,
+    /// Changes up to this version may be missing.
+    complete_after: u64,
+}
+
+impl ChangeLog {
+    /// A log of the changes after this version.
+    pub(super) fn begin(version: u64) -> Self {
+        Self { changes: VecDeque::new(), complete_after: version }
+    }
+
+    /// Adds the change of a slot, in a table with this many slots.
+    fn push(&mut self, version: u64, slot: u32, slots: usize) {
+        self.changes.push_back((version, slot));
+        while self.changes.len() > slots {
+            self.complete_after =
+                self.changes.pop_front().map_or(self.complete_after, |(version, _)| version);
+        }
+    }
+
+    fn since(&self, version: u64) -> Option<impl Iterator<Item = u32>> {
+        let seen = self.changes.partition_point(|(changed, _)| *changed <= version);
+        (version >= self.complete_after).then(|| self.changes.range(seen..).map(|(_, slot)| *slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn since(log: &ChangeLog, version: u64) -> Option<Vec<u32>> {
+        log.since(version).map(Iterator::collect)
+    }
+
+    #[test]
+    fn changes_before_the_log_are_unknown() {
+        let mut log = ChangeLog::begin(4);
+        assert_eq!((since(&log, 3), since(&log, 4)), (None, Some(vec![])));
+        // Several slots change in one version, and one changes twice.
+        for (version, slot) in [(5, 0), (5, 2), (7, 1), (8, 2)] {
+            log.push(version, slot, 4);
+        }
+        assert_eq!((since(&log, 3), since(&log, 4)), (None, Some(vec![0, 2, 1, 2])));
+        assert_eq!([5, 6, 7, 8].map(|version| since(&log, version).unwrap().len()), [2, 2, 1, 0]);
+        // The log has only a part of the changes of version 5.
+        log.push(9, 3, 4);
+        assert_eq!((since(&log, 4), since(&log, 5)), (None, Some(vec![1, 2, 3])));
+    }
+
+    #[test]
+    fn a_log_without_room_has_only_the_latest_version() {
+        let mut log = ChangeLog::default();
+        log.push(1, 0, 0);
+        assert_eq!((since(&log, 0), since(&log, 1)), (None, Some(vec![])));
     }
 }

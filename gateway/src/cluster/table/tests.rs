@@ -1,17 +1,33 @@
-//! The table's promises: rows for every view, changes seen once and never lost, nothing moved by a heartbeat.
+//! The table: rows for every view, changes that are reported once and never lost, and heartbeats without effect.
 
 use std::{sync::Arc, time::Duration};
 
 use extender_policy_api::v1alpha1::{NodeRow, NodeRows};
 use proptest::prelude::*;
 use prost::Message;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
-use super::{Change, NodeTable, ViewId};
+use super::{Column, NodeTable, ViewId};
 use crate::{
     contract::row::{RowView, encode_object},
     object::{annotations::AnnotationPrefixes, node},
 };
+
+impl NodeTable {
+    /// The number of views whose rows are kept.
+    pub(crate) fn columns(&self) -> usize {
+        self.lock_writer().views().count()
+    }
+}
+
+impl Column {
+    /// Keeps the column for as long as the table exists.
+    pub(crate) fn leak(self) -> ViewId {
+        let id = self.id();
+        std::mem::forget(self);
+        id
+    }
+}
 
 fn json(name: &str, zone: &str, heartbeat: u32) -> Vec<u8> {
     format!(
@@ -38,8 +54,7 @@ fn replace(table: &NodeTable, nodes: &[Vec<u8>]) {
 }
 
 fn row(table: &NodeTable, name: &str, view: ViewId) -> Option<NodeRow> {
-    let read = table.read();
-    let mut rows = NodeRows::decode(read.entry(name, view)?).unwrap().rows;
+    let mut rows = NodeRows::decode(table.read().row(name, view)?.state.bytes).unwrap().rows;
     assert_eq!(rows.len(), 1, "an entry is one row");
     rows.pop()
 }
@@ -51,16 +66,17 @@ fn direct(view: &RowView, json: &[u8]) -> NodeRow {
     NodeRows::decode(&*body).unwrap().rows.remove(0)
 }
 
-/// Writes the rows of nodes that were known before the view was.
+/// Writes the rows of nodes that were known before the view.
 fn fill(table: &NodeTable, view: ViewId) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(table.fill(view));
 }
 
-/// Whether the table has changed since `changes` was asked last, without waiting.
-fn changed(changes: &mut super::TableChanges) -> bool {
-    let waker = std::task::Waker::noop();
-    std::pin::pin!(changes.next()).as_mut().poll(&mut std::task::Context::from_waker(waker)).is_ready()
+/// Whether the table has changed since the previous call.
+fn changed(changes: &mut watch::Receiver<()>) -> bool {
+    let changed = changes.has_changed().unwrap();
+    changes.mark_unchanged();
+    changed
 }
 
 #[test]
@@ -69,7 +85,7 @@ fn rows_are_those_of_a_request_with_objects() {
     let early = [RowView::Name, facts(), raw()];
     let early_ids = early.clone().map(|view| table.register(view).leak());
     let node = json("n1", "a", 1);
-    assert_eq!(table.apply(&node).unwrap(), Change::Added);
+    assert!(table.apply(&node).unwrap());
     let late = [
         RowView::Facts(AnnotationPrefixes::all().into()),
         RowView::FactsAndRaw(AnnotationPrefixes::default().into()),
@@ -101,31 +117,31 @@ fn a_heartbeat_changes_nothing_but_rows_with_json() {
     let view = table.register(facts()).leak();
     table.apply(&json("n1", "a", 1)).unwrap();
     let mut changes = table.changes();
-    assert_eq!(table.apply(&json("n1", "a", 2)).unwrap(), Change::Unchanged);
+    assert!(!table.apply(&json("n1", "a", 2)).unwrap());
     replace(&table, &[json("n1", "a", 3)]);
     assert!(!changed(&mut changes));
 
-    assert_eq!(table.apply(&json("n1", "b", 3)).unwrap(), Change::Changed);
+    assert!(table.apply(&json("n1", "b", 3)).unwrap());
     assert!(changed(&mut changes));
     assert_eq!(row(&table, "n1", view).unwrap().facts.unwrap().labels["zone"], "b");
 
     let raw = table.register(raw()).leak();
     table.apply(&json("n1", "b", 4)).unwrap();
-    assert_eq!(table.apply(&json("n1", "b", 5)).unwrap(), Change::Changed);
+    assert!(table.apply(&json("n1", "b", 5)).unwrap());
     assert_eq!(row(&table, "n1", raw).unwrap().raw_json, json("n1", "b", 5));
 }
 
 #[test]
-fn calls_are_not_locked_out_by_what_changes_nothing() {
+fn a_write_without_a_change_does_not_block_calls() {
     let table = NodeTable::new();
     let view = table.register(facts()).leak();
     table.apply(&json("n1", "a", 1)).unwrap();
     let read = table.read();
     // Would never return if it took the write lock.
-    assert_eq!(table.apply(&json("n1", "a", 2)).unwrap(), Change::Unchanged);
+    assert!(!table.apply(&json("n1", "a", 2)).unwrap());
     assert!(table.apply(b"{}").is_err());
-    assert_eq!(table.remove("n2"), Change::Unchanged);
-    assert!(read.entry("n1", view).is_some());
+    assert!(!table.remove("n2"));
+    assert!(read.row("n1", view).is_some());
 }
 
 #[test]
@@ -140,7 +156,7 @@ fn a_list_replaces_everything() {
     assert_eq!(zones, [None, Some("b".to_owned()), Some("c".to_owned())]);
     assert_eq!(table.len(), 2);
 
-    assert_eq!(table.remove("n3"), Change::Changed);
+    assert!(table.remove("n3"));
     assert!(changed(&mut changes));
     assert_eq!(row(&table, "n3", view), None);
     replace(&table, &[]);
@@ -148,7 +164,7 @@ fn a_list_replaces_everything() {
 }
 
 #[test]
-fn a_broken_node_leaves_the_old_row() {
+fn an_invalid_node_leaves_the_old_row() {
     let table = NodeTable::new();
     let view = table.register(facts()).leak();
     table.apply(&json("n1", "a", 1)).unwrap();
@@ -158,7 +174,7 @@ fn a_broken_node_leaves_the_old_row() {
 }
 
 #[test]
-fn json_is_asked_for_once_and_kept_from_then_on() {
+fn json_is_requested_once_and_kept_from_then_on() {
     let table = NodeTable::new();
     let mut wanted = table.raw_wanted();
     table.register(facts()).leak();
@@ -179,7 +195,7 @@ fn json_is_asked_for_once_and_kept_from_then_on() {
 }
 
 #[test]
-fn who_has_looked_before_is_told_what_has_changed_since() {
+fn a_reader_gets_the_slots_that_have_changed_since_a_version() {
     let table = NodeTable::new();
     table.register(facts()).leak();
     let names: Vec<_> = (0..50).map(|number| format!("n{number}")).collect();
@@ -192,7 +208,7 @@ fn who_has_looked_before_is_told_what_has_changed_since() {
     table.remove("n8");
     let slots = since(listed).unwrap();
     assert_eq!(slots.len(), 2);
-    // A node that comes has a slot that was somebody's, and a heartbeat says nothing.
+    // A new node gets a free slot, and a heartbeat is not a change.
     table.apply(&json("n50", "a", 1)).unwrap();
     table.apply(&json("n7", "b", 2)).unwrap();
     assert_eq!(since(listed), Some(vec![slots[0], slots[1], slots[1]]));
@@ -200,7 +216,7 @@ fn who_has_looked_before_is_told_what_has_changed_since() {
     for zone in 0..48 {
         table.apply(&json("n7", &format!("z{zone}"), 1)).unwrap();
     }
-    assert_eq!(since(listed), None, "as many changes as there are slots are remembered");
+    assert_eq!(since(listed), None, "the log has as many changes as there are slots");
     table.limit(0, 0);
     assert_eq!(since(table.read().version()), Some(vec![]));
     assert_eq!(since(table.read().version() - 1), None);
@@ -213,7 +229,7 @@ async fn waiting_ends_with_the_list_and_with_the_rows() {
     assert!(!table.is_synced());
     let writer = Arc::clone(&table);
     let (register, registered) = tokio::sync::oneshot::channel::<()>();
-    // Another thread without a runtime, as the source is on another runtime.
+    // A thread without a runtime: the source has another runtime.
     let source = std::thread::spawn(move || {
         replace(&writer, &[json("n1", "a", 1)]);
         registered.blocking_recv().unwrap();
@@ -234,16 +250,16 @@ async fn a_change_before_the_wait_is_not_lost() {
     let table = NodeTable::new();
     let view = table.register(facts()).leak();
     let mut changes = table.changes();
-    assert!(table.read().entry("n1", view).is_none());
+    assert!(table.read().row("n1", view).is_none());
     table.apply(&json("n1", "a", 1)).unwrap();
-    changes.next().await;
-    assert!(table.read().entry("n1", view).is_some());
+    changes.changed().await.unwrap();
+    assert!(table.read().row("n1", view).is_some());
 }
 
 /// How long calls wait for unknown nodes.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Where of `n1` and `n2` an unknown and a deleted one is, and how long that took.
+/// Which of `n1` and `n2` are unknown and which are deleted, and how long the look-up took.
 async fn look(table: &NodeTable, view: ViewId) -> (Vec<u32>, Vec<u32>, Duration) {
     let began = Instant::now();
     let found = table.rows(["n1", "n2"].into_iter(), view, began + WAIT).await;
@@ -301,10 +317,10 @@ fn view(number: u8) -> RowView {
 }
 
 proptest! {
-    /// Whatever the order of events: a row that is there is the row of the node as it was told last, and only
-    /// JSON that was never kept may be missing.
+    /// After any events, a row is that of the latest state of its node, and only JSON that was never kept may be
+    /// missing.
     #[test]
-    fn is_what_the_source_told_last(steps in proptest::collection::vec(step(), 0..40)) {
+    fn rows_are_those_of_the_latest_states(steps in proptest::collection::vec(step(), 0..40)) {
         let table = NodeTable::new();
         let node = |name: &u8, zone: &u8| json(&format!("n{name}"), &format!("z{zone}"), 0);
         let mut nodes = std::collections::BTreeMap::new();
@@ -329,9 +345,9 @@ proptest! {
             prop_assert_eq!(table.len(), nodes.len());
             for (number, id) in &views {
                 for name in 0..6 {
-                    let told = row(&table, &format!("n{name}"), *id);
+                    let row = row(&table, &format!("n{name}"), *id);
                     let expected = nodes.get(&name).map(|zone| direct(&view(*number), &node(&name, zone)));
-                    prop_assert!(told == expected || (told.is_none() && *number == 3), "{:?} {:?}", told, expected);
+                    prop_assert!(row == expected || (row.is_none() && *number == 3), "{:?} {:?}", row, expected);
                 }
             }
         }
@@ -339,9 +355,9 @@ proptest! {
 }
 
 proptest! {
-    /// What the latest look has left is used only while it is true, for nodes and views that it was about.
+    /// A stored look-up is used only while it is valid, for its nodes and its view.
     #[test]
-    fn a_look_finds_what_is_there(
+    fn a_look_up_returns_the_current_rows(
         steps in proptest::collection::vec(
             prop_oneof![
                 1 => (0_u8..6, 0_u8..3).prop_map(|(node, zone)| (vec![node], Some(zone))),
@@ -376,23 +392,23 @@ proptest! {
     }
 }
 
-fn bring(table: &NodeTable, json: &[u8], view: ViewId) -> super::NodeRow {
+fn send(table: &NodeTable, json: &[u8], view: ViewId) -> super::NodeRow {
     let found = table.import(["n1"].into_iter(), |_| Some(json), view).unwrap();
     found.rows.at(0).clone()
 }
 
 #[test]
-fn an_id_means_one_row_of_a_node_that_calls_bring_and_the_latest_one_of_a_watched_node() {
+fn an_id_means_one_row_of_a_node_from_calls_and_the_latest_row_of_a_watched_node() {
     let table = NodeTable::of_calls();
     let [facts, raw] = [facts(), raw()].map(|view| table.register(view).leak());
-    let first = bring(&table, &json("n1", "a", 1), facts);
+    let first = send(&table, &json("n1", "a", 1), facts);
     assert_eq!(
-        bring(&table, &json("n1", "a", 2), facts).state.id,
+        send(&table, &json("n1", "a", 2), facts).state.id,
         first.state.id,
         "the same facts are the same row"
     );
-    let changed = bring(&table, &json("n1", "b", 2), facts);
-    let back = bring(&table, &json("n1", "a", 2), facts);
+    let changed = send(&table, &json("n1", "b", 2), facts);
+    let back = send(&table, &json("n1", "a", 2), facts);
     assert!(
         first.state.id != changed.state.id
             && back.state.id != first.state.id
@@ -400,8 +416,8 @@ fn an_id_means_one_row_of_a_node_that_calls_bring_and_the_latest_one_of_a_watche
     );
     assert_eq!(back.state.bytes, first.state.bytes);
     assert_ne!(
-        bring(&table, &json("n1", "a", 3), raw).state.id,
-        bring(&table, &json("n1", "a", 4), raw).state.id
+        send(&table, &json("n1", "a", 3), raw).state.id,
+        send(&table, &json("n1", "a", 4), raw).state.id
     );
 
     let table = NodeTable::new();
@@ -416,27 +432,27 @@ fn an_id_means_one_row_of_a_node_that_calls_bring_and_the_latest_one_of_a_watche
 }
 
 #[test]
-fn what_a_call_brings_is_found_whatever_others_have_brought() {
+fn a_call_gets_the_rows_of_its_own_nodes() {
     let table = NodeTable::of_calls();
     let early = table.register(facts()).leak();
     for _ in 0..2 {
-        bring(&table, &json("n1", "a", 1), early);
-        bring(&table, &json("n1", "b", 1), early);
+        send(&table, &json("n1", "a", 1), early);
+        send(&table, &json("n1", "b", 1), early);
         let late = table.register(RowView::Facts(AnnotationPrefixes::all().into())).leak();
-        let line = bring(&table, &json("n1", "a", 1), late);
+        let line = send(&table, &json("n1", "a", 1), late);
         let row = NodeRows::decode(&*line.state.bytes).unwrap().rows.remove(0);
         assert_eq!(row.facts.unwrap().labels["zone"], "a");
     }
 }
 
 #[test]
-fn when_ids_are_used_up_all_rows_get_ids_of_another_generation() {
+fn when_ids_are_exhausted_all_rows_get_ids_of_another_generation() {
     for table in [NodeTable::new(), NodeTable::of_calls()] {
         let view = table.register(facts()).leak();
         replace(&table, &[json("n1", "a", 1), json("n2", "a", 1)]);
         let ids = || ["n1", "n2", "n3"].map(|name| table.read().row(name, view)?.state.id);
         let before = ids();
-        table.lock_writer().skip_ids_to(u32::MAX - 1);
+        table.lock_writer().rows.number = u32::MAX - 1;
         table.apply(&json("n3", "a", 1)).unwrap();
         let last = ids();
         assert_eq!((last[0], last[1]), (before[0], before[1]));
@@ -454,7 +470,7 @@ fn when_ids_are_used_up_all_rows_get_ids_of_another_generation() {
 }
 
 #[test]
-fn rows_that_nothing_holds_are_dropped() {
+fn rows_without_columns_are_dropped() {
     let table = NodeTable::new();
     let [held, unheld] = [facts(), raw()].map(|view| table.register(view));
     table.apply(&json("n1", "a", 1)).unwrap();
@@ -464,14 +480,14 @@ fn rows_that_nothing_holds_are_dropped() {
     drop((unheld, same));
     assert_eq!(table.columns(), 1);
     assert_eq!(
-        (table.read().entry("n1", place), table.read().entry("n1", held.id()).is_some()),
-        (None, true)
+        (table.read().row("n1", place).is_none(), table.read().row("n1", held.id()).is_some()),
+        (true, true)
     );
     assert!(!*table.raw_wanted().borrow());
-    // The place is used again, and never shows rows of the view before.
+    // The position is reused, without rows of the previous view.
     let next = table.register(RowView::Name);
     assert_eq!(next.id(), place);
-    assert!(table.read().entry("n1", place).is_none());
+    assert!(table.read().row("n1", place).is_none());
     fill(&table, place);
     assert_eq!(row(&table, "n1", place).unwrap(), direct(&RowView::Name, &json("n1", "a", 1)));
 }

@@ -1,506 +1,299 @@
-//! What the writers of the table know: every node, and its row in every view.
-//!
-//! Of a node are kept its facts with all annotations, in the contract's encoding: rows of a later view are
-//! made from them, and equal facts have equal bytes, so they tell a heartbeat from a change. The JSON is
-//! kept only while something wants it, as a slice of the row of a view that does.
+//! The state of the table's writers: every node with its row in every registered view, from which a snapshot for
+//! calls is made.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
-use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
-use prost::Message;
+use extender_policy_api::v1alpha1::NodeUsage;
 
 use super::{
-    Change, Column, RowState, ViewId,
-    ids::{RowIdKind, RowIds},
-    log::ChangeLog,
-    snapshot::{TableSlot, TableSnapshot},
+    Column, NodeRelist, ViewId,
+    entry::{NodeEntry, NodeNames},
+    rows::RowWriter,
+    snapshot::{ChangeLog, TableSlot, TableSnapshot},
 };
 use crate::{
-    contract::row::{self, RowView},
-    object::{
-        ObjectError,
-        annotations::AnnotationPrefixes,
-        node::{self, ObjectNode},
-    },
+    contract::row::RowView,
+    object::{ObjectError, annotations::AnnotationPrefixes, node},
 };
 
-/// A map by node name. Names are shared between the maps.
-pub(super) type NodeNames<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>;
-
-/// What is known of a node.
+/// A view, whose rows are kept while a column exists.
 #[derive(Debug)]
-pub(super) struct NodeEntry {
-    /// `None` where the name is all that is known.
-    facts: Option<Bytes>,
-    raw: Option<Bytes>,
+struct Registered {
+    view: RowView,
+    column: Weak<ViewId>,
 }
 
-impl NodeEntry {
-    /// `raw` is its JSON, where it is to be kept.
-    pub(super) fn new(object: &ObjectNode<'_>, raw: Option<&[u8]>) -> Self {
-        let facts = object.facts(&AnnotationPrefixes::all()).encode_to_vec().into();
-        Self { facts: Some(facts), raw: raw.map(Bytes::copy_from_slice) }
-    }
-
-    /// A node of which only the name is known.
-    pub(super) fn name_alone() -> Self {
-        Self { facts: None, raw: None }
-    }
-
-    fn json_bytes(&self) -> usize {
-        self.raw.as_ref().map_or(0, Bytes::len)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.facts == other.facts && self.raw == other.raw
-    }
-
-    /// The row in a view; `None` where the view wants what is not known.
-    fn row(&mut self, name: &str, view: &RowView, usage: &Usages) -> Option<Bytes> {
-        let usage = if view.wants_usage() { Some(usage.of(name)?) } else { None };
-        let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
-        let facts = match view.annotations() {
-            Some(annotations) => Some(self.facts(annotations)?),
-            None => None,
-        };
-        let row = row::RowMessage { name, facts: facts.as_ref(), raw, usage: usage.as_ref() };
-        let behind = row.behind_the_json();
-        let mut entry = Vec::with_capacity(row.encoded_len());
-        row.encode(&mut entry);
-        let entry = Bytes::from(entry);
-        if let (true, Some(raw)) = (view.wants_raw(), &mut self.raw) {
-            // One copy of it serves both.
-            let end = entry.len() - behind;
-            *raw = entry.slice(end - raw.len()..end);
-        }
-        Some(entry)
-    }
-
-    fn facts(&self, wanted: &AnnotationPrefixes) -> Option<NodeFacts> {
-        let mut facts =
-            NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself");
-        facts.annotations.retain(|key, _| wanted.want(key));
-        Some(facts)
-    }
-}
-
-/// What the pods on each node have requested.
-#[derive(Debug, Default)]
-struct Usages {
-    /// Whether nodes that are not here have no pods, rather than are not heard of.
-    are_known: bool,
-    by_node: NodeNames<NodeUsage>,
-}
-
-impl Usages {
-    fn of(&self, node: &str) -> Option<NodeUsage> {
-        self.are_known.then(|| self.by_node.get(node).cloned().unwrap_or_default())
-    }
-}
-
-/// A node with its place.
+/// A node with its rows.
 #[derive(Debug)]
-struct SlottedEntry {
+pub(super) struct SlottedNode {
     entry: NodeEntry,
     position: u32,
     slot: TableSlot,
 }
 
-impl SlottedEntry {
-    /// Whether it has no row in a view.
-    fn lacks(&self, view: ViewId) -> bool {
-        self.slot.get(view.0).is_none_or(Option::is_none)
-    }
-
-    fn json_bytes(&self) -> usize {
-        self.entry.json_bytes()
+impl SlottedNode {
+    fn has_row(&self, view: ViewId) -> bool {
+        self.slot.get(view.0).is_some_and(Option::is_some)
     }
 }
 
-/// The nodes of a list while it arrives, which may take several pages.
-#[derive(Debug)]
-pub struct NodeRelist {
-    keeps_raw: bool,
-    nodes: NodeNames<NodeEntry>,
-}
-
-impl NodeRelist {
-    /// Adds a node; of two with one name the later counts, and `Changed` says so.
-    pub fn add(&mut self, json: &[u8]) -> Result<Change, ObjectError> {
-        let object = node::parse(json)?;
-        let known = NodeEntry::new(&object, self.keeps_raw.then_some(json));
-        let before = self.nodes.insert(object.name().into(), known);
-        Ok(if before.is_some() { Change::Changed } else { Change::Added })
-    }
-
-    /// How many nodes it holds.
-    pub fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-}
-
-/// What a list has changed.
-#[derive(Debug)]
-pub(super) struct Replaced {
-    pub(super) change: Change,
-    /// The nodes that are not in it.
-    pub(super) gone: Vec<Arc<str>>,
-}
-
-/// A view of which rows are kept while something holds it.
-#[derive(Debug)]
-struct Registered {
-    view: RowView,
-    holders: Weak<()>,
-}
-
-/// What a row is written with.
-#[derive(Debug)]
-struct Pen<'p> {
-    ids: &'p mut RowIds,
-    meaning: RowIdKind,
-    /// Of the rows that it writes.
-    version: u64,
-}
-
-impl Pen<'_> {
-    /// Puts these bytes in place of a row's. A row whose bytes stay is left as it is.
-    fn write(&mut self, row: &mut Option<RowState>, bytes: Option<Bytes>) {
-        if row.as_ref().map(|row| &row.bytes) == bytes.as_ref() {
-            return;
-        }
-        let kept = row.as_ref().and_then(|row| row.id).filter(|_| self.meaning == RowIdKind::Node);
-        *row = bytes.map(|bytes| {
-            let id = kept.unwrap_or_else(|| self.ids.next());
-            RowState { bytes, version: self.version, id: Some(id) }
-        });
-    }
-}
-
-/// All nodes, and the views that are registered.
+/// All nodes and registered views.
 #[derive(Debug, Default)]
 pub(super) struct TableWriter {
-    /// By place in a slot; `None` where the place is free.
+    /// By position in a slot; `None` where the position is free.
     views: Vec<Option<Registered>>,
-    nodes: NodeNames<SlottedEntry>,
-    usages: Usages,
-    /// What ids stand for. Where calls bring the nodes it is one row, and all JSON is kept.
-    meaning: RowIdKind,
-    /// Slots below `slots` that no node has.
-    free: Vec<u32>,
-    slots: u32,
-    ids: RowIds,
-    /// Of the latest change.
-    version: u64,
-    /// Of all JSON that is kept.
-    json_bytes: usize,
+    pub(super) nodes: NodeNames<SlottedNode>,
+    /// What pods have requested, without nodes that have no pods; `None` until pods are known.
+    usages: Option<NodeNames<NodeUsage>>,
+    pub(super) rows: RowWriter,
+    /// The slots below the highest one that have no node.
+    free_slots: Vec<u32>,
+    /// Bytes of all JSON that is kept.
+    pub(super) raw_bytes: usize,
 }
 
 impl TableWriter {
-    /// For nodes that calls bring: keeps every node's JSON. Its versions are others than those of a table without: what
-    /// is remembered goes by slot and version alone, whichever table they are of.
+    /// For nodes that calls send: keeps the JSON of every node. Its versions differ from those of other tables, because
+    /// cached answers are identified by slot and version alone.
     pub(super) fn of_calls() -> Self {
-        Self { meaning: RowIdKind::Row, version: 1 << 63, ..Self::default() }
+        let rows = RowWriter { id_per_row: true, version: 1 << 63, ..RowWriter::default() };
+        Self { rows, ..Self::default() }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
+    /// The registered views.
+    pub(super) fn views(&self) -> impl Iterator<Item = &RowView> {
+        self.views.iter().flatten().map(|known| &known.view)
     }
 
     pub(super) fn wants_raw(&self) -> bool {
-        self.meaning == RowIdKind::Row || self.views().any(|(_, view)| view.wants_raw())
+        self.rows.id_per_row || self.views().any(RowView::wants_raw)
     }
 
     pub(super) fn relist(&self) -> NodeRelist {
         NodeRelist { keeps_raw: self.wants_raw(), nodes: NodeNames::default() }
     }
 
-    pub(super) fn contains(&self, name: &str) -> bool {
-        self.nodes.contains_key(name)
+    /// The column of a view, which is registered without rows if it is new.
+    pub(super) fn register(&mut self, view: RowView) -> Column {
+        let mut known = self.views.iter().flatten().filter(|known| known.view == view);
+        if let Some(column) = known.find_map(|known| known.column.upgrade()) {
+            return Column(column);
+        }
+        let position = self.views.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.views.push(None);
+            self.views.len() - 1
+        });
+        let column = Arc::new(ViewId(position));
+        self.views[position] = Some(Registered { view, column: Arc::downgrade(&column) });
+        Column(column)
     }
 
-    /// The registered views with their places.
-    fn views(&self) -> impl Iterator<Item = (usize, &RowView)> {
-        let registered = self.views.iter().enumerate();
-        registered.filter_map(|(place, known)| Some((place, &known.as_ref()?.view)))
+    /// Drops the rows of views without columns; false if there are no such views.
+    pub(super) fn drop_unused_views(&mut self) -> bool {
+        let unused = |view: &mut Option<Registered>| view.take_if(|known| known.column.strong_count() == 0);
+        let views = self.views.iter_mut().enumerate();
+        let dropped: Vec<_> = views.filter_map(|(position, view)| unused(view).map(|_| position)).collect();
+        if dropped.is_empty() {
+            return false;
+        }
+        let wants_raw = self.wants_raw();
+        for node in self.nodes.values_mut() {
+            for position in &dropped {
+                node.slot.get_mut(*position).map(Option::take);
+            }
+            if !wants_raw {
+                node.entry.raw = None;
+            }
+        }
+        if !wants_raw {
+            self.raw_bytes = 0;
+        }
+        self.rows.version += 1;
+        true
     }
 
-    /// How many views are registered.
-    pub(super) fn columns(&self) -> usize {
-        self.views().count()
+    /// The nodes without a row in a view, whether or not the row can be written.
+    pub(super) fn without_row(&self, view: ViewId) -> Vec<Arc<str>> {
+        let missing = self.nodes.iter().filter(|(_, node)| !node.has_row(view));
+        missing.map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// Takes a node of a call, of which nothing but the name may be said, with its row in a view; returns the name to
-    /// file it under, unless all of that is known.
+    /// Writes the row of a node that has none in a view. Returns the node's name if it has the row now.
+    pub(super) fn fill(&mut self, name: &str, view: ViewId) -> Option<Arc<str>> {
+        let name = Arc::clone(self.nodes.get_key_value(name)?.0);
+        self.begin_change(1);
+        self.write_rows(&name, |position, _| position == view.0);
+        self.nodes[&name].has_row(view).then_some(name)
+    }
+
+    /// Sets a node. Returns its name if the node has changed.
+    pub(super) fn put(&mut self, name: &str, entry: NodeEntry) -> Option<Arc<str>> {
+        let name = match self.nodes.get_key_value(name) {
+            Some((_, node)) if node.entry == entry => return None,
+            Some((name, _)) => Arc::clone(name),
+            None => name.into(),
+        };
+        self.begin_change(1);
+        self.set(&name, entry);
+        Some(name)
+    }
+
+    /// Sets a node of a call, perhaps without JSON, and writes its row in a view. Returns its name unless the node and
+    /// the row were known.
     pub(super) fn import(
         &mut self,
         (name, json): (&str, Option<&[u8]>),
         view: ViewId,
     ) -> Result<Option<Arc<str>>, ObjectError> {
         let known = self.nodes.get(name);
-        let is_same =
-            |placed: &&SlottedEntry| json.is_none_or(|json| placed.entry.raw.as_deref() == Some(json));
-        if let Some(placed) = known.filter(is_same) {
-            return Ok(if placed.lacks(view) { self.fill(name, view) } else { None });
+        if let Some(node) =
+            known.filter(|node| json.is_none_or(|json| node.entry.raw.as_deref() == Some(json)))
+        {
+            return Ok(if node.has_row(view) { None } else { self.fill(name, view) });
         }
-        let fresh = match json {
+        let entry = match json {
             Some(json) => NodeEntry::new(&node::offered(json)?, Some(json)),
-            None => NodeEntry::name_alone(),
+            None => NodeEntry::default(),
         };
-        Ok(Some(self.put(name, fresh).0))
+        Ok(self.put(name, entry))
     }
 
-    /// Registers a view, without rows yet, or finds it.
-    pub(super) fn register(&mut self, view: RowView) -> Column {
-        let known = self.views().find(|(_, known)| **known == view).map(|(place, _)| place);
-        let place = known.or_else(|| self.views.iter().position(Option::is_none)).unwrap_or_else(|| {
-            self.views.push(None);
-            self.views.len() - 1
-        });
-        let known = self.views[place].as_ref().and_then(|known| known.holders.upgrade());
-        let held = known.unwrap_or_default();
-        self.views[place] = Some(Registered { view, holders: Arc::downgrade(&held) });
-        Column { id: ViewId(place), held }
-    }
-
-    /// Drops the rows of views that are no longer in use; false if there are none.
-    pub(super) fn drop_unheld(&mut self) -> bool {
-        let unheld = |known: &Option<Registered>| {
-            known.as_ref().is_some_and(|known| known.holders.strong_count() == 0)
-        };
-        if !self.views.iter().any(unheld) {
-            return false;
-        }
-        let places: Vec<usize> = (0..self.views.len()).filter(|place| unheld(&self.views[*place])).collect();
-        for place in &places {
-            self.views[*place] = None;
-        }
-        let wants_raw = self.wants_raw();
-        for placed in self.nodes.values_mut() {
-            for place in &places {
-                placed.slot.get_mut(*place).map(Option::take);
-            }
-            if !wants_raw {
-                self.json_bytes -= placed.json_bytes();
-                placed.entry.raw = None;
-            }
-        }
-        self.version += 1;
-        true
-    }
-
-    /// The nodes that have no row in a view, whether or not what it wants of them is known.
-    pub(super) fn without_row(&self, view: ViewId) -> Vec<Arc<str>> {
-        self.nodes.iter().filter(|(_, placed)| placed.lacks(view)).map(|(name, _)| Arc::clone(name)).collect()
-    }
-
-    /// Writes the row of a node that has none in a view; returns the name to file it under, if there is a row now.
-    pub(super) fn fill(&mut self, name: &str, view: ViewId) -> Option<Arc<str>> {
-        self.make_room_for_ids(1);
-        self.version += 1;
-        let known = self.views.get(view.0)?.as_ref()?;
-        let name = Arc::clone(self.nodes.get_key_value(name)?.0);
-        let placed = self.nodes.get_mut(&name)?;
-        if placed.slot.len() <= view.0 {
-            placed.slot.resize_with(view.0 + 1, || None);
-        }
-        let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
-        let row = &mut placed.slot[view.0];
-        pen.write(row, placed.entry.row(&name, &known.view, &self.usages));
-        row.is_some().then_some(name)
-    }
-
-    /// Makes room for the ids of the rows of so many nodes. Where there is none, all rows get ids of the next
-    /// generation.
-    pub(super) fn make_room_for_ids(&mut self, nodes: usize) {
-        if self.ids.have(nodes.saturating_mul(self.views.len())) {
-            return;
-        }
-        self.version += 1;
-        self.ids.begin_generation();
-        for row in self.nodes.values_mut().flat_map(|placed| placed.slot.iter_mut().flatten()) {
-            row.id = Some(self.ids.next());
-        }
-    }
-
-    /// Of the ids of all rows.
-    pub(super) fn generation(&self) -> u32 {
-        self.ids.generation()
-    }
-
-    #[cfg(test)]
-    pub(super) fn skip_ids_to(&mut self, number: u32) {
-        self.ids.skip_to(number);
-    }
-
-    /// Whether every node has its row in the view.
-    pub(super) fn is_complete(&self, view: ViewId) -> bool {
-        !self.nodes.values().any(|placed| placed.lacks(view))
-    }
-
-    /// Takes a node; returns the name to file it under.
-    pub(super) fn put(&mut self, name: &str, fresh: NodeEntry) -> (Arc<str>, Change) {
-        match self.nodes.get_key_value(name) {
-            Some((name, placed)) if placed.entry.is_same(&fresh) => (name.clone(), Change::Unchanged),
-            Some((name, _)) => (self.place(name.clone(), fresh), Change::Changed),
-            None => (self.place(name.into(), fresh), Change::Added),
-        }
-    }
-
-    fn place(&mut self, name: Arc<str>, known: NodeEntry) -> Arc<str> {
-        self.make_room_for_ids(1);
-        self.version += 1;
-        let before = self.nodes.remove(&name);
-        self.json_bytes -= before.as_ref().map_or(0, SlottedEntry::json_bytes);
-        self.json_bytes += known.json_bytes();
-        let placed = self.placed(&name, known, before);
-        self.nodes.insert(name.clone(), placed);
-        name
-    }
-
-    /// The node with its rows, at its place or a new one. A row whose bytes stay keeps its version.
-    fn placed(&mut self, name: &str, mut known: NodeEntry, before: Option<SlottedEntry>) -> SlottedEntry {
-        let (at, mut slot) = match before {
-            Some(SlottedEntry { position: at, slot, .. }) => (at, slot),
-            None => self.new_slot(),
-        };
-        slot.resize_with(self.views.len(), || None);
-        let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
-        for (view, row) in self.views.iter().zip(&mut slot) {
-            let Some(Registered { view, .. }) = view else { continue };
-            pen.write(row, known.row(name, view, &self.usages));
-        }
-        SlottedEntry { entry: known, position: at, slot }
-    }
-
-    /// Takes what pods have requested on these nodes; of all others it is known from now on. Returns the nodes that
-    /// have other rows now.
-    pub(super) fn use_up(&mut self, changed: &[(Arc<str>, NodeUsage)]) -> Vec<Arc<str>> {
-        let first = !std::mem::replace(&mut self.usages.are_known, true);
-        let names: Vec<Arc<str>> = if first {
-            self.nodes.keys().cloned().collect()
-        } else {
-            changed.iter().map(|(name, _)| name.clone()).collect()
-        };
+    /// Sets the usage of these nodes. The first call makes the usage of all nodes known. Returns the nodes whose rows
+    /// were rewritten.
+    pub(super) fn apply_usage(&mut self, changed: &[(Arc<str>, NodeUsage)]) -> Vec<Arc<str>> {
+        let is_first = self.usages.is_none();
+        let usages = self.usages.get_or_insert_default();
         for (name, usage) in changed {
-            // Nodes without pods are dropped eventually.
             if *usage == NodeUsage::default() {
-                self.usages.by_node.remove(name);
+                usages.remove(name);
             } else {
-                self.usages.by_node.insert(Arc::clone(name), usage.clone());
+                usages.insert(Arc::clone(name), usage.clone());
             }
         }
-        if !self.views().any(|(_, view)| view.wants_usage()) {
+        if !self.views().any(RowView::wants_usage) {
             return Vec::new();
         }
-        self.make_room_for_ids(names.len());
-        self.version += 1;
-        names.into_iter().filter(|name| self.renew_usage(name)).collect()
+        let mut names: Vec<_> = if is_first {
+            self.nodes.keys().cloned().collect()
+        } else {
+            changed.iter().map(|(name, _)| Arc::clone(name)).collect()
+        };
+        self.begin_change(names.len());
+        names.retain(|name| self.write_rows(name, |_, view| view.wants_usage()));
+        names
     }
 
-    /// Rewrites the rows of a node that contain usage; false if it has none.
-    fn renew_usage(&mut self, name: &Arc<str>) -> bool {
-        let Some(placed) = self.nodes.get_mut(name) else { return false };
-        let mut pen = Pen { ids: &mut self.ids, meaning: self.meaning, version: self.version };
-        for (view, row) in self.views.iter().zip(&mut placed.slot) {
-            let Some(Registered { view, .. }) = view else { continue };
-            if view.wants_usage() {
-                pen.write(row, placed.entry.row(name, view, &self.usages));
-            }
-        }
-        true
-    }
-
-    /// The extended resources that a node reports; `None` where it is not known.
+    /// The extended resources that a node reports; `None` if its facts are unknown.
     pub(super) fn reported_resources(&self, name: &str) -> Option<Vec<String>> {
         let facts = self.nodes.get(name)?.entry.facts(&AnnotationPrefixes::default())?;
         let reported = [facts.allocatable, facts.capacity].into_iter().flatten();
         Some(reported.flat_map(|reported| reported.others.into_keys()).collect())
     }
 
-    fn new_slot(&mut self) -> (u32, TableSlot) {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.slots += 1;
-            self.slots - 1
-        });
-        (at, TableSlot::new())
-    }
-
-    pub(super) fn remove(&mut self, name: &str) -> Change {
-        let Some(gone) = self.nodes.remove(name) else { return Change::Unchanged };
-        self.version += 1;
-        self.json_bytes -= gone.json_bytes();
-        self.free.push(gone.position);
-        Change::Changed
-    }
-
-    /// Takes exactly the nodes of the list. One that is the same as before keeps its rows.
-    pub(super) fn replace(&mut self, relist: NodeRelist) -> Replaced {
-        let generation = self.generation();
-        self.make_room_for_ids(relist.len());
-        self.version += 1;
-        let mut before = std::mem::take(&mut self.nodes);
-        let mut change = if generation == self.generation() { Change::Unchanged } else { Change::Changed };
-        for (name, fresh) in relist.nodes {
-            let (name, placed) = match before.remove_entry(&name) {
-                Some((name, placed)) if placed.entry.is_same(&fresh) => (name, placed),
-                other => {
-                    change = Change::Changed;
-                    let placed = self.placed(&name, fresh, other.map(|(_, placed)| placed));
-                    (name, placed)
-                }
-            };
-            self.nodes.insert(name, placed);
+    /// Removes a node; false if it is unknown.
+    pub(super) fn remove(&mut self, name: &str) -> bool {
+        let is_known = self.nodes.contains_key(name);
+        if is_known {
+            self.rows.version += 1;
+            self.delete(name);
         }
-        self.free.extend(before.values().map(|placed| placed.position));
-        self.json_bytes = self.nodes.values().map(SlottedEntry::json_bytes).sum();
-        let change = if before.is_empty() { change } else { Change::Changed };
-        Replaced { change, gone: before.into_keys().collect() }
+        is_known
     }
 
-    /// Forgets all nodes. Slots are used again, versions and ids are not.
+    /// Replaces all nodes by those of the list; unchanged ones keep their rows. Returns the removed nodes, or `None` if
+    /// nothing has changed.
+    pub(super) fn replace(&mut self, relist: NodeRelist) -> Option<Vec<Arc<str>>> {
+        let generation = self.rows.generation;
+        self.begin_change(relist.nodes.len());
+        let mut is_changed = generation != self.rows.generation;
+        let gone = self.nodes.keys().filter(|name| !relist.nodes.contains_key(*name));
+        let gone: Vec<_> = gone.cloned().collect();
+        for name in &gone {
+            self.delete(name);
+        }
+        for (name, entry) in relist.nodes {
+            if self.nodes.get(&name).is_none_or(|node| node.entry != entry) {
+                self.set(&name, entry);
+                is_changed = true;
+            }
+        }
+        (is_changed || !gone.is_empty()).then_some(gone)
+    }
+
+    /// Removes all nodes. Slots are reused; versions and ids are not.
     pub(super) fn clear(&mut self) {
-        self.version += 1;
-        self.free.extend(self.nodes.drain().map(|(_, placed)| placed.position));
-        self.json_bytes = 0;
+        self.rows.version += 1;
+        self.free_slots.extend(self.nodes.drain().map(|(_, node)| node.position));
+        self.raw_bytes = 0;
     }
 
-    /// Bytes of all JSON that is kept.
-    pub(super) fn json_bytes(&self) -> usize {
-        self.json_bytes
-    }
-
-    /// The node's place and rows.
+    /// The position and rows of a node.
     pub(super) fn slot_of(&self, name: &str) -> Option<(u32, TableSlot)> {
-        self.nodes.get(name).map(|placed| (placed.position, placed.slot.clone()))
+        self.nodes.get(name).map(|node| (node.position, node.slot.clone()))
     }
 
-    /// Of the latest change.
-    pub(super) fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// What calls read.
+    /// The table as calls read it.
     pub(super) fn snapshot(&self) -> TableSnapshot {
         let mut snapshot = TableSnapshot {
-            version: self.version,
-            generation: self.generation(),
+            version: self.rows.version,
+            generation: self.rows.generation,
             ..TableSnapshot::default()
         };
-        for (name, placed) in &self.nodes {
-            snapshot.put(name, placed.position, placed.slot.clone());
+        for (name, node) in &self.nodes {
+            snapshot.put(name, node.position, node.slot.clone());
         }
-        // Slots that have left it would be missing there.
-        snapshot.log = ChangeLog::begin(self.version);
+        // Without the slots that have lost their nodes, the log would be incomplete.
+        snapshot.log = ChangeLog::begin(self.rows.version);
         snapshot
+    }
+
+    /// Begins the next version, which may write all rows of this many nodes. If there are not enough ids for them, all
+    /// rows get ids of the next generation, in a version of their own.
+    fn begin_change(&mut self, nodes: usize) {
+        self.rows.version += 1;
+        if self.rows.has_ids(nodes.saturating_mul(self.views.len())) {
+            return;
+        }
+        self.rows.begin_generation();
+        for row in self.nodes.values_mut().flat_map(|node| node.slot.iter_mut().flatten()) {
+            row.id = Some(self.rows.next_id());
+        }
+        self.rows.version += 1;
+    }
+
+    fn set(&mut self, name: &Arc<str>, entry: NodeEntry) {
+        self.raw_bytes += entry.raw_len();
+        if let Some(node) = self.nodes.get_mut(name) {
+            self.raw_bytes -= node.entry.raw_len();
+            node.entry = entry;
+        } else {
+            // Without a free slot, the nodes have all slots below their number.
+            let position = self.free_slots.pop().unwrap_or_else(|| {
+                u32::try_from(self.nodes.len()).expect("the number of a slot has 32 bits")
+            });
+            let node = SlottedNode { entry, position, slot: TableSlot::new() };
+            self.nodes.insert(Arc::clone(name), node);
+        }
+        self.write_rows(name, |_, _| true);
+    }
+
+    fn delete(&mut self, name: &str) {
+        let Some(node) = self.nodes.remove(name) else { return };
+        self.raw_bytes -= node.entry.raw_len();
+        self.free_slots.push(node.position);
+    }
+
+    /// Writes the rows of a node in the selected views; false if the node is unknown.
+    fn write_rows(&mut self, name: &str, select: impl Fn(usize, &RowView) -> bool) -> bool {
+        let Some(node) = self.nodes.get_mut(name) else { return false };
+        node.slot.resize_with(self.views.len(), || None);
+        for ((position, registered), row) in self.views.iter().enumerate().zip(&mut node.slot) {
+            if let Some(Registered { view, .. }) = registered
+                && select(position, view)
+            {
+                self.rows.write(row, node.entry.row(name, view, self.usages.as_ref()));
+            }
+        }
+        true
     }
 }

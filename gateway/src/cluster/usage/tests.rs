@@ -1,4 +1,4 @@
-//! Usage after all sorts of events, and against adding up anew.
+//! Usage after arbitrary events, compared with new sums.
 
 use std::collections::BTreeMap;
 
@@ -28,14 +28,14 @@ fn of(usage: &Usage, node: &str) -> NodeUsage {
     usage.of(node, |_| Vec::new())
 }
 
-/// What is told now, in the order of the nodes' names.
-fn told(usage: &mut Usage) -> BTreeMap<String, NodeUsage> {
+/// The changed nodes.
+fn changed(usage: &mut Usage) -> BTreeMap<String, NodeUsage> {
     usage.take_changed(|_| Vec::new()).into_iter().map(|(node, usage)| (node.to_string(), usage)).collect()
 }
 
-/// Pods and milli-CPU of the nodes that are told now.
+/// Pods and milli-CPU of the changed nodes.
 fn changes(usage: &mut Usage) -> Vec<(String, i64, i64)> {
-    let amounts = told(usage).into_iter().map(|(node, usage)| {
+    let amounts = changed(usage).into_iter().map(|(node, usage)| {
         let requested = usage.requested.unwrap_or_default();
         (node, requested.pods, requested.milli_cpu)
     });
@@ -47,8 +47,8 @@ fn change(node: &str, pods: i64, milli_cpu: i64) -> (String, i64, i64) {
 }
 
 #[test]
-fn what_pods_on_a_node_take_is_added_up() {
-    let mut usage = Usage::new();
+fn requests_of_pods_on_a_node_are_summed() {
+    let mut usage = Usage::default();
     apply(&mut usage, &on("n1", "a", &json!({"cpu": "1500u", "memory": "1Mi", "example.com/gpu": "2"})));
     apply(
         &mut usage,
@@ -57,7 +57,7 @@ fn what_pods_on_a_node_take_is_added_up() {
     apply(&mut usage, &on("n1", "c", &json!({"example.com/gpu": "1"})));
     let others = [("example.com/gpu".to_owned(), 3)];
     let requested = Resources {
-        // Each pod is rounded up, and then they are summed: so does kube-scheduler.
+        // As in kube-scheduler, each pod is rounded up before the sum.
         milli_cpu: 4,
         memory: 1 << 20,
         ephemeral_storage: 1 << 30,
@@ -70,12 +70,12 @@ fn what_pods_on_a_node_take_is_added_up() {
 }
 
 #[test]
-fn only_pods_that_hold_room_count() {
+fn only_pods_that_use_resources_count() {
     let cpu = json!({"cpu": "1"});
     let mut ended = on("n1", "a", &cpu);
     ended["status"]["phase"] = "Succeeded".into();
     for nothing in [ended.clone(), on("", "a", &cpu), on("n1", "", &cpu)] {
-        let mut usage = Usage::new();
+        let mut usage = Usage::default();
         apply(&mut usage, &nothing);
         assert_eq!(
             (of(&usage, "n1"), of(&usage, "")),
@@ -83,16 +83,16 @@ fn only_pods_that_hold_room_count() {
             "{nothing}"
         );
     }
-    let mut usage = Usage::new();
+    let mut usage = Usage::default();
     apply(&mut usage, &on("n1", "a", &cpu));
     apply(&mut usage, &ended);
     assert_eq!(of(&usage, "n1"), NodeUsage::default(), "it has ended since");
 }
 
 #[test]
-fn only_nodes_that_are_different_are_told() {
+fn only_changed_nodes_are_returned() {
     let (one, two) = (json!({"cpu": "1"}), json!({"cpu": "2"}));
-    let mut usage = Usage::new();
+    let mut usage = Usage::default();
     assert!(!usage.is_touched());
     apply(&mut usage, &on("n1", "a", &one));
     apply(&mut usage, &on("n2", "b", &two));
@@ -102,7 +102,7 @@ fn only_nodes_that_are_different_are_told() {
     let mut ready = on("n1", "a", &one);
     ready["metadata"]["labels"] = json!({"ready": "yes"});
     apply(&mut usage, &ready);
-    usage.remove("nobody");
+    usage.remove("unknown");
     assert!(!usage.is_touched());
 
     usage.remove("a");
@@ -119,16 +119,16 @@ fn only_nodes_that_are_different_are_told() {
 }
 
 #[test]
-fn a_list_replaces_all_and_only_differences_are_told() {
+fn a_list_replaces_all_pods_and_only_changed_nodes_are_returned() {
     let one = json!({"cpu": "1"});
     let list = |pods: &[(&str, &str)]| {
-        let mut list = Usage::new();
+        let mut list = Usage::default();
         for (node, uid) in pods {
             apply(&mut list, &on(node, uid, &one));
         }
         list
     };
-    let mut usage = Usage::new();
+    let mut usage = Usage::default();
     usage.replace(list(&[("n1", "a"), ("n2", "b")]));
     assert_eq!(changes(&mut usage), [change("n1", 1, 1000), change("n2", 1, 1000)]);
     usage.replace(list(&[("n1", "a"), ("n2", "b")]));
@@ -136,13 +136,13 @@ fn a_list_replaces_all_and_only_differences_are_told() {
     usage.replace(list(&[("n1", "c"), ("n3", "b")]));
     assert_eq!(changes(&mut usage), [change("n2", 0, 0), change("n3", 1, 1000)]);
     usage.remove("a");
-    assert!(!usage.is_touched(), "it went with the list");
+    assert!(!usage.is_touched(), "the list has removed it");
 }
 
 #[test]
-fn a_sum_past_the_end_comes_back() {
+fn a_saturated_sum_recovers() {
     let most = json!({"memory": "9223372036854775807", "example.com/gpu": "9223372036854775807"});
-    let mut usage = Usage::new();
+    let mut usage = Usage::default();
     for uid in ["a", "b", "c"] {
         apply(&mut usage, &on("n1", uid, &most));
     }
@@ -154,9 +154,9 @@ fn a_sum_past_the_end_comes_back() {
     assert_eq!((requested.memory, requested.others.len()), (5, 0));
 }
 
-/// Pods as anybody may create them on a node: each requests thousands of resources that no node has.
+/// Pods that users may create on a node: each requests thousands of resources that no node has.
 fn crowd(pods: usize) -> Usage {
-    let mut usage = Usage::new();
+    let mut usage = Usage::default();
     for pod in 0..pods {
         let names =
             (0..2_000).map(|name| (format!("{}.example.com/{name:05}-{pod}", "a".repeat(60)), "1".into()));
@@ -167,28 +167,28 @@ fn crowd(pods: usize) -> Usage {
 }
 
 #[test]
-fn a_row_stays_small_whatever_pods_request() {
+fn a_row_is_bounded() {
     let mut usage = crowd(20);
-    apply(&mut usage, &on("n1", "honest", &json!({"nvidia.com/gpu": "3", "example.com/nic": "1"})));
+    apply(&mut usage, &on("n1", "regular", &json!({"nvidia.com/gpu": "3", "example.com/nic": "1"})));
     let reported = |node: &str| {
         assert_eq!(node, "n1");
         vec!["nvidia.com/gpu".to_owned(), "example.com/unused".to_owned()]
     };
     let changed = usage.take_changed(reported);
-    let [(node, told)] = &changed[..] else { panic!("one node") };
-    let others = &told.requested.as_ref().unwrap().others;
+    let [(node, shown)] = &changed[..] else { panic!("one node") };
+    let others = &shown.requested.as_ref().unwrap().others;
     assert_eq!((&**node, others["nvidia.com/gpu"], others.len()), ("n1", 3, MOST_OTHERS + 1));
-    assert!(told.encoded_len() < 32 << 10, "{} bytes", told.encoded_len());
-    assert_eq!(told.requested.as_ref().unwrap().pods, 21);
+    assert!(shown.encoded_len() < 32 << 10, "{} bytes", shown.encoded_len());
+    assert_eq!(shown.requested.as_ref().unwrap().pods, 21);
     for pod in 0..20 {
         usage.remove(&format!("crowd-{pod}"));
     }
     let after = &usage.take_changed(|_| Vec::new())[0].1;
-    assert_eq!(after.requested.as_ref().unwrap().others.len(), 2, "nothing is left out of what is left");
+    assert_eq!(after.requested.as_ref().unwrap().others.len(), 2, "nothing is omitted any more");
 }
 
 #[test]
-fn an_event_costs_by_its_own_pod() {
+fn the_cost_of_an_event_depends_only_on_its_pod() {
     let mut usage = crowd(20);
     drop(usage.take_changed(|_| Vec::new()));
     let small = pod::parse(br#"{"metadata":{"name":"s","uid":"s"},"spec":{"nodeName":"n1"}}"#).unwrap();
@@ -202,17 +202,17 @@ fn an_event_costs_by_its_own_pod() {
 }
 
 #[test]
-fn a_pod_costs_little() {
-    assert!(size_of::<(Box<str>, UsingPod)>() <= 96, "there may be 150,000");
+fn a_pod_takes_little_memory() {
+    assert!(size_of::<(Box<str>, CountedPod)>() <= 96, "there may be 150,000");
 }
 
-/// What can happen to pods.
+/// An event of a pod, or a reader.
 #[derive(Debug, Clone)]
 enum Event {
     Apply(Value),
     Remove(String),
     Relist(Vec<Value>),
-    /// Somebody reads what has changed.
+    /// Reads the changed nodes.
     Read,
 }
 
@@ -240,9 +240,9 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The usage of these pods, added up anew.
-fn anew<'v>(pods: impl IntoIterator<Item = &'v Value>) -> Usage {
-    let mut usage = Usage::new();
+/// New sums of these pods.
+fn summed<'v>(pods: impl IntoIterator<Item = &'v Value>) -> Usage {
+    let mut usage = Usage::default();
     for pod in pods {
         apply(&mut usage, pod);
     }
@@ -257,8 +257,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn nothing_drifts(events in proptest::collection::vec(any_event(), 0..25)) {
-        let mut usage = Usage::new();
+    fn sums_are_exact(events in proptest::collection::vec(any_event(), 0..25)) {
+        let mut usage = Usage::default();
         let mut pods = BTreeMap::new();
         let mut reader: BTreeMap<String, NodeUsage> = BTreeMap::new();
         for event in events {
@@ -272,21 +272,21 @@ proptest! {
                     pods.remove(&uid);
                 }
                 Event::Relist(list) => {
-                    usage.replace(anew(&list));
+                    usage.replace(summed(&list));
                     pods = list.into_iter().map(|pod| (uid(&pod), pod)).collect();
                 }
                 Event::Read => {
-                    for (node, now) in told(&mut usage) {
+                    for (node, now) in changed(&mut usage) {
                         let before = reader.insert(node, now.clone()).unwrap_or_default();
                         prop_assert_ne!(before, now);
                     }
                 }
             }
-            let expected = anew(pods.values());
+            let expected = summed(pods.values());
             prop_assert_eq!(&usage.nodes, &expected.nodes);
             prop_assert_eq!(&usage.pods, &expected.pods);
         }
-        reader.extend(told(&mut usage));
+        reader.extend(changed(&mut usage));
         for node in NODES {
             prop_assert_eq!(reader.remove(node).unwrap_or_default(), of(&usage, node));
         }

@@ -5,15 +5,15 @@ use extender_apiserver::{RequestError, whole_text};
 use http_body_util::BodyExt;
 use kube::client::Body;
 
-/// The longest line: more than etcd stores of an object, and than this program reads of one.
+/// The longest line in bytes: more than etcd stores of an object, and than the gateway reads of one.
 const LONGEST: usize = 16 << 20;
 
-/// What is received next.
+/// The next part of a body.
 #[derive(Debug)]
 pub(super) enum Received {
     /// A line that is not blank.
     Line(Bytes),
-    /// The body has ended or the connection broke, with or without the rest of a line. Contains the reason.
+    /// The body has ended or the connection broke, perhaps within a line. Contains the reason.
     End(String),
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Received {
 pub(super) struct Lines {
     body: Body,
     received: BytesMut,
-    /// So many bytes of it contain no line end.
+    /// The first bytes of `received`, which contain no line end.
     searched: usize,
 }
 
@@ -37,8 +37,8 @@ impl Lines {
     /// A line is too long.
     pub(super) async fn next(&mut self) -> Result<Received, RequestError> {
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.received[self.searched..]) {
-                let line = self.received.split_to(self.searched + at + 1).freeze();
+            if let Some(end) = memchr::memchr(b'\n', &self.received[self.searched..]) {
+                let line = self.received.split_to(self.searched + end + 1).freeze();
                 self.searched = 0;
                 if line.trim_ascii().is_empty() {
                     continue;

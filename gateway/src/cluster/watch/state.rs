@@ -1,83 +1,92 @@
-//! How a watch is doing, so that a log says when that changes and not at every attempt.
+//! The state of a watch between attempts: its pauses, and the failure that was last logged.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 
 use extender_apiserver::RequestError;
 
-/// What the watch last knew about itself.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum WatchState {
-    /// Nothing was heard yet.
-    #[default]
-    Starting,
-    /// Objects arrive.
-    Watching,
-    /// The last attempt failed. Whether objects ever arrived determines the next log line.
-    Failing { cause: WatchErrorCause, after: Before },
+/// Pauses that double up to a limit, each extended by a random fraction of itself. Mirrors the backoff of client-go's
+/// `Reflector`.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
 }
 
-/// Whether the table was complete before a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Before {
-    Synced,
-    NotSynced,
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(800), Duration::from_secs(30))
+    }
 }
 
-/// Failures that want different things from the operator.
+impl Backoff {
+    pub(super) fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, next: first }
+    }
+
+    /// The pause after another failure.
+    pub(super) fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
+        pause + pause.mul_f64(random())
+    }
+
+    /// Continues with the first pause.
+    pub(super) fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+/// A number from 0 to 1, so that gateways that lost their watches together do not reconnect together.
+fn random() -> f64 {
+    let [a, b, c, d, ..] = RandomState::new().hash_one(0_u8).to_ne_bytes();
+    f64::from(u32::from_ne_bytes([a, b, c, d])) / f64::from(u32::MAX)
+}
+
+/// Decides what is logged: changes of state instead of each attempt. Methods return true if there is something to log.
+#[derive(Debug, Default)]
+pub(super) struct WatchState {
+    listed: bool,
+    failing: Option<WatchErrorCause>,
+}
+
+impl WatchState {
+    /// All objects are listed. Does not end a failure of an earlier watch: the next one may fail again.
+    pub(super) fn listed(&mut self) -> bool {
+        let is_first = !std::mem::replace(&mut self.listed, true);
+        if is_first {
+            self.failing = None;
+        }
+        is_first
+    }
+
+    /// The watch is open.
+    pub(super) fn watching(&mut self) -> bool {
+        self.failing.take().is_some()
+    }
+
+    /// An attempt failed.
+    pub(super) fn failed(&mut self, cause: WatchErrorCause) -> bool {
+        self.failing.replace(cause) != Some(cause)
+    }
+}
+
+/// Failures with different remedies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchErrorCause {
     /// 403: the account is not authorized.
     Forbidden,
     /// 401: the credentials are not accepted.
     Unauthorized,
-    /// Anything else, mostly that it cannot be reached.
+    /// Anything else, mostly that the apiserver is unreachable.
     Other,
 }
 
-/// What the log should say.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// For the first time.
-    Synced,
-    Recovered,
-    Failed {
-        error: String,
-        cause: WatchErrorCause,
-    },
-}
-
-impl WatchState {
-    /// All objects are known. After a failure of the watch that does not end it: the watch may fail again.
-    pub(super) fn listed(&mut self) -> Option<Notice> {
-        let first = matches!(self, Self::Starting | Self::Failing { after: Before::NotSynced, .. });
-        first.then(|| {
-            *self = Self::Watching;
-            Notice::Synced
-        })
-    }
-
-    /// The watch is open.
-    pub(super) fn watching(&mut self) -> Option<Notice> {
-        matches!(self, Self::Failing { .. }).then(|| {
-            *self = Self::Watching;
-            Notice::Recovered
-        })
-    }
-
-    /// An attempt failed.
-    pub(super) fn failed(&mut self, error: &RequestError) -> Option<Notice> {
-        let cause = WatchErrorCause::of(error);
-        let after = match *self {
-            Self::Starting => Before::NotSynced,
-            Self::Watching => Before::Synced,
-            Self::Failing { cause: same, .. } if same == cause => return None,
-            Self::Failing { after, .. } => after,
-        };
-        *self = Self::Failing { cause, after };
-        Some(Notice::Failed { error: error.to_string(), cause })
-    }
-}
-
 impl WatchErrorCause {
-    fn of(error: &RequestError) -> Self {
+    pub(super) fn of(error: &RequestError) -> Self {
         match error.code() {
             Some(401) => Self::Unauthorized,
             Some(403) => Self::Forbidden,
@@ -85,23 +94,21 @@ impl WatchErrorCause {
         }
     }
 
-    /// What an operator can do about it. `objects` is what could not be watched.
+    /// The remedy for operators. `objects` are those that cannot be watched.
     pub(super) fn remedy(self, objects: &str) -> String {
-        let remedy = match self {
-            Self::Forbidden => {
-                return format!(
-                    "Bind the gateway's service account to a ClusterRole with the rule \
-                     {{apiGroups: [\"\"], resources: [{objects}], verbs: [list, watch]}}"
-                );
-            }
+        match self {
+            Self::Forbidden => format!(
+                "Bind the gateway's service account to a ClusterRole with the rule \
+                 {{apiGroups: [\"\"], resources: [{objects}], verbs: [list, watch]}}"
+            ),
             Self::Unauthorized => {
-                "Check the token or client certificate of the kubeconfig or the service account"
+                "Check the token or client certificate of the kubeconfig or the service account".to_owned()
             }
             Self::Other => {
                 "Check that the apiserver runs and is reachable from the gateway; the watch is retried"
+                    .to_owned()
             }
-        };
-        remedy.to_owned()
+        }
     }
 }
 
@@ -109,30 +116,36 @@ impl WatchErrorCause {
 mod tests {
     use super::*;
 
+    #[test]
+    fn pauses_double_up_to_a_limit() {
+        let mut backoff = Backoff::default();
+        for milliseconds in [800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {
+            let (least, pause) = (Duration::from_millis(milliseconds), backoff.pause());
+            assert!(pause >= least && pause <= 2 * least, "{pause:?}");
+        }
+        backoff.reset();
+        assert!(backoff.pause() <= Duration::from_millis(1_600));
+    }
+
     fn refused(code: u16) -> RequestError {
         RequestError::Refused { code, message: "no".to_owned() }
     }
 
-    /// What the log says about a failure.
+    /// The first word of the remedy that is logged, if any.
     fn failed(state: &mut WatchState, error: &RequestError) -> String {
-        let notice = state.failed(error);
-        notice.map_or("-".to_owned(), |notice| match notice {
-            Notice::Failed { cause, .. } => cause.remedy("nodes").split(' ').next().unwrap().to_owned(),
-            other => format!("{other:?}"),
-        })
+        let cause = WatchErrorCause::of(error);
+        let remedy = state.failed(cause).then(|| cause.remedy("nodes"));
+        remedy.map_or("-".to_owned(), |remedy| remedy.split(' ').next().unwrap().to_owned())
     }
 
     #[test]
-    fn a_change_is_said_once() {
+    fn a_change_is_logged_once() {
         let mut healthy = WatchState::default();
-        assert_eq!(
-            (healthy.listed(), healthy.watching(), healthy.listed()),
-            (Some(Notice::Synced), None, None)
-        );
+        assert_eq!((healthy.listed(), healthy.watching(), healthy.listed()), (true, false, false));
 
         let mut forbidden = WatchState::default();
         assert_eq!([403, 403].map(|code| failed(&mut forbidden, &refused(code))), ["Bind", "-"]);
-        assert_eq!((forbidden.listed(), forbidden.watching()), (Some(Notice::Synced), None));
+        assert_eq!((forbidden.listed(), forbidden.watching()), (true, false));
 
         let mut away = WatchState::default();
         away.listed();
@@ -141,7 +154,7 @@ mod tests {
             [lost, refused(500), refused(401)].map(|error| failed(&mut away, &error)),
             ["Check", "-", "Check"]
         );
-        assert_eq!(away.listed(), None, "the watch fails all the same");
-        assert_eq!((away.watching(), away.watching()), (Some(Notice::Recovered), None));
+        assert!(!away.listed(), "the watch may still fail");
+        assert_eq!((away.watching(), away.watching()), (true, false));
     }
 }

@@ -1,4 +1,4 @@
-//! The watch against a scripted apiserver on a real socket.
+//! The watch against a scripted apiserver on a real socket, and against one in memory with a paused clock.
 
 use std::{
     collections::VecDeque,
@@ -34,23 +34,23 @@ use crate::{
     object::annotations::AnnotationPrefixes,
 };
 
-/// Far longer than any test takes on a slow machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Much longer than any test takes on a slow machine.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What the apiserver answers to one request.
+/// The apiserver's answer to one request.
 enum Answer {
     Reply(u16, String),
-    /// An error with a header `Retry-After` of a day.
+    /// An error with a `Retry-After` header of a day.
     Later(u16),
-    /// Events, and then the connection stays open without another word.
+    /// Events. The connection then stays open.
     Events(Vec<String>),
 }
 
-/// Answers one after the other, to requests whose path and query contain these words.
+/// Answers to consecutive requests with this path and with queries that contain these words.
 struct Script {
     path: &'static str,
     answers: Mutex<VecDeque<(&'static [&'static str], Answer)>>,
-    /// The first request that differs, for the test: a panic here would only end the connection.
+    /// The first request that differs. The test panics: a panic here would only end the connection.
     unexpected: watch::Sender<Option<String>>,
 }
 
@@ -80,10 +80,10 @@ async fn answer(State(script): State<Arc<Script>>, uri: Uri) -> Response {
 struct Scripted(watch::Receiver<Option<String>>);
 
 impl Scripted {
-    /// Waits for this, for so long that only a defect takes longer.
+    /// Waits for a future; panics after [`TIMEOUT`] or an unexpected request.
     async fn within<T>(&mut self, awaited: impl Future<Output = T>) -> T {
         tokio::select! {
-            awaited = timeout(PATIENCE, awaited) => awaited.expect("it happens in time"),
+            awaited = timeout(TIMEOUT, awaited) => awaited.expect("it happens in time"),
             Ok(request) = self.0.wait_for(Option::is_some) => panic!("unexpected request: {request:?}"),
         }
     }
@@ -105,13 +105,13 @@ async fn serving(path: &'static str, answers: Vec<(&'static [&'static str], Answ
 }
 
 /// A client of the apiserver at this address.
-async fn client(address: SocketAddr, silence: Duration) -> Client {
+async fn client(address: SocketAddr, timeout: Duration) -> Client {
     let config = Config::new(format!("http://{address}").parse().unwrap());
-    extender_apiserver::client(config, ClientTimeouts { connect: silence, silence }).await.unwrap()
+    extender_apiserver::client(config, ClientTimeouts { connect: timeout, read: timeout }).await.unwrap()
 }
 
-/// Hardly any pauses: the clock is real where sockets are.
-fn hasty() -> Backoff {
+/// Short pauses: with sockets the clock is real.
+fn short_pauses() -> Backoff {
     Backoff::new(Duration::from_millis(1), Duration::from_millis(10))
 }
 
@@ -150,19 +150,19 @@ fn status(code: u16) -> String {
     )
 }
 
-/// Name and zone of the nodes among these that the table knows.
+/// Name and zone of each of four nodes that the table has.
 fn zones(table: &NodeTable, view: ViewId) -> Vec<String> {
     let read = table.read();
-    let rows = ["n1", "n2", "n3", "n4"].iter().filter_map(|name| read.entry(name, view));
-    let rows = rows.map(|row| NodeRows::decode(row).unwrap().rows.remove(0));
+    let rows = ["n1", "n2", "n3", "n4"].iter().filter_map(|name| read.row(name, view));
+    let rows = rows.map(|row| NodeRows::decode(row.state.bytes).unwrap().rows.remove(0));
     rows.map(|row| format!("{} {}", row.name, row.facts.unwrap().labels["zone"])).collect()
 }
 
-/// Waits until the table knows just these.
+/// Waits until the table has exactly these.
 async fn until(table: &NodeTable, view: ViewId, expected: &[&str]) {
     let mut changes = table.changes();
     while zones(table, view) != expected {
-        changes.next().await;
+        changes.changed().await.unwrap();
     }
 }
 
@@ -183,18 +183,18 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
             ]),
         ),
         (&["limit=500"], list(30, "", &[node("n1", "c", 21)])),
-        // Whatever the header says, the watch has its own backoff; the place is still good.
+        // The watch ignores the header and uses its own backoff; its position is still valid.
         (&["watch=true", "resourceVersion=30"], Answer::Later(429)),
         (&["watch=true", "resourceVersion=30"], Answer::Later(503)),
         (&["watch=true", "resourceVersion=30"], Answer::Events(vec![event("ADDED", &node("n4", "d", 31))])),
-        // A backend wants JSON: everything once more.
+        // A backend needs JSON: all nodes are listed again.
         (&["limit=500"], list(40, "", &[node("n1", "c", 21)])),
         (&["watch=true", "resourceVersion=40"], Answer::Events(vec![event("ADDED", &node("n2", "d", 41))])),
     ])
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
-    let watching = begin(&table, client, hasty());
+    let watching = begin(&table, client, short_pauses());
 
     scripted.within(table.synced()).await;
     scripted.within(until(&table, facts, &["n1 b", "n3 a", "n4 b"])).await;
@@ -203,14 +203,14 @@ async fn lists_in_pages_watches_and_lists_again_when_it_must() {
     scripted.within(table.complete(raw)).await;
     scripted.within(until(&table, raw, &["n1 c", "n2 d"])).await;
 
-    let row = NodeRows::decode(table.read().entry("n2", raw).unwrap()).unwrap().rows.remove(0);
+    let row = NodeRows::decode(table.read().row("n2", raw).unwrap().state.bytes).unwrap().rows.remove(0);
     assert_eq!(row.raw_json, node("n2", "d", 41), "byte for byte as the apiserver wrote it");
     assert!(!watching.is_finished());
     watching.abort();
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_read_costs_only_itself() {
+async fn an_invalid_node_does_not_affect_others() {
     let broken = node("n2", "a", 2).replace(r#""status":{"#, r#""status":{"capacity":{"cpu":"x"},"#);
     let (client, mut scripted) = apiserver(vec![
         (
@@ -232,13 +232,13 @@ async fn a_node_that_cannot_be_read_costs_only_itself() {
     .await;
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
-    let watching = begin(&table, client, hasty());
+    let watching = begin(&table, client, short_pauses());
     scripted.within(until(&table, facts, &["n1 a", "n3 a", "n4 a"])).await;
     watching.abort();
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_is_not_there_is_named() {
+async fn the_error_names_a_missing_kubeconfig() {
     let path = std::path::Path::new("/nonexistent/kubeconfig");
     let Err(error) = extender_apiserver::connect(Some(path)).await else { panic!("there is no such file") };
     assert!(error.to_string().contains("/nonexistent/kubeconfig"), "{error}");
@@ -250,13 +250,13 @@ fn pod(name: &str, uid: &str, node: &str) -> String {
     )
 }
 
-/// The nodes of the pods named so in `shop`; "?" where there is no such pod.
-fn places(table: &PodTable, names: [&str; 3]) -> [String; 3] {
+/// The nodes of the pods with these names in `shop`; "?" without such a pod.
+fn nodes_of(table: &PodTable, names: [&str; 3]) -> [String; 3] {
     names.map(|name| table.by_name("shop", name).map_or("?".to_owned(), |pod| pod.node.clone()))
 }
 
 #[tokio::test]
-async fn living_pods_are_listed_and_watched() {
+async fn pods_are_listed_and_watched() {
     let (client, mut scripted) = serving(
         "/api/v1/pods",
         vec![
@@ -280,11 +280,11 @@ async fn living_pods_are_listed_and_watched() {
     let table = Arc::new(PodTable::new());
     let watching = tokio::spawn({
         let table = Arc::clone(&table);
-        async move { Watcher::new(&*table, client, hasty()).run().await }
+        async move { Watcher::new(&*table, client, short_pauses()).run().await }
     });
     scripted.within(table.synced()).await;
     let synced = async {
-        while places(&table, ["web", "db", "old"]) != ["n3", "n1", "?"] {
+        while nodes_of(&table, ["web", "db", "old"]) != ["n3", "n1", "?"] {
             tokio::task::yield_now().await;
         }
     };
@@ -293,18 +293,18 @@ async fn living_pods_are_listed_and_watched() {
     watching.abort();
 }
 
-/// What an apiserver was asked so far.
+/// The number of requests.
 #[derive(Default)]
-struct Asked {
+struct Counts {
     lists: AtomicU32,
     watches: AtomicU32,
 }
 
-/// Says nothing to the first list and to the first watch, and nothing in the second watch after its head. Later
-/// ones are answered, as often as they are asked for.
-async fn silent_at_first(asked: Arc<Asked>, uri: Uri) -> Response {
+/// Does not answer the first list and the first watch, and sends only the head of the second watch. Answers all later
+/// requests.
+async fn silent_at_first(counts: Arc<Counts>, uri: Uri) -> Response {
     let is_watch = uri.query().unwrap_or_default().contains("watch=true");
-    let count = if is_watch { &asked.watches } else { &asked.lists };
+    let count = if is_watch { &counts.watches } else { &counts.lists };
     let body = match (is_watch, count.fetch_add(1, Ordering::Relaxed)) {
         (_, 0) => std::future::pending().await,
         (false, _) => listed(10, "", &[node("n1", "a", 1)]).into(),
@@ -315,24 +315,24 @@ async fn silent_at_first(asked: Arc<Asked>, uri: Uri) -> Response {
 }
 
 #[tokio::test]
-async fn an_apiserver_that_says_nothing_is_asked_again() {
-    let asked = Arc::new(Asked::default());
+async fn requests_without_an_answer_are_repeated() {
+    let counts = Arc::new(Counts::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let state = Arc::clone(&asked);
+    let state = Arc::clone(&counts);
     let router = Router::new().fallback(move |uri| silent_at_first(Arc::clone(&state), uri));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let table = Arc::new(NodeTable::new());
     let facts = table.register(RowView::Facts(AnnotationPrefixes::default().into())).leak();
-    // An answer that took longer on a slow machine would only be asked for again.
-    let watching = begin(&table, client(address, Duration::from_millis(300)).await, hasty());
+    // If an answer takes longer on a slow machine, the request is repeated, too.
+    let watching = begin(&table, client(address, Duration::from_millis(300)).await, short_pauses());
     let synced = until(&table, facts, &["n1 b"]);
-    timeout(PATIENCE, synced).await.unwrap();
-    assert!(asked.lists.load(Ordering::Relaxed) >= 2 && asked.watches.load(Ordering::Relaxed) >= 3);
+    timeout(TIMEOUT, synced).await.unwrap();
+    assert!(counts.lists.load(Ordering::Relaxed) >= 2 && counts.watches.load(Ordering::Relaxed) >= 3);
     watching.abort();
 }
 
-/// What an apiserver answers to a watch: HTTP status and lines, and how the watch goes on.
+/// The answer to a watch: HTTP status, lines, and what follows them.
 type WatchAnswer = (u16, String, After);
 
 #[derive(Clone, Copy)]
@@ -341,12 +341,12 @@ enum After {
     End(Duration),
     /// The connection breaks.
     Cut(Duration),
-    /// This line arrives, and nothing else.
+    /// This line arrives, and nothing after it.
     Line(Duration, &'static str),
     Silence,
 }
 
-/// Answers to a query, by how many lists or watches were before.
+/// Answers to a query and the number of earlier lists or watches.
 type Answers<T> = dyn Fn(&str, usize) -> T + Send + Sync;
 
 /// An apiserver in memory, for a paused clock.
@@ -357,7 +357,7 @@ struct InMemory {
     requests: Arc<Mutex<Requests>>,
 }
 
-/// The queries of lists and watches, with their times since the first request.
+/// The queries of lists and watches, with the time since the first request.
 #[derive(Default)]
 struct Requests {
     began: Option<Instant>,
@@ -366,7 +366,7 @@ struct Requests {
 }
 
 impl InMemory {
-    /// Answers all lists alike and all watches alike.
+    /// One answer to all lists and one to all watches.
     fn new(list: (u16, String), (status, lines, after): (u16, &'static str, After)) -> Self {
         Self::with(move |_, _| list.clone(), move |_, _| (status, lines.to_owned(), after))
     }
@@ -426,20 +426,20 @@ impl InMemory {
         Response::builder().status(status).body(body).unwrap()
     }
 
-    /// Lists and watches so far.
-    fn asked(&self) -> (usize, usize) {
+    /// The number of lists and watches.
+    fn counts(&self) -> (usize, usize) {
         let requests = self.requests.lock().unwrap();
         (requests.lists.len(), requests.watches.len())
     }
 
-    /// When this watch was requested, and from where; counted from 0.
+    /// The time and the position of the nth watch, from 0.
     fn watch(&self, nth: usize) -> (Duration, String) {
         let (at, query) = self.requests.lock().unwrap().watches[nth].clone();
         let version = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
         (at, version.expect("a position").to_owned())
     }
 
-    /// When this list was requested, with which limit, and whether it continues; counted from 0.
+    /// The time and the limit of the nth list, from 0, and whether it has a continue token.
     fn list(&self, nth: usize) -> (Duration, Option<u32>, bool) {
         let (at, query) = self.requests.lock().unwrap().lists[nth].clone();
         let limit = query.split('&').find_map(|pair| pair.strip_prefix("limit="));
@@ -451,8 +451,9 @@ fn one_node() -> (u16, String) {
     (200, listed(10, "", &[node("n1", "a", 1)]))
 }
 
-/// Five minutes of pauses that double up to 30 s, each made at most twice as long.
 const FIVE_MINUTES: Duration = Duration::from_mins(5);
+
+/// Attempts in five minutes: pauses double up to 30 s, and each is extended to at most twice its length.
 const ATTEMPTS: std::ops::RangeInclusive<usize> = 8..=16;
 
 const AT_ONCE: After = After::End(Duration::ZERO);
@@ -477,7 +478,7 @@ async fn a_watch_that_fails_is_retried_with_growing_pauses() {
         ((200, "", After::Cut(Duration::ZERO)), "the watch was interrupted: ", third),
         ((502, "<html>", AT_ONCE), "HTTP status 502 Bad Gateway: <html>", third),
         ((302, "", AT_ONCE), "HTTP status 302 Found", each),
-        // The apiserver has just named this position.
+        // The position is that of the list just before.
         ((410, "", AT_ONCE), "HTTP status 410 Gone", each),
         ((200, "{\"type\":\"ERROR\",\"object\":{\"code\":410,\"message\":\"old\"}}\n", AT_ONCE), "old", each),
         ((200, "<p>sign in</p>\n", After::Silence), "the watch cannot be read: expected value", each),
@@ -492,24 +493,24 @@ async fn a_watch_that_fails_is_retried_with_growing_pauses() {
         let watching = begin(&table, apiserver.client(), Backoff::default());
         table.synced().await;
         sleep(FIVE_MINUTES).await;
-        let (lists, watches) = apiserver.asked();
+        let (lists, watches) = apiserver.counts();
         assert!(ATTEMPTS.contains(&watches), "{text}: {watches} watches in 5 minutes");
         assert_eq!(lists, watches.div_ceil(watches_per_list), "{text}: {watches} watches");
         let (since, why) = table.source_health.failing().expect("it fails");
         assert!(since + Duration::from_secs(2) > FIVE_MINUTES && why.starts_with(text), "{since:?} {why}");
-        assert_eq!(table.len(), 1, "what is known stays");
+        assert_eq!(table.len(), 1, "the table keeps its node");
         watching.abort();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_fail_are_no_sign_of_life() {
+async fn failed_lists_are_retried_with_growing_pauses() {
     for list in [(503, "away".to_owned()), (200, "<html>".to_owned()), (200, "{}".to_owned())] {
         let apiserver = InMemory::new(list, (200, "", After::Silence));
         let table = Arc::new(NodeTable::new());
         let watching = begin(&table, apiserver.client(), Backoff::default());
         sleep(FIVE_MINUTES).await;
-        let (lists, watches) = apiserver.asked();
+        let (lists, watches) = apiserver.counts();
         assert!(ATTEMPTS.contains(&lists) && watches == 0, "{lists} lists, {watches} watches in 5 minutes");
         assert_eq!(table.source_health.silence(), None);
         assert!(
@@ -530,7 +531,7 @@ async fn a_quiet_watch_is_no_failure() {
     let (began, watching) = (Instant::now(), begin(&table, apiserver.client(), Backoff::default()));
     table.synced().await;
     sleep(Duration::from_secs(2)).await;
-    assert_eq!((table.source_health.failing(), apiserver.asked()), (None, (1, 1)));
+    assert_eq!((table.source_health.failing(), apiserver.counts()), (None, (1, 1)));
     assert!(table.source_health.silence().is_some_and(|silence| silence < began.elapsed()));
     watching.abort();
 }
@@ -551,7 +552,7 @@ async fn a_watch_that_ends_after_a_while_continues_at_once() {
             assert_eq!(apiserver.watch(watch as usize), (watch * lasts, "10".to_owned()));
             assert_eq!(table.source_health.failing(), None);
         }
-        assert_eq!(apiserver.asked().0, 1);
+        assert_eq!(apiserver.counts().0, 1);
         watching.abort();
     }
 }
@@ -562,7 +563,7 @@ async fn a_watch_continues_from_the_bookmark_at_its_end() {
         |_, _| one_node(),
         |_, nth| match nth {
             0 => (200, bookmark(20), After::End(seconds(60))),
-            // Less than a second: not in a tight loop.
+            // Ends within a second, so the next one waits.
             1 => (200, bookmark(30), After::Cut(Duration::ZERO)),
             _ => (200, String::new(), After::Silence),
         },
@@ -572,13 +573,13 @@ async fn a_watch_continues_from_the_bookmark_at_its_end() {
     sleep(seconds(70)).await;
     assert_eq!(apiserver.watch(1), (seconds(60), "20".to_owned()));
     assert_eq!(apiserver.watch(2), (seconds(61), "30".to_owned()));
-    assert_eq!((apiserver.asked(), table.source_health.failing()), ((1, 3), None));
+    assert_eq!((apiserver.counts(), table.source_health.failing()), ((1, 3), None));
     watching.abort();
 }
 
 #[tokio::test(start_paused = true)]
 async fn pauses_begin_again_after_a_watch_that_lasted() {
-    // However it ends; a line of 17 MiB is too long.
+    // A watch may end with an error event, an unreadable line or one that is too long.
     for line in [error_event(500, "etcd"), "<html>\n".to_owned(), "x".repeat(17 << 20)] {
         let line: &'static str = line.leak();
         let apiserver = InMemory::with(
@@ -614,15 +615,15 @@ async fn a_position_that_worked_and_has_expired_is_no_failure() {
         let table = Arc::new(NodeTable::new());
         let watching = begin(&table, apiserver.client(), Backoff::default());
         sleep(seconds(20) + Duration::from_millis(100)).await;
-        assert_eq!((apiserver.asked(), table.source_health.failing()), ((1, 2), None));
+        assert_eq!((apiserver.counts(), table.source_health.failing()), ((1, 2), None));
         sleep(seconds(2)).await;
-        assert_eq!((apiserver.asked(), table.source_health.failing()), ((2, 3), None));
+        assert_eq!((apiserver.counts(), table.source_health.failing()), ((2, 3), None));
         watching.abort();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_continue_token_expires_is_made_once_more_in_one_piece() {
+async fn after_an_expired_continue_token_the_list_is_requested_without_pages() {
     let apiserver = InMemory::with(
         |query, _| {
             if query.contains("continue=") {
@@ -677,13 +678,13 @@ async fn a_page_that_is_too_large_is_requested_in_smaller_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_larger_than_any_is_no_endless_list() {
+async fn an_object_larger_than_a_page_ends_the_list() {
     let large = " ".repeat(65 << 20);
     let apiserver = InMemory::with(move |_, _| (200, large.clone()), |_, _| (200, String::new(), AT_ONCE));
     let table = Arc::new(NodeTable::new());
     let watching = begin(&table, apiserver.client(), Backoff::default());
     sleep(Duration::from_millis(100)).await;
-    assert_eq!(apiserver.list(apiserver.asked().0 - 1).1, Some(1));
+    assert_eq!(apiserver.list(apiserver.counts().0 - 1).1, Some(1));
     let (_, why) = table.source_health.failing().expect("it fails");
     assert_eq!(why, "the answer has more than 64 MiB");
     watching.abort();
@@ -699,13 +700,13 @@ async fn the_latest_error_is_shown_with_the_time_since_the_first() {
     let watching = begin(&table, apiserver.client(), Backoff::default());
     sleep(seconds(3)).await;
     let (since, why) = table.source_health.failing().expect("it fails");
-    assert!(apiserver.asked().0 > 1 && since == seconds(3), "{since:?}");
+    assert!(apiserver.counts().0 > 1 && since == seconds(3), "{since:?}");
     assert!(why.starts_with("HTTP status 503"), "{why}");
     watching.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_of_the_apiserver_is_cut() {
+async fn long_messages_of_the_apiserver_are_truncated() {
     let long = "x".repeat(1 << 20);
     for answer in [
         (403, status(403).replace("\"no\"", &format!("{long:?}")), AT_ONCE),

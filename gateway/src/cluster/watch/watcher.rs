@@ -1,8 +1,8 @@
-//! One watch: lists the objects, then takes the changes, and pauses after each failure.
+//! One watch: lists the objects, then applies changes, and pauses after each failure.
 //!
-//! Mirrors client-go's `Reflector`. A watch that ends or breaks after a second or an event continues where it was;
-//! anything sooner is a failure. After a failure the watch continues if its position is still good, a few times, and
-//! lists again if not. Pauses become shorter again only after a watch has lasted.
+//! Mirrors client-go's `Reflector`. A watch that ends or breaks after a second or after an event continues from its
+//! position; an earlier end is a failure. After a failure the watch continues, a few times, if its position is still
+//! valid; otherwise it lists again. Pauses are reset only after a watch that has lasted.
 
 use std::{borrow::Cow, convert::Infallible, pin::pin, time::Duration};
 
@@ -17,49 +17,47 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    backoff::Backoff,
+    HeadMeta, WatchedTable,
     lines::{Lines, Received},
-    sink::{HeadMeta, Sink},
-    state::{Notice, WatchState},
+    state::{Backoff, WatchErrorCause, WatchState},
 };
 use crate::{object::ObjectError, observe::RateLimitedLog};
 
-/// How many objects of a list are requested at once. Mirrors client-go.
+/// Objects per page of a list. Mirrors client-go.
 const PAGE: u32 = 500;
 
-/// The most bytes of a page, and several times those of the largest object that etcd stores. Objects of tenants can
-/// make a page larger; the rest of the list is then requested in smaller pages.
+/// The largest page in bytes: several times the largest object that etcd stores. If users' objects make a page larger,
+/// the rest of the list is requested in smaller pages.
 const LARGEST_PAGE: usize = 64 << 20;
 
-/// The most bytes of a list without pages, which is requested only after a continue token has expired.
+/// The largest list without pages, in bytes. It is requested only after a continue token has expired.
 const LARGEST_LIST: usize = 1 << 30;
 
-/// How long the apiserver holds a watch open, in seconds. It ends one with a bookmark, from which the next continues;
-/// where even that end does not come, the connection is dead.
+/// How long the apiserver keeps a watch open, in seconds. It ends with a bookmark, from which the next watch continues;
+/// without this end, the connection is dead.
 const HELD_OPEN: u32 = 60;
 
-/// A watch that ends sooner without an event is a failure, and one that lasts longer works, even if nothing changes.
-/// Watches are opened at most this often.
+/// A watch that ends earlier without an event has failed; one that lasts longer works, even if nothing changes. Also the
+/// minimum time between the beginnings of two watches.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// After a watch that lasted so long, the next pause is the first one again.
+/// A watch that lasts this long resets the pauses.
 const LASTING: Duration = Duration::from_secs(30);
 
-/// How often in a row a watch from the same position may fail before the objects are listed again: lists may work where
-/// watches do not.
+/// The number of consecutive failures after which the objects are listed again: lists may work when watches do not.
 const ATTEMPTS: u32 = 3;
 
-/// Keeps a sink up to date.
-pub(super) struct Watcher<'s, S> {
-    sink: &'s S,
+/// Keeps a table up to date.
+pub(super) struct Watcher<'t, T> {
+    table: &'t T,
     client: Client,
     requests: Request,
     backoff: Backoff,
-    /// The resource version after which the watch continues; `None` where the objects have to be listed.
+    /// The resource version from which the watch continues; `None` if the objects must be listed.
     position: Option<String>,
-    /// A watch has worked since the last list.
+    /// Whether a watch has worked since the last list.
     worked: bool,
-    /// Failures since the last list or since a watch worked.
+    /// Failures since the last list, or since a watch worked.
     failures: u32,
     state: WatchState,
     unreadable: RateLimitedLog,
@@ -69,7 +67,7 @@ pub(super) struct Watcher<'s, S> {
 #[derive(Deserialize)]
 struct Page<'a> {
     metadata: ListMeta,
-    /// Required, though it may be null.
+    /// Required, but may be null.
     #[serde(borrow, deserialize_with = "Option::deserialize")]
     items: Option<Vec<&'a RawValue>>,
 }
@@ -81,7 +79,7 @@ struct ListMeta {
     r#continue: Option<String>,
 }
 
-/// A line of a watch.
+/// A line of a watch response.
 #[derive(Deserialize)]
 struct WatchEvent<'a> {
     #[serde(borrow)]
@@ -90,22 +88,22 @@ struct WatchEvent<'a> {
     object: &'a RawValue,
 }
 
-/// What the watcher reads of an object; the sink reads the rest.
+/// The part of an object that the watcher reads; the table reads the rest.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ObjectHead {
     metadata: HeadMeta,
-    /// Of a `Status` in an error event.
+    /// Set in the `Status` of an error event, like `message`.
     code: u16,
     message: String,
 }
 
-impl<'s, S: Sink> Watcher<'s, S> {
-    pub(super) fn new(sink: &'s S, client: Client, backoff: Backoff) -> Self {
+impl<'t, T: WatchedTable> Watcher<'t, T> {
+    pub(super) fn new(table: &'t T, client: Client, backoff: Backoff) -> Self {
         Self {
-            sink,
+            table,
             client,
-            requests: Request::new(S::Kind::url_path(&(), None)),
+            requests: Request::new(T::Kind::url_path(&(), None)),
             backoff,
             position: None,
             worked: false,
@@ -115,12 +113,12 @@ impl<'s, S: Sink> Watcher<'s, S> {
         }
     }
 
-    /// Lists all objects before the watch continues.
+    /// Makes the watch list all objects before it continues.
     pub(super) fn list_again(&mut self) {
         self.position = None;
     }
 
-    /// Keeps the sink up to date. May be dropped and called again.
+    /// Keeps the table up to date. Cancel safe.
     pub(super) async fn run(&mut self) -> Infallible {
         loop {
             if let Err(error) = self.list_and_watch().await {
@@ -138,13 +136,13 @@ impl<'s, S: Sink> Watcher<'s, S> {
         self.watch(&position).await
     }
 
-    /// Replaces what the sink has; returns the resource version of the list.
+    /// Replaces the objects of the table; returns the resource version of the list.
     async fn list(&mut self) -> Result<String, RequestError> {
         (self.worked, self.failures) = (false, 0);
-        let mut list = self.sink.begin();
+        let mut list = self.table.begin();
         let mut params = ListParams {
             limit: Some(PAGE),
-            field_selector: S::FIELDS.map(str::to_owned),
+            field_selector: T::FIELDS.map(str::to_owned),
             ..ListParams::default()
         };
         let version = loop {
@@ -156,24 +154,25 @@ impl<'s, S: Sink> Watcher<'s, S> {
                 }
                 // Mirrors `FullListIfExpired` of client-go's pager.
                 (Err(error), _) if error.code() == Some(410) && params.continue_token.take().is_some() => {
-                    (params.limit, list) = (None, self.sink.begin());
+                    (params.limit, list) = (None, self.table.begin());
                     continue;
                 }
                 (answer, _) => answer?,
             };
             let Page { metadata, items } = parse(&json, "list")?;
             for object in items.into_iter().flatten() {
-                self.report(object, S::add(&mut list, object.get().as_bytes()));
+                self.report(object, T::add(&mut list, object.get().as_bytes()));
             }
             match metadata.r#continue.filter(|next| !next.is_empty()) {
                 Some(next) => params.continue_token = Some(next),
                 None => break version(metadata.resource_version)?,
             }
         };
-        self.sink.replace(list);
-        self.sink.source_health().received();
-        let notice = self.state.listed();
-        self.log(notice);
+        self.table.replace(list);
+        self.table.source_health().received();
+        if self.state.listed() {
+            tracing::info!(known = self.table.count(), "listed all {}; watching for changes", T::OBJECTS);
+        }
         self.position = Some(version.clone());
         Ok(version)
     }
@@ -182,7 +181,7 @@ impl<'s, S: Sink> Watcher<'s, S> {
     async fn watch(&mut self, position: &str) -> Result<(), RequestError> {
         let params = WatchParams {
             timeout: Some(HELD_OPEN),
-            field_selector: S::FIELDS.map(str::to_owned),
+            field_selector: T::FIELDS.map(str::to_owned),
             ..WatchParams::default()
         };
         let body = send(&self.client, self.requests.watch(&params, position)).await?;
@@ -192,12 +191,12 @@ impl<'s, S: Sink> Watcher<'s, S> {
             self.backoff.reset();
         }
         ended?;
-        // Not in a tight loop, whatever ends each watch after its first event.
+        // Avoids a tight loop if each watch ends after its first event.
         sleep_until(opened + SHORT).await;
         Ok(())
     }
 
-    /// Takes the changes until the watch ends.
+    /// Applies changes until the watch ends.
     async fn follow(&mut self, mut lines: Lines, opened: Instant) -> Result<(), RequestError> {
         let mut short = pin!(sleep_until(opened + SHORT));
         let mut works = false;
@@ -213,11 +212,11 @@ impl<'s, S: Sink> Watcher<'s, S> {
             };
             match received {
                 Ok(Received::Line(line)) => {
-                    self.take(&line)?;
+                    self.apply(&line)?;
                     works = true;
                 }
                 Ok(Received::End(reason)) if works => {
-                    tracing::debug!(reason, "watch of {} ended; continuing", S::OBJECTS);
+                    tracing::debug!(reason, "watch of {} ended; continuing", T::OBJECTS);
                     return Ok(());
                 }
                 Ok(Received::End(reason)) => {
@@ -233,14 +232,14 @@ impl<'s, S: Sink> Watcher<'s, S> {
         }
     }
 
-    /// Takes a change. After a line that cannot be read the objects have to be listed.
-    fn take(&mut self, line: &[u8]) -> Result<(), RequestError> {
+    /// Applies an event. After a line that cannot be read, the objects must be listed.
+    fn apply(&mut self, line: &[u8]) -> Result<(), RequestError> {
         let position = self.position.take();
         let WatchEvent { r#type, object } = parse(line, "watch")?;
         let ObjectHead { metadata, code, message } = parse(object.get().as_bytes(), "watch")?;
         match &*r#type {
-            "ADDED" | "MODIFIED" => self.report(object, self.sink.apply(object.get().as_bytes())),
-            "DELETED" => self.sink.remove(&metadata),
+            "ADDED" | "MODIFIED" => self.report(object, self.table.apply(object.get().as_bytes())),
+            "DELETED" => self.table.remove(&metadata),
             "BOOKMARK" => {}
             "ERROR" => {
                 self.position = position;
@@ -253,21 +252,22 @@ impl<'s, S: Sink> Watcher<'s, S> {
         Ok(())
     }
 
-    /// An object that cannot be read is left as it was known, or left out.
+    /// Logs an object that cannot be read. If the table has an earlier state of it, that remains.
     fn report(&self, object: &RawValue, read: Result<(), ObjectError>) {
         let Err(error) = read else { return };
         let Some(similar) = self.unreadable.turn() else { return };
         let head: ObjectHead = serde_json::from_str(object.get()).unwrap_or_default();
-        let (name, objects) = (&*head.metadata.name, S::OBJECTS);
+        let (name, objects) = (&*head.metadata.name, T::OBJECTS);
         tracing::warn!(name, %error, similar, "one of the {objects} from the apiserver cannot be read and is ignored");
     }
 
-    /// The watch is open, and changes would arrive.
+    /// The watch works: changes would arrive.
     fn works(&mut self) {
         (self.worked, self.failures) = (true, 0);
-        self.sink.source_health().recovered();
-        let notice = self.state.watching();
-        self.log(notice);
+        self.table.source_health().recovered();
+        if self.state.watching() {
+            tracing::info!(known = self.table.count(), "watch of {} recovered", T::OBJECTS);
+        }
     }
 
     /// Records a failure.
@@ -276,15 +276,19 @@ impl<'s, S: Sink> Watcher<'s, S> {
             self.position = None;
         }
         if error.code() == Some(410) && self.worked {
-            // It was good and has expired since then; the objects are listed again.
+            // A valid position has expired; the objects are listed again.
             return;
         }
-        self.sink.source_health().failed(error.to_string());
-        let notice = self.state.failed(error);
-        self.log(notice);
+        self.table.source_health().failed(error.to_string());
+        let cause = WatchErrorCause::of(error);
+        if self.state.failed(cause) {
+            let (known, error, objects) = (self.table.count(), error.to_string(), T::OBJECTS);
+            let remedy = cause.remedy(objects);
+            tracing::warn!(known, error, "cannot watch {objects}; the last known ones stay in use. {remedy}");
+        }
     }
 
-    /// Whether the watch can continue where it was after this failure.
+    /// Whether the watch can continue from its position after this failure.
     fn position_survives(&mut self, error: &RequestError) -> bool {
         match (error, error.code()) {
             (RequestError::Unreachable(_), _) | (_, Some(429)) => true,
@@ -293,23 +297,6 @@ impl<'s, S: Sink> Watcher<'s, S> {
             _ => {
                 self.failures += 1;
                 self.failures < ATTEMPTS
-            }
-        }
-    }
-
-    fn log(&self, notice: Option<Notice>) {
-        let Some(notice) = notice else { return };
-        let (objects, known) = (S::OBJECTS, self.sink.count());
-        match notice {
-            Notice::Synced => tracing::info!(known, "listed all {objects}; watching for changes"),
-            Notice::Recovered => tracing::info!(known, "watch of {objects} recovered"),
-            Notice::Failed { error, cause } => {
-                let remedy = cause.remedy(objects);
-                tracing::warn!(
-                    known,
-                    error,
-                    "cannot watch {objects}; the last known ones stay in use. {remedy}"
-                );
             }
         }
     }

@@ -1,14 +1,17 @@
-//! What is a file of nodes, and what is said about one that is not.
+//! Valid node files, and the errors for invalid ones.
 
 use super::read;
 use crate::cluster::table::NodeTable;
 
-fn names(text: &str) -> Result<usize, String> {
-    read(text, NodeTable::new().relist()).map(|relist| relist.len()).map_err(|error| error.to_string())
+/// The number of nodes.
+fn count(text: &str) -> Result<usize, String> {
+    let table = NodeTable::new();
+    table.replace(read(text, table.relist()).map_err(|error| error.to_string())?);
+    Ok(table.len())
 }
 
 #[test]
-fn every_form_that_kubectl_writes_and_people_write() {
+fn all_forms_of_node_files_are_read() {
     let two = r#"{"kind":"Node","metadata":{"name":"a"}},{"metadata":{"name":"b"}}"#;
     let yaml =
         "metadata:\n  name: b\n  labels: {on: \"true\"}\nstatus:\n  capacity: {cpu: 2, memory: 1.5Gi}\n";
@@ -28,13 +31,13 @@ fn every_form_that_kubectl_writes_and_people_write() {
         (format!("---\nkind: Node\nmetadata: {{name: a}}\n---\n{yaml}---\n"), 2),
         (format!("# nodes\n- metadata: {{name: a}}\n- {}", yaml.replace('\n', "\n  ")), 2),
     ];
-    for (text, count) in cases {
-        assert_eq!(names(&text), Ok(count), "{text}");
+    for (text, expected) in cases {
+        assert_eq!(count(&text), Ok(expected), "{text}");
     }
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn an_error_names_the_object() {
     let cases = [
         ("", "no node"),
         ("---\n", "no node"),
@@ -59,14 +62,14 @@ fn what_is_wrong_is_said_with_its_place() {
         ("- &a {metadata: {name: a}}\n- *a\n", "not YAML"),
     ];
     for (text, problem) in cases {
-        let error = names(text).unwrap_err();
+        let error = count(text).unwrap_err();
         assert!(error.contains(problem), "{text:?}: {error}");
     }
 }
 
 #[test]
-fn a_big_cluster_is_not_too_much() {
-    // More documents than the parser takes unless it is told that this is no configuration file.
+fn a_large_cluster_is_read() {
+    // More documents than the parser's default limit.
     let nodes = (0..1_100).map(|number| format!("metadata: {{name: n{number}}}\n"));
-    assert_eq!(names(&nodes.collect::<Vec<_>>().join("---\n")), Ok(1_100));
+    assert_eq!(count(&nodes.collect::<Vec<_>>().join("---\n")), Ok(1_100));
 }

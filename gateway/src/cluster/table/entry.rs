@@ -1,0 +1,95 @@
+//! What the table's writer knows about one node, and the list of nodes while it arrives.
+//!
+//! A node's facts are kept with all annotations, in the contract's encoding: rows of later views are made from them, and
+//! equal facts have equal bytes, which distinguishes a heartbeat from a change. JSON is kept only while a view has it,
+//! as a slice of such a view's row.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage};
+use prost::Message;
+
+use crate::{
+    contract::row::{RowMessage, RowView},
+    object::{
+        ObjectError,
+        annotations::AnnotationPrefixes,
+        node::{self, ObjectNode},
+    },
+};
+
+/// A map by node name. Maps share the names.
+pub(super) type NodeNames<T> = HashMap<Arc<str>, T, foldhash::fast::RandomState>;
+
+/// What is known about a node; the default if only its name is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeEntry {
+    facts: Option<Bytes>,
+    /// The node's JSON if it is kept.
+    pub(super) raw: Option<Bytes>,
+}
+
+impl NodeEntry {
+    pub(super) fn new(object: &ObjectNode<'_>, raw: Option<&[u8]>) -> Self {
+        let facts = object.facts(&AnnotationPrefixes::all()).encode_to_vec().into();
+        Self { facts: Some(facts), raw: raw.map(Bytes::copy_from_slice) }
+    }
+
+    /// The size of the node's JSON in bytes.
+    pub(super) fn raw_len(&self) -> usize {
+        self.raw.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// The node's row in a view; `None` if something that the view contains is unknown. `usages` is `None` until pods
+    /// are known; nodes without pods are not in it.
+    pub(super) fn row(
+        &mut self,
+        name: &str,
+        view: &RowView,
+        usages: Option<&NodeNames<NodeUsage>>,
+    ) -> Option<Bytes> {
+        let usage =
+            if view.wants_usage() { Some(usages?.get(name).cloned().unwrap_or_default()) } else { None };
+        let raw = if view.wants_raw() { Some(self.raw.as_deref()?) } else { None };
+        let facts = match view.annotations() {
+            Some(annotations) => Some(self.facts(annotations)?),
+            None => None,
+        };
+        let row = RowMessage { name, facts: facts.as_ref(), raw, usage: usage.as_ref() };
+        let behind = row.behind_the_json();
+        let mut entry = Vec::with_capacity(row.encoded_len());
+        row.encode(&mut entry);
+        let entry = Bytes::from(entry);
+        if let (true, Some(raw)) = (view.wants_raw(), &mut self.raw) {
+            // One copy of the JSON serves both.
+            let end = entry.len() - behind;
+            *raw = entry.slice(end - raw.len()..end);
+        }
+        Some(entry)
+    }
+
+    /// The node's facts with these annotations.
+    pub(super) fn facts(&self, annotations: &AnnotationPrefixes) -> Option<NodeFacts> {
+        let mut facts =
+            NodeFacts::decode(&**self.facts.as_ref()?).expect("the table encoded these facts itself");
+        facts.annotations.retain(|key, _| annotations.want(key));
+        Some(facts)
+    }
+}
+
+/// The nodes of a list while it arrives, perhaps in several pages.
+#[derive(Debug)]
+pub struct NodeRelist {
+    pub(super) keeps_raw: bool,
+    pub(super) nodes: NodeNames<NodeEntry>,
+}
+
+impl NodeRelist {
+    /// Adds a node. Returns false if it replaces an earlier one of the same name.
+    pub fn add(&mut self, json: &[u8]) -> Result<bool, ObjectError> {
+        let object = node::parse(json)?;
+        let entry = NodeEntry::new(&object, self.keeps_raw.then_some(json));
+        Ok(self.nodes.insert(object.name().into(), entry).is_none())
+    }
+}
