@@ -35,7 +35,7 @@ pub struct AdminState {
 }
 
 impl AdminState {
-    /// Shows this data.
+    /// The state for [`routes()`].
     pub fn new(observer: Arc<Observer>, gateway_status: Arc<GatewayStatus>) -> Self {
         Self { observer, gateway_status, turn: Arc::default() }
     }
@@ -49,17 +49,17 @@ pub fn routes(admin: Arc<AdminState>) -> Router {
         .route("/debug/flags/s", flags::scores())
         .route("/debug/flags/f", flags::rejections())
         .route("/debug/flags/v", flags::verbosity())
-        .fallback(nothing)
-        .method_not_allowed_fallback(not_served)
-        .layer(middleware::from_fn(from_no_page))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn(reject_browsers))
         .with_state(admin)
 }
 
 /// Rejects requests that a browser sends on behalf of a web page: a port forwarded to a workstation must not be
 /// accessible to pages from the web.
-async fn from_no_page(request: Request, next: Next) -> Response {
+async fn reject_browsers(request: Request, next: Next) -> Response {
     if request.headers().contains_key(ORIGIN) {
-        return refused(StatusCode::FORBIDDEN, "requests with an Origin header are rejected");
+        return error_response(StatusCode::FORBIDDEN, "requests with an Origin header are rejected");
     }
     next.run(request).await
 }
@@ -70,50 +70,51 @@ async fn decisions(
 ) -> Response {
     let Parameters(query) = match query {
         Ok(query) => query,
-        Err(wrong) => return refused(StatusCode::BAD_REQUEST, &wrong.body_text()),
+        Err(wrong) => return error_response(StatusCode::BAD_REQUEST, &wrong.body_text()),
     };
     let turn = Arc::clone(&admin.turn).lock_owned().await;
-    let shown = Arc::clone(&admin);
     let found = spawn_blocking(move || {
-        let (items, truncated) = shown.observer.decisions.find(&query);
+        let (items, truncated) = admin.observer.decisions.find(&query);
         let list = DecisionList {
             api_version: API_VERSION.to_owned(),
             kind: "DecisionList".to_owned(),
-            gateway: shown.gateway_status.gateway().to_owned(),
-            log: shown.observer.decisions.state(),
+            gateway: admin.gateway_status.gateway().to_owned(),
+            log: admin.observer.decisions.state(),
             truncated,
             items,
         };
         // Held until the query is done, also if the caller has disconnected, and until the response is sent.
         Json(list).into_response().map(|body| Body::new(HeldBody::new(body, turn)))
     });
-    found.await.unwrap_or_else(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the decision log"))
+    found
+        .await
+        .unwrap_or_else(|_| error_response(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the decision log"))
 }
 
 async fn status(State(admin): State<Arc<AdminState>>) -> Response {
     match admin.gateway_status.status(&admin.observer) {
         Some(status) => Json(status).into_response(),
-        None => refused(
+        None => error_response(
             StatusCode::SERVICE_UNAVAILABLE,
             "the gateway is starting: waiting for nodes, pods or backends",
         ),
     }
 }
 
-async fn nothing(uri: Uri) -> Response {
+async fn not_found(uri: Uri) -> Response {
     let text = format!(
         "no such path {}; available: GET /debug/decisions, GET /debug/status, and GET, POST and PUT /debug/flags/s, \
          /debug/flags/f and /debug/flags/v",
         uri.path()
     );
-    refused(StatusCode::NOT_FOUND, &text)
+    error_response(StatusCode::NOT_FOUND, &text)
 }
 
-async fn not_served(method: Method, uri: Uri) -> Response {
-    refused(StatusCode::METHOD_NOT_ALLOWED, &format!("method {method} not allowed at {}", uri.path()))
+async fn method_not_allowed(method: Method, uri: Uri) -> Response {
+    error_response(StatusCode::METHOD_NOT_ALLOWED, &format!("method {method} not allowed at {}", uri.path()))
 }
 
-/// The form of every error at this address.
-fn refused(status: StatusCode, why: &str) -> Response {
+/// The format of all errors at this address.
+fn error_response(status: StatusCode, why: &str) -> Response {
     (status, Json(serde_json::json!({ "error": why }))).into_response()
 }

@@ -6,15 +6,7 @@
 mod decision;
 mod status;
 
-pub use crate::api::{
-    decision::{
-        BackendFailed, BackendPart, Decision, DecisionList, LogState, NodeForm, NodePart, NodeVerdict, PodRef,
-    },
-    status::{
-        BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, Problem, Severity, Status,
-        TableStatus, VerbFailure, VerbStatus,
-    },
-};
+pub use self::{decision::*, status::*};
 
 /// The version of these types: the `apiVersion` of every response.
 pub const API_VERSION: &str = "extender-gateway.io/v1alpha1";

@@ -1,9 +1,12 @@
 //! `/debug/flags/s`, `/f` and `/v`: switches that need no restart. The first two have the names of those in
 //! Koordinator's scheduler (`frameworkext/services`), the third that of Kubernetes components.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    fmt::Display,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use axum::{
@@ -14,12 +17,12 @@ use axum::{
 };
 
 use crate::{
-    admin::{AdminState, refused},
-    observe::{debug::MOST, log},
+    admin::{AdminState, error_response},
+    observe::{
+        debug::{Debug, MOST},
+        log,
+    },
 };
-
-/// Koordinator's name for the table of rejected nodes.
-const REJECTIONS: &str = "debugFilterFailure";
 
 type Route = MethodRouter<Arc<AdminState>>;
 /// The body of a flag; an error if it is too large or not text.
@@ -27,65 +30,52 @@ type FlagBody = Result<String, StringRejection>;
 
 /// The number of best nodes of each call that are logged.
 pub(super) fn scores() -> Route {
-    let now = async |State(admin): State<Arc<AdminState>>| {
-        said(&admin.observer.debug.scores.load(Ordering::Relaxed))
-    };
-    let set = async |State(admin): State<Arc<AdminState>>, body: FlagBody| {
-        set(&admin.observer.debug.scores, ("debugTopNScores", number), body)
-    };
-    get(now).post(set).put(set)
+    rows("debugTopNScores", "", |debug| &debug.scores)
 }
 
-/// The number of rejected nodes of each call that are logged.
+/// The number of rejected nodes of each call that are logged. Koordinator's flag is a boolean.
 pub(super) fn rejections() -> Route {
-    let now = async |State(admin): State<Arc<AdminState>>| {
-        said(&admin.observer.debug.rejections.load(Ordering::Relaxed))
-    };
-    let set = async |State(admin): State<Arc<AdminState>>, body: FlagBody| {
-        set(&admin.observer.debug.rejections, (REJECTIONS, number_or_word), body)
-    };
-    get(now).post(set).put(set)
+    rows("debugFilterFailure", ", or true or false", |debug| &debug.rejections)
 }
 
 /// The log level.
 pub(super) fn verbosity() -> Route {
-    let now = async || said(&log::level());
+    let show = async || text(&log::level());
     let set = async |body: FlagBody| match body.map(|level| log::set_level(&level)) {
-        Ok(Ok(level)) => said(&format!("successfully set log level to {level}")),
-        Ok(Err(wrong)) => refused(StatusCode::BAD_REQUEST, &wrong),
-        Err(wrong) => refused(wrong.status(), &wrong.body_text()),
+        Ok(Ok(level)) => text(&format!("successfully set log level to {level}")),
+        Ok(Err(wrong)) => error_response(StatusCode::BAD_REQUEST, &wrong),
+        Err(wrong) => error_response(wrong.status(), &wrong.body_text()),
     };
-    get(now).post(set).put(set)
+    get(show).post(set).put(set)
 }
 
-fn set(switch: &AtomicU32, (name, rows): (&str, fn(&str) -> Option<u32>), body: FlagBody) -> Response {
-    let body = match body {
-        Ok(body) => body,
-        Err(wrong) => return refused(wrong.status(), &wrong.body_text()),
+/// A number of rows. `booleans`: what the error message says about `true` and `false`; empty if they are errors.
+fn rows(name: &'static str, booleans: &'static str, flag: fn(&Debug) -> &AtomicU32) -> Route {
+    let show = move |State(admin): State<Arc<AdminState>>| async move {
+        text(&flag(&admin.observer.debug).load(Ordering::Relaxed))
     };
-    let wanted = body.trim();
-    let Some(rows) = rows(wanted) else {
-        let words = if name == REJECTIONS { ", or true or false" } else { "" };
-        let rows = format!("expected a number of rows from 0 (off) to {MOST}{words}");
-        return refused(StatusCode::BAD_REQUEST, &format!("failed to set {name} to {wanted:?}; {rows}"));
+    let set = move |State(admin): State<Arc<AdminState>>, body: FlagBody| async move {
+        let body = match body {
+            Ok(body) => body,
+            Err(wrong) => return error_response(wrong.status(), &wrong.body_text()),
+        };
+        let value = body.trim();
+        let rows = match value {
+            "true" if !booleans.is_empty() => Some(MOST),
+            "false" if !booleans.is_empty() => Some(0),
+            _ => value.parse().ok().filter(|rows| *rows <= MOST),
+        };
+        let Some(rows) = rows else {
+            let expected = format!("expected a number of rows from 0 (off) to {MOST}{booleans}");
+            let message = format!("failed to set {name} to {value:?}; {expected}");
+            return error_response(StatusCode::BAD_REQUEST, &message);
+        };
+        flag(&admin.observer.debug).store(rows, Ordering::Relaxed);
+        text(&format!("successfully set {name} to {value}"))
     };
-    switch.store(rows, Ordering::Relaxed);
-    said(&format!("successfully set {name} to {wanted}"))
+    get(show).post(set).put(set)
 }
 
-fn number(body: &str) -> Option<u32> {
-    body.parse().ok().filter(|rows| *rows <= MOST)
-}
-
-/// A number, or Koordinator's `true` or `false` for rejections.
-fn number_or_word(body: &str) -> Option<u32> {
-    match body {
-        "true" => Some(MOST),
-        "false" => Some(0),
-        _ => number(body),
-    }
-}
-
-fn said(what: &dyn std::fmt::Display) -> Response {
-    format!("{what}\n").into_response()
+fn text(value: &dyn Display) -> Response {
+    format!("{value}\n").into_response()
 }

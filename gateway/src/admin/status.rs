@@ -1,44 +1,45 @@
 //! The state of the gateway, assembled for each request.
 
-mod backend;
 mod problems;
 
-use extender_gateway_core::Verb;
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
+use extender_gateway_core::{BackendFailure, Verb};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
-    api::{API_VERSION, ConfigurationStatus, Status, TableStatus, VerbFailure, VerbStatus},
+    api::{
+        API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, Status, TableStatus,
+        TimedMessage, VerbStatus,
+    },
+    backend::{info::Info, session::Session},
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
-    config::NodeSource,
-    door::Door,
+    config::{BackendSettings, Choice, Mode, NodeSource},
+    door::{Door, Served},
     observe::{Health, Metrics, Observer, metrics::Gauge},
 };
 
-/// The sources of the gateway's status.
+/// The gateway's status.
 #[derive(Debug)]
 pub struct GatewayStatus {
-    gateway: Arc<str>,
+    sources: StatusSources,
     started: Timestamp,
-    file: String,
-    source: NodeSource,
-    table: Option<Arc<NodeTable>>,
-    pods: Arc<PodTable>,
-    health: Arc<Health>,
     door: OnceLock<Arc<Door>>,
     loaded: Mutex<Loaded>,
 }
 
 /// The configuration in use, and a rejected one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Loaded {
     since: Timestamp,
-    refused: Option<VerbFailure>,
+    refused: Option<TimedMessage>,
 }
 
-/// The initial sources of a [`GatewayStatus`].
+/// The sources of a [`GatewayStatus`] from the start.
 #[derive(Debug)]
 pub struct StatusSources {
     /// The name of this replica.
@@ -57,16 +58,15 @@ pub struct StatusSources {
 
 impl GatewayStatus {
     /// The status of a gateway that is starting.
-    pub fn new(known: StatusSources) -> Self {
-        let StatusSources { gateway, file, source, table, pods, health } = known;
+    pub fn new(sources: StatusSources) -> Self {
         let started = Timestamp::now();
         let loaded = Mutex::new(Loaded { since: started, refused: None });
-        Self { gateway, started, file, source, table, pods, health, door: OnceLock::new(), loaded }
+        Self { sources, started, door: OnceLock::new(), loaded }
     }
 
     /// The name of this replica.
     pub fn gateway(&self) -> &str {
-        &self.gateway
+        &self.sources.gateway
     }
 
     /// Records that calls are accepted at this door from now on.
@@ -82,7 +82,7 @@ impl GatewayStatus {
 
     /// Records that a change of the configuration was rejected.
     pub fn refused(&self, why: String) {
-        self.loaded.lock().refused = Some(VerbFailure { time: Timestamp::now(), message: why });
+        self.loaded.lock().refused = Some(TimedMessage { time: Timestamp::now(), message: why });
     }
 
     /// Records that the configuration file matches the configuration in use again.
@@ -90,31 +90,24 @@ impl GatewayStatus {
         self.loaded.lock().refused = None;
     }
 
-    /// When the configuration in use was loaded.
-    pub fn loaded_at(&self) -> Timestamp {
-        self.loaded.lock().since
-    }
-
     /// Registers the gauges of the status.
     pub fn gauges(self: &Arc<Self>, metrics: &Metrics) {
-        let known = |gauge, value: fn(&Self) -> Option<f64>| {
-            let gateway_status = Arc::downgrade(self);
-            metrics.gauge(gauge, move || value(&*gateway_status.upgrade()?));
+        let register = |gauge, value: fn(&Self) -> Option<f64>| {
+            let status = Arc::downgrade(self);
+            metrics.gauge(gauge, move || value(&*status.upgrade()?));
         };
-        known(Gauge::KnownNodes, |it| it.table.as_ref().map(|table| float(table.len())));
-        known(Gauge::NodesSynced, |it| it.table.as_ref().map(|table| f64::from(u8::from(table.is_synced()))));
-        known(Gauge::NodesSilence, |it| it.table.as_ref().and_then(|table| silence(&table.source_health)));
-        known(Gauge::KnownPods, |it| it.pods.is_synced().then(|| float(it.pods.len())));
-        known(Gauge::PodsSynced, |it| it.pods.is_synced().then_some(1.0));
-        known(Gauge::PodsSilence, |it| silence(&it.pods.source_health));
-        known(Gauge::ConfigurationGeneration, |it| {
+        register(Gauge::KnownNodes, |it| Some(float(it.sources.table.as_ref()?.len())));
+        register(Gauge::NodesSynced, |it| Some(f64::from(u8::from(it.sources.table.as_ref()?.is_synced()))));
+        register(Gauge::NodesSilence, |it| silence(&it.sources.table.as_ref()?.source_health));
+        register(Gauge::KnownPods, |it| it.pods().map(|pods| float(pods.len())));
+        register(Gauge::PodsSynced, |it| it.pods().map(|_| 1.0));
+        register(Gauge::PodsSilence, |it| silence(&it.sources.pods.source_health));
+        register(Gauge::ConfigurationGeneration, |it| {
             Some(float(usize::try_from(it.door.get()?.served.load().generation).unwrap_or_default()))
         });
-        known(Gauge::ConfigurationLoaded, |it| Some(it.loaded_at().as_duration().as_secs_f64()));
-        let gateway_status = Arc::downgrade(self);
-        metrics.connected(move || {
-            gateway_status.upgrade().map_or_else(Vec::new, |gateway_status| gateway_status.connected())
-        });
+        register(Gauge::ConfigurationLoaded, |it| Some(it.loaded.lock().since.as_duration().as_secs_f64()));
+        let status = Arc::downgrade(self);
+        metrics.connected(move || status.upgrade().map_or_else(Vec::new, |status| status.connected()));
     }
 
     /// Each backend that is called, and whether its connection has a successful handshake.
@@ -124,61 +117,59 @@ impl GatewayStatus {
         served.decider.sessions().map(|(settings, link)| (settings.name.to_string(), link.is_ok())).collect()
     }
 
+    /// The pod table, once a watch has filled it.
+    fn pods(&self) -> Option<&PodTable> {
+        Some(&*self.sources.pods).filter(|pods| pods.is_synced())
+    }
+
     /// The status; `None` before calls are accepted.
     pub fn status(&self, observer: &Observer) -> Option<Status> {
         let served = self.door.get()?.served.load_full();
-        let configuration = {
-            let loaded = self.loaded.lock();
-            ConfigurationStatus {
-                file: self.file.clone(),
-                generation: served.generation,
-                digest: served.config.digest(),
-                loaded: loaded.since,
-                refused: loaded.refused.clone(),
-            }
-        };
+        let Loaded { since, refused } = self.loaded.lock().clone();
         let mut status = Status {
             api_version: API_VERSION.to_owned(),
             kind: "Status".to_owned(),
-            gateway: self.gateway.to_string(),
+            gateway: self.sources.gateway.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started,
-            ready: self.health.is_ready(),
-            configuration,
-            verbs: Verb::ALL.into_iter().map(|verb| of_verb(observer, verb)).collect(),
-            backends: backend::all(&served, observer),
+            ready: self.sources.health.is_ready(),
+            configuration: ConfigurationStatus {
+                file: self.sources.file.clone(),
+                generation: served.generation,
+                digest: served.config.digest(),
+                loaded: since,
+                refused,
+            },
+            verbs: Verb::ALL.into_iter().map(|verb| verb_status(observer, verb)).collect(),
+            backends: backends(&served, observer),
             nodes: self.nodes(),
-            pods: self.pods.is_synced().then(|| self.watched_pods()),
+            pods: self.pods().map(|pods| TableStatus {
+                source: "Watch".to_owned(),
+                count: pods.len() as u64,
+                synced: true,
+                silent_seconds: silence(&pods.source_health),
+            }),
             log: observer.decisions.state(),
             traces: observer.tracer.as_ref().map(|tracer| delivered(&tracer.delivery())),
             problems: Vec::new(),
         };
-        status.problems = problems::of(&status, &served.config, (self, observer));
+        status.problems = problems::of(&status, &served.config, self, observer);
         Some(status)
     }
 
     fn nodes(&self) -> TableStatus {
-        let source = match self.source {
+        let StatusSources { source, table, .. } = &self.sources;
+        let source = match source {
             NodeSource::Watch => "Watch",
             NodeSource::Request => "Request",
             NodeSource::File { .. } => "File",
             NodeSource::NamesOnly => "NamesOnly",
         };
-        let silence = self.table.as_ref().and_then(|table| silence(&table.source_health));
         TableStatus {
             source: source.to_owned(),
-            count: self.table.as_ref().map_or(0, |table| table.len() as u64),
-            synced: self.table.as_ref().is_none_or(|table| table.is_synced()),
-            silent_seconds: silence,
-        }
-    }
-
-    fn watched_pods(&self) -> TableStatus {
-        TableStatus {
-            source: "Watch".to_owned(),
-            count: self.pods.len() as u64,
-            synced: self.pods.is_synced(),
-            silent_seconds: silence(&self.pods.source_health),
+            count: table.as_ref().map_or(0, |table| table.len() as u64),
+            synced: table.as_ref().is_none_or(|table| table.is_synced()),
+            silent_seconds: table.as_ref().and_then(|table| silence(&table.source_health)),
         }
     }
 }
@@ -188,20 +179,23 @@ fn float(count: usize) -> f64 {
     count as f64
 }
 
-fn silence(source_health: &SourceHealth) -> Option<f64> {
-    source_health.silence().map(|silence| silence.as_secs_f64())
+fn seconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64())
 }
 
-fn of_verb(observer: &Observer, verb: Verb) -> VerbStatus {
+fn silence(source_health: &SourceHealth) -> Option<f64> {
+    seconds(source_health.silence())
+}
+
+fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
     let metrics = observer.metrics.verb(Some(verb));
-    let lately = metrics.lately();
-    let seconds = |time: Option<std::time::Duration>| time.map(|time| time.as_secs_f64());
+    let recent = metrics.lately();
     VerbStatus {
         verb: verb.name().to_owned(),
         calls: metrics.calls(),
         failed: metrics.failures(),
-        median_seconds: seconds(lately.and_then(|lately| lately.median)),
-        p99_seconds: seconds(lately.and_then(|lately| lately.p99)),
+        median_seconds: seconds(recent.and_then(|recent| recent.median)),
+        p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
         last: observer.latest.of(verb),
     }
 }
@@ -209,4 +203,60 @@ fn of_verb(observer: &Observer, verb: Verb) -> VerbStatus {
 fn delivered(delivery: &extender_otlp::Delivery) -> String {
     let extender_otlp::Delivery { waiting, delivered, failed, dropped, .. } = delivery;
     format!("{delivered} spans delivered, {waiting} waiting, {failed} failed, {dropped} dropped")
+}
+
+/// All configured backends, with those that are called first, in effective order.
+fn backends(served: &Served, observer: &Observer) -> Vec<BackendStatus> {
+    let called =
+        served.decider.sessions().map(|(settings, session)| backend(settings, Some(session), observer));
+    let disabled = served.config.backends.iter().filter(|backend| backend.mode == Mode::Disabled);
+    called.chain(disabled.map(|settings| backend(settings, None, observer))).collect()
+}
+
+fn backend(
+    settings: &BackendSettings,
+    session: Option<Result<Arc<Session>, BackendFailure>>,
+    observer: &Observer,
+) -> BackendStatus {
+    let (session, failure) = match session.transpose() {
+        Ok(session) => (session, None),
+        Err(failure) => (None, Some(failure.detail)),
+    };
+    let info = session.as_ref().map(|session| &session.info);
+    BackendStatus {
+        name: settings.name.to_string(),
+        url: settings.url.to_string(),
+        mode: settings.mode.word().to_owned(),
+        connected: session.is_some(),
+        failure,
+        handshake: info.map(|info| Handshake {
+            name: info.name.clone(),
+            version: info.version.clone(),
+            revision: info.revision.clone(),
+            holds_nodes: info.keeps_tables,
+        }),
+        verbs: settings.verbs().map(|verb| backend_verb(settings, verb, info, observer)).collect(),
+    }
+}
+
+fn backend_verb(
+    settings: &BackendSettings,
+    verb: Verb,
+    info: Option<&Info>,
+    observer: &Observer,
+) -> BackendVerb {
+    let metrics = observer.metrics.backend(settings.name.as_str(), verb);
+    let recent = metrics.lately();
+    BackendVerb {
+        verb: verb.backend_name().to_owned(),
+        unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
+        calls: metrics.calls(),
+        failures: metrics.failures(),
+        failed_lately: recent.map_or(0, |recent| recent.failed),
+        lately: recent.map_or(0, |recent| recent.calls),
+        median_seconds: seconds(recent.and_then(|recent| recent.median)),
+        p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
+        rejected_share: metrics.latest_rejected_share(),
+        last_failure: observer.failures.of(settings.name.as_str(), verb),
+    }
 }

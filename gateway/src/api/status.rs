@@ -56,13 +56,13 @@ pub struct ConfigurationStatus {
     pub loaded: Timestamp,
     /// The latest rejected change, unless a later one was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<VerbFailure>,
+    pub refused: Option<TimedMessage>,
 }
 
 /// A failure of a backend in a verb, or a rejected change of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct VerbFailure {
+pub struct TimedMessage {
     /// When it happened.
     pub time: Timestamp,
     /// Why.
@@ -169,7 +169,7 @@ pub struct BackendVerb {
     pub rejected_share: Option<f64>,
     /// The text of the latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_failure: Option<VerbFailure>,
+    pub last_failure: Option<TimedMessage>,
 }
 
 /// The state of the node or pod table.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
-    api::{LastCall, NodeForm, VerbFailure},
+    api::{LastCall, NodeForm, TimedMessage},
     record::{HttpCall, RequestedNodes},
     wire::Offer,
 };
@@ -55,7 +55,7 @@ impl LatestCalls {
 
 /// The latest failure of each configured backend in each of its verbs.
 #[derive(Debug, Default)]
-pub struct LatestFailures(Mutex<HashMap<(String, Verb), VerbFailure>>);
+pub struct LatestFailures(Mutex<HashMap<(String, Verb), TimedMessage>>);
 
 impl LatestFailures {
     /// Drops the failures of all backends except these.
@@ -65,13 +65,13 @@ impl LatestFailures {
     }
 
     pub(super) fn put(&self, (backend, verb): (&str, Verb), failure: &BackendFailure) {
-        let said = VerbFailure { time: Timestamp::now(), message: failure.to_string() };
+        let said = TimedMessage { time: Timestamp::now(), message: failure.to_string() };
         let mut latest = self.0.lock();
         latest.insert((backend.to_owned(), verb), said);
     }
 
     /// The failure of a backend in one of its verbs.
-    pub(crate) fn of(&self, backend: &str, verb: Verb) -> Option<VerbFailure> {
+    pub(crate) fn of(&self, backend: &str, verb: Verb) -> Option<TimedMessage> {
         let latest = self.0.lock();
         latest.get(&(backend.to_owned(), verb)).cloned()
     }

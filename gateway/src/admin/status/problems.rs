@@ -1,35 +1,43 @@
 //! Problems and their remedies.
 
 use extender_gateway_core::Verb;
+use jiff::Timestamp;
 
 use crate::{
     admin::status::GatewayStatus,
     api::{BackendStatus, BackendVerb, Problem, Severity, Status},
-    config::{self, Config, Mode},
+    cluster::SourceHealth,
+    config::{BackendSettings, Config, Mode},
     observe::Observer,
 };
 
 /// A failure older than this no longer counts, in seconds.
-const OVER: i64 = 600;
+const MAX_FAILURE_AGE: i64 = 600;
 /// The minimum number of latest calls for a problem with calls.
-const ENOUGH: u32 = 10;
+const MIN_CALLS: u32 = 10;
 /// A decision log that covers less time than this is too small, in seconds.
-const SHORT: i64 = 600;
+const MIN_LOG_AGE: i64 = 600;
 /// How long a gateway may run without calls before that is a problem, in seconds.
-const LONELY: i64 = 60;
+const MAX_IDLE: i64 = 60;
 
 /// All problems, the most severe first.
 pub(super) fn of(
     status: &Status,
     config: &Config,
-    (gateway_status, observer): (&GatewayStatus, &Observer),
+    gateway_status: &GatewayStatus,
+    observer: &Observer,
 ) -> Vec<Problem> {
-    let mut problems: Vec<Problem> =
-        [ready(status), refused(status), nodes(status, gateway_status), pods(gateway_status)]
-            .into_iter()
-            .chain([never_called(status), no_binder(status), log(status), traces(observer)])
-            .flatten()
-            .collect();
+    let of_gateway = [
+        ready(status),
+        refused(status),
+        nodes(status, gateway_status),
+        failing_watch("pods", &gateway_status.sources.pods.source_health),
+        never_called(status),
+        no_binder(status),
+        log(status),
+        traces(observer),
+    ];
+    let mut problems: Vec<Problem> = of_gateway.into_iter().flatten().collect();
     for backend in &status.backends {
         let settings = config.backends.iter().find(|settings| settings.name.as_str() == backend.name);
         problems.extend(settings.into_iter().flat_map(|settings| of_backend(backend, settings)));
@@ -60,34 +68,28 @@ fn nodes(status: &Status, gateway_status: &GatewayStatus) -> Option<Problem> {
         let what = "not listed yet, so backends get no facts about nodes";
         return Some(problem(Severity::Error, "the nodes", what, "see the gateway's log"));
     }
-    let (since, why) = gateway_status.table.as_ref()?.source_health.failing()?;
-    let what = format!("the watch has failed for {} s: {why}", since.as_secs());
-    Some(problem(
-        Severity::Warning,
-        "the nodes",
-        what,
-        "check that the apiserver runs and that the gateway's account may list and watch nodes",
-    ))
+    failing_watch("nodes", &gateway_status.sources.table.as_ref()?.source_health)
 }
 
-fn pods(gateway_status: &GatewayStatus) -> Option<Problem> {
-    let (since, why) = gateway_status.pods.source_health.failing()?;
+fn failing_watch(objects: &str, source_health: &SourceHealth) -> Option<Problem> {
+    let (since, why) = source_health.failing()?;
     let what = format!("the watch has failed for {} s: {why}", since.as_secs());
-    Some(problem(
-        Severity::Warning,
-        "the pods",
-        what,
-        "check that the apiserver runs and that the gateway's account may list and watch pods",
-    ))
+    let remedy =
+        format!("check that the apiserver runs and that the gateway's account may list and watch {objects}");
+    Some(problem(Severity::Warning, &format!("the {objects}"), what, remedy))
+}
+
+fn seconds_since(time: Timestamp) -> i64 {
+    Timestamp::now().as_second() - time.as_second()
 }
 
 fn never_called(status: &Status) -> Option<Problem> {
-    let age = jiff::Timestamp::now().as_second() - status.started.as_second();
     let called = status.verbs.iter().any(|verb| verb.calls > 0);
     let what = "no call since the start";
     let remedy = "check that kube-scheduler's configuration has the entry that `extender-gateway scheduler-config` prints, and that it \
                   reaches this replica";
-    (!called && age > LONELY).then(|| problem(Severity::Warning, "kube-scheduler", what, remedy))
+    (!called && seconds_since(status.started) > MAX_IDLE)
+        .then(|| problem(Severity::Warning, "kube-scheduler", what, remedy))
 }
 
 /// kube-scheduler does not bind by itself if an extender has `bindVerb`.
@@ -106,30 +108,28 @@ fn log(status: &Status) -> Option<Problem> {
         // It was disabled or made smaller, or has lost a single call that was too large.
         return None;
     }
-    let age = jiff::Timestamp::now().as_second() - complete.as_second();
+    let age = seconds_since(complete);
     let what = format!("full; it covers only the last {age} s");
-    (age < SHORT).then(|| problem(Severity::Warning, "the decision log", what, "raise decisions.maxBytes"))
+    (age < MIN_LOG_AGE)
+        .then(|| problem(Severity::Warning, "the decision log", what, "raise decisions.maxBytes"))
 }
 
 fn traces(observer: &Observer) -> Option<Problem> {
     let fault = observer.tracer.as_ref()?.delivery().fault?;
     let what = format!("cannot export spans: {fault}");
-    Some(problem(
-        Severity::Warning,
-        "traces",
-        what,
-        "check that a collector runs at otlp.endpoint with otlp.protocol",
-    ))
+    let remedy = "check that a collector runs at otlp.endpoint with otlp.protocol";
+    Some(problem(Severity::Warning, "traces", what, remedy))
 }
 
-fn of_backend(backend: &BackendStatus, settings: &config::BackendSettings) -> Vec<Problem> {
+fn of_backend(backend: &BackendStatus, settings: &BackendSettings) -> Vec<Problem> {
     let about = format!("backend {}", backend.name);
     let mut problems = Vec::new();
     if settings.mode == Mode::Disabled {
         return problems;
     }
     if !backend.connected {
-        let worst = backend.verbs.iter().map(|verb| severity(settings, verb_of(verb))).min();
+        let worst =
+            backend.verbs.iter().map(|verb| severity(settings, Verb::named_by_backend(&verb.verb))).min();
         let worst = worst.unwrap_or(Severity::Warning);
         let what = backend.failure.clone().unwrap_or_else(|| "no connection".to_owned());
         let remedy = "start it, or correct its url or tls; `mode: Disabled` removes it from decisions";
@@ -142,34 +142,31 @@ fn of_backend(backend: &BackendStatus, settings: &config::BackendSettings) -> Ve
 }
 
 /// The severity if a backend cannot be called for a verb: an error if this makes calls fail.
-fn severity(settings: &config::BackendSettings, verb: Option<Verb>) -> Severity {
-    let ends = verb.is_some_and(|verb| settings.can_fail_calls(verb));
-    if ends && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }
+fn severity(settings: &BackendSettings, verb: Option<Verb>) -> Severity {
+    let can_fail_calls = verb.is_some_and(|verb| settings.can_fail_calls(verb));
+    if can_fail_calls && settings.mode == Mode::Enforce { Severity::Error } else { Severity::Warning }
 }
 
-fn verb_of(status: &BackendVerb) -> Option<Verb> {
-    Verb::named_by_backend(&status.verb)
-}
-
-fn of_verb(about: &str, verb: &BackendVerb, settings: &config::BackendSettings) -> Vec<Problem> {
+fn of_verb(about: &str, verb: &BackendVerb, settings: &BackendSettings) -> Vec<Problem> {
     let name = &verb.verb;
-    let timeout = verb_of(verb).and_then(|verb| settings.timeouts()[verb]);
-    let worst = severity(settings, verb_of(verb));
+    let known_verb = Verb::named_by_backend(name);
+    let timeout = known_verb.and_then(|verb| settings.timeouts()[verb]);
+    let worst = severity(settings, known_verb);
     let mut problems = Vec::new();
     if let Some(why) = &verb.unsuitable {
         let what = format!("cannot serve {name}: it {why}");
         problems.push(problem(worst, about, what, "correct its configuration or its handshake"));
     }
     let BackendVerb { failed_lately, lately, .. } = *verb;
-    let failed = verb.last_failure.as_ref().map(|failure| failure.time);
-    let fresh = failed.is_some_and(|failed| jiff::Timestamp::now().as_second() - failed.as_second() < OVER);
-    if fresh && lately >= ENOUGH && failed_lately * 10 >= lately {
+    let is_recent =
+        verb.last_failure.as_ref().is_some_and(|failure| seconds_since(failure.time) < MAX_FAILURE_AGE);
+    if is_recent && lately >= MIN_CALLS && failed_lately * 10 >= lately {
         let what = format!("{failed_lately} of the latest {lately} calls to {name} failed");
         let remedy = "see its log and the gateway's lines `backend call failed`; `mode: Disabled` removes it from decisions";
         problems.push(problem(worst, about, what, remedy));
     }
     if let (Some(p99), Some(timeout)) = (verb.p99_seconds, timeout)
-        && lately >= ENOUGH
+        && lately >= MIN_CALLS
         && p99 > timeout.as_secs_f64() * 0.8
     {
         let what = format!(
@@ -179,7 +176,7 @@ fn of_verb(about: &str, verb: &BackendVerb, settings: &config::BackendSettings) 
         );
         problems.push(problem(Severity::Warning, about, what, "speed it up, or raise its timeout"));
     }
-    if verb.rejected_share.is_some_and(|share| share >= 0.99) && lately >= ENOUGH {
+    if verb.rejected_share.is_some_and(|share| share >= 0.99) && lately >= MIN_CALLS {
         let what = "it rejects nearly all nodes";
         let remedy =
             "check a pod with `extender-gateway explain`; `mode: Shadow` keeps it running without effect";

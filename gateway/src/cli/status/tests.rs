@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use self::samples::{at, report, status};
 use super::{Report, render::Rendered};
 use crate::{
-    api::{Problem, Severity, VerbFailure},
+    api::{Problem, Severity, TimedMessage},
     cli::admin::Away,
 };
 
@@ -105,13 +105,13 @@ fn replicas_that_differ() {
 #[test]
 fn what_a_backend_suffers_from() {
     let mut ill = status("gateway-0");
-    ill.configuration.refused = Some(VerbFailure { time: at(-60), message: "line 3: no".into() });
+    ill.configuration.refused = Some(TimedMessage { time: at(-60), message: "line 3: no".into() });
     let zones = &mut ill.backends[0];
     zones.connected = false;
     zones.failure = Some("cannot connect".into());
     zones.handshake = None;
     zones.verbs[0].unsuitable = Some("it does not filter".into());
-    zones.verbs[1].last_failure = Some(VerbFailure { time: at(-5), message: "late: no answer".into() });
+    zones.verbs[1].last_failure = Some(TimedMessage { time: at(-5), message: "late: no answer".into() });
     let mut disabled = status("x").backends.remove(0);
     disabled.name = "racks".into();
     disabled.mode = "Disabled".into();

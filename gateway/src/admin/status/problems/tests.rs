@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     admin::status::{StatusSources, problems::*},
-    api::{API_VERSION, ConfigurationStatus, LastCall, LogState, TableStatus, VerbFailure, VerbStatus},
+    api::{API_VERSION, ConfigurationStatus, LastCall, LogState, TableStatus, TimedMessage, VerbStatus},
     cluster::table::NodeTable,
     config::NodeSource,
     observe::{Health, Metrics, samples},
@@ -36,13 +36,13 @@ fn verb(name: &str) -> BackendVerb {
         median_seconds: Some(0.001),
         p99_seconds: Some(0.15),
         rejected_share: Some(0.98),
-        last_failure: Some(failed(OVER + 5)),
+        last_failure: Some(failed(MAX_FAILURE_AGE + 5)),
     }
 }
 
 /// A failure this many seconds ago.
-fn failed(seconds: i64) -> VerbFailure {
-    VerbFailure { time: ago(seconds), message: "no answer".to_owned() }
+fn failed(seconds: i64) -> TimedMessage {
+    TimedMessage { time: ago(seconds), message: "no answer".to_owned() }
 }
 
 /// A status barely without problems.
@@ -65,7 +65,7 @@ fn good() -> Status {
         verbs: vec![verb("filter"), verb("score")],
     };
     let nodes = TableStatus { source: "Watch".to_owned(), count: 1, synced: true, silent_seconds: None };
-    let complete_since = Some(ago(SHORT + 5));
+    let complete_since = Some(ago(MIN_LOG_AGE + 5));
     let log = LogState { max_bytes: 100, bytes: 99, complete_since, ..LogState::default() };
     let loaded = ago(100);
     Status {
@@ -111,7 +111,7 @@ impl Scene {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        of(&self.status, &self.config, (&self.gateway_status, &self.observer))
+        of(&self.status, &self.config, &self.gateway_status, &self.observer)
     }
 }
 
@@ -141,7 +141,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     (
         |scene| {
             let message = "line 3: no".to_owned();
-            scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message });
+            scene.status.configuration.refused = Some(TimedMessage { time: ago(1), message });
         },
         "the configuration",
         Severity::Warning,
@@ -154,13 +154,15 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
         "not listed yet, so backends get no facts about nodes",
     ),
     (
-        |scene| scene.gateway_status.table.as_ref().unwrap().source_health.failed("forbidden".to_owned()),
+        |scene| {
+            scene.gateway_status.sources.table.as_ref().unwrap().source_health.failed("forbidden".to_owned())
+        },
         "the nodes",
         Severity::Warning,
         "the watch has failed for # s: forbidden",
     ),
     (
-        |scene| scene.gateway_status.pods.source_health.failed("forbidden".to_owned()),
+        |scene| scene.gateway_status.sources.pods.source_health.failed("forbidden".to_owned()),
         "the pods",
         Severity::Warning,
         "the watch has failed for # s: forbidden",
@@ -174,7 +176,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
     (
         |scene| {
-            scene.status.configuration.refused = Some(VerbFailure { time: ago(1), message: String::new() });
+            scene.status.configuration.refused = Some(TimedMessage { time: ago(1), message: String::new() });
         },
         "the configuration",
         Severity::Warning,
@@ -289,7 +291,7 @@ fn few_calls_are_no_problem_and_neither_is_a_disabled_backend() {
             zones(scene).connected = false;
             scene.config = samples::config(&BACKEND.replace("filter:", "mode: Disabled, filter:"));
         },
-        |scene| (scene.status.started, scene.status.verbs[0].calls) = (ago(LONELY - 5), 0),
+        |scene| (scene.status.started, scene.status.verbs[0].calls) = (ago(MAX_IDLE - 5), 0),
         |scene| scene.status.log.complete_since = None,
         |scene| (scene.status.log.complete_since, scene.status.log.max_bytes) = (Some(ago(5)), 0),
         |scene| (scene.status.log.complete_since, scene.status.log.bytes) = (Some(ago(5)), 1),

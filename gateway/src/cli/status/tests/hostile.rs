@@ -26,7 +26,7 @@ fn hostile(said: &str, seconds: Option<f64>, count: u64) -> Status {
         backend.handshake = Some(handshake);
         for verb in &mut backend.verbs {
             (verb.verb, verb.p99_seconds, verb.rejected_share) = (text(), seconds, seconds);
-            verb.last_failure = Some(VerbFailure { time: at(0), message: text() });
+            verb.last_failure = Some(TimedMessage { time: at(0), message: text() });
         }
     }
     for problem in &mut status.problems {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::{
     api::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
-        NodeForm, Problem, Severity, Status, TableStatus, VerbFailure, VerbStatus,
+        NodeForm, Problem, Severity, Status, TableStatus, TimedMessage, VerbStatus,
     },
     cli::{admin::Gathered, status::report::Report},
 };
@@ -114,7 +114,7 @@ fn backend_verb(verb: &str, rejected_share: Option<f64>) -> BackendVerb {
 pub(super) fn documented() -> Status {
     let mut status = status("gateway-0");
     let message = "line 9: backends[1].filter.timeout: 1 has no unit; expected a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
-    status.configuration.refused = Some(VerbFailure { time: at(-300), message: message.into() });
+    status.configuration.refused = Some(TimedMessage { time: at(-300), message: message.into() });
     status.verbs.push(VerbStatus {
         failed: 0,
         calls: 0,
@@ -149,7 +149,7 @@ pub(super) fn documented() -> Status {
 
 fn quota() -> BackendStatus {
     let failure =
-        VerbFailure { time: at(-2), message: "cannot connect to quota:9000: connection refused".into() };
+        TimedMessage { time: at(-2), message: "cannot connect to quota:9000: connection refused".into() };
     let filter = BackendVerb {
         failures: 57,
         failed_lately: 57,
