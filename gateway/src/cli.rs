@@ -4,7 +4,6 @@ mod admin;
 mod apiserver;
 mod check_config;
 mod explain;
-mod failure;
 mod names;
 mod output;
 mod scheduler_config;
@@ -24,9 +23,7 @@ use crate::{
     observe::debug::{DebugTables, MOST},
 };
 
-use self::output::{Console, on_console};
-pub use admin::Away;
-pub use failure::Failure;
+use self::output::{Console, Failure, on_console};
 
 /// The command line. `--help` and a wrong command line end the process in
 /// [`Parser::parse`], the latter with exit code 2.
@@ -102,7 +99,7 @@ fn rows() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(MOST))
 }
 
-/// What the command line of `kubectl extender-explain` says, which is `explain` under another name.
+/// The command line of `kubectl extender-explain`, which is `explain` under another name.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-extender_explain",
@@ -131,10 +128,10 @@ impl Arguments {
         self,
         serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,
     ) -> ExitCode {
-        on_console(|console| self.outcome(serve, console))
+        on_console(|console| self.execute(serve, console))
     }
 
-    fn outcome<E: Display>(
+    fn execute<E: Display>(
         self,
         serve: impl FnOnce(&Path, Config, DebugTables) -> Result<(), E>,
         console: &mut Console<'_>,

@@ -1,28 +1,29 @@
 //! Queries the admin addresses of the gateway's replicas concurrently.
 
-mod address;
-mod pods;
+mod endpoint;
 mod request;
-mod trouble;
+#[cfg(test)]
+mod tests;
 
-use std::fmt;
+use std::fmt::Display;
 
 use clap::{Args, value_parser};
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use kube::Client;
 use serde::{Serialize, de::DeserializeOwned};
 
 use self::{
-    address::AdminUrl,
-    pods::{PodPlace, Selection},
-    trouble::Trouble,
+    endpoint::{AdminEndpoint, admin_url},
+    request::QueryError,
 };
-use super::{apiserver::Way, names};
-use crate::api::{DecisionList, Status};
+use super::{apiserver::ClusterAccess, names};
+use crate::{
+    api::{DecisionList, Status},
+    config::BackendUrl,
+};
 
 /// The variable with the gateways to query if the command line names none.
-const USUAL: &str = "EXTENDER_GATEWAYS";
+const GATEWAYS_VARIABLE: &str = "EXTENDER_GATEWAYS";
 /// The URL of a gateway with the default `admin.address`.
 const DEFAULT_URL: &str = "http://127.0.0.1:9403";
 
@@ -30,12 +31,12 @@ const URL_HELP: &str = "Admin URL of a gateway; repeat or separate with commas. 
     addresses, as that of a headless Service, all are asked [default: those of the variable EXTENDER_GATEWAYS, or \
     http://127.0.0.1:9403]";
 
-/// Which gateways are asked.
+/// Which gateways are queried.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Gateways")]
 pub(super) struct GatewayOptions {
-    #[arg(long = "gateway", value_name = "URL", value_delimiter = ',', help = URL_HELP)]
-    urls: Vec<AdminUrl>,
+    #[arg(long = "gateway", value_name = "URL", value_delimiter = ',', value_parser = admin_url, help = URL_HELP)]
+    urls: Vec<BackendUrl>,
 
     /// Query the gateway's pods in this namespace through the apiserver; works wherever kubectl does
     #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
@@ -57,17 +58,10 @@ pub(super) struct GatewayOptions {
 }
 
 /// The replicas to query, and those that could not be found.
+#[derive(Default)]
 pub(super) struct Gateways {
-    places: Vec<AdminEndpoint>,
-    lost: Vec<Away>,
-}
-
-/// How to reach one replica.
-enum AdminEndpoint {
-    /// Directly at this address, which belongs to the URL.
-    Address(AdminUrl, std::net::SocketAddr),
-    /// Through the apiserver.
-    Pod(Client, PodPlace),
+    endpoints: Vec<AdminEndpoint>,
+    away: Vec<Away>,
 }
 
 /// The answers of the replicas.
@@ -82,39 +76,28 @@ pub(super) struct Gathered<T> {
 /// A gateway that did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Away {
+pub(super) struct Away {
     /// The address or pod that was queried.
-    pub gateway: String,
+    pub(super) gateway: String,
     /// The cause and the remedy.
-    pub why: String,
+    pub(super) why: String,
 }
 
 /// An answer that identifies its replica. Two processes on one machine have the same name.
-pub(super) trait OfReplica {
-    /// Changes the name.
-    fn rename(&mut self, name: String);
-
+pub(super) trait ReplicaAnswer: DeserializeOwned {
     /// The replica's name, and when its decision log began.
-    fn replica(&self) -> (&str, Timestamp);
+    fn replica(&mut self) -> (&mut String, Timestamp);
 }
 
-impl OfReplica for DecisionList {
-    fn rename(&mut self, name: String) {
-        self.gateway = name;
-    }
-
-    fn replica(&self) -> (&str, Timestamp) {
-        (&self.gateway, self.log.since)
+impl ReplicaAnswer for DecisionList {
+    fn replica(&mut self) -> (&mut String, Timestamp) {
+        (&mut self.gateway, self.log.since)
     }
 }
 
-impl OfReplica for Status {
-    fn rename(&mut self, name: String) {
-        self.gateway = name;
-    }
-
-    fn replica(&self) -> (&str, Timestamp) {
-        (&self.gateway, self.log.since)
+impl ReplicaAnswer for Status {
+    fn replica(&mut self) -> (&mut String, Timestamp) {
+        (&mut self.gateway, self.log.since)
     }
 }
 
@@ -125,123 +108,76 @@ impl GatewayOptions {
     }
 
     /// Finds the replicas.
-    pub(super) async fn find(&self, way: &Way) -> Gateways {
-        let mut gateways = Gateways { places: Vec::new(), lost: Vec::new() };
-        let usual = std::env::var(USUAL).unwrap_or_default();
-        let urls = self.urls(&usual).unwrap_or_else(|wrong| {
-            gateways.lose(&USUAL, &Trouble::Url(wrong));
-            Vec::new()
-        });
-        for url in urls {
-            let found = url.addresses().await.map_err(Trouble::Name);
-            gateways.add(&url, found, |address| AdminEndpoint::Address(url.clone(), address));
-        }
-        if let Some(selection) = self.selection() {
-            match way {
-                Way::Open(apiserver) => {
-                    let found = selection.pods(&apiserver.client).await;
-                    gateways.add(&selection, found, |pod| AdminEndpoint::Pod(apiserver.client.clone(), pod));
+    pub(super) async fn find(&self, access: &ClusterAccess) -> Gateways {
+        let mut gateways = Gateways::default();
+        match self.urls(&std::env::var(GATEWAYS_VARIABLE).unwrap_or_default()) {
+            Err(wrong) => gateways.add(&GATEWAYS_VARIABLE, Err(QueryError::Url(wrong))),
+            Ok(urls) => {
+                for url in urls {
+                    gateways.add(&url, endpoint::addresses(&url).await);
                 }
-                Way::Closed(why) => gateways.lose(&selection, &Trouble::Apiserver(why.clone())),
             }
+        }
+        if let Some(namespace) = &self.gateway_namespace {
+            let labels = &self.gateway_selector;
+            let found = match access {
+                Ok(cluster) => endpoint::pods(&cluster.client, namespace, labels, self.admin_port).await,
+                Err(why) => Err(QueryError::Apiserver(why.clone())),
+            };
+            gateways.add(&format_args!("the pods {labels} in namespace {namespace}"), found);
         }
         gateways
     }
 
-    /// The URLs to query; `usual` applies if the command line names none.
-    fn urls(&self, usual: &str) -> Result<Vec<AdminUrl>, String> {
+    /// The URLs to query; those of the variable apply if the command line names no gateways.
+    fn urls(&self, variable: &str) -> Result<Vec<BackendUrl>, String> {
         if !self.urls.is_empty() || self.gateway_namespace.is_some() {
             return Ok(self.urls.clone());
         }
-        let usual = if usual.is_empty() { DEFAULT_URL } else { usual };
-        usual.split(',').map(str::parse).collect()
-    }
-
-    fn selection(&self) -> Option<Selection> {
-        let namespace = self.gateway_namespace.clone()?;
-        Some(Selection { namespace, labels: self.gateway_selector.clone(), port: self.admin_port })
+        let urls = if variable.is_empty() { DEFAULT_URL } else { variable };
+        urls.split(',').map(admin_url).collect()
     }
 }
 
 impl Gateways {
-    fn add<P>(
-        &mut self,
-        what: &impl fmt::Display,
-        found: Result<Vec<P>, Trouble>,
-        place: impl FnMut(P) -> AdminEndpoint,
-    ) {
+    fn add(&mut self, name: &impl Display, found: Result<Vec<AdminEndpoint>, QueryError>) {
         match found {
-            Ok(found) => self.places.extend(found.into_iter().map(place)),
-            Err(trouble) => self.lose(what, &trouble),
+            Ok(endpoints) => self.endpoints.extend(endpoints),
+            Err(error) => self.away.push(Away::new(name, &error)),
         }
-    }
-
-    fn lose(&mut self, what: &impl fmt::Display, trouble: &Trouble) {
-        self.lost.push(Away { gateway: what.to_string(), why: trouble.to_string() });
     }
 
     /// Queries all replicas concurrently. A replica that is reached in two ways counts once.
-    pub(super) async fn ask<T: DeserializeOwned + OfReplica>(&self, path: &str) -> Gathered<T> {
-        let mut gathered = Gathered { answers: Vec::new(), away: self.lost.clone() };
-        let asked = join_all(self.places.iter().map(|place| place.ask::<T>(path))).await;
-        let mut places = Vec::new();
-        for (place, answer) in self.places.iter().zip(asked) {
-            match answer {
-                Ok(answer) => {
-                    if gathered.add(answer) {
-                        places.push(place);
+    pub(super) async fn query<T: ReplicaAnswer>(&self, path: &str) -> Gathered<T> {
+        let (mut replicas, mut found, mut away) = (Vec::new(), Vec::new(), self.away.clone());
+        let responses = join_all(self.endpoints.iter().map(|endpoint| endpoint.get(path))).await;
+        for (endpoint, response) in self.endpoints.iter().zip(responses) {
+            let parsed =
+                response.and_then(|body| serde_json::from_slice::<T>(&body).map_err(QueryError::Malformed));
+            match parsed {
+                Ok(mut answer) => {
+                    let (name, log_since) = answer.replica();
+                    let replica = (name.clone(), log_since);
+                    if !replicas.contains(&replica) {
+                        replicas.push(replica);
+                        found.push((answer, endpoint));
                     }
                 }
-                Err(trouble) => {
-                    gathered.away.push(Away { gateway: place.to_string(), why: trouble.to_string() });
-                }
+                Err(error) => away.push(Away::new(endpoint, &error)),
             }
         }
-        gathered.tell_apart(&places);
-        gathered
-    }
-}
-
-impl<T: OfReplica> Gathered<T> {
-    /// Adds an answer. Returns whether its replica is new.
-    fn add(&mut self, answer: T) -> bool {
-        let new = !self.answers.iter().any(|other| other.replica() == answer.replica());
-        if new {
-            self.answers.push(answer);
-        }
-        new
-    }
-
-    /// Adds the queried address to the names of replicas with the same name, as on one machine.
-    fn tell_apart(&mut self, places: &[&impl fmt::Display]) {
-        let names: Vec<String> = self.answers.iter().map(|answer| answer.replica().0.to_owned()).collect();
-        for ((answer, name), place) in self.answers.iter_mut().zip(&names).zip(places) {
-            if names.iter().filter(|other| *other == name).count() > 1 {
-                answer.rename(format!("{name} at {place}"));
+        for (answer, endpoint) in &mut found {
+            let (name, _) = answer.replica();
+            if replicas.iter().filter(|(other, _)| other == name).count() > 1 {
+                *name = format!("{name} at {endpoint}");
             }
         }
+        Gathered { answers: found.into_iter().map(|(answer, _)| answer).collect(), away }
     }
 }
 
-impl AdminEndpoint {
-    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
-        let body = match self {
-            Self::Address(url, address) => request::direct(*address, &url.authority(), path).await?,
-            Self::Pod(client, pod) => request::proxied(client, &pod.path(path)).await?,
-        };
-        serde_json::from_slice(&body).map_err(Trouble::Malformed)
+impl Away {
+    fn new(gateway: &impl Display, error: &QueryError) -> Self {
+        Self { gateway: gateway.to_string(), why: error.to_string() }
     }
 }
-
-impl fmt::Display for AdminEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(url, address) if url.is(*address) => write!(f, "{url}"),
-            Self::Address(url, address) => write!(f, "{url} ({})", address.ip()),
-            Self::Pod(_, pod) => write!(f, "{pod}"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! The way to kube-apiserver, for commands that ask it: the usual kubeconfig, or the pod's account.
+//! Access to kube-apiserver: the usual kubeconfig, or the pod's account.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,7 +6,7 @@ use clap::Args;
 use extender_apiserver::{ClientTimeouts, ConnectError, RequestError};
 use kube::Client;
 
-use super::Failure;
+use super::output::Failure;
 
 /// How long the apiserver may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -24,15 +24,10 @@ pub(super) struct ClusterOptions {
     context: Option<String>,
 }
 
-/// The apiserver, if there is a way to it.
-pub(super) enum Way {
-    /// There is.
-    Open(ClusterClient),
-    /// There is not, for this reason.
-    Closed(String),
-}
+/// The apiserver, or why it is not queried.
+pub(super) type ClusterAccess = Result<ClusterClient, String>;
 
-/// The apiserver that is asked. Is not connected to yet.
+/// A client of the apiserver, which is not connected yet.
 pub(super) struct ClusterClient {
     pub(super) client: Client,
     /// The default namespace.
@@ -40,26 +35,21 @@ pub(super) struct ClusterClient {
 }
 
 impl ClusterOptions {
-    /// Finds the apiserver; runs on the runtime of this call.
+    /// Creates a client on the runtime of this call.
     ///
     /// # Errors
-    /// What the command line names cannot be used. What is only usual may be missing.
-    pub(super) async fn way(&self) -> Result<Way, Failure> {
-        // A second installation finds the first one in place.
+    /// A file or context that the command line names cannot be used. The defaults may be missing.
+    pub(super) async fn access(&self) -> Result<ClusterAccess, Failure> {
+        // A provider that is already installed stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        match self.client().await {
-            Ok(apiserver) => Ok(Way::Open(apiserver)),
-            Err(wrong) => match self.named() {
-                Some(named) => Err(Failure::Usage(format!("{named}: invalid kubeconfig: {}", wrong.cause()))),
-                None => Ok(Way::Closed(wrong.to_string())),
-            },
-        }
-    }
-
-    /// The option that names it.
-    fn named(&self) -> Option<String> {
         let file = self.kubeconfig.as_ref().map(|file| format!("--kubeconfig {}", file.display()));
-        file.or_else(|| self.context.as_ref().map(|context| format!("--context {context}")))
+        let context = || self.context.as_ref().map(|context| format!("--context {context}"));
+        match (self.client().await, file.or_else(context)) {
+            (Err(error), Some(option)) => {
+                Err(Failure::Usage(format!("{option}: invalid kubeconfig: {}", error.cause())))
+            }
+            (client, _) => Ok(client.map_err(|error| error.to_string())),
+        }
     }
 
     async fn client(&self) -> Result<ClusterClient, ConnectError> {
@@ -70,8 +60,8 @@ impl ClusterOptions {
     }
 }
 
-/// What went wrong with a request to the apiserver.
-pub(super) fn said(error: kube::Error) -> String {
+/// Why a request to the apiserver failed.
+pub(super) fn error_text(error: kube::Error) -> String {
     match RequestError::from(error) {
         RequestError::Refused { message, .. } => format!("it rejected the request: {message}"),
         other => other.to_string(),

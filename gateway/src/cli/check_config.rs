@@ -1,13 +1,24 @@
 //! `check-config`: all mistakes of a configuration, or the effective configuration and warnings.
 
-mod files;
+#[cfg(test)]
+mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tokio::runtime;
 
-use super::{Console, Failure};
-use crate::config::{Config, ConfigErrors, Content, Effective, shown_path};
+use super::output::{Console, Failure};
+use crate::{
+    cluster::{
+        file::{FileError, NodeFile},
+        table::NodeTable,
+    },
+    config::{
+        BackendTls, Config, ConfigErrors, Content, Effective, Finding, NodeSource, ServerTls, shown_path,
+    },
+    tls::pem::{IdentityFiles, PemError, PemFile},
+};
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Validate a configuration; print all mistakes or the effective configuration.\n\n\
@@ -42,7 +53,7 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     let file = &options.config;
     let content = Content::read(file)?;
     let config = Config::of_file(file, &content)?;
-    let found = if options.no_files { Vec::new() } else { files::findings(&config) };
+    let found = if options.no_files { Vec::new() } else { findings(&config) };
     if let Some(errors) = ConfigErrors::of_findings(file, &content, found) {
         return Err(errors.into());
     }
@@ -52,4 +63,63 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
     writeln!(console.out, "# {} is valid. Effective configuration:", shown_path(file))?;
     write!(console.out, "{}", Effective(&config))?;
     Ok(())
+}
+
+/// The problems of the files that a configuration names; blocks while they are read.
+fn findings(config: &Config) -> Vec<Finding> {
+    let server = config.extender.tls.iter().flat_map(of_server).map(|error| of_pem("extender.tls", error));
+    let backends = config.backends.iter().enumerate().flat_map(|(at, backend)| {
+        let errors = backend.tls.iter().flat_map(of_backend);
+        errors.map(move |error| of_pem(&format!("backends[{at}].tls"), error))
+    });
+    let kubeconfig = config.cluster.kubeconfig.as_deref().and_then(of_kubeconfig);
+    server.chain(kubeconfig).chain(of_nodes(&config.nodes)).chain(backends).collect()
+}
+
+fn of_server(tls: &ServerTls) -> Vec<PemError> {
+    let authorities = tls.clients.as_ref().and_then(|clients| authorities("clientCAFile", &clients.ca_file));
+    IdentityFiles::mistakes(&tls.identity).into_iter().chain(authorities).collect()
+}
+
+fn of_backend(tls: &BackendTls) -> Vec<PemError> {
+    let identity = tls.identity.as_ref().map(IdentityFiles::mistakes).unwrap_or_default();
+    authorities("caFile", &tls.ca_file).into_iter().chain(identity).collect()
+}
+
+fn authorities(field: &'static str, path: &Path) -> Option<PemError> {
+    PemFile::read(field, path).and_then(|file| file.authorities()).err()
+}
+
+fn of_pem(section: &str, error: PemError) -> Finding {
+    let PemError { field, path, problem, remedy } = error;
+    finding(&format!("{section}.{field}"), &path, &problem, remedy)
+}
+
+fn of_kubeconfig(path: &Path) -> Option<Finding> {
+    // A provider that is already installed stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // Reading needs neither the network nor a second thread.
+    let problem = match runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(extender_apiserver::check(path)).err()?.cause(),
+        Err(error) => error.to_string(),
+    };
+    let remedy = "expected a kubeconfig with which `kubectl --kubeconfig FILE get nodes` works";
+    Some(finding("cluster.kubeconfig", path, &problem, remedy))
+}
+
+fn of_nodes(source: &NodeSource) -> Option<Finding> {
+    let NodeSource::File { path } = source else { return None };
+    let remedy = "expected a file as written by `kubectl get nodes -o yaml`";
+    let problem = match NodeFile::open(PathBuf::clone(path), &NodeTable::new()).err()? {
+        FileError::Unreadable { source, .. } => format!("cannot be read: {source}"),
+        FileError::Content { problem, .. } => problem.to_string(),
+    };
+    // Some problems contain their own remedy.
+    let (problem, remedy) = problem.rsplit_once("; ").unwrap_or((&problem, remedy));
+    Some(finding("nodes.file", path, problem, remedy))
+}
+
+fn finding(field: &str, file: &Path, problem: &str, remedy: &str) -> Finding {
+    let wrong = format!("{}: {problem}", file.display());
+    Finding { path: field.to_owned(), wrong, remedy: remedy.to_owned() }
 }

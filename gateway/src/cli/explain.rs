@@ -1,17 +1,14 @@
 //! `explain`: why a pod is where it is, or not scheduled.
 //!
 //! The apiserver reports where the pod is, and every replica of the gateway what it decided about it. Both are
-//! combined into a [`case::Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
+//! combined into [`Evidence`], which is turned into [`notes`] and [`render`]ed without further queries.
 
-mod attempt;
-mod case;
 mod cluster;
+mod evidence;
 mod notes;
-mod pod;
 mod render;
 #[cfg(test)]
 mod samples;
-mod target;
 #[cfg(test)]
 mod tests;
 
@@ -21,17 +18,14 @@ use serde::Serialize;
 use tokio::{join, runtime};
 
 use self::{
-    case::{Evidence, ExplainedPod},
     cluster::ClusterView,
-    render::{Rendered, Top},
-    target::PodName,
+    evidence::{Evidence, ExplainedPod},
 };
 use super::{
-    Console, Failure,
     admin::GatewayOptions,
-    apiserver::{ClusterOptions, Way},
+    apiserver::{ClusterAccess, ClusterOptions},
     names,
-    output::Output,
+    output::{Console, Failure, Output},
 };
 use crate::api::{DecisionList, Status};
 
@@ -59,21 +53,21 @@ Exit codes:
   6  pod not found, or no decisions known for it";
 
 /// How many calls of each replica are read: more than a log keeps for one pod.
-const MOST_CALLS: u32 = 1000;
+const MAX_CALLS: u32 = 1000;
 
 /// The command's options.
 #[derive(Debug, Args)]
 pub(super) struct ExplainOptions {
     /// The pod, as NAME or pod/NAME
-    #[arg(value_name = "pod/NAME")]
-    pod: PodName,
+    #[arg(value_name = "pod/NAME", value_parser = names::pod)]
+    pod: String,
 
     /// The pod's namespace [default: that of the kubeconfig's context, or default]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = names::namespace)]
     namespace: Option<String>,
 
     /// Show every backend's answer for this node
-    #[arg(long, value_name = "NODE", value_parser = names::node_name)]
+    #[arg(long, value_name = "NODE", value_parser = names::node)]
     node: Option<String>,
 
     /// Maximum rows per table (0 = no limit)
@@ -95,74 +89,55 @@ pub(super) struct ExplainOptions {
     no_cluster: bool,
 }
 
-/// The output of `-o json` and `-o yaml`.
-#[derive(Debug, Serialize)]
+/// The output.
+#[derive(Serialize)]
 struct Explanation<'a> {
     #[serde(flatten)]
-    case: &'a Evidence,
-    /// The sentences.
+    evidence: &'a Evidence,
     notes: &'a [String],
+    /// The maximum number of rows in a table; 0 shows all.
+    #[serde(skip)]
+    top: usize,
 }
 
 /// Prints the explanation.
 pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let case = runtime.block_on(find_out(options))?;
-    if case.gateways.is_empty() {
-        return Err(Failure::Away(case.away));
+    let evidence = &runtime.block_on(options.gather())?;
+    if evidence.gateways.is_empty() {
+        return Err(Failure::Away(evidence.away.clone()));
     }
-    if case.is_unknown() {
-        return Err(Failure::Unknown(render::unknown(&case)));
+    if evidence.is_unknown() {
+        return Err(Failure::Unknown(render::unknown(evidence)));
     }
-    let notes = notes::of(&case);
-    let table = Rendered { case: &case, notes: &notes, top: Top::new(options.top) };
-    options.output.write(&Explanation { case: &case, notes: &notes }, &table, console)
-}
-
-async fn find_out(options: &ExplainOptions) -> Result<Evidence, Failure> {
-    let way = options.way().await?;
-    let subject = options.subject(&way);
-    let gateways = options.gateways.find(&way).await;
-    let path = subject.decisions();
-    let (cluster, decisions, statuses) = join!(
-        look(&way, &subject),
-        gateways.ask::<DecisionList>(&path),
-        gateways.ask::<Status>("/debug/status"),
-    );
-    Ok(Evidence::new(subject, cluster, decisions, &statuses.answers, Timestamp::now()))
-}
-
-async fn look(way: &Way, subject: &ExplainedPod) -> ClusterView {
-    let ExplainedPod { namespace, name, node } = subject;
-    match way {
-        Way::Open(apiserver) => ClusterView::of(apiserver, namespace, name, node.as_deref()).await,
-        Way::Closed(why) => ClusterView::unasked(why),
-    }
+    let notes = &notes::of(evidence);
+    options.output.write(&Explanation { evidence, notes, top: options.top }, console)
 }
 
 impl ExplainOptions {
-    async fn way(&self) -> Result<Way, Failure> {
-        if self.no_cluster {
-            return Ok(Way::Closed("--no-cluster is set".to_owned()));
-        }
-        self.cluster.way().await
+    async fn gather(&self) -> Result<Evidence, Failure> {
+        let access = if self.no_cluster {
+            Err("--no-cluster is set".to_owned())
+        } else {
+            self.cluster.access().await?
+        };
+        let target = self.target(&access);
+        let gateways = self.gateways.find(&access).await;
+        // The names need no escaping.
+        let ExplainedPod { namespace, name, .. } = &target;
+        let path = format!("/debug/decisions?namespace={namespace}&pod={name}&limit={MAX_CALLS}");
+        let (cluster, decisions, statuses) = join!(
+            ClusterView::query(&access, &target),
+            gateways.query::<DecisionList>(&path),
+            gateways.query::<Status>("/debug/status"),
+        );
+        Ok(Evidence::new(target, cluster, decisions, &statuses.answers, Timestamp::now()))
     }
 
-    fn subject(&self, way: &Way) -> ExplainedPod {
-        let namespace = self.namespace.clone().unwrap_or_else(|| match way {
-            Way::Open(apiserver) => apiserver.namespace.clone(),
-            Way::Closed(_) => "default".to_owned(),
-        });
-        let PodName(name) = self.pod.clone();
-        ExplainedPod { namespace, name, node: self.node.clone() }
-    }
-}
-
-impl ExplainedPod {
-    /// The path of the decisions about the pod. The names need no escaping.
-    fn decisions(&self) -> String {
-        let Self { namespace, name, .. } = self;
-        format!("/debug/decisions?namespace={namespace}&pod={name}&limit={MOST_CALLS}")
+    fn target(&self, access: &ClusterAccess) -> ExplainedPod {
+        let default = || access.as_ref().map_or("default", |cluster| cluster.namespace.as_str()).to_owned();
+        let namespace = self.namespace.clone().unwrap_or_else(default);
+        ExplainedPod { namespace, name: self.pod.clone(), node: self.node.clone() }
     }
 }

@@ -1,18 +1,21 @@
-//! The output of commands: its destination and its format (`-o`).
+//! The output of commands and its format (`-o`), their failures and exit codes.
 
 use std::{
     fmt::Display,
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, StdoutLock, Write},
     process::ExitCode,
 };
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::Failure;
-use crate::observe::log::Stderr;
+use super::{
+    admin::Away,
+    text::{clean, counted},
+};
+use crate::{config::ConfigErrors, observe::log::Stderr};
 
-/// How an answer is written.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
     /// For people
@@ -24,28 +27,25 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Writes `value`; in table format, `table`.
-    pub(super) fn write(
+    /// Writes a value, which is displayed as tables.
+    pub(super) fn write<T: Serialize + Display>(
         self,
-        value: &impl Serialize,
-        table: &impl Display,
+        value: &T,
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
         match self {
-            Self::Table => write!(console.out, "{table}")?,
-            Self::Json => writeln!(console.out, "{}", json(value)?)?,
-            Self::Yaml => write!(console.out, "{}", yaml(value)?)?,
+            Self::Table => write!(console.out, "{value}")?,
+            Self::Json => {
+                let json = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+                writeln!(console.out, "{json}")?;
+            }
+            Self::Yaml => {
+                let yaml = serde_saphyr::to_string(value).map_err(io::Error::other)?;
+                write!(console.out, "{yaml}")?;
+            }
         }
         Ok(())
     }
-}
-
-fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string_pretty(value).map_err(|error| Failure::Print(error.into()))
-}
-
-fn yaml(value: &impl Serialize) -> Result<String, Failure> {
-    serde_saphyr::to_string(value).map_err(|error| Failure::Print(io::Error::other(error)))
 }
 
 /// The destinations of a command's output.
@@ -64,21 +64,81 @@ pub(super) fn on_console(command: impl FnOnce(&mut Console<'_>) -> Result<(), Fa
 }
 
 /// Standard output. Its reader may close it early, like `head`: the rest is dropped without an error.
-struct Pipe<W>(W);
+struct Pipe(StdoutLock<'static>);
 
-impl<W: Write> Write for Pipe<W> {
+impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        unless_left(self.0.write(bytes), bytes.len())
+        ignore_closed(self.0.write(bytes), bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        unless_left(self.0.flush(), ())
+        ignore_closed(self.0.flush(), ())
     }
 }
 
-fn unless_left<T>(written: io::Result<T>, otherwise: T) -> io::Result<T> {
+fn ignore_closed<T>(written: io::Result<T>, otherwise: T) -> io::Result<T> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(otherwise),
         written => written,
     }
+}
+
+/// Why a command failed, as shown to the operator.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The configuration cannot be read or has mistakes.
+    #[error("{}", with_count(.0))]
+    Config(#[from] ConfigErrors),
+    /// The command line conflicts with the configuration.
+    #[error("extender-gateway: {0}")]
+    Usage(String),
+    /// The gateway could not start, or stopped because of a failure.
+    #[error("extender-gateway: {0}")]
+    Serve(String),
+    /// The output could not be written.
+    #[error("extender-gateway: cannot write the output: {0}")]
+    Print(#[from] io::Error),
+    /// Gateways have problems, which were printed; their number.
+    #[error("extender-gateway: {}", counted(*.0 as u64, "problem"))]
+    Problems(usize),
+    /// No gateway could be queried.
+    #[error("extender-gateway: no gateway answered{}", lines(.0))]
+    Away(Vec<Away>),
+    /// There is no data about a pod, for this reason.
+    #[error("extender-gateway: {0}")]
+    Unknown(String),
+}
+
+impl Failure {
+    /// The exit code. clap itself ends a process with 2.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Serve(_) | Self::Print(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Config(_) => 3,
+            Self::Problems(_) => 4,
+            Self::Away(_) => 5,
+            Self::Unknown(_) => 6,
+        }
+    }
+
+    /// Prints the failure, and returns the exit code.
+    pub(super) fn report(&self, out: &mut impl Write) -> ExitCode {
+        // There is nowhere left to report a failure of this.
+        let _ = out.write_all(format!("{self}\n").as_bytes()).and_then(|()| out.flush());
+        ExitCode::from(self.exit_code())
+    }
+}
+
+/// The mistakes, and their number if one could be overlooked.
+fn with_count(errors: &ConfigErrors) -> String {
+    match errors.mistakes().len() {
+        1 => errors.to_string(),
+        count => format!("{errors}\n{count} mistakes"),
+    }
+}
+
+/// One line for each gateway.
+fn lines(away: &[Away]) -> String {
+    away.iter().map(|Away { gateway, why }| format!("\n- {}: {}", clean(gateway), clean(why))).collect()
 }

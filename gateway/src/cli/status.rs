@@ -1,22 +1,22 @@
 //! `status`: the health of every replica and its backends, and remedies.
 
 mod render;
-mod report;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use jiff::Timestamp;
+use serde::Serialize;
 use tokio::runtime;
 
-use self::{render::Rendered, report::Report};
 use super::{
-    Console, Failure,
-    admin::GatewayOptions,
-    apiserver::{ClusterOptions, Way},
-    output::Output,
+    admin::{Away, GatewayOptions, Gathered},
+    apiserver::ClusterOptions,
+    output::{Console, Failure, Output},
 };
-use crate::api::Status;
+use crate::api::{API_VERSION, BackendStatus, Handshake, Problem, Severity, Status};
 
 /// The command's description.
 pub(super) const ABOUT: &str = "Show the health of the gateway and its backends, and how to fix problems.\n\n\
@@ -54,27 +54,117 @@ pub(super) struct StatusOptions {
     cluster: ClusterOptions,
 }
 
+/// The combined status of all replicas: the output of `-o json` and `-o yaml`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    api_version: &'static str,
+    kind: &'static str,
+    /// When the replicas were queried.
+    time: Timestamp,
+    /// The replicas that answered, by name.
+    replicas: Vec<Status>,
+    /// The replicas that did not answer.
+    away: Vec<Away>,
+    /// The differences between replicas, one sentence each.
+    differences: Vec<String>,
+}
+
 /// Prints the status of all replicas.
 pub(super) fn run(options: &StatusOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     // Neither files nor a second thread are needed.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(find_out(options))?;
+    let report = runtime.block_on(options.query())?;
     if report.replicas.is_empty() {
         return Err(Failure::Away(report.away));
     }
-    options.output.write(&report, &Rendered(&report), console)?;
+    options.output.write(&report, console)?;
     match report.errors() {
         0 => Ok(()),
         count => Err(Failure::Problems(count)),
     }
 }
 
-async fn find_out(options: &StatusOptions) -> Result<Report, Failure> {
-    let way = if options.gateways.needs_apiserver() {
-        options.cluster.way().await?
-    } else {
-        Way::Closed("it was not needed".to_owned())
-    };
-    let gateways = options.gateways.find(&way).await;
-    Ok(Report::new(gateways.ask::<Status>("/debug/status").await, Timestamp::now()))
+impl StatusOptions {
+    async fn query(&self) -> Result<Report, Failure> {
+        let access = if self.gateways.needs_apiserver() {
+            self.cluster.access().await?
+        } else {
+            Err("it was not needed".to_owned())
+        };
+        let gateways = self.gateways.find(&access).await;
+        Ok(Report::new(gateways.query::<Status>("/debug/status").await, Timestamp::now()))
+    }
+}
+
+impl Report {
+    /// Combines the answers of the replicas.
+    fn new(gathered: Gathered<Status>, now: Timestamp) -> Self {
+        let Gathered { answers: mut replicas, away } = gathered;
+        replicas.sort_by(|a, b| a.gateway.cmp(&b.gateway));
+        let differences =
+            ASPECTS.iter().filter_map(|(name, value)| difference(name, *value, &replicas)).collect();
+        Self { api_version: API_VERSION, kind: "StatusReport", time: now, replicas, away, differences }
+    }
+
+    /// The problems, the most severe first, each with the replicas that report it.
+    fn problems(&self) -> Vec<(&Problem, Vec<&str>)> {
+        let mut groups: Vec<(&Problem, Vec<&str>)> = Vec::new();
+        for status in &self.replicas {
+            for problem in &status.problems {
+                match groups.iter_mut().find(|(other, _)| *other == problem) {
+                    Some((_, gateways)) => gateways.push(&status.gateway),
+                    None => groups.push((problem, vec![&status.gateway])),
+                }
+            }
+        }
+        groups.sort_by_key(|(problem, _)| problem.severity);
+        groups
+    }
+
+    /// The number of problems that prevent pods from being scheduled, including replicas that do not answer.
+    fn errors(&self) -> usize {
+        let problems = self.problems();
+        problems.iter().filter(|(problem, _)| problem.severity == Severity::Error).count() + self.away.len()
+    }
+}
+
+/// The properties of a replica that should be the same for all.
+const ASPECTS: [(&str, fn(&Status) -> String); 4] = [
+    ("version", |status| status.version.clone()),
+    ("configuration (digests)", |status| status.configuration.digest.clone()),
+    ("backends or their effective order", |status| listed(status.backends.iter().map(configured))),
+    ("the reported versions of backends", |status| {
+        listed(status.backends.iter().filter_map(reported_version))
+    }),
+];
+
+/// A sentence if the replicas differ in this property.
+fn difference(name: &str, value: fn(&Status) -> String, replicas: &[Status]) -> Option<String> {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for replica in replicas {
+        groups.entry(value(replica)).or_default().push(&replica.gateway);
+    }
+    if groups.len() < 2 {
+        return None;
+    }
+    let sides: Vec<_> =
+        groups.iter().map(|(value, names)| format!("{}: {value}", names.join(", "))).collect();
+    Some(format!("Replicas differ in {name}. {}", sides.join("; ")))
+}
+
+fn listed(texts: impl Iterator<Item = String>) -> String {
+    let texts: Vec<_> = texts.collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
+}
+
+fn configured(backend: &BackendStatus) -> String {
+    let verbs: Vec<_> = backend.verbs.iter().map(|verb| verb.verb.as_str()).collect();
+    format!("{} ({}, {}, {})", backend.name, backend.url, backend.mode, verbs.join(" "))
+}
+
+/// A backend without a connection is a separate problem, not a difference.
+fn reported_version(backend: &BackendStatus) -> Option<String> {
+    let Handshake { name, version, revision, .. } = backend.handshake.as_ref()?;
+    Some(format!("{} is {name} {version} {revision}", backend.name).trim_end().to_owned())
 }

@@ -40,7 +40,7 @@ fn run_with(line: &[&str], text: &str) -> (Result<(), Failure>, [String; 2], Opt
     };
     let line = [line, &["--config", file.to_str().unwrap()]].concat();
     let mut console = Console { out: &mut out, notes: &mut notes };
-    let outcome = arguments(&line).unwrap().outcome(serve, &mut console);
+    let outcome = arguments(&line).unwrap().execute(serve, &mut console);
     let text = |bytes| String::from_utf8(bytes).unwrap().replace(folder.path().to_str().unwrap(), "/etc");
     (outcome, [text(out), text(notes)], served.into_inner())
 }

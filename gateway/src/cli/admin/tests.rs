@@ -11,7 +11,7 @@ use super::*;
 /// responds.
 async fn said_of(answer: Option<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let url = admin_url(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
@@ -26,15 +26,15 @@ async fn said_of(answer: Option<&'static str>) -> String {
         gateway_selector: String::new(),
         admin_port: 0,
     };
-    let gateways = options.find(&Way::Closed(String::new())).await;
-    let Gathered { answers, away } = gateways.ask::<Status>("/debug/status").await;
+    let gateways = options.find(&Err(String::new())).await;
+    let Gathered { answers, away } = gateways.query::<Status>("/debug/status").await;
     assert!(answers.is_empty() && away.len() == 1);
     away[0].why.clone()
 }
 
 #[test]
 fn usual_gateways_are_for_where_none_are_named() {
-    let url = |text: &str| text.parse::<AdminUrl>().unwrap();
+    let url = |text: &str| admin_url(text).unwrap();
     let asked = |urls: &[&str], usual: &str, namespace: Option<&str>| {
         let options = GatewayOptions {
             urls: urls.iter().map(|text| url(text)).collect(),

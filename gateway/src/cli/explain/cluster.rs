@@ -3,95 +3,157 @@
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Node, Pod, PodCondition},
+    apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry,
+};
 use kube::{Api, Client, api::ListParams};
+use serde::Serialize;
 use tokio::{join, time::timeout};
 
-use super::pod::{PodFacts, PodState};
-use crate::cli::apiserver::{ClusterClient, said};
+use super::evidence::ExplainedPod;
+use crate::cli::apiserver::{ClusterAccess, error_text};
 
-/// The time limit of all queries.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The time limit of optional queries.
-const HINTS: Duration = Duration::from_secs(2);
+/// The timeout of all queries.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of optional queries.
+const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many names of a namespace are compared.
-const MOST_NAMES: u32 = 5000;
+const MAX_COMPARED: u32 = 5000;
 /// How many similar names are shown.
-const MOST_NEAR: usize = 3;
+const MAX_SIMILAR: usize = 3;
 /// The least similarity of names (Jaro-Winkler, 1 for equal names): names that differ only in a generated suffix
 /// are less similar.
-const NEAR: f64 = 0.85;
+const MIN_SIMILARITY: f64 = 0.85;
 
 /// The answers of the apiserver.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ClusterView {
-    /// The pod's state.
-    pub(super) standing: PodState,
+    pub(super) pod: PodState,
     /// The number of nodes; `None` if unknown.
-    pub(super) nodes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cluster_nodes: Option<u64>,
     /// Whether the node of `--node` exists; `None` without that option, or if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node_exists: Option<bool>,
 }
 
+/// The pod in the apiserver.
+#[derive(Debug, Serialize)]
+#[serde(tag = "state")]
+pub(super) enum PodState {
+    /// The apiserver was not queried, or did not answer.
+    NotAsked { why: String },
+    /// There is no pod with this name.
+    Gone {
+        /// Pods in the namespace with similar names.
+        near: Vec<String>,
+        /// Namespaces that have a pod with this name.
+        elsewhere: Vec<String>,
+    },
+    /// The pod exists.
+    There(Box<PodFacts>),
+}
+
+/// The pod's data in the apiserver.
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodFacts {
+    pub(super) uid: String,
+    /// `metadata.creationTimestamp`.
+    pub(super) created: Timestamp,
+    pub(super) scheduler_name: String,
+    /// `spec.nodeName`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
+    /// Whether it was created with `spec.nodeName`, so that no scheduler decided.
+    pub(super) created_with_node: bool,
+    /// `status.nominatedNodeName`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nominated_node: Option<String>,
+    pub(super) phase: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) scheduled: Option<ShownCondition>,
+}
+
+/// A condition `PodScheduled`.
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ShownCondition {
+    /// `True` or `False`.
+    pub(super) status: String,
+    /// Such as `Unschedulable`, `SchedulerError` or `SchedulingGated`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) message: String,
+    /// When the scheduler last changed the condition; `None` if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) time: Option<Timestamp>,
+}
+
 impl ClusterView {
-    /// Not queried.
-    pub(super) fn unasked(why: &str) -> Self {
-        let standing = PodState::NotAsked { why: why.to_owned() };
-        Self { standing, nodes: None, node_exists: None }
+    fn not_queried(why: &str) -> Self {
+        let pod = PodState::NotAsked { why: why.to_owned() };
+        Self { pod, cluster_nodes: None, node_exists: None }
     }
 
-    /// Queries a pod and, if named, a node.
-    pub(super) async fn of(
-        apiserver: &ClusterClient,
-        namespace: &str,
-        name: &str,
-        node: Option<&str>,
-    ) -> Self {
-        let client = &apiserver.client;
-        let nodes: Api<Node> = Api::all(client.clone());
-        let exists: OptionFuture<_> = node.map(|node| exists(&nodes, node)).into();
-        let known = async { timeout(HINTS, count(&nodes)).await.ok().flatten() };
-        let all = async { join!(standing(client, namespace, name), known, exists) };
-        match timeout(PATIENCE, all).await {
-            Ok((standing, nodes, node)) => Self { standing, nodes, node_exists: node.flatten() },
-            Err(_) => Self::unasked("no response within 5 s"),
+    /// Queries the pod and the nodes.
+    pub(super) async fn query(access: &ClusterAccess, target: &ExplainedPod) -> Self {
+        let cluster = match access {
+            Ok(cluster) => cluster,
+            Err(why) => return Self::not_queried(why),
+        };
+        let nodes: Api<Node> = Api::all(cluster.client.clone());
+        let exists: OptionFuture<_> = target.node.as_ref().map(|node| nodes.get_metadata_opt(node)).into();
+        let count = timeout(OPTIONAL_TIMEOUT, count(&nodes));
+        match timeout(TIMEOUT, async { join!(pod(&cluster.client, target), count, exists) }).await {
+            Ok((pod, count, node)) => Self {
+                pod,
+                cluster_nodes: count.ok().flatten(),
+                node_exists: node.and_then(Result::ok).map(|node| node.is_some()),
+            },
+            Err(_) => Self::not_queried("no response within 5 s"),
         }
     }
 }
 
-async fn standing(client: &Client, namespace: &str, name: &str) -> PodState {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    match pods.get_opt(name).await {
+async fn pod(client: &Client, target: &ExplainedPod) -> PodState {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &target.namespace);
+    match pods.get_opt(&target.name).await {
         Ok(Some(pod)) => PodState::There(Box::new(PodFacts::of(pod))),
         Ok(None) => {
-            let hints = async { join!(near(&pods, name), elsewhere(client, name)) };
-            let (near, elsewhere) = timeout(HINTS, hints).await.unwrap_or_default();
+            let hints =
+                async { join!(similar_pods(&pods, &target.name), namespaces_with(client, &target.name)) };
+            let (near, elsewhere) = timeout(OPTIONAL_TIMEOUT, hints).await.unwrap_or_default();
             PodState::Gone { near, elsewhere }
         }
-        Err(error) => PodState::NotAsked { why: said(error) },
+        Err(error) => PodState::NotAsked { why: error_text(error) },
     }
 }
 
 /// Names similar to this one, the most similar first; none if pods cannot be listed.
-async fn near(pods: &Api<Pod>, name: &str) -> Vec<String> {
-    let listed = pods.list_metadata(&ListParams::default().limit(MOST_NAMES)).await;
+async fn similar_pods(pods: &Api<Pod>, name: &str) -> Vec<String> {
+    let listed = pods.list_metadata(&ListParams::default().limit(MAX_COMPARED)).await;
     let names = listed.into_iter().flatten().filter_map(|pod| pod.metadata.name);
-    nearest(name, names.collect())
+    similar(name, names.collect())
 }
 
 /// The names similar to this one, the most similar first.
-pub(super) fn nearest(name: &str, mut names: Vec<String>) -> Vec<String> {
-    let likeness = |other: &String| strsim::jaro_winkler(name, other);
-    names.retain(|other| likeness(other) >= NEAR);
-    names.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
-    names.truncate(MOST_NEAR);
+pub(super) fn similar(name: &str, mut names: Vec<String>) -> Vec<String> {
+    let similarity = |other: &String| strsim::jaro_winkler(name, other);
+    names.retain(|other| similarity(other) >= MIN_SIMILARITY);
+    names.sort_by(|a, b| similarity(b).total_cmp(&similarity(a)).then_with(|| a.cmp(b)));
+    names.truncate(MAX_SIMILAR);
     names
 }
 
 /// The namespaces that have a pod with this name; none if pods cannot be listed.
-async fn elsewhere(client: &Client, name: &str) -> Vec<String> {
+async fn namespaces_with(client: &Client, name: &str) -> Vec<String> {
     let pods: Api<Pod> = Api::all(client.clone());
-    let params = ListParams::default().fields(&format!("metadata.name={name}")).limit(MOST_NAMES);
+    let params = ListParams::default().fields(&format!("metadata.name={name}")).limit(MAX_COMPARED);
     let listed = pods.list_metadata(&params).await;
     listed.into_iter().flatten().filter_map(|pod| pod.metadata.namespace).collect()
 }
@@ -103,19 +165,121 @@ async fn count(nodes: &Api<Node>) -> Option<u64> {
     Some(listed.items.len() as u64 + u64::try_from(rest).ok()?)
 }
 
-async fn exists(nodes: &Api<Node>, name: &str) -> Option<bool> {
-    nodes.get_metadata_opt(name).await.ok().map(|node| node.is_some())
+impl PodState {
+    /// The pod's data, if it exists.
+    pub(super) fn facts(&self) -> Option<&PodFacts> {
+        match self {
+            Self::There(facts) => Some(facts),
+            Self::NotAsked { .. } | Self::Gone { .. } => None,
+        }
+    }
+}
+
+impl PodFacts {
+    fn of(pod: Pod) -> Self {
+        let (metadata, spec) = (pod.metadata, pod.spec.unwrap_or_default());
+        let status = pod.status.unwrap_or_default();
+        let managed = metadata.managed_fields.unwrap_or_default();
+        let conditions = status.conditions.into_iter().flatten();
+        let scheduled = conditions.into_iter().find(|condition| condition.type_ == "PodScheduled");
+        Self {
+            uid: metadata.uid.unwrap_or_default(),
+            created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            scheduler_name: spec.scheduler_name.unwrap_or_default(),
+            node: spec.node_name.filter(|node| !node.is_empty()),
+            // A Binding sets the field without an entry in the managed fields.
+            created_with_node: managed.iter().any(|entry| owns(entry, "/f:spec/f:nodeName")),
+            nominated_node: status.nominated_node_name.filter(|node| !node.is_empty()),
+            phase: status.phase.unwrap_or_default(),
+            scheduled: scheduled.map(|condition| ShownCondition::of(condition, &managed)),
+        }
+    }
+}
+
+impl ShownCondition {
+    /// The condition's own time is that of its last change between True and False, which a repeated rejection does
+    /// not update. The pod's managed fields have the time at which its text changed.
+    fn of(condition: PodCondition, managed: &[ManagedFieldsEntry]) -> Self {
+        let field = r#"/f:status/f:conditions/k:{"type":"PodScheduled"}"#;
+        let written =
+            managed.iter().filter(|entry| owns(entry, field)).filter_map(|entry| entry.time.as_ref());
+        Self {
+            status: condition.status,
+            reason: condition.reason.unwrap_or_default(),
+            message: condition.message.unwrap_or_default(),
+            time: written.chain(&condition.last_transition_time).map(|time| time.0).max(),
+        }
+    }
+}
+
+fn owns(entry: &ManagedFieldsEntry, field: &str) -> bool {
+    entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(field).is_some())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn near_names_are_found() {
         let names = || ["web-0", "web-1", "web-7d4b9c-x2x8k", "db-0"].map(str::to_owned).to_vec();
-        assert_eq!(nearest("web-2", names()), ["web-0", "web-1"]);
-        assert_eq!(nearest("web-7d4b9c-zzzzz", names()), ["web-7d4b9c-x2x8k"]);
-        assert_eq!(nearest("cache", names()), [""; 0]);
+        assert_eq!(similar("web-2", names()), ["web-0", "web-1"]);
+        assert_eq!(similar("web-7d4b9c-zzzzz", names()), ["web-7d4b9c-x2x8k"]);
+        assert_eq!(similar("cache", names()), [""; 0]);
+    }
+
+    #[test]
+    fn a_pod_is_read() {
+        let pod = json!({
+            "metadata": {
+                "name": "web-0", "uid": "u-1", "creationTimestamp": "2026-11-21T23:00:00Z",
+                "managedFields": [
+                    {"manager": "kubectl", "time": "2026-11-21T23:00:00Z",
+                     "fieldsV1": {"f:spec": {"f:schedulerName": {}}}},
+                    {"manager": "kube-scheduler", "subresource": "status", "time": "2026-11-21T23:04:10Z",
+                     "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"PodScheduled\"}": {".": {}}}}}},
+                    {"manager": "kubelet", "subresource": "status", "time": "2026-11-21T23:59:00Z",
+                     "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}}}}}},
+                ],
+            },
+            "spec": {"containers": [], "schedulerName": "default-scheduler", "nodeName": ""},
+            "status": {
+                "phase": "Pending", "nominatedNodeName": "node-7",
+                "conditions": [
+                    {"type": "Ready", "status": "False"},
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes",
+                     "lastTransitionTime": "2026-11-21T23:00:01Z"},
+                ],
+            },
+        });
+        let facts = PodFacts::of(serde_json::from_value(pod).unwrap());
+        let expected = PodFacts {
+            uid: "u-1".into(),
+            created: "2026-11-21T23:00:00Z".parse().unwrap(),
+            scheduler_name: "default-scheduler".into(),
+            node: None,
+            created_with_node: false,
+            nominated_node: Some("node-7".into()),
+            phase: "Pending".into(),
+            scheduled: Some(ShownCondition {
+                status: "False".into(),
+                reason: "Unschedulable".into(),
+                message: "0/1 nodes".into(),
+                time: Some("2026-11-21T23:04:10Z".parse().unwrap()),
+            }),
+        };
+        assert_eq!(facts, expected);
+    }
+
+    #[test]
+    fn a_node_at_creation_is_seen() {
+        let pod = json!({
+            "metadata": {"managedFields": [{"manager": "kubelet", "fieldsV1": {"f:spec": {"f:nodeName": {}}}}]},
+            "spec": {"containers": [], "nodeName": "node-1"},
+        });
+        let facts = PodFacts::of(serde_json::from_value(pod).unwrap());
+        assert!(facts.created_with_node && facts.node.as_deref() == Some("node-1"));
     }
 }

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    attempt::AttemptCall,
-    case::{Evidence, ExplainedPod},
-    cluster::ClusterView,
-    pod::{PodFacts, PodState, ShownCondition},
+    cluster::{ClusterView, PodFacts, PodState, ShownCondition},
+    evidence::{AttemptCall, Evidence, ExplainedPod},
 };
 use crate::{
     api::{
@@ -208,9 +206,9 @@ pub(super) fn case(pod: PodFacts, items: Vec<Decision>) -> Evidence {
 }
 
 /// The same for this state and these answers, with a node of `--node`.
-pub(super) fn of(standing: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
-    let subject =
+pub(super) fn of(pod: PodState, answers: Vec<DecisionList>, asked: Option<&str>) -> Evidence {
+    let target =
         ExplainedPod { namespace: "shop".into(), name: "web-0".into(), node: asked.map(str::to_owned) };
-    let view = ClusterView { standing, nodes: Some(5), node_exists: asked.map(|_| true) };
-    Evidence::new(subject, view, Gathered { answers, away: Vec::new() }, &[], at(600))
+    let view = ClusterView { pod, cluster_nodes: Some(5), node_exists: asked.map(|_| true) };
+    Evidence::new(target, view, Gathered { answers, away: Vec::new() }, &[], at(600))
 }

@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     api::{BackendPart, Decision, NodePart, NodeVerdict},
-    cli::explain::pod::{PodFacts, PodState},
+    cli::explain::cluster::{PodFacts, PodState},
 };
 
 /// The text for the evidence.
 fn text(case: &Evidence, top: usize) -> String {
-    Rendered { case, notes: &notes::of(case), top: Top::new(top) }.to_string()
+    Explanation { evidence: case, notes: &notes::of(case), top }.to_string()
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn a_pod_that_nobody_knows() {
 #[test]
 fn programs_read_the_same_as_json_and_as_yaml() {
     let case = case(pod(Some("a")), vec![filter(10, &[("a", None), ("b", Some("it's: \"full\" #1"))])]);
-    let explanation = Explanation { case: &case, notes: &notes::of(&case) };
+    let explanation = Explanation { evidence: &case, notes: &notes::of(&case), top: 0 };
     let written = |output: Output| {
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        output.write(&explanation, &"", &mut Console { out: &mut out, notes: &mut notes }).unwrap();
+        output.write(&explanation, &mut Console { out: &mut out, notes: &mut notes }).unwrap();
         String::from_utf8(out).unwrap()
     };
     let json: serde_json::Value = serde_json::from_str(&written(Output::Json)).unwrap();

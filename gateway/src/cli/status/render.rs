@@ -6,24 +6,19 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::report::Report;
+use super::Report;
 use crate::{
     api::{
         BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState, NodeForm, Problem,
         Severity, Status, TableStatus, VerbStatus,
     },
-    cli::text::{NOTHING, Table, TextColumn, ago, bytes, clean, counted, duration, moment, number, share},
+    cli::text::{NOTHING, Table, ago, bytes, clean, counted, duration, moment, number, share},
 };
 
-/// A report, displayed for people.
-#[derive(Debug)]
-pub(super) struct Rendered<'a>(pub(super) &'a Report);
-
-impl fmt::Display for Rendered<'_> {
+impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(report) = self;
-        write_problems(report, out)?;
-        report.replicas.iter().try_for_each(|status| write_replica(status, report.time, out))
+        write_problems(self, out)?;
+        self.replicas.iter().try_for_each(|status| write_replica(status, self.time, out))
     }
 }
 
@@ -33,8 +28,14 @@ fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result 
     for away in &report.away {
         writeln!(out, "ERROR    {} does not answer: {}", clean(&away.gateway), clean(&away.why))?;
     }
-    for (problem, gateways) in &problems {
-        write_problem(problem, &gateways.join(", "), out)?;
+    for (Problem { severity, about, what, remedy }, gateways) in &problems {
+        let severity = match severity {
+            Severity::Error => "ERROR",
+            Severity::Warning => "WARNING",
+        };
+        let gateways = gateways.join(", ");
+        writeln!(out, "{severity:<7}  {}: {}: {}", clean(&gateways), clean(about), clean(what))?;
+        writeln!(out, "         {}", clean(remedy))?;
     }
     for difference in &report.differences {
         writeln!(out, "DIFFERS  {}", clean(difference))?;
@@ -45,44 +46,31 @@ fn write_problems(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result 
     Ok(())
 }
 
-fn write_problem(problem: &Problem, gateways: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Problem { severity, about, what, remedy } = problem;
-    let severity = match severity {
-        Severity::Error => "ERROR  ",
-        Severity::Warning => "WARNING",
-    };
-    writeln!(out, "{severity}  {}: {}: {}", clean(gateways), clean(about), clean(what))?;
-    writeln!(out, "         {}", clean(remedy))
-}
-
-/// Writes the status of a replica.
 fn write_replica(status: &Status, now: Timestamp, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let ready = if status.ready { "ready" } else { "not ready" };
     let started = ago(status.started, now);
     writeln!(out, "\n{} {}, {ready}, started {started}", clean(&status.gateway), clean(&status.version))?;
-    for (title, text) in facts(status, now) {
-        writeln!(out, "  {title:<13}  {}", clean(&text))?;
+    let refused = status.configuration.refused.as_ref();
+    let facts = [
+        ("configuration", Some(configuration(&status.configuration, now))),
+        ("refused", refused.map(|refused| format!("{}: {}", ago(refused.time, now), refused.message))),
+        ("nodes", Some(object_table(&status.nodes))),
+        ("pods", status.pods.as_ref().map(object_table)),
+        ("decision log", Some(log(&status.log))),
+        ("traces", status.traces.clone()),
+    ];
+    for (title, text) in facts.iter().filter_map(|(title, text)| Some((title, text.as_ref()?))) {
+        writeln!(out, "  {title:<13}  {}", clean(text))?;
     }
     write!(out, "\n{}", verbs(&status.verbs, now))?;
     if status.backends.is_empty() {
         return writeln!(out, "\nno backends");
     }
     write!(out, "\n{}", connections(&status.backends))?;
-    let calls = calls(&status.backends, now);
-    calls.map_or(Ok(()), |calls| write!(out, "\n{calls}"))
-}
-
-fn facts(status: &Status, now: Timestamp) -> Vec<(&'static str, String)> {
-    let refused = status.configuration.refused.as_ref();
-    let facts = [
-        Some(("configuration", configuration(&status.configuration, now))),
-        refused.map(|refused| ("refused", format!("{}: {}", ago(refused.time, now), refused.message))),
-        Some(("nodes", table(&status.nodes))),
-        status.pods.as_ref().map(|pods| ("pods", table(pods))),
-        Some(("decision log", log(&status.log))),
-        status.traces.as_ref().map(|traces| ("traces", traces.clone())),
-    ];
-    facts.into_iter().flatten().collect()
+    if status.backends.iter().any(|backend| !backend.verbs.is_empty()) {
+        write!(out, "\n{}", calls(&status.backends, now))?;
+    }
+    Ok(())
 }
 
 fn configuration(status: &ConfigurationStatus, now: Timestamp) -> String {
@@ -90,7 +78,7 @@ fn configuration(status: &ConfigurationStatus, now: Timestamp) -> String {
     format!("{file}, generation {generation}, in use since {} ({})", moment(*loaded), ago(*loaded, now))
 }
 
-fn table(table: &TableStatus) -> String {
+fn object_table(table: &TableStatus) -> String {
     let listed = if table.synced { "" } else { ", not listed yet" };
     let silent = table.silent_seconds.map(|seconds| format!(", last event {} ago", duration(seconds)));
     format!("{} from {}{listed}{}", number(table.count), table.source, silent.unwrap_or_default())
@@ -107,14 +95,7 @@ fn log(log: &LogState) -> String {
 }
 
 fn verbs(verbs: &[VerbStatus], now: Timestamp) -> Table {
-    let mut table = Table::new(vec![
-        TextColumn::left("VERB"),
-        TextColumn::right("CALLS"),
-        TextColumn::right("FAILED"),
-        TextColumn::right("MEDIAN"),
-        TextColumn::right("P99"),
-        TextColumn::left("LAST CALL"),
-    ]);
+    let mut table = Table::new(["VERB", "CALLS", "FAILED", "MEDIAN", "P99", "LAST CALL"], 1..5);
     for verb in verbs {
         table.row([
             verb.verb.clone(),
@@ -144,11 +125,10 @@ fn time(seconds: Option<f64>) -> String {
 
 /// The table of backends and their connections.
 fn connections(backends: &[BackendStatus]) -> Table {
-    let titles = ["BACKEND", "URL", "MODE", "STATE", "REPORTED VERSION"];
-    let mut table = Table::new(titles.map(TextColumn::left).to_vec());
+    let mut table = Table::new(["BACKEND", "URL", "MODE", "STATE", "REPORTED VERSION"], 0..0);
     for backend in backends {
-        let said = backend.handshake.as_ref().map_or_else(|| NOTHING.to_owned(), introduced);
-        table.row([backend.name.as_str(), &backend.url, &backend.mode, &state(backend), &said]);
+        let version = backend.handshake.as_ref().map_or_else(|| NOTHING.to_owned(), reported_version);
+        table.row([backend.name.as_str(), &backend.url, &backend.mode, &state(backend), &version]);
     }
     table
 }
@@ -162,52 +142,48 @@ fn state(backend: &BackendStatus) -> String {
     }
 }
 
-fn introduced(handshake: &Handshake) -> String {
+fn reported_version(handshake: &Handshake) -> String {
     let Handshake { name, version, revision, holds_nodes } = handshake;
     let revision = if revision.is_empty() { String::new() } else { format!("revision {revision}") };
-    let holds = if *holds_nodes { "holds the nodes" } else { "" };
-    let said = [format!("{name} {version}").trim_end().to_owned(), revision, holds.to_owned()];
-    said.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    let holds_nodes = if *holds_nodes { "holds the nodes" } else { "" };
+    let parts = [format!("{name} {version}").trim_end().to_owned(), revision, holds_nodes.to_owned()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// The table of calls to backends; `None` if no backend has verbs.
-fn calls(backends: &[BackendStatus], now: Timestamp) -> Option<Table> {
-    let mut table = Table::new(vec![
-        TextColumn::left("BACKEND"),
-        TextColumn::left("VERB"),
-        TextColumn::right("CALLS"),
-        TextColumn::right("FAILED"),
-        TextColumn::right("RECENT FAILURES"),
-        TextColumn::right("MEDIAN"),
-        TextColumn::right("P99"),
-        TextColumn::right("REJECTED"),
-        TextColumn::left("LAST FAILURE"),
-    ]);
-    let verbs = backends.iter().flat_map(|backend| backend.verbs.iter().map(move |verb| (backend, verb)));
-    let rows: Vec<_> = verbs.map(|(backend, verb)| row(&backend.name, verb, now)).collect();
-    let any = !rows.is_empty();
-    for row in rows {
-        table.row(row);
+/// The table of calls to backends.
+fn calls(backends: &[BackendStatus], now: Timestamp) -> Table {
+    let titles = [
+        "BACKEND",
+        "VERB",
+        "CALLS",
+        "FAILED",
+        "RECENT FAILURES",
+        "MEDIAN",
+        "P99",
+        "REJECTED",
+        "LAST FAILURE",
+    ];
+    let mut table = Table::new(titles, 2..8);
+    for backend in backends {
+        for verb in &backend.verbs {
+            table.row([
+                backend.name.clone(),
+                verb.verb.clone(),
+                number(verb.calls),
+                number(verb.failures),
+                format!("{}/{}", verb.failed_lately, verb.lately),
+                time(verb.median_seconds),
+                time(verb.p99_seconds),
+                verb.rejected_share.map_or_else(|| NOTHING.to_owned(), share),
+                last_failure(verb, now),
+            ]);
+        }
     }
-    any.then_some(table)
+    table
 }
 
-fn row(backend: &str, verb: &BackendVerb, now: Timestamp) -> [String; 9] {
-    [
-        backend.to_owned(),
-        verb.verb.clone(),
-        number(verb.calls),
-        number(verb.failures),
-        format!("{}/{}", verb.failed_lately, verb.lately),
-        time(verb.median_seconds),
-        time(verb.p99_seconds),
-        verb.rejected_share.map_or_else(|| NOTHING.to_owned(), share),
-        failure(verb, now),
-    ]
-}
-
-/// The failure of a verb. That it is not supported comes first: this is worse than a failed call.
-fn failure(verb: &BackendVerb, now: Timestamp) -> String {
+/// A verb that is not supported comes first: this is worse than a failed call.
+fn last_failure(verb: &BackendVerb, now: Timestamp) -> String {
     match (&verb.unsuitable, &verb.last_failure) {
         (Some(why), _) => format!("unavailable: {why}"),
         (None, Some(last)) => format!("{}: {}", ago(last.time, now), last.message),

@@ -6,7 +6,7 @@ mod samples;
 use jiff::Timestamp;
 
 use self::samples::{at, report, status};
-use super::{Report, render::Rendered};
+use super::Report;
 use crate::{
     api::{Problem, Severity, TimedMessage},
     cli::admin::Away,
@@ -15,7 +15,7 @@ use crate::{
 const DOCUMENT: &str = include_str!("../../../../docs/explain.md");
 
 fn text(report: &Report) -> String {
-    Rendered(report).to_string()
+    report.to_string()
 }
 
 #[test]

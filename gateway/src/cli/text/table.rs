@@ -1,84 +1,59 @@
 //! Tables with columns as wide as their content.
 
-use std::fmt;
+use std::{
+    fmt::{self, Write},
+    ops::Range,
+};
 
 use unicode_width::UnicodeWidthStr;
 
 use super::clean;
 
-/// The space between two columns.
-const GAP: &str = "  ";
-
-/// One column: its title and the alignment of its cells.
-#[derive(Debug, Clone)]
-pub(in crate::cli) enum TextColumn {
-    /// Texts.
-    Left(String),
-    /// Numbers.
-    Right(String),
-}
-
 /// A table with a header line. A line ends with its last non-empty cell.
 #[derive(Debug)]
 pub(in crate::cli) struct Table {
-    columns: Vec<TextColumn>,
-    rows: Vec<Vec<String>>,
-}
-
-impl TextColumn {
-    /// A column of texts.
-    pub(in crate::cli) fn left(title: &str) -> Self {
-        Self::Left(clean(title).into_owned())
-    }
-
-    /// A column of numbers.
-    pub(in crate::cli) fn right(title: &str) -> Self {
-        Self::Right(clean(title).into_owned())
-    }
-
-    fn title(&self) -> &str {
-        match self {
-            Self::Left(title) | Self::Right(title) => title,
-        }
-    }
-
-    fn pad(&self, out: &mut impl fmt::Write, cell: &str, width: usize) -> fmt::Result {
-        // Not a width in the format string, which is limited to 16 bits.
-        let space = " ".repeat(width.saturating_sub(cell.width()));
-        match self {
-            Self::Left(_) => write!(out, "{cell}{space}"),
-            Self::Right(_) => write!(out, "{space}{cell}"),
-        }
-    }
+    /// The titles, then the rows.
+    lines: Vec<Vec<String>>,
+    /// The columns that are aligned right.
+    numbers: Range<usize>,
 }
 
 impl Table {
-    /// A table without rows.
-    pub(in crate::cli) fn new(columns: Vec<TextColumn>) -> Self {
-        Self { columns, rows: Vec::new() }
+    /// A table without rows. The columns in `numbers` are aligned right, the others left.
+    pub(in crate::cli) fn new<Title: AsRef<str>>(
+        titles: impl IntoIterator<Item = Title>,
+        numbers: Range<usize>,
+    ) -> Self {
+        let titles = titles.into_iter().map(|title| clean(title.as_ref()).into_owned()).collect();
+        Self { lines: vec![titles], numbers }
     }
 
     /// Adds a row; cells beyond the last column are dropped.
     pub(in crate::cli) fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        let cells = cells.into_iter().take(self.columns.len());
-        self.rows.push(cells.map(|cell| clean(cell.as_ref()).into_owned()).collect());
+        let cells = cells.into_iter().take(self.lines[0].len());
+        self.lines.push(cells.map(|cell| clean(cell.as_ref()).into_owned()).collect());
     }
 
-    fn width(&self, at: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width());
-        cells.chain([self.columns[at].title().width()]).max().unwrap_or_default()
+    fn width(&self, column: usize) -> usize {
+        let cells = self.lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.width()).max().unwrap_or_default()
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width(at)).collect();
-        let titles: Vec<String> = self.columns.iter().map(|column| column.title().to_owned()).collect();
-        for row in std::iter::once(&titles).chain(&self.rows) {
+        let widths: Vec<usize> = (0..self.lines[0].len()).map(|column| self.width(column)).collect();
+        for cells in &self.lines {
             let mut line = String::new();
-            for ((at, column), cell) in self.columns.iter().enumerate().zip(row) {
-                line.push_str(if at == 0 { "" } else { GAP });
-                column.pad(&mut line, cell, widths[at])?;
+            for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+                let gap = if column == 0 { "" } else { "  " };
+                // Not a width in the format string, which is limited to 16 bits.
+                let padding = " ".repeat(width.saturating_sub(cell.width()));
+                if self.numbers.contains(&column) {
+                    write!(line, "{gap}{padding}{cell}")?;
+                } else {
+                    write!(line, "{gap}{cell}{padding}")?;
+                }
             }
             writeln!(out, "{}", line.trim_end())?;
         }
@@ -92,8 +67,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {
-        let mut table =
-            Table::new(vec![TextColumn::left("NODE"), TextColumn::right("TOTAL"), TextColumn::left("WHY")]);
+        let mut table = Table::new(["NODE", "TOTAL", "WHY"], 1..2);
         table.row(["a", "7", ""]);
         table.row(["節点-2", "1,234,567", "so\n", "beyond"]);
         table.row(["short"]);
@@ -108,7 +82,7 @@ short
 
     #[test]
     fn a_column_may_be_as_wide_as_it_likes() {
-        let mut table = Table::new(vec![TextColumn::left("SAID"), TextColumn::right("N")]);
+        let mut table = Table::new(["SAID", "N"], 1..2);
         table.row(["x".repeat(70_000), "1".to_owned()]);
         assert_eq!(table.to_string().lines().map(str::len).collect::<Vec<_>>(), [70_003; 2]);
     }

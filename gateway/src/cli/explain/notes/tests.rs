@@ -6,7 +6,7 @@ use crate::{
     cli::{
         admin::Away,
         explain::{
-            pod::{PodFacts, PodState, ShownCondition},
+            cluster::{PodFacts, PodState, ShownCondition},
             samples::{self, answer, at, bind, filter, pod, prioritize, refused},
         },
     },
@@ -104,11 +104,11 @@ fn a_node_that_was_not_offered() {
         &of(&case),
         "node-9 was not offered in this attempt (2 of 5 nodes were): kube-scheduler's own filters rejected it, or ",
     );
-    case.cluster_nodes = None;
+    case.cluster.cluster_nodes = None;
     only(&of(&case), "node-9 was not offered in this attempt (2 nodes were): ");
-    case.node_exists = Some(false);
+    case.cluster.node_exists = Some(false);
     only(&of(&case), "There is no node node-9 in the cluster; similar names: node-1, node-2.");
-    case.node = Some("node-2".to_owned());
+    case.target.node = Some("node-2".to_owned());
     assert_eq!(of(&case), [""; 0]);
 }
 
@@ -222,7 +222,7 @@ fn what_could_not_be_looked_through_proves_nothing() {
                     Unschedulable: 0/5 nodes are available: 5 Insufficient cpu.";
     assert_eq!(of(&case), [expected, "http://gateway-1:9403 did not answer: no answer within 5 s."]);
     // Without a condition no scheduler has tried the pod, whatever the logs contain.
-    case.pod = PodState::There(Box::new(pod(None)));
+    case.cluster.pod = PodState::There(Box::new(pod(None)));
     assert!(of(&case)[0].starts_with("Not called: no scheduler has tried the pod yet; "));
 }
 
@@ -236,7 +236,7 @@ fn what_replicas_and_the_apiserver_do_not_say() {
         .push(Away { gateway: "http://gateway-1:9403".to_owned(), why: "no answer within 5 s".to_owned() });
     only(&of(&case), "http://gateway-1:9403 did not answer: no answer within 5 s.");
     case.away.clear();
-    case.pod = PodState::NotAsked { why: "--no-cluster is set".to_owned() };
+    case.cluster.pod = PodState::NotAsked { why: "--no-cluster is set".to_owned() };
     only(&of(&case), "No data from the apiserver: --no-cluster is set.");
 }
 

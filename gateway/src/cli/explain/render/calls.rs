@@ -1,60 +1,48 @@
-//! The calls of an attempt, one line for each backend.
+//! Tables of calls: the latest attempt with one line for each backend, and the answers for one node.
+
+use std::{fmt, mem::take};
 
 use extender_gateway_core::Verb;
-use std::fmt;
 
+use super::write_hidden;
 use crate::{
-    api::{BackendFailed, BackendPart, Decision},
+    api::{BackendFailed, BackendPart, Decision, NodePart, NodeVerdict},
     cli::{
-        explain::attempt::SchedulingAttempt,
-        text::{NOTHING, Table, TextColumn, counted, duration, number},
+        explain::{
+            evidence::{Evidence, SchedulingAttempt, node},
+            notes::offered,
+        },
+        text::{NOTHING, Table, clean, counted, duration, moment, number, trimmed},
     },
 };
 
-/// Writes the table; nothing if no backend took part.
+/// Writes the calls of an attempt; nothing if no backend took part.
 pub(super) fn write(attempt: &SchedulingAttempt, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let calls = attempt.calls.iter().map(|call| &call.decision);
-    let rows: Vec<[String; 8]> = calls.flat_map(rows).collect();
-    if rows.is_empty() {
+    if attempt.calls.iter().all(|call| call.decision.backends.is_empty()) {
         return Ok(());
     }
-    let mut table = Table::new(vec![
-        TextColumn::left("CALL"),
-        TextColumn::left("BACKEND"),
-        TextColumn::left("MODE"),
-        TextColumn::right("ASKED"),
-        TextColumn::right("KNOWN"),
-        TextColumn::right("REJECTED"),
-        TextColumn::right("TIME"),
-        TextColumn::left("ANSWER"),
-    ]);
-    for row in rows {
-        table.row(row);
+    let titles = ["CALL", "BACKEND", "MODE", "ASKED", "KNOWN", "REJECTED", "TIME", "ANSWER"];
+    let mut table = Table::new(titles, 3..7);
+    for call in attempt.calls.iter().map(|call| &call.decision) {
+        // The verb is shown only in the first line of a call.
+        let mut verb = call.verb.clone();
+        let shown_if = |is_shown, text: String| if is_shown { text } else { NOTHING.to_owned() };
+        let is_bind = call.is(Verb::Bind);
+        let can_reject = call.is(Verb::Filter) || call.is(Verb::Preempt);
+        for part in &call.backends {
+            table.row([
+                take(&mut verb),
+                part.name.clone(),
+                part.mode.clone(),
+                shown_if(!is_bind, number(part.asked)),
+                shown_if(!is_bind, number(part.known)),
+                shown_if(can_reject, number(part.rejected)),
+                shown_if(part.seconds > 0.0, duration(part.seconds)),
+                answer(call, part),
+            ]);
+        }
     }
     write!(out, "\n{table}")
-}
-
-fn rows(call: &Decision) -> Vec<[String; 8]> {
-    let row = |(at, part): (usize, &BackendPart)| {
-        // The verb is shown only in the first line of a call.
-        let verb = if at == 0 { call.verb.clone() } else { String::new() };
-        let nodes = |count| if call.is(Verb::Bind) { NOTHING.to_owned() } else { number(count) };
-        [
-            verb,
-            part.name.clone(),
-            part.mode.clone(),
-            nodes(part.asked),
-            nodes(part.known),
-            if call.is(Verb::Filter) || call.is(Verb::Preempt) {
-                number(part.rejected)
-            } else {
-                NOTHING.to_owned()
-            },
-            if part.seconds > 0.0 { duration(part.seconds) } else { NOTHING.to_owned() },
-            answer(call, part),
-        ]
-    };
-    call.backends.iter().enumerate().map(row).collect()
 }
 
 fn answer(call: &Decision, part: &BackendPart) -> String {
@@ -72,7 +60,7 @@ fn answer(call: &Decision, part: &BackendPart) -> String {
 fn failed(call: &Decision, part: &BackendPart, failure: &BackendFailed) -> String {
     let BackendFailed { kind, message, policy } = failure;
     let last = call.backends.last().and_then(|part| part.failure.as_ref()) == Some(failure);
-    let meant = match policy.as_str() {
+    let effect = match policy.as_str() {
         _ if part.mode == "Shadow" => "the decision did not depend on it",
         "fail" | "next" if call.is(Verb::Bind) && call.outcome == "ok" && last => "the pod was bound anyway",
         "fail" if call.outcome == "ok" => "no node was left for it",
@@ -81,7 +69,87 @@ fn failed(call: &Decision, part: &BackendPart, failure: &BackendFailed) -> Strin
         "next" => "the next binder was called",
         other => other,
     };
-    format!("{kind}: {message}; {meant}")
+    format!("{kind}: {message}; {effect}")
+}
+
+/// Writes the answers for one node in the latest attempts, with a line for each backend of each call.
+pub(super) fn write_of_node(
+    evidence: &Evidence,
+    name: &str,
+    max_rows: usize,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let mut table = Table::new(["ATTEMPT", "CALL", "BACKEND", "ANSWER"], 0..0);
+    for attempt in evidence.attempts.iter().take(max_rows) {
+        // The time is shown only in the first line of an attempt.
+        let mut time = moment(attempt.time);
+        for call in attempt.calls.iter().map(|call| &call.decision) {
+            for (backend, answer) in answers(call, name, evidence.cluster.cluster_nodes) {
+                table.row([take(&mut time).as_str(), &call.verb, backend, &answer]);
+            }
+        }
+    }
+    write!(out, "\nAnswers for {}:\n{table}", clean(name))?;
+    write_hidden(out, evidence.attempts.len().saturating_sub(max_rows), "attempt")
+}
+
+/// The answers, each with its backend; the gateway's own line last.
+fn answers<'a>(call: &'a Decision, name: &str, cluster_nodes: Option<u64>) -> Vec<(&'a str, String)> {
+    let Some(part) = node(call, name) else {
+        // Preempt and bind normally have other nodes.
+        let missing = || (NOTHING, format!("not offered ({})", offered(call, cluster_nodes)));
+        return call.is(Verb::Filter).then(missing).into_iter().collect();
+    };
+    let backends = call.backends.iter();
+    let mut lines: Vec<_> =
+        backends.map(|backend| (backend.name.as_str(), answer_for_node(call, backend, part))).collect();
+    lines.extend(result(call, part).map(|result| (NOTHING, result)));
+    if lines.is_empty() {
+        lines.push((NOTHING, "offered, no backend was called".to_owned()));
+    }
+    lines
+}
+
+fn answer_for_node(call: &Decision, backend: &BackendPart, part: &NodePart) -> String {
+    let Some(verdict) = part.backends.get(&backend.name) else {
+        return match (&backend.failure, &backend.answer) {
+            (Some(failure), _) => format!("failed ({}: {})", failure.kind, failure.message),
+            (None, Some(answer)) if call.is(Verb::Bind) => answer.clone(),
+            _ => "not called".to_owned(),
+        };
+    };
+    let parts = [
+        verdict.rejected.as_ref().map(|why| format!("rejected: {why}")),
+        verdict.accepted.then(|| "accepted".to_owned()),
+        score(verdict, backend),
+        verdict.victims.map(|victims| format!("{} to evict", counted(victims, "pod"))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { NOTHING.to_owned() } else { parts.join(", ") }
+}
+
+fn score(verdict: &NodeVerdict, backend: &BackendPart) -> Option<String> {
+    let (raw, normalized) = verdict.raw.zip(verdict.normalized)?;
+    let weight = backend.weight.map(|weight| format!(" × {weight}")).unwrap_or_default();
+    let weighted = verdict.weighted.map(|weighted| format!(" = {}", trimmed(weighted))).unwrap_or_default();
+    Some(format!("{raw} → {}{weight}{weighted}", trimmed(normalized)))
+}
+
+/// The result for the node.
+fn result(call: &Decision, part: &NodePart) -> Option<String> {
+    if let Some(total) = part.total {
+        let better = call.nodes.iter().filter(|other| other.total > part.total).count();
+        let all = counted(call.nodes.len() as u64, "node");
+        return Some(format!("total {total}, place {} of {all}", number(better as u64 + 1)));
+    }
+    let by = part.rejected_by.as_ref()?;
+    let reason = part.reason.as_deref().unwrap_or(NOTHING);
+    let rejected = if part.backends.get(by).is_some_and(|verdict| verdict.rejected.is_some()) {
+        format!("rejected by {by}")
+    } else {
+        format!("rejected: {by} needs facts that the gateway does not have")
+    };
+    Some(format!("{rejected}; sent to kube-scheduler: {reason}"))
 }
 
 #[cfg(test)]

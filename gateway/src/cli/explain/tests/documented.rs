@@ -39,7 +39,7 @@ fn example() -> Evidence {
     };
     let calls = vec![first_attempt(), filtered(), scored(&[racks, images]), bound()];
     let mut case = case(PodFacts { created: samples::at(480), ..pod(Some("node-a-018")) }, calls);
-    case.cluster_nodes = Some(5000);
+    case.cluster.cluster_nodes = Some(5000);
     case
 }
 

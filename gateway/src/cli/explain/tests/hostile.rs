@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cli::explain::pod::ShownCondition;
+use crate::cli::explain::cluster::ShownCondition;
 
 /// Any untrusted text.
 fn any_text() -> impl Strategy<Value = String> {

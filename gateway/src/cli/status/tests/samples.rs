@@ -7,7 +7,7 @@ use crate::{
         API_VERSION, BackendStatus, BackendVerb, ConfigurationStatus, Handshake, LastCall, LogState,
         NodeForm, Problem, Severity, Status, TableStatus, TimedMessage, VerbStatus,
     },
-    cli::{admin::Gathered, status::report::Report},
+    cli::{admin::Gathered, status::Report},
 };
 
 /// A point in time, in seconds after 2026-11-21 23:00:00 UTC.
