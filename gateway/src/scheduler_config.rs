@@ -4,25 +4,22 @@
 //! kube-scheduler has one timeout per entry. kube-scheduler rejects a resource in two entries, so each is listed
 //! once: with the binder, or alone.
 
-mod legacy;
+mod formats;
 mod reach;
-mod version;
-mod yaml;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use serde::{Serialize, Serializer};
 
 use crate::config::{
     BackendSettings, Binder, ClientCertificate, Config, Mode, NodeSource, ServerTls, VerbPaths,
 };
 
-pub use legacy::LegacyPolicy;
-pub use reach::{Credentials, Reach, ReachError, TlsFiles, UrlSource};
-pub use version::{ConfigForm, Version};
-pub use yaml::Extenders;
-
-#[cfg(test)]
-mod tests;
+pub(crate) use formats::{Extenders, policy_json};
+pub(crate) use reach::{Reach, TlsFiles};
 
 /// How much longer than the gateway's limit kube-scheduler waits: a lost first packet of a connection costs a
 /// second, and both processes may wait for a CPU. A longer margin would only delay pods if the gateway's machine is
@@ -35,64 +32,49 @@ const MARGIN_FOR_OBJECTS: Duration = Duration::from_secs(5);
 /// The entries for a configuration. Configurations with equal entries and equal [`Reach`] are the same to
 /// kube-scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entries(Vec<ExtenderEntry>);
+pub(crate) struct Entries(Vec<ExtenderEntry>);
 
-/// One item of `extenders`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtenderEntry {
-    /// The verbs that kube-scheduler calls.
-    pub verbs: CalledVerbs,
-    /// `httpTimeout`. `None`: kube-scheduler never calls this entry.
-    pub http_timeout: Option<Duration>,
-    /// The entry applies to pods that request one of these, or to every pod if empty. By name, whether
-    /// kube-scheduler counts the resource.
-    pub managed_resources: BTreeMap<String, Counted>,
-    /// Whether kube-scheduler uses TLS, and with which certificates.
-    pub tls: TlsFlags,
+/// One item of `extenders`, without the URL and the TLS files. Mirrors `LegacyExtender` of
+/// `k8s.io/kube-scheduler/config/v1`, version 0.22, whose JSON it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExtenderEntry {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filter_verb: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prioritize_verb: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preempt_verb: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bind_verb: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_cache_capable: Option<bool>,
+    /// `None`: kube-scheduler never calls this entry, which only lists resources that kube-scheduler ignores.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "in_nanoseconds")]
+    http_timeout: Option<Duration>,
+    /// The entry applies to pods that request one of these, or to every pod if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    managed_resources: Vec<ManagedResource>,
+    #[serde(skip)]
+    tls: TlsFlags,
 }
 
-/// The verbs that kube-scheduler calls, each with its path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CalledVerbs {
-    /// Decisions about nodes, at least one of the three.
-    Decide {
-        /// `filterVerb`.
-        filter: Option<String>,
-        /// `prioritizeVerb`, with a weight of 1.
-        prioritize: Option<String>,
-        /// `preemptVerb`.
-        preempt: Option<String>,
-        /// `nodeCacheCapable`.
-        nodes: NodesSent,
-    },
-    /// `bindVerb`.
-    Bind(String),
-    /// None: the entry only lists resources that kube-scheduler ignores.
-    Nothing,
-}
-
-/// How kube-scheduler sends nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodesSent {
-    /// `nodeCacheCapable: true`.
-    Names,
-    /// `nodeCacheCapable: false`.
-    Objects,
-}
-
-/// The component that counts a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// kube-scheduler.
-    ByScheduler,
-    /// Only the policy: `ignoredByScheduler: true`.
-    ByPolicy,
+/// `ExtenderManagedResource`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ManagedResource {
+    name: String,
+    /// Only the policy counts the resource.
+    ignored_by_scheduler: bool,
 }
 
 /// What kube-scheduler needs for TLS with the gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsFlags {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum TlsFlags {
     /// No TLS.
+    #[default]
     None,
     /// The CA of the gateway's certificate. A client certificate may be optional.
     Server,
@@ -102,68 +84,67 @@ pub enum TlsFlags {
 
 /// Which of the decision's verbs the entries contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// All, so that later backends need no change in kube-scheduler's configuration.
     Lasting,
     /// Those for which a backend is configured.
     Minimal,
 }
 
-/// The entries with all verbs, so that later backends need no change in kube-scheduler's configuration.
-pub fn entries(config: &Config) -> Entries {
+/// The entries with all verbs.
+pub(crate) fn entries(config: &Config) -> Entries {
     entries_of(config, Scope::Lasting)
 }
 
 /// The entries of this scope: decisions, bind, resources that kube-scheduler ignores.
-pub fn entries_of(config: &Config, scope: Scope) -> Entries {
-    let bind = bind(config);
-    let bound = bind.as_ref().map(|entry| &entry.managed_resources);
-    let mut rest = ignored(config);
-    rest.retain(|name| bound.is_none_or(|bound| !bound.contains_key(name)));
-    let rest = (!rest.is_empty()).then(|| uncounted(config, rest));
-    Entries(decide(config, scope).into_iter().chain(bind).chain(rest).collect())
+pub(crate) fn entries_of(config: &Config, scope: Scope) -> Entries {
+    let (decide, bind, ignored) = (decide(config, scope), bind(config), ignored(config));
+    let in_bind =
+        |name: &String| bind.iter().flat_map(|entry| &entry.managed_resources).any(|r| r.name == *name);
+    let resource = |name| ManagedResource { name, ignored_by_scheduler: true };
+    let managed_resources: Vec<_> = ignored.into_iter().filter(|name| !in_bind(name)).map(resource).collect();
+    let uncalled = ExtenderEntry { managed_resources, tls: tls(config), ..ExtenderEntry::default() };
+    let uncalled = Some(uncalled).filter(|entry| !entry.managed_resources.is_empty());
+    Entries(decide.into_iter().chain(bind).chain(uncalled).collect())
 }
 
 impl Entries {
-    /// The entries in kube-scheduler's order.
-    pub fn iter(&self) -> impl Iterator<Item = &ExtenderEntry> {
-        self.0.iter()
-    }
-
     /// Whether a kube-scheduler configured with `configured` needs no change: the entries are equal, except that
     /// its timeouts may be longer.
-    pub fn are_covered_by(&self, configured: &Self) -> bool {
-        let covered = |(entry, configured): (&ExtenderEntry, &ExtenderEntry)| {
-            let others = ExtenderEntry { http_timeout: configured.http_timeout, ..entry.clone() };
-            others == *configured && entry.http_timeout <= configured.http_timeout
+    pub(crate) fn are_covered_by(&self, configured: &Self) -> bool {
+        let is_covered = |(entry, configured): (&ExtenderEntry, &ExtenderEntry)| {
+            let expected = ExtenderEntry { http_timeout: configured.http_timeout, ..entry.clone() };
+            expected == *configured && entry.http_timeout <= configured.http_timeout
         };
-        self.0.len() == configured.0.len() && self.iter().zip(configured.iter()).all(covered)
+        self.0.len() == configured.0.len() && self.0.iter().zip(&configured.0).all(is_covered)
     }
 }
 
 fn decide(config: &Config, scope: Scope) -> Option<ExtenderEntry> {
-    let used = |has: fn(&BackendSettings) -> bool| match scope {
-        Scope::Lasting => true,
-        Scope::Minimal => {
-            config.backends.iter().any(|backend| backend.mode != Mode::Disabled && has(backend))
-        }
+    let is_used = |has: fn(&BackendSettings) -> bool| {
+        let mut enabled = config.backends.iter().filter(|backend| backend.mode != Mode::Disabled);
+        scope == Scope::Lasting || enabled.any(has)
     };
     let VerbPaths { filter, prioritize, preempt, .. } = &config.extender.verbs;
-    let filter = used(|backend| backend.filter.is_some()).then(|| filter.clone());
-    let prioritize = used(|backend| backend.score.is_some()).then(|| prioritize.clone());
-    let preempt = used(|backend| backend.preempt.is_some()).then(|| preempt.clone());
+    let filter = is_used(|backend| backend.filter.is_some()).then(|| filter.clone());
+    let prioritize = is_used(|backend| backend.score.is_some()).then(|| prioritize.clone());
+    let preempt = is_used(|backend| backend.preempt.is_some()).then(|| preempt.clone());
     if filter.is_none() && prioritize.is_none() && preempt.is_none() {
         return None;
     }
-    let (nodes, margin) = match config.nodes {
-        NodeSource::Request => (NodesSent::Objects, MARGIN_FOR_OBJECTS),
-        NodeSource::Watch | NodeSource::File { .. } | NodeSource::NamesOnly => (NodesSent::Names, MARGIN),
+    let (names_only, margin) = match config.nodes {
+        NodeSource::Request => (false, MARGIN_FOR_OBJECTS),
+        NodeSource::Watch | NodeSource::File { .. } | NodeSource::NamesOnly => (true, MARGIN),
     };
     Some(ExtenderEntry {
-        verbs: CalledVerbs::Decide { filter, prioritize, preempt, nodes },
+        filter_verb: filter,
+        weight: prioritize.as_ref().map(|_| 1),
+        prioritize_verb: prioritize,
+        preempt_verb: preempt,
+        node_cache_capable: Some(names_only),
         http_timeout: Some(config.timeouts.decision + margin),
-        managed_resources: BTreeMap::new(),
         tls: tls(config),
+        ..ExtenderEntry::default()
     })
 }
 
@@ -176,12 +157,13 @@ fn bind(config: &Config) -> Option<ExtenderEntry> {
         Binder::Backend(_) => resources_of_binders(config).unwrap_or_default(),
     };
     let ignored = ignored(config);
-    let counted = |name: &str| if ignored.contains(name) { Counted::ByPolicy } else { Counted::ByScheduler };
+    let resource = |name: String| ManagedResource { ignored_by_scheduler: ignored.contains(&name), name };
     Some(ExtenderEntry {
-        verbs: CalledVerbs::Bind(config.extender.verbs.bind.clone()),
+        bind_verb: Some(config.extender.verbs.bind.clone()),
         http_timeout: Some(config.timeouts.bind + MARGIN),
-        managed_resources: limited.into_iter().map(|name| (name.clone(), counted(&name))).collect(),
+        managed_resources: limited.into_iter().map(resource).collect(),
         tls: tls(config),
+        ..ExtenderEntry::default()
     })
 }
 
@@ -199,15 +181,6 @@ fn ignored(config: &Config) -> BTreeSet<String> {
     config.backends.iter().flat_map(|backend| backend.matches.ignored_by_scheduler.iter().cloned()).collect()
 }
 
-fn uncounted(config: &Config, names: BTreeSet<String>) -> ExtenderEntry {
-    ExtenderEntry {
-        verbs: CalledVerbs::Nothing,
-        http_timeout: None,
-        managed_resources: names.into_iter().map(|name| (name, Counted::ByPolicy)).collect(),
-        tls: tls(config),
-    }
-}
-
 fn tls(config: &Config) -> TlsFlags {
     match &config.extender.tls {
         None => TlsFlags::None,
@@ -216,4 +189,9 @@ fn tls(config: &Config) -> TlsFlags {
         }
         Some(_) => TlsFlags::Server,
     }
+}
+
+#[allow(clippy::ref_option, reason = "serde requires a reference")]
+fn in_nanoseconds<S: Serializer>(timeout: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    timeout.map(|timeout| timeout.as_nanos()).serialize(serializer)
 }

@@ -1,16 +1,13 @@
 //! `scheduler-config`: the `extenders` of kube-scheduler's configuration for a gateway's configuration.
 
-use std::fmt::Display;
-use std::path::PathBuf;
+use std::{io, path::PathBuf, str::FromStr};
 
 use clap::Args;
 
-use super::{Console, Failure};
+use super::output::{Console, Failure};
 use crate::{
     config::Config,
-    scheduler_config::{
-        ConfigForm, Credentials, Extenders, LegacyPolicy, Reach, Scope, UrlSource, Version, entries_of,
-    },
+    scheduler_config::{Extenders, Reach, Scope, TlsFiles, entries_of, policy_json},
 };
 
 /// The command's description.
@@ -60,51 +57,128 @@ pub(super) struct SchedulerConfigOptions {
     key_file: Option<String>,
 }
 
-/// Prints the entries for kube-scheduler.
+/// Prints the entries, and as notes what JSON has no comments for and what must not be overlooked.
 pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let config = Config::read(&options.config)?;
-    let credentials = Credentials {
-        ca: options.ca_file.clone(),
-        pair: options.cert_file.clone().zip(options.key_file.clone()),
+    let files = TlsFiles {
+        ca_file: options.ca_file.clone(),
+        cert_file: options.cert_file.clone(),
+        key_file: options.key_file.clone(),
     };
-    let reach = Reach::new(&config, options.url.as_deref(), credentials)
+    let reach = &Reach::new(&config, options.url.as_deref(), files)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let scope = if options.minimal { Scope::Minimal } else { Scope::Lasting };
     let entries = &entries_of(&config, scope);
-    let form = options.kubernetes.form();
-    let text: &dyn Display = match form {
-        ConfigForm::Extenders => &Extenders { entries, reach: &reach },
-        ConfigForm::Policy => &LegacyPolicy { entries, reach: &reach },
-    };
-    write!(console.out, "{text}")?;
-    note(&reach, form, console)?;
-    note_version(options.kubernetes, console)
-}
-
-/// Notes what an old kube-scheduler does not support.
-fn note_version(version: Version, console: &mut Console<'_>) -> Result<(), Failure> {
-    if !version.shows_all_reasons() {
-        writeln!(
-            console.notes,
-            "kube-scheduler up to 1.20 drops rejected nodes but shows no reason unless preemption may help"
-        )?;
+    if options.kubernetes.reads_policy() {
+        let json = policy_json(entries, reach).map_err(io::Error::from)?;
+        writeln!(console.out, "{json}")?;
+    } else {
+        write!(console.out, "{}", Extenders { entries, reach })?;
+    }
+    let notes = [
+        (
+            options.kubernetes.reads_policy() && reach.is_assumed,
+            "urlPrefix assumes kube-scheduler on the gateway's machine; set --url to change it",
+        ),
+        (
+            reach.has_placeholders(),
+            "fill in the files of tlsConfig, or set --ca-file, --cert-file and --key-file",
+        ),
+        (
+            !options.kubernetes.shows_all_reasons(),
+            "kube-scheduler up to 1.20 drops rejected nodes but shows no reason unless preemption may help",
+        ),
+    ];
+    for (_, note) in notes.iter().filter(|(applies, _)| *applies) {
+        writeln!(console.notes, "{note}")?;
     }
     Ok(())
 }
 
-/// Notes what JSON has no comments for, and what must not be overlooked.
-fn note(reach: &Reach, form: ConfigForm, console: &mut Console<'_>) -> Result<(), Failure> {
-    if form == ConfigForm::Policy && reach.source == UrlSource::Address {
-        writeln!(
-            console.notes,
-            "urlPrefix assumes kube-scheduler on the gateway's machine; set --url to change it"
-        )?;
+/// The minor version of kube-scheduler, from `1.36`, `v1.18.20`, `1.36-rc.1` or `1.18+`. The rest is ignored.
+#[derive(Clone, Copy, Debug)]
+struct Version(u32);
+
+impl Version {
+    const OLDEST_SUPPORTED: u32 = 18;
+
+    /// Whether extenders are configured in the JSON file of `--policy-config-file`: `extenders` of a
+    /// `KubeSchedulerConfiguration` has its current form since 1.19.
+    fn reads_policy(self) -> bool {
+        self.0 < 19
     }
-    if reach.has_placeholders() {
-        writeln!(
-            console.notes,
-            "fill in the files of tlsConfig, or set --ca-file, --cert-file and --key-file"
-        )?;
+
+    /// Whether the reasons of all rejected nodes are shown: older versions ignore `FailedAndUnresolvableNodes`
+    /// (`ExtenderFilterResult` of `k8s.io/kube-scheduler/extender/v1`, version 0.21).
+    fn shows_all_reasons(self) -> bool {
+        self.0 >= 21
     }
-    Ok(())
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let oldest = Self::OLDEST_SUPPORTED;
+        match text.strip_prefix('v').unwrap_or(text).strip_prefix("1.").and_then(minor) {
+            Some(minor) if minor >= oldest => Ok(Self(minor)),
+            Some(minor) => Err(format!("1.{minor} is not supported; 1.{oldest} and later are")),
+            None => Err(format!("not a version of Kubernetes such as 1.36 or v1.{oldest}.20")),
+        }
+    }
+}
+
+/// The number at the start of the text, followed by nothing, a patch version, a pre-release or a distributor's `+`.
+fn minor(text: &str) -> Option<u32> {
+    let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let ends = rest.is_empty() || rest.starts_with(['.', '-', '+']);
+    number.parse().ok().filter(|_| ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_changed_with_1_19() {
+        let cases = [
+            ("1.18", true),
+            ("v1.18.20", true),
+            ("1.18+", true),
+            ("1.19", false),
+            ("1.36-rc.1", false),
+            ("v1.36.3-rc.1", false),
+            ("1.100", false),
+        ];
+        for (text, policy) in cases {
+            assert_eq!(text.parse::<Version>().unwrap().reads_policy(), policy, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_version() {
+        for text in ["", "1", "1.", "2.0", "1.x", "1.+18", "1.18x", "1.-1", "11.18", "latest", "vv1.18"] {
+            let error = text.parse::<Version>().unwrap_err();
+            assert_eq!(error, "not a version of Kubernetes such as 1.36 or v1.18.20", "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_of_which_nothing_is_known_are_refused() {
+        for (text, named) in
+            [("1.2", "1.2"), ("v1.3", "1.3"), ("1.17.17", "1.17"), ("1.0", "1.0"), ("1.08", "1.8")]
+        {
+            let expected = format!("{named} is not supported; 1.18 and later are");
+            assert_eq!(text.parse::<Version>().unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn all_reasons_are_shown_from_1_21_on() {
+        for (text, all) in
+            [("1.18", false), ("1.19", false), ("1.20.15", false), ("1.21", true), ("1.36", true)]
+        {
+            assert_eq!(text.parse::<Version>().unwrap().shows_all_reasons(), all, "{text}");
+        }
+    }
 }

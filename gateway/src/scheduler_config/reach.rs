@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::Uri;
+use serde::Serialize;
 
 use super::TlsFlags;
 use crate::config::Config;
@@ -12,56 +13,40 @@ use crate::config::Config;
 const PLACEHOLDERS: [&str; 3] = ["/FILL/IN/ca.crt", "/FILL/IN/tls.crt", "/FILL/IN/tls.key"];
 
 /// How kube-scheduler reaches the gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
     /// `urlPrefix`, without slashes at the end.
-    pub url: String,
-    /// Whether the URL is only a guess.
-    pub source: UrlSource,
-    /// `None`: no TLS.
-    pub tls: Option<TlsFiles>,
+    pub(crate) url: String,
+    /// The URL is `extender.address` as seen from the gateway's own machine, since `--url` is not set.
+    pub(crate) is_assumed: bool,
+    /// `None`: no TLS. The CA is always set: kube-scheduler would otherwise not check the gateway's certificate.
+    pub(crate) tls: Option<TlsFiles>,
 }
 
-/// Where the URL comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UrlSource {
-    /// `--url`.
-    Given,
-    /// `extender.address`, as seen from the gateway's own machine.
-    Address,
-}
-
-/// `tlsConfig`, as paths on kube-scheduler's machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// `caFile`. Never absent: kube-scheduler would then not check the gateway's certificate at all.
-    pub ca: String,
-    /// `certFile` and `keyFile`.
-    pub pair: Option<(String, String)>,
-}
-
-/// kube-scheduler's TLS files as given by the operator.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Credentials {
+/// `tlsConfig`: paths on kube-scheduler's machine, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TlsFiles {
     /// The CA of the gateway's certificate.
-    pub ca: Option<String>,
-    /// kube-scheduler's certificate and key.
-    pub pair: Option<(String, String)>,
+    pub(crate) ca_file: Option<String>,
+    /// kube-scheduler's certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cert_file: Option<String>,
+    /// The key of that certificate; set if the certificate is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_file: Option<String>,
 }
 
 /// Why the entries cannot be written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReachError {
+pub(crate) enum ReachError {
     /// Not a URL to which kube-scheduler can append a verb.
     #[error("--url: {0:?} is not http://HOST:PORT or https://HOST:PORT with or without a path")]
     Url(String),
-    /// The port is chosen at each start.
     #[error("extender.address has port 0, a new port at each start; set --url or a port")]
     NoPort,
-    /// TLS on one side only.
     #[error("--url is http, but extender.tls is configured; use an https URL")]
     PlainUrl,
-    /// Files without TLS.
     #[error("--ca-file, --cert-file and --key-file require TLS; configure extender.tls or use an https URL")]
     NoTls,
 }
@@ -71,35 +56,38 @@ impl Reach {
     ///
     /// # Errors
     /// The URL is invalid, or conflicts with the configuration.
-    pub fn new(config: &Config, url: Option<&str>, credentials: Credentials) -> Result<Self, ReachError> {
-        let wanted = super::tls(config);
-        let (url, source) = match url {
-            Some(url) => (checked(url)?, UrlSource::Given),
-            None => (guessed(config.extender.address, wanted)?, UrlSource::Address),
+    pub(crate) fn new(config: &Config, url: Option<&str>, files: TlsFiles) -> Result<Self, ReachError> {
+        let required = super::tls(config);
+        let is_assumed = url.is_none();
+        let url = match url {
+            Some(url) => checked(url)?,
+            None => local_url(config.extender.address, required)?,
         };
-        let tls = match (url.starts_with("https:"), wanted) {
+        let tls = match (url.starts_with("https:"), required) {
             (false, TlsFlags::Server | TlsFlags::Mutual) => return Err(ReachError::PlainUrl),
-            (false, TlsFlags::None) if credentials != Credentials::default() => {
-                return Err(ReachError::NoTls);
-            }
+            (false, TlsFlags::None) if files != TlsFiles::default() => return Err(ReachError::NoTls),
             (false, TlsFlags::None) => None,
-            (true, _) => Some(TlsFiles::new(credentials, wanted)),
+            (true, _) => Some(files.with_placeholders(required)),
         };
-        Ok(Self { url, source, tls })
+        Ok(Self { url, is_assumed, tls })
     }
 
     /// Whether there are placeholders.
-    pub fn has_placeholders(&self) -> bool {
-        let pair = |(cert, key): &(String, String)| is_placeholder(cert) || is_placeholder(key);
-        self.tls.as_ref().is_some_and(|tls| is_placeholder(&tls.ca) || tls.pair.as_ref().is_some_and(pair))
+    pub(crate) fn has_placeholders(&self) -> bool {
+        let files = self.tls.iter().flat_map(|tls| [&tls.ca_file, &tls.cert_file, &tls.key_file]);
+        files.flatten().any(|file| is_placeholder(file))
     }
 }
 
 impl TlsFiles {
-    fn new(Credentials { ca, pair }: Credentials, wanted: TlsFlags) -> Self {
+    fn with_placeholders(mut self, required: TlsFlags) -> Self {
         let [ca_file, cert_file, key_file] = PLACEHOLDERS.map(str::to_owned);
-        let required = (wanted == TlsFlags::Mutual).then_some((cert_file, key_file));
-        Self { ca: ca.unwrap_or(ca_file), pair: pair.or(required) }
+        self.ca_file.get_or_insert(ca_file);
+        if required == TlsFlags::Mutual {
+            self.cert_file.get_or_insert(cert_file);
+            self.key_file.get_or_insert(key_file);
+        }
+        self
     }
 }
 
@@ -124,7 +112,7 @@ fn checked(text: &str) -> Result<String, ReachError> {
 }
 
 /// The address as seen from the same machine.
-fn guessed(address: SocketAddr, tls: TlsFlags) -> Result<String, ReachError> {
+fn local_url(address: SocketAddr, tls: TlsFlags) -> Result<String, ReachError> {
     if address.port() == 0 {
         return Err(ReachError::NoPort);
     }

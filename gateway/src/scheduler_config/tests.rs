@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
+use super::{reach::ReachError, *};
 
 /// A configuration with these lines, and these backends as a list on one line.
 fn config(lines: &str, backends: &str) -> Config {
@@ -38,7 +38,7 @@ fn managed(resources: &[&str]) -> String {
 }
 
 fn reach(config: &Config) -> Reach {
-    Reach::new(config, None, Credentials::default()).unwrap()
+    Reach::new(config, None, TlsFiles::default()).unwrap()
 }
 
 fn printed(config: &Config, scope: Scope) -> String {
@@ -47,19 +47,16 @@ fn printed(config: &Config, scope: Scope) -> String {
 
 /// The bind entry's resources and those of the entry without verbs; `None` for no such entry.
 fn places(config: &Config) -> [Option<Vec<String>>; 2] {
-    let written = |(name, counted): (&String, &Counted)| match counted {
-        Counted::ByPolicy => format!("{name} ignored"),
-        Counted::ByScheduler => name.clone(),
+    let written = |resource: &ManagedResource| {
+        let ignored = if resource.ignored_by_scheduler { " ignored" } else { "" };
+        format!("{}{ignored}", resource.name)
     };
-    let entries = entries(config);
-    let resources = |wanted: fn(&CalledVerbs) -> bool| {
-        let entry = entries.iter().find(|entry| wanted(&entry.verbs))?;
+    let Entries(entries) = entries(config);
+    let resources = |is_wanted: fn(&ExtenderEntry) -> bool| {
+        let entry = entries.iter().find(|entry| is_wanted(entry))?;
         Some(entry.managed_resources.iter().map(written).collect())
     };
-    [
-        resources(|verbs| matches!(verbs, CalledVerbs::Bind(_))),
-        resources(|verbs| *verbs == CalledVerbs::Nothing),
-    ]
+    [resources(|entry| entry.bind_verb.is_some()), resources(|entry| entry.http_timeout.is_none())]
 }
 
 #[test]
@@ -98,11 +95,8 @@ fn the_least_has_what_backends_are_asked_for_today() {
     let disabled = config("", &backend("a", "filter: {}, mode: Disabled"));
     assert_eq!(printed(&disabled, Scope::Minimal), "extenders: []  # no backend has a verb\n");
     let only_binds = config("binder: BuiltIn", &backend("a", "bind: {}"));
-    let entries = entries_of(&only_binds, Scope::Minimal);
-    assert_eq!(
-        entries.iter().map(|entry| entry.verbs.clone()).collect::<Vec<_>>(),
-        [CalledVerbs::Bind("bind".to_owned())]
-    );
+    let [entry] = &entries_of(&only_binds, Scope::Minimal).0[..] else { panic!("one") };
+    assert_eq!((entry.bind_verb.as_deref(), &entry.filter_verb), (Some("bind"), &None));
 }
 
 #[test]
@@ -205,9 +199,9 @@ fn tls_is_as_the_gateway_speaks_it() {
     let optional = printed(&config(&lines_of, &backend("a", "filter: {}")), Scope::Lasting);
     assert!(!optional.contains("/FILL/IN/tls"), "{optional}");
 
-    let pair = Some(("c.crt".to_owned(), "c d".to_owned()));
-    let credentials = Credentials { ca: Some("ca.crt".to_owned()), pair };
-    let reach = Reach::new(&mutual, Some("https://gateway:1/a/"), credentials).unwrap();
+    let [ca_file, cert_file, key_file] = ["ca.crt", "c.crt", "c d"].map(|file| Some(file.to_owned()));
+    let files = TlsFiles { ca_file, cert_file, key_file };
+    let reach = Reach::new(&mutual, Some("https://gateway:1/a/"), files).unwrap();
     let text = Extenders { entries: &entries(&mutual), reach: &reach }.to_string();
     let expected = "  tlsConfig:\n    caFile: ca.crt\n    certFile: c.crt\n    keyFile: \"c d\"\n";
     assert!(
@@ -222,8 +216,8 @@ fn urls_that_do_not_do() {
     let plain = config("", &backend("a", "filter: {}"));
     let tls = config("extender: {tls: {certFile: a, keyFile: b}}", &backend("a", "filter: {}"));
     let free = config("extender: {address: '127.0.0.1:0'}", &backend("a", "filter: {}"));
-    let ca = || Credentials { ca: Some("ca.crt".to_owned()), pair: None };
-    let none = Credentials::default;
+    let ca = || TlsFiles { ca_file: Some("ca.crt".to_owned()), ..TlsFiles::default() };
+    let none = TlsFiles::default;
     for text in [
         "",
         "gateway:8888",
@@ -266,7 +260,7 @@ fn the_legacy_file_says_the_same_in_its_own_words() {
     let lines = "extender: {tls: {certFile: a, keyFile: b, clientCAFile: c}}\nbinder: a";
     let backends = [binder("a", &["x.y/a"]), filter("c", &["x.y/c ignored"])].join(", ");
     let config = config(lines, &backends);
-    let text = LegacyPolicy { entries: &entries(&config), reach: &reach(&config) }.to_string();
+    let text = policy_json(&entries(&config), &reach(&config)).unwrap();
     let tls =
         json!({"caFile": "/FILL/IN/ca.crt", "certFile": "/FILL/IN/tls.crt", "keyFile": "/FILL/IN/tls.key"});
     let entry = |fields: serde_json::Value| {
@@ -322,10 +316,11 @@ proptest! {
             if lines.is_empty() { filter(&name, &resources) } else { binder(&name, &resources) }
         };
         let backends: Vec<String> = backends.iter().enumerate().map(backend).collect();
-        let entries = entries(&config(lines, &backends.join(", ")));
-        let names: Vec<&String> = entries.iter().flat_map(|entry| entry.managed_resources.keys()).collect();
+        let Entries(entries) = entries(&config(lines, &backends.join(", ")));
+        let resources = || entries.iter().flat_map(|entry| &entry.managed_resources);
+        let names: Vec<&String> = resources().map(|resource| &resource.name).collect();
         prop_assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
-        let binders = entries.iter().filter(|entry| matches!(entry.verbs, CalledVerbs::Bind(_))).count();
+        let binders = entries.iter().filter(|entry| entry.bind_verb.is_some()).count();
         prop_assert_eq!(binders, usize::from(!lines.is_empty()));
     }
 }
