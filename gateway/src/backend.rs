@@ -6,19 +6,16 @@
 //! them. Every possible failure is a [`BackendFailure`].
 
 pub mod answer_cache;
-mod circuit;
 mod connect;
 pub mod connections;
 mod containment;
 mod frame_budget;
 pub mod grpc;
+pub mod handshake;
 pub mod info;
-mod outage;
-pub mod preflight;
 pub mod remote_table;
 pub mod session;
 pub mod sync;
-pub mod tables;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,18 +24,19 @@ use extender_gateway_core::{BackendFailure, FailureKind, preempt::Kept};
 use http::Uri;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use containment::{contained, reading};
-use grpc::{Limits, RpcError};
-use session::Session;
-
+use self::{
+    connect::unreachable,
+    containment::contained,
+    grpc::{Limits, RpcError},
+    session::{Session, SessionHandle},
+};
 use crate::{
     config,
     contract::{
-        answer::{self, Answered, FilterAnswer, Reply},
+        answer::{self, Answered, FilterAnswer, Reply, largest_answer},
         bind::{self, BindQuestion, Bound},
-        frame,
         nodes::NodeForm,
-        preempt,
+        preempt::{self, PreemptQuestion},
         question::Question,
     },
     observe::{Metrics, RateLimitedLog},
@@ -72,7 +70,7 @@ pub struct Backend {
     pub settings: Arc<config::BackendSettings>,
     /// Where panics are counted.
     metrics: Arc<Metrics>,
-    session: Arc<session::SessionHandle>,
+    session: Arc<SessionHandle>,
     /// One permit for each concurrent shadow call.
     shadow_calls: Arc<Semaphore>,
     oversize_log: RateLimitedLog,
@@ -80,19 +78,16 @@ pub struct Backend {
 
 /// The most concurrent shadow calls to a backend: each holds its permit until it is answered or times out.
 const MOST_SHADOW_CALLS: usize = 16;
+/// A call with less time than this would only time out.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Backend {
-    fn new(
-        settings: &config::BackendSettings,
-        metrics: &Arc<Metrics>,
-        session: Arc<session::SessionHandle>,
-    ) -> Self {
-        let shadow_calls = Arc::new(Semaphore::new(MOST_SHADOW_CALLS));
+    fn new(settings: &config::BackendSettings, metrics: &Arc<Metrics>, session: Arc<SessionHandle>) -> Self {
         Self {
             settings: Arc::new(settings.clone()),
             metrics: Arc::clone(metrics),
             session,
-            shadow_calls,
+            shadow_calls: Arc::new(Semaphore::new(MOST_SHADOW_CALLS)),
             oversize_log: RateLimitedLog::default(),
         }
     }
@@ -102,7 +97,8 @@ impl Backend {
     /// # Errors
     /// Why there is no connection.
     pub fn session(&self) -> Result<Arc<Session>, BackendFailure> {
-        self.session.state.borrow().session()
+        let state = self.session.state.borrow();
+        state.clone().unwrap_or_else(|| Err(unreachable("not connected yet")))
     }
 
     /// Logs that the backend rejects this many nodes, one of them with this name, because they are too large for a
@@ -137,7 +133,7 @@ impl Backend {
     /// Waits until the first attempt to connect has succeeded or failed.
     pub async fn first_attempt(&self) {
         // An error means that the session task has ended, which ends the process.
-        let _ = self.session.state.clone().wait_for(|state| !state.is_untried()).await;
+        let _ = self.session.state.clone().wait_for(Option::is_some).await;
     }
 
     /// Calls Filter: which of these nodes the pod may not run on. The attempt records the RPC.
@@ -147,9 +143,8 @@ impl Backend {
         question: Question<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Reply<FilterAnswer>, BackendFailure> {
-        let answer = self.ask_nodes(session, &session.paths.filter, question, attempt).await?;
-        let read = || answer::filter(answer, question.nodes.count, question.scores);
-        Ok(self.replied(session, reading(&self.metrics, read)?))
+        let read = |message| answer::filter(message, question.nodes.count, question.scores);
+        self.ask_nodes(session, &session.connection.paths.filter, question, attempt, read).await
     }
 
     /// Calls Score: one raw score for each of these nodes. The attempt records the RPC.
@@ -159,9 +154,8 @@ impl Backend {
         question: Question<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Reply<Vec<i32>>, BackendFailure> {
-        let answer = self.ask_nodes(session, &session.paths.score, question, attempt).await?;
-        let read = || answer::score(answer, question.nodes.count);
-        Ok(self.replied(session, reading(&self.metrics, read)?))
+        let read = |message| answer::score(message, question.nodes.count);
+        self.ask_nodes(session, &session.connection.paths.score, question, attempt, read).await
     }
 
     /// Calls Preempt: which of these candidates and victims remain. Positions are not checked yet. The attempt
@@ -169,21 +163,20 @@ impl Backend {
     pub async fn preempt(
         &self,
         session: &Session,
-        question: preempt::PreemptQuestion<'_>,
+        question: PreemptQuestion<'_>,
         attempt: Attempt<'_>,
     ) -> Result<Vec<Kept>, BackendFailure> {
         let count = question.nodes.count;
         let request = Request {
-            path: &session.paths.preempt,
-            pieces: question.pieces(&session.head, session.info.most_request_bytes)?,
+            path: &session.connection.paths.preempt,
+            pieces: question.pieces(&session.connection.head, session.info.most_request_bytes)?,
             nodes: count,
             form: NodeForm::Rows,
-            largest_answer: frame::largest_answer(count),
+            largest_answer: largest_answer(count),
         };
-        let answer = self.call(session, request, attempt).await?;
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
-        let read = || preempt::answer(answer, count, offered);
-        Ok(self.current(session, reading(&self.metrics, read)?))
+        let read = |message| preempt::answer(message, count, offered);
+        Ok(self.unwrap(session, self.call(session, request, attempt, read).await?))
     }
 
     /// Calls Bind. The attempt records the RPC.
@@ -194,23 +187,19 @@ impl Backend {
         attempt: Attempt<'_>,
     ) -> Result<Bound, BackendFailure> {
         let fields = bind::fields(question, &session.info.pod);
-        let pieces = session.head.around(question.call, fields, session.info.most_request_bytes)?;
-        let path = &session.paths.bind;
-        let (nodes, form, largest_answer) = (1, NodeForm::Name, bind::LARGEST_ANSWER);
-        let request = Request { path, pieces, nodes, form, largest_answer };
-        let answer = self.call(session, request, attempt).await?;
-        reading(&self.metrics, || bind::answer(answer))
-    }
-
-    fn replied<T>(&self, session: &Session, reply: Reply<Answered<T>>) -> Reply<T> {
-        match reply {
-            Reply::Answered(answered) => Reply::Answered(self.current(session, answered)),
-            Reply::Missed => Reply::Missed,
-        }
+        let most = session.info.most_request_bytes;
+        let request = Request {
+            path: &session.connection.paths.bind,
+            pieces: session.connection.head.around(question.call, fields, most)?,
+            nodes: 1,
+            form: NodeForm::Name,
+            largest_answer: bind::LARGEST_ANSWER,
+        };
+        self.call(session, request, attempt, bind::answer).await
     }
 
     /// Unwraps the answer; if its revision differs from the handshake's, the handshake is repeated soon.
-    fn current<T>(&self, session: &Session, answered: Answered<T>) -> T {
+    fn unwrap<T>(&self, session: &Session, answered: Answered<T>) -> T {
         if answered.revision != session.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake determines which.
             session.cache.mark_mixed_revisions();
@@ -221,46 +210,54 @@ impl Backend {
         answered.value
     }
 
-    async fn ask_nodes(
+    async fn ask_nodes<T>(
         &self,
         session: &Session,
         path: &Uri,
         question: Question<'_>,
         attempt: Attempt<'_>,
-    ) -> Result<Bytes, BackendFailure> {
+        read: impl FnOnce(Bytes) -> Result<Reply<Answered<T>>, BackendFailure>,
+    ) -> Result<Reply<T>, BackendFailure> {
         let count = question.nodes.count;
         let request = Request {
             path,
-            pieces: session.head.pieces(question, session.info.most_request_bytes)?,
+            pieces: session.connection.head.pieces(question, session.info.most_request_bytes)?,
             nodes: count,
             form: question.nodes.form,
-            largest_answer: frame::largest_answer(count),
+            largest_answer: largest_answer(count),
         };
-        self.call(session, request, attempt).await
+        Ok(match self.call(session, request, attempt, read).await? {
+            Reply::Answered(answered) => Reply::Answered(self.unwrap(session, answered)),
+            Reply::Missed => Reply::Missed,
+        })
     }
 
-    async fn call<const N: usize>(
+    /// Sends a request and reads the answer.
+    async fn call<T, const N: usize>(
         &self,
         session: &Session,
         request: Request<'_, N>,
         attempt: Attempt<'_>,
-    ) -> Result<Bytes, BackendFailure> {
+        read: impl FnOnce(Bytes) -> Result<T, BackendFailure>,
+    ) -> Result<T, BackendFailure> {
         let Request { path, pieces, nodes, form, largest_answer } = request;
         let Attempt { timeout, rpcs } = attempt;
-        let limits = Limits { within: timeout, answer: largest_answer };
-        if let Some(late) = grpc::too_late(limits) {
-            return Err(late);
+        if timeout < SHORTEST_TIMEOUT {
+            let detail = "not called: the call's time budget was used up";
+            return Err(BackendFailure::new(FailureKind::Late, detail));
         }
-        if let Err(open) = session.circuit.check() {
+        let connection = &*session.connection;
+        if let Err(open) = connection.circuit.check() {
             // The next handshake shows whether it responds again.
             self.session.recheck.notify_one();
             return Err(open);
         }
         let sent = pieces.iter().map(Bytes::len).sum();
         let span = rpcs.start((nodes, form), sent);
-        let call = grpc::traced((&session.connection, path), pieces, limits, span.as_ref());
+        let limits = Limits { timeout, answer: largest_answer };
+        let call = grpc::unary((&connection.requests, path), pieces, limits, span.as_ref());
         let answer = contained(&self.metrics, call).await;
-        session.circuit.ended(&answer);
+        connection.circuit.ended(&answer);
         let code = answer.as_ref().err().map_or("OK", RpcError::code);
         let answer = answer.map_err(BackendFailure::from);
         let failure = answer.as_ref().err().map(|failure| failure.kind);
@@ -269,6 +266,7 @@ impl Backend {
             self.session.recheck.notify_one();
         }
         rpcs.end(RpcEnd { received: answer.as_ref().map_or(0, Bytes::len), failure, code });
-        answer
+        let answer = answer?;
+        contained(&self.metrics, async { read(answer) }).await
     }
 }

@@ -5,12 +5,9 @@
 
 pub mod answer;
 pub mod bind;
-mod field;
-pub mod frame;
-pub(crate) mod malformed;
 pub mod nodes;
 pub mod pod;
 pub mod preempt;
+pub(crate) mod protobuf;
 pub mod question;
 pub mod row;
-pub mod scan;

@@ -43,7 +43,7 @@ use crate::{
     config::Config,
     door::{self, Door, Entrance, Tls},
     observe::{Health, debug::DebugTables, log},
-    tls::pem::PemError,
+    tls::PemError,
 };
 
 /// How long shadow calls of the last calls may still take.

@@ -1,15 +1,14 @@
 //! The answer cache: answers of verbs that a backend declares pure, reused instead of calling it again. An answer's
 //! key is the exact encoding of the pod and, for each node, the version of its row. A cache belongs to one
-//! handshake: another revision, other args or another configuration of the backend starts another
-//! [`Session`](super::session::Session) with an empty cache. Nothing is cached for a backend that does not report
-//! its revision.
+//! [`Session`](super::session::Session): another handshake or configuration starts with an empty one. Nothing is
+//! cached for a backend that does not report its revision.
 
 mod cached_answers;
 
 use std::{
     cmp::Reverse,
     num::NonZeroU32,
-    sync::atomic::{AtomicU8, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use bytes::Bytes;
@@ -35,17 +34,12 @@ pub struct AnswerCache {
     pub verdicts: Option<VerdictCache>,
     /// Raw scores; `None` where score is not pure.
     pub scores: Option<VerbCache<i32>>,
-    trust: AtomicU8,
+    /// Whether an answer had another revision than the handshake. The next handshake starts another cache.
+    mixed_revisions: AtomicBool,
+    /// Whether the backend is not as pure as it declares, until its next revision. Scores that came with filter
+    /// answers are still used then, but not combined with those of another revision.
+    impure: AtomicBool,
 }
-
-/// There is no reason to distrust cached answers.
-const TRUSTED: u8 = 0;
-/// A flag: an answer had another revision than the handshake. Cleared by the next handshake.
-const MIXED: u8 = 1;
-/// A flag: the backend is not as pure as it declares. Cleared by its next revision. Separate from [`MIXED`],
-/// because scores that came with filter answers are still used under this flag, but must not be combined with those
-/// of another revision.
-const REFUTED: u8 = 2;
 
 /// Which verbs are cached.
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,35 +56,36 @@ impl AnswerCache {
     pub fn new(verbs: CachedVerbs, check_every: NonZeroU32) -> Self {
         Self {
             verdicts: verbs.filter.then(|| VerdictCache::new(check_every)),
-            scores: verbs.score.then(|| VerbCache::new(check_every)),
-            trust: AtomicU8::new(TRUSTED),
+            scores: verbs.score.then(|| VerbCache::new(MOST_BYTES, check_every)),
+            mixed_revisions: AtomicBool::new(false),
+            impure: AtomicBool::new(false),
         }
     }
 
     /// Whether answers may be used and stored.
     pub fn is_trusted(&self) -> bool {
-        self.trust.load(Ordering::Relaxed) == TRUSTED
+        !self.has_mixed_revisions() && !self.is_impure()
     }
 
     /// Records that an answer had another revision than the handshake: nothing is cached until the next handshake.
     pub fn mark_mixed_revisions(&self) {
-        self.trust.fetch_or(MIXED, Ordering::Relaxed);
+        self.mixed_revisions.store(true, Ordering::Relaxed);
     }
 
     /// Whether an answer had another revision than the handshake.
     pub fn has_mixed_revisions(&self) -> bool {
-        self.trust.load(Ordering::Relaxed) & MIXED != 0
+        self.mixed_revisions.load(Ordering::Relaxed)
     }
 
     /// Whether the backend is not as pure as it declares.
     pub fn is_impure(&self) -> bool {
-        self.trust.load(Ordering::Relaxed) & REFUTED != 0
+        self.impure.load(Ordering::Relaxed)
     }
 
     /// Records that the backend is not as pure as it declares: nothing more is cached under this revision. Returns
     /// true the first time.
     pub fn mark_impure(&self) -> bool {
-        self.trust.fetch_or(REFUTED, Ordering::Relaxed) & REFUTED == 0
+        !self.impure.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -98,6 +93,7 @@ impl AnswerCache {
 #[derive(Debug)]
 pub struct VerbCache<A> {
     classes: Mutex<Classes<A>>,
+    /// The most bytes of all classes.
     most: usize,
     check_every: NonZeroU32,
     /// Calls that the cache could answer at least in part.
@@ -130,18 +126,12 @@ impl<A: Copy + Default> Class<A> {
     }
 }
 
-impl<A> VerbCache<A> {
-    fn new(check_every: NonZeroU32) -> Self {
-        Self::bounded(MOST_BYTES, check_every)
-    }
-
-    fn bounded(most: usize, check_every: NonZeroU32) -> Self {
+impl<A: Copy + Default> VerbCache<A> {
+    fn new(most: usize, check_every: NonZeroU32) -> Self {
         let classes = Classes { by_pod: HashMap::new(), clock: 0, bytes: 0 };
         Self { classes: Mutex::new(classes), most, check_every, calls: AtomicU32::new(0) }
     }
-}
 
-impl<A: Copy + Default> VerbCache<A> {
     /// Whether a call that the cache could answer is sent to the backend anyway.
     pub fn is_check_due(&self) -> bool {
         let every = self.check_every.get();
@@ -236,7 +226,7 @@ impl ReasonTable {
 
 impl VerdictCache {
     fn new(check_every: NonZeroU32) -> Self {
-        Self { answers: VerbCache::new(check_every), reasons: Mutex::default() }
+        Self { answers: VerbCache::new(MOST_BYTES, check_every), reasons: Mutex::default() }
     }
 
     /// As [`VerbCache::is_check_due`].
@@ -251,25 +241,20 @@ impl VerdictCache {
 
     /// The refusals in these verdicts. Positions are indexes of `verdicts`.
     pub fn refusals(&self, verdicts: &[Option<u32>]) -> Vec<Refusal> {
+        let reasons = self.reasons.lock();
         let mut refusals: Vec<Refusal> = Vec::new();
         let mut places = HashMap::new();
         let refused =
             (0_u32..).zip(verdicts).filter_map(|(at, verdict)| Some((at, (*verdict)?.checked_sub(1)?)));
         for (at, reason) in refused {
             let place = *places.entry(reason).or_insert_with(|| {
-                refusals.push(self.refusal(reason));
+                let (reason, preemption_may_help) = reasons.known[reason as usize].clone();
+                refusals.push(Refusal { reason, preemption_may_help, positions: Vec::new() });
                 refusals.len() - 1
             });
             refusals[place].positions.push(at);
         }
         refusals
-    }
-
-    /// A refusal without nodes, for the reason with this index.
-    fn refusal(&self, place: u32) -> Refusal {
-        let reasons = self.reasons.lock();
-        let (reason, preemption_may_help) = &reasons.known[place as usize];
-        Refusal { reason: reason.clone(), preemption_may_help: *preemption_may_help, positions: Vec::new() }
     }
 
     /// The verdicts in an answer, one for each node of the request. `None` for those whose reason cannot be cached.
@@ -287,8 +272,7 @@ impl VerdictCache {
 
     /// Stores verdicts.
     pub fn store<'l>(&self, pod: &Bytes, verdicts: impl Iterator<Item = (&'l NodeRow, Option<u32>)>) {
-        let remembered = verdicts.filter_map(|(line, verdict)| Some((line, verdict?)));
-        self.answers.store(pod, remembered);
+        self.answers.store(pod, verdicts.filter_map(|(line, verdict)| Some((line, verdict?))));
     }
 }
 

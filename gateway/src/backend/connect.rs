@@ -20,7 +20,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::frame_budget::Budgeted;
 use crate::{
     config::{self, BackendTls},
-    tls::pem::{IdentityFiles, PemError, PemFile},
+    tls::{IdentityFiles, PemError, PemFile},
 };
 
 /// The flow-control window for an HTTP/2 peer; frames of this size are the fastest.
@@ -129,7 +129,7 @@ pub(super) fn closed(error: Option<&h2::Error>) -> BackendFailure {
 }
 
 /// The backend's TLS error on a connection that was not used yet; `None` when it ended for another reason.
-pub(super) fn refused(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
+pub(super) fn tls_failure(backend: &config::BackendSettings, error: &h2::Error) -> Option<BackendFailure> {
     backend.tls.as_ref()?;
     if misuse(error).is_some() {
         return None;
@@ -155,6 +155,6 @@ fn cannot(url: &config::BackendUrl, why: &str) -> BackendFailure {
 }
 
 /// A failure to connect.
-pub(super) fn unreachable(detail: String) -> BackendFailure {
+pub(super) fn unreachable(detail: impl AsRef<str>) -> BackendFailure {
     BackendFailure::new(FailureKind::Unreachable, detail)
 }

@@ -44,21 +44,27 @@ impl Connections {
             |live: &&Live| session::same(&live.settings, settings) && live.pods == known.pods.is_some();
         let connection = self.live.iter().find(same).and_then(|live| live.connection.upgrade());
         let connection = connection.unwrap_or_else(|| self.connect(settings, known));
-        connection.longest_timeout.raise(settings.longest_timeout());
+        let mut longest_timeout = connection.longest_timeout.lock();
+        *longest_timeout = settings.longest_timeout().max(*longest_timeout);
+        drop(longest_timeout);
         self.metrics.add_backend(settings.name.as_str());
         Arc::new(Backend::new(settings, &self.metrics, connection))
     }
 
     fn connect(&mut self, settings: &config::BackendSettings, known: &ClusterTables) -> Arc<SessionHandle> {
-        let (publisher, seen) = session::channel();
-        let (pods, known) = (known.pods.is_some(), known.clone());
-        let (gateway, cadences) = (Arc::clone(&self.gateway), self.cadences);
-        let metrics = Arc::clone(&self.metrics);
-        let task = SessionTask { settings: settings.clone(), tables: known, gateway, metrics, cadences };
+        let (publisher, handle) = session::channel();
+        let task = SessionTask {
+            settings: settings.clone(),
+            tables: known.clone(),
+            gateway: Arc::clone(&self.gateway),
+            metrics: Arc::clone(&self.metrics),
+            cadences: self.cadences,
+        };
         self.tasks.spawn(session::run(task, publisher));
-        let seen = Arc::new(seen);
-        self.live.push(Live { settings: settings.clone(), pods, connection: Arc::downgrade(&seen) });
-        seen
+        let handle = Arc::new(handle);
+        let (pods, connection) = (known.pods.is_some(), Arc::downgrade(&handle));
+        self.live.push(Live { settings: settings.clone(), pods, connection });
+        handle
     }
 
     /// Waits until a task that supervises a connection panics, which should never happen: the process must stop. A

@@ -1,9 +1,7 @@
-//! Limits the HTTP/2 frames that a backend sends besides its answers, whatever they are: PINGs, settings, frames of
-//! unknown types or of closed streams. h2 reads each of them on the thread that serves calls.
-//!
-//! [`Budgeted`] wraps the stream of a connection and follows the heads of the frames in both directions. What the gateway
-//! sends gives the backend reason to send frames; beyond that there is a burst and a rate. A read that exceeds them
-//! fails.
+//! Limits the HTTP/2 frames that a backend sends in addition to its answers: PINGs, settings, frames of unknown types
+//! or of closed streams. h2 reads each of them on the thread that serves calls. [`Budgeted`] wraps the stream of a
+//! connection and reads the frame headers in both directions. Each request allows some frames; beyond that there is a
+//! burst and a rate. A read that exceeds them fails.
 
 use std::{
     io::{self, IoSlice},
@@ -16,43 +14,31 @@ use tokio::{
     time::Instant,
 };
 
-/// After so many bytes the other tasks of the thread have their turn.
+/// The number of bytes after which a connection yields to the other tasks of the thread.
 const TURN: usize = 64 << 10;
-/// Bytes of the head of a frame (RFC 9113, section 4.1).
-const HEAD: usize = 9;
-/// What a client sends before its first frame: `PRI * HTTP/2.0` and what belongs to it.
+/// Bytes of a frame header (RFC 9113, section 4.1).
+const HEADER: usize = 9;
+/// Bytes of the connection preface of a client.
 const PREFACE: usize = 24;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-/// The flag of DATA that is partly padding.
+/// The flag of DATA with padding.
 const PADDED: u8 = 8;
-/// DATA with at least so many bytes and no padding is limited by the size of the answer; a flood can be made of less.
+/// DATA of at least this size without padding is limited by the size of the answer. Smaller frames could be a flood.
 const ANSWER: usize = 2 << 10;
-/// The head of an answer in HTTP/1, read as the head of a frame, begins so.
+/// The beginning of a response in HTTP/1.
 const HTTP_1: &[u8] = b"HTTP/1.";
 
-/// How much a backend may send besides its answers.
-#[derive(Debug)]
-struct Allowance {
-    what: &'static str,
-    burst: u32,
-    per_second: u32,
-}
-
-const FRAMES: Allowance = Allowance { what: "HTTP/2 frames", burst: 10_000, per_second: 1_000 };
-const BYTES: Allowance =
-    Allowance { what: "bytes of HTTP/2 frames other than DATA", burst: 1 << 20, per_second: 64 << 10 };
-
-/// Frames for a request, or a message of a table of nodes: several times what the answer takes.
+/// Frames for a request, or a message of a node table: several times what the answer takes.
 const PER_REQUEST: usize = 32;
-/// A peer that reads this much may say so in a frame (`WINDOW_UPDATE`); some servers do it every 4 KiB, twice.
+/// The bytes of a request for each `WINDOW_UPDATE`; some servers send two for every 4 KiB.
 const PER_UPDATE: usize = 1 << 10;
 /// Bytes for each of these frames.
 const PER_FRAME: usize = 1 << 10;
 
-/// The frames that a peer may send for a frame that it was sent. DATA counts by its size: the flow control of the peer
-/// decides how many frames a request is cut into.
-fn reason_to_send(frame: &Frame) -> usize {
+/// The number of frames that a sent frame allows the peer to send. DATA counts by its size, because the peer's flow
+/// control decides how many frames a request is cut into.
+fn allowed_for(frame: &Frame) -> usize {
     match frame.kind {
         HEADERS => PER_REQUEST,
         DATA => (frame.payload / 8).min(PER_REQUEST) + frame.payload / PER_UPDATE,
@@ -60,29 +46,31 @@ fn reason_to_send(frame: &Frame) -> usize {
     }
 }
 
-/// What is left of an allowance.
+/// How much a backend may send in addition to its answers.
 #[derive(Debug)]
 struct Budget {
-    allowance: Allowance,
+    what: &'static str,
+    burst: u32,
+    per_second: u32,
     left: u32,
-    /// When it was filled up last, which is when it was used up: the clock is not read for each frame.
+    /// When it was last refilled. That is done when it is used up, so that the clock is not read for each frame.
     filled: Instant,
 }
 
 impl Budget {
-    fn new(allowance: Allowance) -> Self {
-        Self { left: allowance.burst, allowance, filled: Instant::now() }
+    fn new(what: &'static str, burst: u32, per_second: u32) -> Self {
+        Self { what, burst, per_second, left: burst, filled: Instant::now() }
     }
 
     fn take(&mut self, amount: u32) -> io::Result<()> {
         if self.left < amount {
             let now = Instant::now();
-            let millis = (now - self.filled).as_millis() * u128::from(self.allowance.per_second);
+            let millis = (now - self.filled).as_millis() * u128::from(self.per_second);
             self.put(u32::try_from(millis / 1000).unwrap_or(u32::MAX));
             self.filled = now;
         }
+        let Self { what, burst, per_second, .. } = *self;
         self.left = self.left.checked_sub(amount).ok_or_else(|| {
-            let Allowance { what, burst, per_second, .. } = self.allowance;
             let text = format!(
                 "the backend sent more {what} than its answers need: over {burst} and {per_second} a second"
             );
@@ -92,21 +80,21 @@ impl Budget {
     }
 
     fn put(&mut self, amount: u32) {
-        self.left = self.left.saturating_add(amount).min(self.allowance.burst);
+        self.left = self.left.saturating_add(amount).min(self.burst);
     }
 }
 
-/// Follows the frames in one direction of a connection by their heads.
+/// Finds the frames in one direction of a connection by their headers.
 #[derive(Debug, Default)]
 struct Frames {
-    head: [u8; HEAD],
-    /// Bytes of the next head that are there.
+    header: [u8; HEADER],
+    /// Bytes of the next header that have arrived.
     begun: usize,
     /// Bytes to come before it.
     payload: usize,
 }
 
-/// The head of a frame, as far as it matters here.
+/// A frame header, without the stream.
 struct Frame {
     kind: u8,
     flags: u8,
@@ -114,33 +102,33 @@ struct Frame {
 }
 
 impl Frame {
-    /// Whether it is a part of an answer, whose size is limited elsewhere.
+    /// Whether it is part of an answer, whose size is limited elsewhere.
     fn is_answer(&self) -> bool {
         self.kind == DATA && self.flags & PADDED == 0 && self.payload >= ANSWER
     }
 }
 
 impl Frames {
-    /// The next frame whose head ends in `bytes`, from which everything up to there is taken.
+    /// The next frame whose header ends in `bytes`; removes everything up to there from them.
     fn next(&mut self, bytes: &mut &[u8]) -> Option<Frame> {
         let payload = self.payload.min(bytes.len());
         self.payload -= payload;
         let rest = &bytes[payload..];
-        let (head, rest) = rest.split_at((HEAD - self.begun).min(rest.len()));
-        self.head[self.begun..][..head.len()].copy_from_slice(head);
-        self.begun += head.len();
+        let (header, rest) = rest.split_at((HEADER - self.begun).min(rest.len()));
+        self.header[self.begun..][..header.len()].copy_from_slice(header);
+        self.begun += header.len();
         *bytes = rest;
-        if self.begun < HEAD {
+        if self.begun < HEADER {
             return None;
         }
-        let [high, middle, low, kind, flags, ..] = self.head;
+        let [high, middle, low, kind, flags, ..] = self.header;
         self.payload = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.begun = 0;
         Some(Frame { kind, flags, payload: self.payload })
     }
 }
 
-/// A connection to a backend that may send so many frames.
+/// A connection with a limit on the frames that the backend sends.
 #[derive(Debug)]
 pub(super) struct Budgeted<S> {
     stream: S,
@@ -148,15 +136,20 @@ pub(super) struct Budgeted<S> {
     sent: Frames,
     frames: Budget,
     bytes: Budget,
-    /// Bytes that were read in this turn.
+    /// Bytes read since the connection last yielded.
     read: usize,
 }
 
 impl<S> Budgeted<S> {
     pub(super) fn new(stream: S) -> Self {
-        let sent = Frames { payload: PREFACE, ..Frames::default() };
-        let (frames, bytes) = (Budget::new(FRAMES), Budget::new(BYTES));
-        Self { stream, received: Frames::default(), sent, frames, bytes, read: 0 }
+        Self {
+            stream,
+            received: Frames::default(),
+            sent: Frames { payload: PREFACE, ..Frames::default() },
+            frames: Budget::new("HTTP/2 frames", 10_000, 1_000),
+            bytes: Budget::new("bytes of HTTP/2 frames other than DATA", 1 << 20, 64 << 10),
+            read: 0,
+        }
     }
 
     fn count_received(&mut self, mut bytes: &[u8]) -> io::Result<()> {
@@ -164,15 +157,13 @@ impl<S> Budgeted<S> {
             if frame.is_answer() {
                 continue;
             }
-            if self.received.head.starts_with(HTTP_1) {
-                return Err(io::Error::new(
-                    io::ErrorKind::Unsupported,
-                    "the backend answers in HTTP/1, not in HTTP/2",
-                ));
+            if self.received.header.starts_with(HTTP_1) {
+                let text = "the backend answers in HTTP/1, not in HTTP/2";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
             self.frames.take(1)?;
             if frame.kind != DATA {
-                self.bytes.take(in_32_bits(HEAD + frame.payload))?;
+                self.bytes.take(saturated(HEADER + frame.payload))?;
             }
         }
         Ok(())
@@ -180,14 +171,14 @@ impl<S> Budgeted<S> {
 
     fn count_sent(&mut self, mut bytes: &[u8]) {
         while let Some(frame) = self.sent.next(&mut bytes) {
-            let frames = reason_to_send(&frame);
-            self.frames.put(in_32_bits(frames));
-            self.bytes.put(in_32_bits(frames * PER_FRAME));
+            let frames = allowed_for(&frame);
+            self.frames.put(saturated(frames));
+            self.bytes.put(saturated(frames * PER_FRAME));
         }
     }
 }
 
-fn in_32_bits(amount: usize) -> u32 {
+fn saturated(amount: usize) -> u32 {
     u32::try_from(amount).unwrap_or(u32::MAX)
 }
 
@@ -268,7 +259,7 @@ mod tests {
         let length = u32::try_from(payload).unwrap().to_be_bytes();
         let mut frame = length[1..].to_vec();
         frame.extend([kind, 0, 0, 0, 0, 1]);
-        frame.resize(HEAD + payload, 0);
+        frame.resize(HEADER + payload, 0);
         frame
     }
 
@@ -286,7 +277,7 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1500)).await;
         assert_eq!(frames_until_refused(&mut budgeted, &frame(DATA, 1)), 1_500);
         let mut budgeted = Budgeted::new(());
-        assert_eq!(frames_until_refused(&mut budgeted, &frame(HEADERS, (16 << 10) - HEAD)), 64);
+        assert_eq!(frames_until_refused(&mut budgeted, &frame(HEADERS, (16 << 10) - HEADER)), 64);
         let refused = budgeted.count_received(&frame(HEADERS, 16 << 10)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
     }

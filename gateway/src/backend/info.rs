@@ -1,6 +1,5 @@
 //! A backend's handshake, checked against the configuration.
 
-pub(in crate::backend) mod limits;
 mod reader;
 
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, Verb};
 
-use self::reader::Reader;
+use self::reader::{Reader, unsuitable};
 use super::{answer_cache::CachedVerbs, sync};
 use crate::{
     cluster::{
@@ -32,7 +31,7 @@ const USUAL_REQUEST_BYTES: usize = 4 << 20;
 /// A parsed handshake. For a verb that cannot be used it has the failure.
 #[derive(Debug)]
 pub struct Info {
-    /// Its reported name.
+    /// The backend's name.
     pub name: String,
     /// Its version; empty when unknown.
     pub version: String,
@@ -47,7 +46,7 @@ pub struct Info {
     /// Its score plan.
     pub score: Result<ScorePlan, BackendFailure>,
     /// Its preempt plan.
-    pub preempt: Result<PreemptPlan, BackendFailure>,
+    pub preempt: Result<VerbPlan, BackendFailure>,
     /// Whether it binds.
     pub bind: Result<(), BackendFailure>,
     /// Whether it keeps tables of nodes.
@@ -65,50 +64,49 @@ pub struct NodesView {
     pub offered: Column,
 }
 
-/// How a backend filters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilterPlan {
+/// How a backend serves a verb about nodes.
+#[derive(Debug)]
+pub struct VerbPlan {
     /// Its view of nodes.
     pub nodes: NodesView,
-    /// When it is called.
-    pub turn: Turn,
-    /// It has side effects: it is called for decisions only.
-    pub side_effects: bool,
     /// Its view of the pod.
     pub pod: PodView,
-    /// Whether scores may come with the verdicts.
-    pub scores: ScoresWanted,
+    /// It has side effects: it is called for decisions only.
+    pub side_effects: bool,
     /// Whether the answer for a node depends only on the views of pod and node.
     pub pure: bool,
 }
 
+/// How a backend filters.
+#[derive(Debug)]
+pub struct FilterPlan {
+    /// The views and properties of the verb.
+    pub common: VerbPlan,
+    /// When it is called.
+    pub turn: Turn,
+    /// Whether scores may come with the verdicts.
+    pub scores: ScoresWanted,
+}
+
 /// How a backend scores.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct ScorePlan {
-    /// Its view of nodes.
-    pub nodes: NodesView,
+    /// The views and properties of the verb.
+    pub common: VerbPlan,
     /// What its scores are clamped to.
     pub range: Range,
     /// How they are mapped to 0 to 10, including the operator's setting.
     pub normalization: Normalization,
-    /// It has side effects: it is called for decisions only.
-    pub side_effects: bool,
-    /// Its view of the pod.
-    pub pod: PodView,
     /// Whether it may be called for some of the nodes only.
     pub scope: Scope,
-    /// Whether the score of a node depends only on the views of pod and node.
-    pub pure: bool,
 }
 
-/// The plan of a verb that takes nodes.
+/// The plan of filter or score.
 pub trait Plan: Sized {
     /// The plan in a handshake.
     fn of(info: &Info) -> &Result<Self, BackendFailure>;
-    /// The views of the pod and of nodes.
-    fn views(&self) -> (&PodView, &NodesView);
-    /// Whether it has side effects.
-    fn has_side_effects(&self) -> bool;
+    /// The part that does not depend on the verb.
+    fn common(&self) -> &VerbPlan;
 }
 
 impl Plan for FilterPlan {
@@ -116,12 +114,8 @@ impl Plan for FilterPlan {
         &info.filter
     }
 
-    fn views(&self) -> (&PodView, &NodesView) {
-        (&self.pod, &self.nodes)
-    }
-
-    fn has_side_effects(&self) -> bool {
-        self.side_effects
+    fn common(&self) -> &VerbPlan {
+        &self.common
     }
 }
 
@@ -130,22 +124,9 @@ impl Plan for ScorePlan {
         &info.score
     }
 
-    fn views(&self) -> (&PodView, &NodesView) {
-        (&self.pod, &self.nodes)
+    fn common(&self) -> &VerbPlan {
+        &self.common
     }
-
-    fn has_side_effects(&self) -> bool {
-        self.side_effects
-    }
-}
-
-/// The preempt plan of a backend. Preempt calls are always sequential.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PreemptPlan {
-    /// Its view of nodes.
-    pub nodes: NodesView,
-    /// It has side effects: it is called for decisions only.
-    pub side_effects: bool,
 }
 
 /// The sources of facts that backends get.
@@ -169,20 +150,16 @@ impl Info {
         known: &ClusterTables,
     ) -> Self {
         let reader = Reader { response: &response, known };
-        let scoring = settings.score.as_ref();
-        let score = scoring.map_or_else(|| reader::unconfigured("score"), |scoring| reader.score(scoring));
-        let filter = match &settings.filter {
-            Some(_) => reader.filter(score.as_ref().ok()),
-            None => reader::unconfigured("filter"),
-        };
-        let preempt =
-            settings.preempt.as_ref().map_or_else(|| reader::unconfigured("preempt"), |_| reader.preempt());
-        let bind = reader.verb(Verb::Bind, "bind").map(drop);
+        let unconfigured = |verb| move || unsuitable(format!("is not configured for {verb}"));
+        let score = settings.score.as_ref().ok_or_else(unconfigured("score"));
+        let score = score.and_then(|settings| reader.score(settings));
+        let filter = settings.filter.as_ref().ok_or_else(unconfigured("filter"));
+        let preempt = settings.preempt.as_ref().ok_or_else(unconfigured("preempt"));
         Self {
-            filter,
+            filter: filter.and_then(|_| reader.filter(score.as_ref().ok())),
             score,
-            preempt,
-            bind,
+            preempt: preempt.and_then(|_| reader.preempt()),
+            bind: reader.verb(Verb::Bind, "bind").map(drop),
             pod: reader.pod(),
             keeps_tables: response.services.iter().any(|service| service == sync::SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
@@ -207,25 +184,29 @@ impl Info {
 
     /// The views with facts about nodes for filter and score.
     pub fn views(&self) -> impl Iterator<Item = &NodesView> {
-        let filter = self.filter.as_ref().ok().map(|plan| &plan.nodes);
-        let score = self.score.as_ref().ok().map(|plan| &plan.nodes);
-        filter.into_iter().chain(score).filter(|view| view.rows != RowView::Name)
+        let views = [
+            self.filter.as_ref().map(|plan| &plan.common.nodes),
+            self.score.as_ref().map(|plan| &plan.common.nodes),
+        ];
+        views.into_iter().flatten().filter(|view| view.rows != RowView::Name)
     }
 
     /// The columns of the table that its verbs use.
     pub fn columns(&self) -> impl Iterator<Item = ViewId> {
-        let filter = self.filter.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
-        let score = self.score.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
-        let preempt = self.preempt.as_ref().ok().and_then(|plan| plan.nodes.column.as_ref());
-        filter.into_iter().chain(score).chain(preempt).map(Column::id)
+        let views = [
+            self.filter.as_ref().map(|plan| &plan.common.nodes),
+            self.score.as_ref().map(|plan| &plan.common.nodes),
+            self.preempt.as_ref().map(|plan| &plan.nodes),
+        ];
+        views.into_iter().flatten().filter_map(|view| view.column.as_ref()).map(Column::id)
     }
 
     /// The verbs whose answers may be cached: pure ones, of a backend that reports its revision.
     pub fn remembered(&self) -> CachedVerbs {
         let known = !self.revision.is_empty();
         CachedVerbs {
-            filter: known && self.filter.as_ref().is_ok_and(|plan| plan.pure),
-            score: known && self.score.as_ref().is_ok_and(|plan| plan.pure),
+            filter: known && self.filter.as_ref().is_ok_and(|plan| plan.common.pure),
+            score: known && self.score.as_ref().is_ok_and(|plan| plan.common.pure),
         }
     }
 }

@@ -1,71 +1,67 @@
 //! The connection to a backend: its state as published by the task that maintains it and as seen by calls. Calls
-//! never wait: they get the current connection, or why there is none.
+//! never wait: they get the current session, or why there is none.
 
-mod announce;
-mod retry;
+mod limits;
 mod run;
-mod view_changes;
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use bytes::Bytes;
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, FailureKind};
 use h2::client::SendRequest;
 use http::Uri;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-pub(super) use self::run::shake_hands;
-pub use self::run::{SessionTask, run};
+pub(super) use self::run::{SessionTask, run};
 use super::{
     answer_cache::AnswerCache,
-    circuit::Circuit,
-    connect::unreachable,
+    grpc::RpcError,
     info::{API_VERSION, Info},
+    remote_table::RemoteTables,
     sync,
-    tables::RemoteTables,
 };
 use crate::{config, contract::question::RequestHead};
 
-/// A connection and the backend's handshake.
+/// A connection and the result of its latest handshake.
 #[derive(Debug)]
 pub struct Session {
-    /// Sends requests; a clone is a handle to the same connection.
-    pub connection: SendRequest<Bytes>,
+    /// Shared with the sessions of the connection's other handshakes.
+    pub(super) connection: Arc<Connection>,
     /// From the latest handshake.
     pub info: Info,
     /// The answer cache of this handshake.
     pub cache: AnswerCache,
-    /// The circuit breaker.
-    pub circuit: Arc<Circuit>,
     /// The nodes that it holds.
     pub tables: RemoteTables,
+}
+
+/// A connection to a backend.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// Sends requests.
+    pub(super) requests: SendRequest<Bytes>,
+    pub(super) paths: Paths,
     /// The first field of each request.
-    pub head: Arc<RequestHead>,
-    /// The URIs of the methods.
-    pub paths: Arc<Paths>,
+    pub(super) head: RequestHead,
+    pub(super) circuit: Circuit,
 }
 
 /// The URIs of the methods.
 #[derive(Debug)]
-pub struct Paths {
-    /// `GetInfo`.
-    pub info: Uri,
-    /// `Filter`.
-    pub filter: Uri,
-    /// `Score`.
-    pub score: Uri,
-    /// `Preempt`.
-    pub preempt: Uri,
-    /// `Bind`.
-    pub bind: Uri,
-    /// `SyncNodes`.
-    pub sync: Uri,
+pub(super) struct Paths {
+    pub(super) info: Uri,
+    pub(super) filter: Uri,
+    pub(super) score: Uri,
+    pub(super) preempt: Uri,
+    pub(super) bind: Uri,
+    pub(super) sync: Uri,
 }
 
 impl Paths {
@@ -90,106 +86,89 @@ impl Paths {
     }
 }
 
-/// The state of the connection.
-#[derive(Debug)]
-pub(super) struct ConnectionState(Result<Arc<Session>, (BackendFailure, ConnectAttempts)>);
-
-#[derive(Debug, PartialEq, Eq)]
-enum ConnectAttempts {
-    None,
-    Some,
+/// The circuit breaker of a connection: after some calls in a row without a response, further ones fail immediately
+/// until the backend responds, also to a handshake. Every canceled call resets a stream, and many servers close a
+/// connection with many resets, together with its calls and node tables.
+#[derive(Debug, Default)]
+pub(super) struct Circuit {
+    /// Calls that timed out since the latest answer.
+    unanswered: AtomicU32,
 }
 
-impl ConnectionState {
-    /// Before the first attempt.
-    pub(super) fn untried() -> Self {
-        Self(Err((unreachable("not connected yet".to_owned()), ConnectAttempts::None)))
+/// The most consecutive calls without a response. Half of what the strictest server tolerates: Go, Java and h2
+/// close a connection after 20 to 100 resets that they have not processed yet.
+const MOST_UNANSWERED: u32 = 10;
+
+impl Circuit {
+    /// Whether a call may be sent.
+    ///
+    /// # Errors
+    /// The circuit is open.
+    pub(super) fn check(&self) -> Result<(), BackendFailure> {
+        let unanswered = self.unanswered.load(Ordering::Relaxed);
+        if unanswered < MOST_UNANSWERED {
+            return Ok(());
+        }
+        let detail = format!("not called: {unanswered} calls in a row had no answer");
+        Err(BackendFailure::new(FailureKind::CircuitOpen, detail))
     }
 
-    pub(super) fn is_untried(&self) -> bool {
-        matches!(self.0, Err((_, ConnectAttempts::None)))
-    }
-
-    pub(super) fn session(&self) -> Result<Arc<Session>, BackendFailure> {
-        match &self.0 {
-            Ok(session) => Ok(Arc::clone(session)),
-            Err((failure, _)) => Err(failure.clone()),
+    /// Records the end of a call. A timeout means that there was no response; any other end is a
+    /// response or the end of the connection.
+    pub(super) fn ended<T>(&self, answer: &Result<T, RpcError>) {
+        if answer.as_ref().is_err_and(RpcError::is_late) {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.answered();
         }
     }
+
+    /// Records a response of the backend.
+    fn answered(&self) {
+        self.unanswered.store(0, Ordering::Relaxed);
+    }
 }
+
+/// The latest session, or why there is none; `None` before the first attempt to connect.
+type SessionState = Option<Result<Arc<Session>, BackendFailure>>;
 
 /// A connection as calls see it.
 #[derive(Debug)]
-pub struct SessionHandle {
-    pub(super) state: watch::Receiver<ConnectionState>,
+pub(super) struct SessionHandle {
+    pub(super) state: watch::Receiver<SessionState>,
     /// Wakes the task for a handshake now: an answer had another revision than the latest handshake, or a call was
     /// reset, and perhaps the connection with it.
     pub(super) recheck: Arc<Notify>,
-    /// How long calls may run on a connection that takes no new ones.
-    pub(super) longest_timeout: Arc<LongestTimeout>,
-}
-
-/// The longest timeout of the configurations that share a connection, in milliseconds.
-#[derive(Debug, Default)]
-pub(super) struct LongestTimeout(AtomicU64);
-
-impl LongestTimeout {
-    pub(super) fn raise(&self, timeout: Duration) {
-        self.0.fetch_max(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
-    }
+    /// How long calls may run on a connection that takes no new ones: the longest timeout of the configurations that
+    /// share it.
+    pub(super) longest_timeout: Arc<Mutex<Duration>>,
 }
 
 /// A connection as its task sees it.
 #[derive(Debug)]
-pub struct SessionPublisher {
-    state: watch::Sender<ConnectionState>,
+pub(super) struct SessionPublisher {
+    state: watch::Sender<SessionState>,
     recheck: Arc<Notify>,
-    longest_timeout: Arc<LongestTimeout>,
+    longest_timeout: Arc<Mutex<Duration>>,
 }
 
 impl SessionPublisher {
-    fn down(&self, failure: BackendFailure) {
-        self.state.send_replace(ConnectionState(Err((failure, ConnectAttempts::Some))));
+    fn publish(&self, state: Result<Session, BackendFailure>) {
+        self.state.send_replace(Some(state.map(Arc::new)));
     }
 
-    /// Whether answers had another revision than the handshake, so that a new handshake must confirm it.
-    fn is_mixed(&self) -> bool {
-        self.state.borrow().session().is_ok_and(|session| session.cache.has_mixed_revisions())
-    }
-
-    /// Records that answers have another revision than the current handshake.
-    fn mix_revisions(&self) {
-        if let Ok(session) = self.state.borrow().session() {
-            session.cache.mark_mixed_revisions();
-        }
-    }
-
-    /// Whether the backend has proved not to be as pure as it declares.
-    fn is_refuted(&self) -> bool {
-        self.state.borrow().session().is_ok_and(|session| session.cache.is_impure())
-    }
-
-    fn up(&self, session: Session) {
-        self.state.send_replace(ConnectionState(Ok(Arc::new(session))));
+    /// The published session.
+    fn session(&self) -> Option<Arc<Session>> {
+        self.state.borrow().as_ref()?.as_ref().ok().cloned()
     }
 }
 
 /// Both ends of a new connection.
 pub(super) fn channel() -> (SessionPublisher, SessionHandle) {
-    let (publish, seen) = watch::channel(ConnectionState::untried());
-    let (recheck, longest_timeout) = (Arc::new(Notify::new()), Arc::<LongestTimeout>::default());
-    (
-        SessionPublisher {
-            state: publish,
-            recheck: Arc::clone(&recheck),
-            longest_timeout: Arc::clone(&longest_timeout),
-        },
-        SessionHandle { state: seen, recheck, longest_timeout },
-    )
+    let (publish, state) = watch::channel(None);
+    let handle = SessionHandle { state, recheck: Arc::default(), longest_timeout: Arc::default() };
+    let (recheck, longest_timeout) = (Arc::clone(&handle.recheck), Arc::clone(&handle.longest_timeout));
+    (SessionPublisher { state: publish, recheck, longest_timeout }, handle)
 }
 
 /// Whether two configurations of a backend can share a connection: the handshake's request and the interpretation
@@ -206,4 +185,40 @@ pub(super) fn same(one: &config::BackendSettings, other: &config::BackendSetting
         && (&one.url, &one.tls, &one.args) == (&other.url, &other.tls, &other.args)
         && scale(one) == scale(other)
         && asked(one) == asked(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    fn late() -> Result<(), RpcError> {
+        Err(BackendFailure::new(FailureKind::Late, "no answer within 200 ms").into())
+    }
+
+    #[test]
+    fn calls_without_an_answer_open_it_and_any_answer_closes_it() {
+        let status = BackendFailure::new(FailureKind::Late, "DEADLINE_EXCEEDED");
+        let reset = BackendFailure::new(FailureKind::Reset, "the stream was reset");
+        let answers = [
+            Ok(()),
+            Err(RpcError { status: Some(Code::DeadlineExceeded), failure: status }),
+            Err(reset.into()),
+        ];
+        for answer in answers {
+            let circuit = Circuit::default();
+            for _ in 0..MOST_UNANSWERED {
+                assert_eq!(circuit.check(), Ok(()));
+                circuit.ended(&late());
+            }
+            let failure = circuit.check().unwrap_err();
+            assert_eq!(failure.kind, FailureKind::CircuitOpen);
+            assert_eq!(failure.detail, "not called: 10 calls in a row had no answer");
+            circuit.ended(&answer);
+            assert_eq!(circuit.check(), Ok(()), "{answer:?}");
+            circuit.ended(&late());
+            assert_eq!(circuit.check(), Ok(()), "it counts from the start");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::{
     config::{
         BackendTls, Config, ConfigErrors, Content, Effective, Finding, NodeSource, ServerTls, shown_path,
     },
-    tls::pem::{IdentityFiles, PemError, PemFile},
+    tls::{IdentityFiles, PemError, PemFile},
 };
 
 /// The command's description.

@@ -3,16 +3,19 @@
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, filter::Refusal};
 use extender_policy_api::v1alpha1::{self as api, FilterResponse, ScoreResponse};
-use prost::Message;
 
 use crate::contract::{
-    malformed::{malformed, undecodable},
+    protobuf::{count_numbers, decoded, fields, malformed},
     question::ScoresWanted as Wanted,
-    scan::{Field, Fields, Value, numbers},
 };
 
 /// The longest part of a reason that is kept, in bytes: many times what is displayed. The rest is cut off.
 pub(super) const LONGEST_REASON: usize = 4 << 10;
+
+/// The largest answer about `count` nodes that is read, in bytes: enough for a separate reason for each node.
+pub(crate) fn largest_answer(count: u32) -> usize {
+    (64 << 10) + count as usize * 1024
+}
 
 /// The result of a request about nodes.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,9 +34,7 @@ impl<T> Reply<T> {
     pub fn inline(self) -> Result<T, BackendFailure> {
         match self {
             Self::Answered(value) => Ok(value),
-            Self::Missed => {
-                Err(malformed("the backend does not support inline nodes, which are required".to_owned()))
-            }
+            Self::Missed => Err(malformed("the backend does not support inline nodes, which are required")),
         }
     }
 }
@@ -83,8 +84,11 @@ pub fn filter(
     }
     let scores = scores.filter(|_| wanted == Wanted::Wanted);
     let scores = scores.map(|scores| counted(scores.values, count)).transpose()?;
-    let refusals = rejections.into_iter().map(refusal).collect();
-    Ok(Reply::Answered(Answered { value: FilterAnswer { refusals, scores }, revision }))
+    let refusals = rejections.into_iter().map(|api::Rejection { reason, preemption_may_help, positions }| {
+        Refusal { reason: reason_cut(reason), preemption_may_help, positions }
+    });
+    let value = FilterAnswer { refusals: refusals.collect(), scores };
+    Ok(Reply::Answered(Answered { value, revision }))
 }
 
 /// Reads the answer to Score about `count` nodes.
@@ -95,7 +99,7 @@ pub fn score(message: Bytes, count: u32) -> Result<Reply<Answered<Vec<i32>>>, Ba
     check_scores(&message, 2, count)?;
     let ScoreResponse { result, scores } = decoded(message)?;
     let Reply::Answered(revision) = evaluated(result, count)? else { return Ok(Reply::Missed) };
-    let value = scores.ok_or_else(|| malformed("response has no scores".to_owned()))?.values;
+    let value = scores.ok_or_else(|| malformed("response has no scores"))?.values;
     Ok(Reply::Answered(Answered { value: counted(value, count)?, revision }))
 }
 
@@ -106,14 +110,14 @@ fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
     const SCORES: u32 = 3;
     let most = count as usize;
     let (mut rejections, mut positions) = (0_usize, 0);
-    for field in Fields::of(message) {
-        let Field { number: REJECTIONS, value: Value::Bytes(rejection) } = field? else { continue };
+    for field in fields(message) {
+        let (REJECTIONS, Some(rejection)) = field? else { continue };
         rejections += 1;
         if rejections > most {
             return Err(malformed(format!("{rejections} rejections for {count} nodes")));
         }
-        match numbers(rejection, POSITIONS, most)? {
-            0 => return Err(malformed("a rejection names no position".to_owned())),
+        match count_numbers(rejection, POSITIONS, most)? {
+            0 => return Err(malformed("a rejection names no position")),
             named => positions += named,
         }
         if positions > most {
@@ -127,11 +131,11 @@ fn check_filter(message: &[u8], count: u32) -> Result<(), BackendFailure> {
 fn check_scores(message: &[u8], at: u32, count: u32) -> Result<(), BackendFailure> {
     const VALUES: u32 = 1;
     let mut scores = 0;
-    for field in Fields::of(message) {
-        if let Field { number, value: Value::Bytes(values) } = field?
+    for field in fields(message) {
+        if let (number, Some(values)) = field?
             && number == at
         {
-            scores += numbers(values, VALUES, count as usize)?;
+            scores += count_numbers(values, VALUES, count as usize)?;
             if scores > count as usize {
                 return Err(miscounted(scores, count));
             }
@@ -151,14 +155,10 @@ fn counted(scores: Vec<i32>, count: u32) -> Result<Vec<i32>, BackendFailure> {
     Err(miscounted(scores.len(), count))
 }
 
-pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M, BackendFailure> {
-    M::decode(message).map_err(|error| undecodable(&error))
-}
-
 /// Checks that the nodes were evaluated; returns the revision.
 pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply<String>, BackendFailure> {
     let api::Result { evaluated, miss, revision } =
-        result.ok_or_else(|| malformed("response has no result".to_owned()))?;
+        result.ok_or_else(|| malformed("response has no result"))?;
     if miss != api::Miss::Unspecified as i32 {
         return Ok(Reply::Missed);
     }
@@ -166,11 +166,6 @@ pub(super) fn evaluated(result: Option<api::Result>, count: u32) -> Result<Reply
         return Err(malformed(format!("evaluated {evaluated} nodes, expected {count}")));
     }
     Ok(Reply::Answered(revision))
-}
-
-fn refusal(rejection: api::Rejection) -> Refusal {
-    let api::Rejection { reason, preemption_may_help, positions } = rejection;
-    Refusal { reason: reason_cut(reason), preemption_may_help, positions }
 }
 
 /// The beginning of a reason; releases the memory of the rest.
@@ -184,11 +179,13 @@ pub(super) fn reason_cut(mut reason: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::contract::{answer::*, frame::largest_answer};
     use allocation_counter::measure;
     use api::{Rejection, Scores};
     use extender_gateway_core::FailureKind;
     use proptest::prelude::*;
+    use prost::Message;
+
+    use super::*;
 
     fn result(evaluated: u32) -> api::Result {
         api::Result { evaluated, miss: 0, revision: "r1".into() }

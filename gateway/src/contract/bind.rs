@@ -1,19 +1,16 @@
 //! A Bind request and its answer.
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, reason};
+use extender_gateway_core::{Assignment, BackendFailure, reason};
 use extender_policy_api::v1alpha1::{BindOutcome, BindRequest, BindResponse};
 use prost::Message;
 
-use crate::{
-    contract::{
-        answer::{decoded, reason_cut},
-        malformed::malformed,
-        pod::{PodView, pod_message},
-    },
-    object::pod::ObjectPod,
+use super::{
+    answer::reason_cut,
+    pod::{PodView, pod_message},
+    protobuf::{decoded, malformed},
 };
-use extender_gateway_core::Assignment;
+use crate::object::pod::ObjectPod;
 
 /// The largest answer that is read, in bytes: its message has at most 1024.
 pub(crate) const LARGEST_ANSWER: usize = 16 << 10;
@@ -60,7 +57,7 @@ pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
         Ok(BindOutcome::Declined) => {
             Ok(Bound::Declined(reason::one_line(&reason_cut(message), reason::LONGEST)))
         }
-        Ok(BindOutcome::Unspecified) => Err(malformed("response has no outcome".to_owned())),
+        Ok(BindOutcome::Unspecified) => Err(malformed("response has no outcome")),
         Err(_) => Err(malformed(format!("unknown outcome {outcome}"))),
     }
 }
@@ -69,7 +66,7 @@ pub fn answer(message: Bytes) -> Result<Bound, BackendFailure> {
 mod tests {
     use extender_gateway_core::FailureKind;
 
-    use crate::contract::bind::*;
+    use super::*;
 
     #[test]
     fn only_a_said_outcome_counts() {

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use prost::encoding::{encode_varint, encoded_len_varint, fixed64};
 
-use super::field::{field_len, put_bytes, put_head, put_number};
+use super::{
+    protobuf::{field_len, put_bytes, put_head, put_number},
+    row::put_row,
+};
 
 /// The field of `Nodes` in requests.
 const NODES: u32 = 3;
@@ -15,12 +18,13 @@ const REFERENCE: u32 = 3;
 const REF_TABLE: u32 = 1;
 const REF_AT_LEAST: u32 = 2;
 const REF_IDS: u32 = 3;
-const REF_ROWS: u32 = 4;
+const REF_ROWS: u8 = 4;
 
 /// Nodes as a field of a request.
 #[derive(Debug, Clone)]
 pub struct NodesField {
-    bytes: Bytes,
+    /// The field, including key and length.
+    pub(super) bytes: Bytes,
     /// The number of nodes.
     pub count: u32,
     /// The form of the nodes.
@@ -46,13 +50,6 @@ impl NodeForm {
             Self::Ids => "ids",
             Self::Name => "name",
         }
-    }
-}
-
-impl NodesField {
-    /// The field, including key and length.
-    pub(super) fn encoded(&self) -> &Bytes {
-        &self.bytes
     }
 }
 
@@ -118,9 +115,7 @@ impl References {
     /// Appends a node by its row, as [`super::row`] writes it.
     pub fn row(&mut self, row: &[u8]) {
         self.ids.push(0);
-        // The same message under another key: `NodeRef.rows` instead of `NodeRows.rows`.
-        self.rows.push(u8::try_from(REF_ROWS << 3 | 2).expect("a key below 16 is one byte"));
-        self.rows.extend_from_slice(&row[1..]);
+        put_row(REF_ROWS, row, &mut self.rows);
         self.count += 1;
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use extender_policy_api::v1alpha1::Pod;
 use prost::Message;
 
-use super::field::field_len;
+use super::protobuf::field_len;
 use crate::object::{annotations::AnnotationPrefixes, pod::ObjectPod};
 
 /// The field of `Pod` in requests.
@@ -17,26 +17,8 @@ pub struct PodView {
     pub annotations: AnnotationPrefixes,
     /// Whether it contains the object's JSON.
     pub raw: bool,
-    /// Whether it contains the fields that distinguish the pod from its siblings.
-    pub identity: Identity,
-}
-
-/// Whether a view contains the fields that distinguish a pod from its siblings.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Identity {
-    /// It does.
-    #[default]
-    Told,
-    /// It does not: its verb is pure.
-    Withheld,
-}
-
-impl PodView {
-    /// The same view for a pure verb.
-    #[must_use]
-    pub fn without_identity(&self) -> Self {
-        Self { identity: Identity::Withheld, ..self.clone() }
-    }
+    /// Whether it lacks the fields that distinguish the pod from its siblings, as for pure verbs.
+    pub without_identity: bool,
 }
 
 /// A pod as a field of a request. `json` is what `pod` was parsed from.
@@ -50,7 +32,7 @@ pub fn pod_field(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Bytes {
 /// A pod as a message. `json` is what `pod` was parsed from.
 pub fn pod_message(pod: &ObjectPod<'_>, view: &PodView, json: &Bytes) -> Pod {
     Pod {
-        identity: (view.identity == Identity::Told).then(|| pod.identity()),
+        identity: (!view.without_identity).then(|| pod.identity()),
         facts: Some(pod.facts(&view.annotations)),
         raw_json: if view.raw { json.clone() } else { Bytes::new() },
     }

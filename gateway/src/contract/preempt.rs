@@ -2,14 +2,13 @@
 
 use bytes::{BufMut, Bytes};
 use extender_gateway_core::{BackendFailure, preempt::Kept};
-use extender_policy_api::v1alpha1::{Candidate, KeptCandidate, PreemptResponse, Purpose};
+use extender_policy_api::v1alpha1::{Candidate, PreemptResponse, Purpose};
 
 use crate::contract::{
-    answer::{Answered, LONGEST_REASON, decoded, evaluated},
-    malformed::malformed,
+    answer::{Answered, LONGEST_REASON, evaluated},
     nodes::NodesField,
-    question::{CallFields, RequestHead},
-    scan::{Field, Fields, Value, numbers},
+    protobuf::{count_numbers, decoded, fields, malformed},
+    question::RequestHead,
 };
 
 /// The field that only `PreemptRequest` has.
@@ -38,11 +37,11 @@ impl PreemptQuestion<'_> {
     pub fn pieces(self, head: &RequestHead, most: usize) -> Result<[Bytes; 3], BackendFailure> {
         let mut candidates = Vec::new();
         prost::encoding::message::encode_repeated(CANDIDATES, self.candidates, &mut candidates);
-        let nodes = self.nodes.encoded();
+        let nodes = self.nodes.bytes.clone();
         let rest = [self.pod.len(), nodes.len() + candidates.len()];
-        let mut begun = head.begin(CallFields { id: self.call, purpose: self.purpose }, rest, most)?;
-        begun.put_slice(self.pod);
-        Ok([begun.into(), nodes.clone(), candidates.into()])
+        let mut first = head.begin(self.call, self.purpose, rest, most)?;
+        first.put_slice(self.pod);
+        Ok([first.into(), nodes, candidates.into()])
     }
 }
 
@@ -58,7 +57,12 @@ pub fn answer(message: Bytes, count: u32, offered: usize) -> Result<Answered<Vec
     check(&message, count, offered)?;
     let PreemptResponse { result, kept } = decoded(message)?;
     let revision = evaluated(result, count)?.inline()?;
-    Ok(Answered { value: kept.into_iter().map(kept_candidate).collect(), revision })
+    let kept = kept.into_iter().map(|kept| Kept {
+        position: kept.position,
+        victims: kept.victims,
+        added: kept.added_uids,
+    });
+    Ok(Answered { value: kept.collect(), revision })
 }
 
 /// Rejects an answer that is larger when decoded than one about these nodes and victims can be.
@@ -71,44 +75,32 @@ fn check(message: &[u8], count: u32, offered: usize) -> Result<(), BackendFailur
         let detail = || malformed(format!("{number} {what}, at most {most} can be"));
         if number > most { Err(detail()) } else { Ok(()) }
     };
-    for field in Fields::of(message) {
-        let Field { number: KEPT, value: Value::Bytes(kept) } = field? else { continue };
+    for field in fields(message) {
+        let (KEPT, Some(kept)) = field? else { continue };
         candidates += 1;
         check("candidates are kept", candidates, count as usize)?;
-        victims += numbers(kept, VICTIMS, offered)?;
+        victims += count_numbers(kept, VICTIMS, offered)?;
         check("victims are kept", victims, offered)?;
-        for field in Fields::of(kept) {
-            match field? {
-                Field { number: ADDED, value: Value::Bytes([]) } => {
-                    return Err(malformed("an added victim has no UID".to_owned()));
-                }
-                Field { number: ADDED, value: Value::Bytes(uid) } if uid.len() > LONGEST_REASON => {
+        for field in fields(kept) {
+            let (ADDED, uid) = field? else { continue };
+            match uid.map(<[u8]>::len) {
+                Some(0) => return Err(malformed("an added victim has no UID")),
+                Some(bytes) if bytes > LONGEST_REASON => {
                     let text = "the UID of an added victim has";
-                    return Err(malformed(format!(
-                        "{text} {} bytes, at most {LONGEST_REASON} can be",
-                        uid.len()
-                    )));
+                    return Err(malformed(format!("{text} {bytes} bytes, at most {LONGEST_REASON} can be")));
                 }
-                Field { number: ADDED, .. } => {
-                    added += 1;
-                    check("victims are added", added, MOST_ADDED)?;
-                }
-                Field { .. } => {}
+                _ => added += 1,
             }
+            check("victims are added", added, MOST_ADDED)?;
         }
     }
     Ok(())
 }
 
-fn kept_candidate(kept: KeptCandidate) -> Kept {
-    let KeptCandidate { position, victims, added_uids } = kept;
-    Kept { position, victims, added: added_uids }
-}
-
 #[cfg(test)]
 mod tests {
     use allocation_counter::measure;
-    use extender_policy_api::v1alpha1::{self as api, PreemptRequest, Victim};
+    use extender_policy_api::v1alpha1::{self as api, KeptCandidate, PreemptRequest, Victim};
     use prost::Message;
 
     use crate::contract::{

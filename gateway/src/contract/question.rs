@@ -9,9 +9,8 @@ use extender_gateway_core::{BackendFailure, FailureKind};
 use extender_policy_api::v1alpha1::Purpose;
 
 use super::{
-    field::{field_len, put_bytes, put_head, put_number},
-    frame::{PREFIX, put_prefix},
     nodes::NodesField,
+    protobuf::{PREFIX, field_len, put_bytes, put_head, put_number, put_prefix},
 };
 
 /// The field of `Call` in the requests of all verbs.
@@ -24,6 +23,7 @@ const PURPOSE: u32 = 2;
 const GATEWAY: u32 = 3;
 const BACKEND: u32 = 4;
 const ARGS: u32 = 5;
+
 /// A request to a backend, in its views.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'q> {
@@ -37,13 +37,6 @@ pub struct Question<'q> {
     pub nodes: &'q NodesField,
     /// Whether a filter answer may contain scores.
     pub scores: ScoresWanted,
-}
-
-/// The fields of `Call` that differ from one request to the next.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CallFields<'q> {
-    pub(super) id: &'q str,
-    pub(super) purpose: Purpose,
 }
 
 /// Whether a filter request also asks for scores.
@@ -63,21 +56,19 @@ const FLAG: usize = 2;
 
 /// The fields of `Call` that are the same in every request to a backend.
 #[derive(Debug)]
-pub struct RequestHead {
-    constant: Vec<u8>,
-}
+pub struct RequestHead(Vec<u8>);
 
 impl RequestHead {
     /// The head for requests of this replica of the gateway to the backend with this name, with the operator's
     /// args.
     pub fn new(gateway: &str, backend: &str, args: Option<&Bytes>) -> Self {
-        let mut constant = Vec::new();
-        put_bytes(GATEWAY, gateway.as_bytes(), &mut constant);
-        put_bytes(BACKEND, backend.as_bytes(), &mut constant);
+        let mut fields = Vec::new();
+        put_bytes(GATEWAY, gateway.as_bytes(), &mut fields);
+        put_bytes(BACKEND, backend.as_bytes(), &mut fields);
         if let Some(args) = args {
-            put_bytes(ARGS, args, &mut constant);
+            put_bytes(ARGS, args, &mut fields);
         }
-        Self { constant }
+        Self(fields)
     }
 
     /// The pieces of a request. The first begins with the gRPC prefix. Small nodes are copied into it, because each
@@ -88,12 +79,12 @@ impl RequestHead {
     pub fn pieces(&self, question: Question<'_>, most: usize) -> Result<[Bytes; 2], BackendFailure> {
         let Question { call, purpose, pod, nodes, scores } = question;
         let wanted = if scores == ScoresWanted::Wanted { FLAG } else { 0 };
-        let (joined, apart) = match nodes.encoded().len() {
-            ..=WORTH_A_COPY => (nodes.encoded(), Bytes::new()),
-            _ => (&Bytes::new(), nodes.encoded().clone()),
+        let (joined, apart) = match nodes.bytes.len() {
+            ..=WORTH_A_COPY => (&nodes.bytes, Bytes::new()),
+            _ => (&Bytes::new(), nodes.bytes.clone()),
         };
         let written = pod.len() + wanted + joined.len();
-        let mut head = self.begin(CallFields { id: call, purpose }, [written, apart.len()], most)?;
+        let mut head = self.begin(call, purpose, [written, apart.len()], most)?;
         head.put_slice(pod);
         if scores == ScoresWanted::Wanted {
             put_number(WANT_SCORES, 1, &mut head);
@@ -104,23 +95,23 @@ impl RequestHead {
 
     /// The pieces of a request without nodes, with encoded `fields`; like [`Self::pieces`].
     pub fn around(&self, call: &str, fields: Bytes, most: usize) -> Result<[Bytes; 2], BackendFailure> {
-        let call = CallFields { id: call, purpose: Purpose::Decide };
-        Ok([self.begin(call, [0, fields.len()], most)?.into(), fields])
+        Ok([self.begin(call, Purpose::Decide, [0, fields.len()], most)?.into(), fields])
     }
 
-    /// The gRPC prefix and the `Call` of a request, followed by `rest` bytes, here or in further pieces.
+    /// The gRPC prefix and the `Call` of a request, with room for the bytes that follow in the same piece. `rest` is
+    /// their number, and that of the bytes in further pieces.
     ///
     /// # Errors
     /// As for [`Self::pieces`].
     pub(super) fn begin(
         &self,
-        call: CallFields<'_>,
+        call: &str,
+        purpose: Purpose,
         rest: [usize; 2],
         most: usize,
     ) -> Result<Vec<u8>, BackendFailure> {
         let [written, further] = rest;
-        let CallFields { id, purpose } = call;
-        let inner = field_len(id.len()) + 2 + self.constant.len();
+        let inner = field_len(call.len()) + 2 + self.0.len();
         let len = field_len(inner) + written + further;
         if len > most {
             let detail = format!("the request has {len} bytes, the backend accepts {most}");
@@ -129,9 +120,9 @@ impl RequestHead {
         let mut head = Vec::with_capacity(PREFIX + field_len(inner) + written);
         put_prefix(len, &mut head)?;
         put_head(CALL, inner, &mut head);
-        put_bytes(ID, id.as_bytes(), &mut head);
+        put_bytes(ID, call.as_bytes(), &mut head);
         put_number(PURPOSE, u64::from((purpose as i32).cast_unsigned()), &mut head);
-        head.put_slice(&self.constant);
+        head.put_slice(&self.0);
         Ok(head)
     }
 }
@@ -211,7 +202,7 @@ mod tests {
             references.row(&row::name_alone("new"));
             references.id(1);
             let nodes = references.finish(table, at_least);
-            let request = ScoreRequest::decode(nodes.encoded().clone()).unwrap();
+            let request = ScoreRequest::decode(nodes.bytes.clone()).unwrap();
             let nodes = request.nodes.unwrap();
             let Some(Form::Table(reference)) = nodes.form else { panic!("no reference") };
             assert_eq!((nodes.count, reference.table, reference.at_least), (3, table, at_least));

@@ -6,8 +6,9 @@
 
 use bytes::{BufMut, Bytes};
 use extender_policy_api::v1alpha1::{NodeFacts, NodeUsage, NodeView, TableView};
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
+use prost::encoding::message;
 
+use super::protobuf::{field_len, put_bytes, put_head};
 use crate::object::annotations::AnnotationPrefixes;
 #[cfg(test)]
 use crate::object::node::ObjectNode;
@@ -18,8 +19,6 @@ const NAME: u32 = 1;
 const FACTS: u32 = 2;
 const RAW_JSON: u32 = 3;
 const USAGE: u32 = 4;
-/// A key of a field up to 15 is one byte.
-const KEY_BYTES: usize = 1;
 
 /// A backend's view of nodes. Equal views share their rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,23 +36,13 @@ pub enum RowView {
 pub struct RowFields {
     /// The annotations among the facts.
     pub annotations: AnnotationPrefixes,
-    /// Whether usage is included.
-    pub usage: UsageWanted,
-}
-
-/// Whether rows include the requests of the pods on a node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum UsageWanted {
-    /// They do.
-    Told,
-    /// They do not.
-    #[default]
-    Untold,
+    /// Whether usage is included, the requests of the pods on the node.
+    pub usage: bool,
 }
 
 impl From<AnnotationPrefixes> for RowFields {
     fn from(annotations: AnnotationPrefixes) -> Self {
-        Self { annotations, usage: UsageWanted::Untold }
+        Self { annotations, usage: false }
     }
 }
 
@@ -93,7 +82,7 @@ impl RowView {
 
     /// Whether rows include the requests of the pods on the node.
     pub fn wants_usage(&self) -> bool {
-        self.wanted().is_some_and(|wanted| wanted.usage == UsageWanted::Told)
+        self.wanted().is_some_and(|wanted| wanted.usage)
     }
 
     fn wanted(&self) -> Option<&RowFields> {
@@ -110,6 +99,12 @@ pub fn name_alone(name: &str) -> Bytes {
     let mut entry = Vec::with_capacity(row.encoded_len());
     row.encode(&mut entry);
     entry.into()
+}
+
+/// Appends an entry as this field of another message with rows: only the key differs.
+pub(crate) fn put_row(field: u8, entry: &[u8], out: &mut impl BufMut) {
+    out.put_u8(field << 3 | 2);
+    out.put_slice(&entry[1..]);
 }
 
 /// Appends the entry of a node in this view without usage. `raw` is the JSON that `node` was parsed from.
@@ -132,14 +127,13 @@ pub(crate) struct RowMessage<'r> {
 impl RowMessage<'_> {
     /// Appends the entry.
     pub(crate) fn encode(&self, out: &mut impl BufMut) {
-        encode_key(ROWS, WireType::LengthDelimited, out);
-        encode_varint(self.message_len() as u64, out);
-        encode_bytes(NAME, self.name.as_bytes(), out);
+        put_head(ROWS, self.message_len(), out);
+        put_bytes(NAME, self.name.as_bytes(), out);
         if let Some(facts) = self.facts {
             message::encode(FACTS, facts, out);
         }
         if let Some(raw) = self.raw {
-            encode_bytes(RAW_JSON, raw, out);
+            put_bytes(RAW_JSON, raw, out);
         }
         if let Some(usage) = self.usage {
             message::encode(USAGE, usage, out);
@@ -162,17 +156,6 @@ impl RowMessage<'_> {
     pub(crate) fn behind_the_json(&self) -> usize {
         self.usage.map_or(0, |usage| message::encoded_len(USAGE, usage))
     }
-}
-
-/// Bytes of a field with content of this length.
-fn field_len(content: usize) -> usize {
-    KEY_BYTES + encoded_len_varint(content as u64) + content
-}
-
-fn encode_bytes(field: u32, content: &[u8], out: &mut impl BufMut) {
-    encode_key(field, WireType::LengthDelimited, out);
-    encode_varint(content.len() as u64, out);
-    out.put_slice(content);
 }
 
 #[cfg(test)]

@@ -15,9 +15,8 @@ use crate::{
         Attempt, Backend,
         answer_cache::AnswerCache,
         info::{NodesView, Plan},
-        remote_table::TableReference,
+        remote_table::{TableReference, TableSource},
         session::Session,
-        tables,
     },
     cluster::table::NodeRow,
     contract::{
@@ -191,7 +190,7 @@ impl<S> Participant<'_, S> {
         let mut ask = Ask {
             backend: self.backend,
             session,
-            view: plan.views().1,
+            view: &plan.common().nodes,
             context,
             views: *views,
             scores: Q::scores(plan),
@@ -302,8 +301,8 @@ impl<'a> Ask<'a> {
         let source = self.told().source;
         let named = self.session.tables.named(source, self.view)?;
         let nodes = match source {
-            tables::TableSource::Cluster => named.nodes(lines, |_| false),
-            tables::TableSource::Calls => {
+            TableSource::Cluster => named.nodes(lines, |_| false),
+            TableSource::Calls => {
                 let current = self.certain(lines);
                 named.nodes(lines, |at| !current[at])
             }

@@ -15,8 +15,8 @@ use crate::{
     backend::{
         Backend,
         info::{ClusterTables, NodesView, Plan},
+        remote_table::TableSource,
         session::Session,
-        tables::TableSource,
     },
     cluster::table::{Column, Found, NodeRow, NodeRows, ViewId},
     contract::{
@@ -274,8 +274,8 @@ impl<'c> CallContext<'c> {
 
     async fn encode<P: Plan>(&mut self, backend: &Backend) -> Result<Ready, Unready> {
         let session = backend.session()?;
-        let (pod, nodes) = P::of(&session.info).as_ref().map_err(Clone::clone)?.views();
-        let mut views = self.encode_views(pod, nodes).await?;
+        let plan = P::of(&session.info).as_ref().map_err(Clone::clone)?.common();
+        let mut views = self.encode_views(&plan.pod, &plan.nodes).await?;
         views.nodes = self.that_fit(views.nodes, &session);
         Ok(Ready { session, views })
     }

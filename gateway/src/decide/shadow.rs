@@ -170,7 +170,7 @@ async fn prepare<P: Plan>(
     // Nodes that cannot be parsed cannot be encoded for a backend.
     let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
     let Ready { session, views } = ready?;
-    if P::of(&session.info).as_ref().is_ok_and(P::has_side_effects) {
+    if P::of(&session.info).as_ref().is_ok_and(|plan| plan.common().side_effects) {
         return Ok(None);
     }
     let told = context.nodes(views);

@@ -23,7 +23,7 @@ pub(super) use self::{
 };
 use crate::{
     config::ServerTls,
-    tls::pem::{IdentityFiles, PemError, PemFile},
+    tls::{IdentityFiles, PemError, PemFile},
 };
 
 /// How often the files are read.

@@ -18,7 +18,7 @@ use tokio::{
 use super::{assembly::Assembly, telemetry::TelemetryReload};
 use crate::{
     admin::status::GatewayStatus,
-    backend::preflight::{PreflightRefusal, refusals},
+    backend::handshake::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
     observe::Metrics,

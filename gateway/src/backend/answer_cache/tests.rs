@@ -6,7 +6,7 @@ use bytes::Bytes;
 use extender_gateway_core::filter::Refusal;
 use proptest::prelude::*;
 
-use super::{AnswerCache, CachedVerbs, MOST_REASONS, VerbCache, VerdictCache};
+use super::{AnswerCache, CachedVerbs, MOST_BYTES, MOST_REASONS, VerbCache, VerdictCache};
 use crate::cluster::table::{NodeRow, RowState};
 
 /// No call is a check.
@@ -49,7 +49,7 @@ fn endless_reasons_are_not_remembered() {
 
 #[test]
 fn memory_is_bounded_and_the_latest_pods_stay() {
-    let answers = VerbCache::bounded(100_000, NEVER);
+    let answers = VerbCache::new(100_000, NEVER);
     let lines = lines(100);
     let pod = |number: u32| Bytes::from(format!("pod-{number}"));
     for number in 0..1000 {
@@ -65,7 +65,7 @@ fn memory_is_bounded_and_the_latest_pods_stay() {
 
 #[test]
 fn pods_that_come_once_leave_those_that_come_again() {
-    let answers = VerbCache::bounded(1 << 20, NEVER);
+    let answers = VerbCache::new(1 << 20, NEVER);
     let lines = lines(1000);
     let pod = |name: &str, number: u32| Bytes::from(format!("{name}-{number}"));
     let file = |pod: &Bytes, lines: &[NodeRow]| answers.store(pod, lines.iter().map(|line| (line, 1)));
@@ -85,7 +85,7 @@ fn pods_that_come_once_leave_those_that_come_again() {
 
 #[test]
 fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
-    let answers = VerbCache::bounded(20_000, NEVER);
+    let answers = VerbCache::new(20_000, NEVER);
     let lines = lines(1000);
     for pod in ["large", "small", "large"] {
         let count = if pod == "large" { 1000 } else { 100 };
@@ -99,7 +99,7 @@ fn a_class_that_is_larger_than_half_of_everything_is_no_harm() {
 #[test]
 fn one_call_in_so_many_is_a_check() {
     let every = NonZeroU32::new(7).unwrap();
-    let answers = VerbCache::<i32>::new(every);
+    let answers = VerbCache::<i32>::new(MOST_BYTES, every);
     let checks = (0..3 * every.get()).filter(|_| answers.is_check_due()).count();
     assert_eq!(checks, 3);
 }
@@ -134,7 +134,7 @@ proptest! {
     #[test]
     fn the_classes_used_last_stay(uses in uses()) {
         const MOST: usize = 10_000;
-        let answers = VerbCache::<i32>::bounded(MOST, NEVER);
+        let answers = VerbCache::<i32>::new(MOST, NEVER);
         // Each cached pod with the size of its class, the most recently used one last.
         let mut known: Vec<(u8, usize)> = Vec::new();
         for step in uses {
@@ -167,7 +167,7 @@ proptest! {
     fn is_what_was_filed_last(
         steps in prop::collection::vec((0_u8..3, prop::collection::vec((0_u32..6, 1_u64..4, any::<i32>()), 0..6)), 0..30),
     ) {
-        let answers = VerbCache::<i32>::new(NEVER);
+        let answers = VerbCache::<i32>::new(MOST_BYTES, NEVER);
         let mut model: BTreeMap<(u8, u32), (u64, i32)> = BTreeMap::new();
         for (pod, filed) in steps {
             // Slots far apart and close together, so that sparse and dense answers occur.

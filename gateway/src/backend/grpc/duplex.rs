@@ -5,8 +5,8 @@ use extender_gateway_core::BackendFailure;
 use h2::{RecvStream, SendStream, client::ResponseFuture, client::SendRequest};
 use http::Uri;
 
-use super::{RpcError, begun, broken, malformed, ok, request, reset};
-use crate::contract::frame::PREFIX;
+use super::{RpcError, message_body, ok, request, reset};
+use crate::contract::protobuf::{PREFIX, malformed};
 
 /// The largest answer, in bytes: it is a single number.
 const LARGEST_ANSWER: usize = 1024;
@@ -15,16 +15,11 @@ const LARGEST_ANSWER: usize = 1024;
 #[derive(Debug)]
 pub struct Duplex {
     requests: SendStream<Bytes>,
-    answers: DuplexResponses,
+    response: ResponseFuture,
+    /// The answers; `None` until the headers have arrived, which some servers send with the first message.
+    answers: Option<RecvStream>,
     /// The part of the next answer that was received.
     received: BytesMut,
-}
-
-#[derive(Debug)]
-enum DuplexResponses {
-    /// The headers have not arrived: some servers send them with the first message.
-    Awaited(ResponseFuture),
-    Begun(RecvStream),
 }
 
 impl Duplex {
@@ -32,11 +27,10 @@ impl Duplex {
     ///
     /// # Errors
     /// The connection is lost.
-    pub async fn open(connection: &SendRequest<Bytes>, path: &Uri) -> Result<Self, BackendFailure> {
-        let mut connection = connection.clone().ready().await.map_err(|error| broken(&error))?;
-        let (response, requests) =
-            connection.send_request(request(path), false).map_err(|error| broken(&error))?;
-        Ok(Self { requests, answers: DuplexResponses::Awaited(response), received: BytesMut::new() })
+    pub async fn open(connection: &SendRequest<Bytes>, path: &Uri) -> Result<Self, RpcError> {
+        let mut connection = connection.clone().ready().await?;
+        let (response, requests) = connection.send_request(request(path), false)?;
+        Ok(Self { requests, response, answers: None, received: BytesMut::new() })
     }
 
     /// Sends a message, which begins with its prefix, and waits for the answer.
@@ -47,37 +41,28 @@ impl Duplex {
         // If the stream has ended, reading the answer returns the cause.
         let _ = self.requests.send_data(message, false);
         let body = match &mut self.answers {
-            DuplexResponses::Begun(body) => body,
-            DuplexResponses::Awaited(response) => {
-                let body = begun(response.await.map_err(|error| broken(&error))?)?;
-                self.answers = DuplexResponses::Begun(body);
-                let DuplexResponses::Begun(body) = &mut self.answers else {
-                    unreachable!("it was set above")
-                };
-                body
-            }
+            Some(body) => body,
+            none => none.insert(message_body((&mut self.response).await?)?),
         };
         loop {
             if let Some(answer) = message_of(&mut self.received)? {
                 return Ok(answer);
             }
             let Some(chunk) = body.data().await else { return Err(ended(body).await) };
-            let chunk = chunk.map_err(|error| broken(&error))?;
+            let chunk = chunk?;
             // Fails only for a stream that has ended; its window no longer matters.
             let _ = body.flow_control().release_capacity(chunk.len());
             self.received.extend_from_slice(&chunk);
         }
     }
-}
 
-impl Duplex {
-    /// Waits for an unrequested end of the stream and returns its cause. Only after a first
-    /// exchange. Safe to drop and to call again.
+    /// Waits for an unrequested end of the stream and returns its cause. Only after a first exchange. Safe to drop
+    /// and to call again.
     pub async fn failure(&mut self) -> RpcError {
-        let DuplexResponses::Begun(body) = &mut self.answers else { return std::future::pending().await };
+        let Some(body) = &mut self.answers else { return std::future::pending().await };
         match body.data().await {
             Some(Ok(_)) => malformed("unexpected message on the stream").into(),
-            Some(Err(error)) => broken(&error).into(),
+            Some(Err(error)) => error.into(),
             None => ended(body).await,
         }
     }
@@ -101,7 +86,7 @@ fn message_of(received: &mut BytesMut) -> Result<Option<Bytes>, BackendFailure> 
 
 async fn ended(body: &mut RecvStream) -> RpcError {
     match body.trailers().await {
-        Err(error) => broken(&error).into(),
+        Err(error) => error.into(),
         Ok(None) => reset("stream ended without a gRPC status").into(),
         Ok(Some(trailers)) => match ok(&trailers) {
             Err(ended) => ended,

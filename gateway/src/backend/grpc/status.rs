@@ -9,93 +9,78 @@ use percent_encoding::percent_decode;
 use tonic::Code;
 
 use super::reset;
+use crate::contract::protobuf::malformed;
 
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RpcError {
-    /// With a gRPC status other than OK.
-    Status(Code, BackendFailure),
-    /// Without a status: the connection was lost, the call timed out, or the response was not gRPC.
-    Otherwise(BackendFailure),
+pub struct RpcError {
+    /// The gRPC status, which is not OK; `None` without a status: the connection was lost, the call timed out, or the
+    /// response was not gRPC.
+    pub status: Option<Code>,
+    /// The failure that it stands for.
+    pub failure: BackendFailure,
 }
 
 impl RpcError {
     /// Whether the backend does not implement the method.
     pub fn is_unimplemented(&self) -> bool {
-        matches!(self, Self::Status(Code::Unimplemented, _))
-    }
-
-    /// Whether the backend rejects the request's content.
-    pub fn is_invalid_argument(&self) -> bool {
-        matches!(self, Self::Status(Code::InvalidArgument, _))
+        self.status == Some(Code::Unimplemented)
     }
 
     /// Whether the call timed out here. `DEADLINE_EXCEEDED` from the backend is a response.
     pub fn is_late(&self) -> bool {
-        matches!(self, Self::Otherwise(failure) if failure.kind == FailureKind::Late)
+        self.status.is_none() && self.failure.kind == FailureKind::Late
     }
 
     /// The status as the gRPC specification names it: the received one, or the one that stands for a failure
     /// without a response.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::Status(code, _) => name(*code),
-            Self::Otherwise(failure) => name(match failure.kind {
-                FailureKind::Unreachable | FailureKind::Reset | FailureKind::CircuitOpen => Code::Unavailable,
-                FailureKind::Late => Code::DeadlineExceeded,
-                FailureKind::Oversize => Code::ResourceExhausted,
-                FailureKind::Status => Code::Unknown,
-                FailureKind::Malformed | FailureKind::Internal => Code::Internal,
-                FailureKind::Unsuitable => Code::Unimplemented,
-            }),
-        }
-    }
-
-    /// The same error, with this text in front.
-    #[must_use]
-    pub fn context(self, what: &str) -> Self {
-        let about = |failure: BackendFailure| {
-            BackendFailure::new(failure.kind, format!("{what}: {}", failure.detail))
-        };
-        match self {
-            Self::Status(code, failure) => Self::Status(code, about(failure)),
-            Self::Otherwise(failure) => Self::Otherwise(about(failure)),
-        }
+        name(self.status.unwrap_or(match self.failure.kind {
+            FailureKind::Unreachable | FailureKind::Reset | FailureKind::CircuitOpen => Code::Unavailable,
+            FailureKind::Late => Code::DeadlineExceeded,
+            FailureKind::Oversize => Code::ResourceExhausted,
+            FailureKind::Status => Code::Unknown,
+            FailureKind::Malformed | FailureKind::Internal => Code::Internal,
+            FailureKind::Unsuitable => Code::Unimplemented,
+        }))
     }
 }
 
 impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Status(_, failure) | Self::Otherwise(failure)) = self;
-        failure.fmt(f)
+        self.failure.fmt(f)
     }
 }
 
 impl From<BackendFailure> for RpcError {
     fn from(failure: BackendFailure) -> Self {
-        Self::Otherwise(failure)
+        Self { status: None, failure }
+    }
+}
+
+impl From<h2::Error> for RpcError {
+    fn from(error: h2::Error) -> Self {
+        let failure = match error.reason() {
+            Some(reason) if error.is_reset() => reset(&format!("the stream was reset: {reason}")),
+            Some(reason) if error.is_go_away() => reset(&format!("the connection was closed: {reason}")),
+            _ => reset("the connection was lost"),
+        };
+        failure.into()
     }
 }
 
 impl From<RpcError> for BackendFailure {
-    fn from(ended: RpcError) -> Self {
-        match ended {
-            RpcError::Status(_, failure) | RpcError::Otherwise(failure) => failure,
-        }
+    fn from(error: RpcError) -> Self {
+        error.failure
     }
 }
 
 /// The trailer that ends each gRPC call.
-const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(super) const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// The message of a status, percent-encoded.
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// The longest part of a message that is decoded, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
-
-/// Whether headers have a status, so that no message follows.
-pub(super) fn is_in(headers: &HeaderMap) -> bool {
-    headers.contains_key(STATUS)
-}
 
 /// Succeeds if these headers or trailers end a call with OK.
 ///
@@ -109,8 +94,8 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
         return Err(reset("response ended without a gRPC status").into());
     };
     let number = match fields.next() {
-        None => number(field.as_bytes()).ok_or_else(|| unreadable(&shown(field.as_bytes())))?,
-        Some(_) => return Err(unreadable("there is more than one").into()),
+        None => number(field.as_bytes()).ok_or_else(|| invalid(&quoted(field.as_bytes())))?,
+        Some(_) => return Err(invalid("there is more than one").into()),
     };
     let known = i32::try_from(number).map_or(Code::Unknown, Code::from_i32);
     if known == Code::Ok {
@@ -125,7 +110,7 @@ pub(super) fn ok(headers: &HeaderMap) -> Result<(), RpcError> {
         Code::ResourceExhausted if says_too_large(&message) => FailureKind::Oversize,
         _ => FailureKind::Status,
     };
-    Err(RpcError::Status(known, BackendFailure::new(kind, said(known, &message))))
+    Err(RpcError { status: Some(known), failure: BackendFailure::new(kind, described(known, &message)) })
 }
 
 /// A number of digits only, no longer than the largest number.
@@ -134,12 +119,12 @@ fn number(field: &[u8]) -> Option<u32> {
     str::from_utf8(field).ok().filter(|_| is_number)?.parse().ok()
 }
 
-fn unreadable(what: &str) -> BackendFailure {
-    BackendFailure::new(FailureKind::Malformed, format!("invalid gRPC status: {what}"))
+fn invalid(what: &str) -> BackendFailure {
+    malformed(format!("invalid gRPC status: {what}"))
 }
 
-/// A field from the backend, as text for people.
-fn shown(field: &[u8]) -> String {
+/// The beginning of a field from the backend, as text for people.
+fn quoted(field: &[u8]) -> String {
     const LONGEST: usize = 40;
     format!("\"{}\"", field[..field.len().min(LONGEST)].escape_ascii())
 }
@@ -156,7 +141,7 @@ fn says_too_large(message: &str) -> bool {
 }
 
 /// A status as `CODE: message`, on one line and of limited length: it may reach a pod's condition.
-fn said(code: Code, message: &str) -> String {
+fn described(code: Code, message: &str) -> String {
     let message = reason::one_line(message, reason::LONGEST);
     if message.is_empty() { name(code).to_owned() } else { format!("{}: {message}", name(code)) }
 }
@@ -195,7 +180,7 @@ mod tests {
         ] {
             let headers = fields(&[(STATUS, status.as_bytes()), (MESSAGE, message.as_bytes())]);
             let code = Code::from_bytes(status.as_bytes());
-            let ended = RpcError::Status(code, BackendFailure::new(kind, detail));
+            let ended = RpcError { status: Some(code), failure: BackendFailure::new(kind, detail) };
             assert_eq!(ok(&headers), Err(ended.clone()));
             assert_eq!(
                 (ended.to_string(), BackendFailure::from(ended).detail),
@@ -208,10 +193,11 @@ mod tests {
 
     #[test]
     fn unimplemented_is_told_by_its_code_alone() {
-        let detail = BackendFailure::new(FailureKind::Status, "UNIMPLEMENTED: says the text");
-        assert!(RpcError::Status(Code::Unimplemented, detail.clone()).is_unimplemented());
-        assert!(!RpcError::Status(Code::Internal, detail.clone()).is_unimplemented());
-        assert!(!RpcError::Otherwise(detail).is_unimplemented());
+        let failure = BackendFailure::new(FailureKind::Status, "UNIMPLEMENTED: says the text");
+        let with = |status| RpcError { status, failure: failure.clone() };
+        assert!(with(Some(Code::Unimplemented)).is_unimplemented());
+        assert!(!with(Some(Code::Internal)).is_unimplemented());
+        assert!(!with(None).is_unimplemented());
     }
 
     #[test]

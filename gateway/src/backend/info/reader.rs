@@ -7,13 +7,13 @@ use extender_gateway_core::{
 };
 use extender_policy_api::v1alpha1::{self as api, GetInfoResponse, NodeView, Scope, Verb, VerbInfo};
 
-use super::{API_VERSION, ClusterTables, FilterPlan, NodesView, PreemptPlan, ScorePlan};
+use super::{API_VERSION, ClusterTables, FilterPlan, NodesView, ScorePlan, VerbPlan};
 use crate::{
     config::{NodeSource, Normalize, ScoreSettings},
     contract::{
-        pod::{Identity, PodView},
+        pod::PodView,
         question::ScoresWanted,
-        row::{RowFields, RowView, UsageWanted},
+        row::{RowFields, RowView},
     },
     object::annotations::AnnotationPrefixes,
 };
@@ -27,27 +27,33 @@ pub(super) struct Reader<'r> {
 impl Reader<'_> {
     /// The view of pods for verbs that are not pure.
     pub(super) fn pod(&self) -> PodView {
-        PodView { annotations: prefixes(self.response), raw: self.response.pod_raw, identity: Identity::Told }
+        PodView { annotations: self.prefixes(), raw: self.response.pod_raw, without_identity: false }
+    }
+
+    fn prefixes(&self) -> AnnotationPrefixes {
+        AnnotationPrefixes::new(self.response.annotation_prefixes.iter().cloned())
     }
 
     /// `score` is the plan of scores that may come with the answers, if any.
     pub(super) fn filter(&self, score: Option<&ScorePlan>) -> Result<FilterPlan, BackendFailure> {
         let verb = self.verb(Verb::Filter, "filter")?;
-        let pure = self.is_pure(verb, "filter")?;
-        let (nodes, pod) = (self.nodes(verb)?, self.pod_of(pure));
+        let common = self.common(verb, "filter")?;
         // Scores are prefetched only if score has the same views as filter.
-        let same = |score: &&ScorePlan| {
-            score.scope == Scope::Node && !score.side_effects && (&score.nodes, &score.pod) == (&nodes, &pod)
+        let fits = |ScorePlan { common: score, scope, .. }: &ScorePlan| {
+            *scope == Scope::Node
+                && !score.side_effects
+                && (&score.nodes, &score.pod) == (&common.nodes, &common.pod)
         };
-        let scores =
-            if score.as_ref().is_some_and(same) { ScoresWanted::Wanted } else { ScoresWanted::Unwanted };
+        let scores = if score.is_some_and(fits) { ScoresWanted::Wanted } else { ScoresWanted::Unwanted };
         let per_node = verb.scope() == Scope::Node && !verb.side_effects;
         let turn = if per_node { Turn::Parallel } else { Turn::InTurn };
-        Ok(FilterPlan { nodes, turn, side_effects: verb.side_effects, pod, scores, pure })
+        Ok(FilterPlan { common, turn, scores })
     }
 
-    fn pod_of(&self, pure: bool) -> PodView {
-        if pure { self.pod().without_identity() } else { self.pod() }
+    fn common(&self, verb: &VerbInfo, name: &str) -> Result<VerbPlan, BackendFailure> {
+        let pure = self.is_pure(verb, name)?;
+        let (nodes, pod) = (self.nodes(verb)?, PodView { without_identity: pure, ..self.pod() });
+        Ok(VerbPlan { nodes, pod, side_effects: verb.side_effects, pure })
     }
 
     /// Whether the verb is pure. A contradicting declaration is an error of the backend.
@@ -58,11 +64,12 @@ impl Reader<'_> {
             (verb.node_view() == NodeView::FactsAndRaw, "requests the JSON of nodes"),
             (self.response.pod_raw, "requests the JSON of pods"),
         ];
-        let excluded = excluded.iter().find(|(holds, _)| verb.pure && *holds);
-        let contradiction = |(_, why): &(bool, &str)| {
-            Err(unsuitable(format!("declares {name} pure and also {why}; these are mutually exclusive")))
-        };
-        excluded.map_or(Ok(verb.pure), contradiction)
+        match excluded.iter().find(|(holds, _)| verb.pure && *holds) {
+            None => Ok(verb.pure),
+            Some((_, why)) => {
+                Err(unsuitable(format!("declares {name} pure and also {why}; these are mutually exclusive")))
+            }
+        }
     }
 
     pub(super) fn score(&self, settings: &ScoreSettings) -> Result<ScorePlan, BackendFailure> {
@@ -73,28 +80,23 @@ impl Reader<'_> {
         {
             return Err(unsuitable(format!("declares an empty score range, {least} to {largest}")));
         }
-        let pure = self.is_pure(verb, "score")?;
         Ok(ScorePlan {
-            nodes: self.nodes(verb)?,
+            common: self.common(verb, "score")?,
             range,
             normalization: normalization(verb, range, settings)?,
-            side_effects: verb.side_effects,
-            pod: self.pod_of(pure),
             scope: if verb.scope() == Scope::Node { Scope::Node } else { Scope::WholeSet },
-            pure,
         })
     }
 
-    pub(super) fn preempt(&self) -> Result<PreemptPlan, BackendFailure> {
+    pub(super) fn preempt(&self) -> Result<VerbPlan, BackendFailure> {
         let verb = self.verb(Verb::Preempt, "preempt")?;
         let nodes = self.nodes(verb)?;
         if nodes.rows != RowView::Name && nodes.column.is_none() {
             return Err(unsuitable(
-                "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File"
-                    .to_owned(),
+                "needs facts about nodes, which preempt calls do not contain; set nodes.source to Watch or File",
             ));
         }
-        Ok(PreemptPlan { nodes, side_effects: verb.side_effects })
+        Ok(VerbPlan { nodes, pod: self.pod(), side_effects: verb.side_effects, pure: false })
     }
 
     /// What the backend declares about a verb, if it can be used at all.
@@ -116,8 +118,7 @@ impl Reader<'_> {
 
     fn nodes(&self, verb: &VerbInfo) -> Result<NodesView, BackendFailure> {
         let view = NodeView::try_from(verb.node_view).ok();
-        let usage = if verb.usage { UsageWanted::Told } else { UsageWanted::Untold };
-        let wanted = RowFields { annotations: prefixes(self.response), usage };
+        let wanted = RowFields { annotations: self.prefixes(), usage: verb.usage };
         let rows = view.and_then(|view| RowView::new(view, wanted)).ok_or_else(|| {
             unsuitable(format!(
                 "requests node view {}, which this gateway version does not support",
@@ -126,23 +127,16 @@ impl Reader<'_> {
         })?;
         if rows != RowView::Name && matches!(self.known.source, NodeSource::NamesOnly) {
             return Err(unsuitable(
-                "needs facts about nodes, which nodes.source: NamesOnly does not provide; set Watch, Request or File"
-                    .to_owned(),
+                "needs facts about nodes, which nodes.source: NamesOnly does not provide; set Watch, Request or File",
             ));
         }
         if verb.usage && self.known.pods.is_none() {
-            return Err(unsuitable(
-                "needs usage, but pods are not watched; set pods.source: Watch".to_owned(),
-            ));
+            return Err(unsuitable("needs usage, but pods are not watched; set pods.source: Watch"));
         }
         let column = self.known.table.as_ref().map(|table| table.register(rows.clone()));
         let offered = self.known.offered.register(rows.clone());
         Ok(NodesView { rows, column, offered })
     }
-}
-
-fn prefixes(response: &GetInfoResponse) -> AnnotationPrefixes {
-    AnnotationPrefixes::new(response.annotation_prefixes.iter().cloned())
 }
 
 fn normalization(
@@ -156,34 +150,27 @@ fn normalization(
         Ok(api::Normalization::Max) => Normalize::Max,
         Ok(api::Normalization::MinMax) => Normalize::MinMax,
         Err(_) => {
-            let detail = format!(
+            return Err(unsuitable(format!(
                 "declares normalization {}, which this gateway version does not support",
                 verb.normalization
-            );
-            return Err(unsuitable(detail));
+            )));
         }
     };
     let reversed = settings.reversed.unwrap_or(verb.reversed);
     let direction = if reversed { Direction::LeastIsBest } else { Direction::LargestIsBest };
     match settings.normalize.unwrap_or(declared) {
-        Normalize::None if reversed => {
-            Err(unsuitable("declares reversed scores without a normalization".to_owned()))
-        }
+        Normalize::None if reversed => Err(unsuitable("declares reversed scores without a normalization")),
         Normalize::None => Ok(Normalization::None),
         Normalize::Max => Ok(Normalization::Max(direction)),
         Normalize::MinMax => Ok(Normalization::MinMax(direction)),
         Normalize::Range => match (range.least, range.largest) {
             (Some(least), Some(largest)) if least < largest => Ok(Normalization::Range(direction)),
-            _ => Err(unsuitable("normalization Range requires score_min < score_max".to_owned())),
+            _ => Err(unsuitable("normalization Range requires score_min < score_max")),
         },
     }
 }
 
-/// The verb is not configured.
-pub(super) fn unconfigured<P>(verb: &str) -> Result<P, BackendFailure> {
-    Err(unsuitable(format!("is not configured for {verb}")))
-}
-
-fn unsuitable(detail: String) -> BackendFailure {
+/// The failure for a verb that cannot be used.
+pub(super) fn unsuitable(detail: impl AsRef<str>) -> BackendFailure {
     BackendFailure::new(FailureKind::Unsuitable, detail)
 }

@@ -1,64 +1,63 @@
 //! The task that keeps a backend connected. It connects, performs the handshake, and repeats it every second: the
-//! backend's rules may have changed, or a replica of another build may have taken over. When the connection ends,
-//! [`mod@retry`] starts the next session. A panic in a session ends only that session.
+//! backend's rules may have changed, or a replica of another build may have taken over. When the connection ends, the
+//! task connects again, with growing pauses and log lines as long as no connection lasts: a backend that completes
+//! the handshake and disconnects is as unavailable as one that does not listen. A panic ends only the connection.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, FailureKind};
-use extender_policy_api::v1alpha1::{GetInfoRequest, GetInfoResponse};
+use extender_policy_api::v1alpha1::GetInfoResponse;
 use futures_util::future::join_all;
 use h2::client::SendRequest;
-use prost::Message;
+use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep, timeout},
 };
 
 use super::{
-    LongestTimeout, Paths, Session, SessionPublisher,
-    announce::Announcements,
-    retry::{self, retry},
-    view_changes::ViewChanges,
+    Circuit, Connection, Paths, Session, SessionPublisher,
+    limits::{Announcements, Outage, ViewChanges},
 };
 use crate::{
     backend::{
         answer_cache::{AnswerCache, CachedVerbs},
-        circuit::Circuit,
         connect::{self, closed, connect},
         containment::{contained, panicked},
-        grpc::{self, Limits, RpcError},
-        info::{API_VERSION, ClusterTables, Info, limits},
-        tables::{StreamContext, Streams},
+        handshake::handshake,
+        info::{ClusterTables, Info},
+        sync::Streams,
     },
     cadences::Cadences,
     config::{self, PureAnswers},
-    contract::{answer::decoded, frame::put_prefix, question::RequestHead},
+    contract::question::RequestHead,
     observe::{Metrics, RateLimitedLog},
 };
 
-/// The largest answer to a handshake, in bytes.
-const LARGEST_ANSWER: usize = 1 << 20;
 /// The connection counts as lost after this many consecutive handshakes without a usable answer.
 const MISSED: u32 = 5;
+/// The pause after the first connection that did not last; it doubles up to the longest one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// A connection that was usable for this long ends the outage before it.
+const LASTING: Duration = Duration::from_secs(10);
 
 /// The data of a session task.
-#[derive(Debug, Clone)]
-pub struct SessionTask {
-    /// The backend.
-    pub settings: config::BackendSettings,
+#[derive(Debug)]
+pub(in crate::backend) struct SessionTask {
+    pub(in crate::backend) settings: config::BackendSettings,
     /// The sources of facts about nodes.
-    pub tables: ClusterTables,
+    pub(in crate::backend) tables: ClusterTables,
     /// The name of this replica of the gateway.
-    pub gateway: Arc<str>,
+    pub(in crate::backend) gateway: Arc<str>,
     /// Where panics are counted.
-    pub metrics: Arc<Metrics>,
-    /// The intervals and timeouts.
-    pub cadences: Cadences,
+    pub(in crate::backend) metrics: Arc<Metrics>,
+    pub(in crate::backend) cadences: Cadences,
 }
 
 /// Keeps a backend connected while its handle exists.
-pub async fn run(task: SessionTask, publisher: SessionPublisher) {
+pub(in crate::backend) async fn run(task: SessionTask, publisher: SessionPublisher) {
     let announcements = Announcements::default();
     tokio::select! {
         () = publisher.state.closed() => tracing::info!(backend = %task.settings.name, "connection closed: its settings are no longer in use"),
@@ -66,14 +65,52 @@ pub async fn run(task: SessionTask, publisher: SessionPublisher) {
     }
 }
 
+/// How an attempt to connect, or the connection, ended.
+#[derive(Debug)]
+struct SessionEnd {
+    failure: BackendFailure,
+    /// When its first handshake succeeded; `None` if none did.
+    ready_since: Option<Instant>,
+}
+
+/// Connects whenever the previous connection has ended, with growing pauses while none of them lasts.
+async fn retry<S: Future<Output = SessionEnd>>(
+    settings: &config::BackendSettings,
+    publisher: &SessionPublisher,
+    mut attempt: impl FnMut() -> S,
+) -> Infallible {
+    let mut pause = FIRST_PAUSE;
+    let mut outage = Outage::default();
+    loop {
+        let SessionEnd { failure, ready_since } = attempt().await;
+        let has_lasted = ready_since.is_some_and(|since| since.elapsed() >= LASTING);
+        if has_lasted {
+            outage = Outage::default();
+        }
+        if failure.kind == FailureKind::Oversize {
+            // It sends more than allowed, and is likely to do it again.
+            pause = LONGEST_PAUSE;
+        } else if has_lasted {
+            pause = FIRST_PAUSE;
+            // A replica that is being replaced closes the connection; the next one may already be available.
+            tracing::info!(backend = %settings.name, "connection lost, reconnecting: {failure}");
+            continue;
+        }
+        outage.log(settings, &failure);
+        publisher.publish(Err(failure));
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
 async fn attempt(
     task: &SessionTask,
     publisher: &SessionPublisher,
     announcements: &Announcements,
-) -> retry::SessionEnd {
-    let mut session = Connecting { task, publisher, announcements, greeted: None };
-    let Err(failure) = contained(&task.metrics, session.run()).await;
-    retry::SessionEnd { failure, ready_since: session.greeted }
+) -> SessionEnd {
+    let mut connecting = Connecting { task, publisher, announcements, ready_since: None };
+    let Err(failure) = contained(&task.metrics, connecting.run()).await;
+    SessionEnd { failure, ready_since: connecting.ready_since }
 }
 
 struct Connecting<'s> {
@@ -81,7 +118,7 @@ struct Connecting<'s> {
     publisher: &'s SessionPublisher,
     announcements: &'s Announcements,
     /// Since when the connection has been usable.
-    greeted: Option<Instant>,
+    ready_since: Option<Instant>,
 }
 
 impl Connecting<'_> {
@@ -89,13 +126,13 @@ impl Connecting<'_> {
     async fn run(&mut self) -> Result<Infallible, BackendFailure> {
         let (requests, connection) = connect(&self.task.settings, self.task.cadences.connect).await?;
         let grace = Arc::clone(&self.publisher.longest_timeout);
-        let (_session, over) = oneshot::channel();
+        let (_session, session_ended) = oneshot::channel();
         // A separate task: a connection that takes no new calls still finishes those in flight.
-        let mut running = tokio::spawn(running(connection, over, grace));
+        let mut driver = tokio::spawn(drive(connection, session_ended, grace));
         let failure = tokio::select! {
             // The end of the connection is a better cause than the handshake that it broke.
             biased;
-            ended = &mut running => {
+            ended = &mut driver => {
                 let error = match ended {
                     Ok(ended) => ended.err(),
                     Err(ended) if ended.is_panic() => {
@@ -103,50 +140,52 @@ impl Connecting<'_> {
                     }
                     Err(_) => None,
                 };
-                return Err(self.refused(error.as_ref()).unwrap_or_else(|| closed(error.as_ref())));
+                return Err(self.tls_failure(error.as_ref()).unwrap_or_else(|| closed(error.as_ref())));
             }
             Err(failure) = self.refresh(requests) => failure,
         };
-        if self.greeted.is_some() || failure.kind != FailureKind::Reset {
+        if self.ready_since.is_some() || failure.kind != FailureKind::Reset {
             return Err(failure);
         }
         // With TLS 1.3, a rejected certificate is reported only after the connection is established, when it ends.
         // The handshake explains any other end better: the connection is unused, so it ends in any case.
-        let ended = timeout(self.task.cadences.handshake, running)
+        let ended = timeout(self.task.cadences.handshake, driver)
             .await
             .ok()
             .and_then(Result::ok)
             .and_then(Result::err);
-        Err(self.refused(ended.as_ref()).unwrap_or(failure))
+        Err(self.tls_failure(ended.as_ref()).unwrap_or(failure))
     }
 
     /// The backend's TLS error at the end of an unused connection.
-    fn refused(&self, end: Option<&h2::Error>) -> Option<BackendFailure> {
-        connect::refused(&self.task.settings, end.filter(|_| self.greeted.is_none())?)
+    fn tls_failure(&self, end: Option<&h2::Error>) -> Option<BackendFailure> {
+        connect::tls_failure(&self.task.settings, end.filter(|_| self.ready_since.is_none())?)
     }
 
-    async fn refresh(&mut self, connection: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
+    /// Performs handshakes until the connection counts as lost.
+    async fn refresh(&mut self, requests: SendRequest<Bytes>) -> Result<Infallible, BackendFailure> {
         let SessionTask { settings, cadences, .. } = self.task;
-        let mut known = Known::new(self.task, connection);
+        let mut known = Known::new(self.task, requests);
         let mut missed = 0;
         loop {
-            let answer = shake_hands(settings, &known.connection, &known.paths, cadences.handshake).await;
-            if answer.as_ref().err().is_none_or(|ended| !ended.is_late()) {
-                known.circuit.answered();
+            let Connection { requests, paths, circuit, .. } = &*known.connection;
+            let answer = handshake(settings, requests, paths, cadences.handshake).await;
+            if answer.as_ref().err().is_none_or(|error| !error.is_late()) {
+                circuit.answered();
             }
             match answer {
-                Err(ended) => {
-                    let failure = BackendFailure::from(ended);
+                Err(error) => {
+                    let failure = BackendFailure::from(error);
                     missed += 1;
                     // While the connection lives, a failed handshake is no reason to interrupt calls.
-                    if self.greeted.is_none() || failure.kind == FailureKind::Reset || missed == MISSED {
+                    if self.ready_since.is_none() || failure.kind == FailureKind::Reset || missed == MISSED {
                         return Err(failure);
                     }
                 }
                 Ok(response) => {
                     missed = 0;
-                    self.take(response, &mut known).await;
-                    self.greeted.get_or_insert_with(Instant::now);
+                    self.accept(response, &mut known).await;
+                    self.ready_since.get_or_insert_with(Instant::now);
                 }
             }
             // Replicas of two builds would request a handshake with every answer.
@@ -156,11 +195,12 @@ impl Connecting<'_> {
         }
     }
 
-    /// Publishes the result of a handshake if it has changed.
-    async fn take(&self, response: GetInfoResponse, known: &mut Known) {
-        let settings = &self.task.settings;
-        let news = known.latest.as_ref() != Some(&response);
-        if !news && !self.publisher.is_mixed() {
+    /// Publishes the result of a handshake if it has changed, or if answers had another revision.
+    async fn accept(&self, response: GetInfoResponse, known: &mut Known) {
+        let SessionTask { settings, tables, cadences, .. } = self.task;
+        let is_new = known.latest.as_ref() != Some(&response);
+        let current = self.publisher.session();
+        if !is_new && current.as_ref().is_none_or(|session| !session.cache.has_mixed_revisions()) {
             return;
         }
         if let Some(latest) = &known.latest
@@ -174,36 +214,34 @@ impl Connecting<'_> {
                     "backend changes too often what it requests; its latest handshake is not used yet"
                 );
             }
-            if latest.revision != response.revision {
+            if let Some(session) = current.filter(|_| latest.revision != response.revision) {
                 // Answers of the previous revision must not be used either.
-                self.publisher.mix_revisions();
+                session.cache.mark_mixed_revisions();
             }
             return;
         }
-        let info = Info::read(response.clone(), settings, &self.task.tables);
-        self.complete(&info).await;
-        let cache = AnswerCache::new(self.remembered(&info), self.task.cadences.check_every);
-        if !news && self.publisher.is_refuted() {
+        let info = Info::read(response.clone(), settings, tables);
+        self.wait_for_rows(&info).await;
+        let cached = match settings.pure_answers {
+            PureAnswers::Remembered => info.remembered(),
+            PureAnswers::AskedEachTime => CachedVerbs::default(),
+        };
+        let cache = AnswerCache::new(cached, cadences.check_every);
+        if !is_new && current.is_some_and(|session| session.cache.is_impure()) {
             // The revision is the same, so it is still not pure.
             cache.mark_impure();
         }
-        if news {
+        if is_new {
             self.announcements.log(settings, &info);
         }
-        self.publisher.up(known.session(info, cache));
+        let (connection, tables) = (Arc::clone(&known.connection), known.streams.keep(&info));
+        self.publisher.publish(Ok(Session { connection, info, cache, tables }));
         known.latest = Some(response);
-    }
-
-    fn remembered(&self, info: &Info) -> CachedVerbs {
-        match self.task.settings.pure_answers {
-            PureAnswers::Remembered => info.remembered(),
-            PureAnswers::AskedEachTime => CachedVerbs::default(),
-        }
     }
 
     /// Waits until the table has the rows for the backend. Limited for views with JSON, which are listed again when
     /// the first backend requests them.
-    async fn complete(&self, info: &Info) {
+    async fn wait_for_rows(&self, info: &Info) {
         let Some(table) = &self.task.tables.table else { return };
         for column in info.columns() {
             table.fill(column).await;
@@ -215,10 +253,7 @@ impl Connecting<'_> {
 
 /// A connection, and what is known of its backend.
 struct Known {
-    connection: SendRequest<Bytes>,
-    paths: Arc<Paths>,
-    head: Arc<RequestHead>,
-    circuit: Arc<Circuit>,
+    connection: Arc<Connection>,
     streams: Streams,
     /// The latest accepted handshake.
     latest: Option<GetInfoResponse>,
@@ -227,49 +262,36 @@ struct Known {
 }
 
 impl Known {
-    fn new(task: &SessionTask, connection: SendRequest<Bytes>) -> Self {
-        let SessionTask { settings, gateway, .. } = task;
-        let head = RequestHead::new(gateway, settings.name.as_str(), settings.args.as_ref());
-        let paths = Paths::new(&settings.url);
-        let streams = Streams::new(StreamContext {
-            backend: settings.name.to_string(),
-            tables: task.tables.clone(),
-            metrics: Arc::clone(&task.metrics),
-            connection: connection.clone(),
-            path: paths.sync.clone(),
+    fn new(task: &SessionTask, requests: SendRequest<Bytes>) -> Self {
+        let settings = &task.settings;
+        let connection = Arc::new(Connection {
+            requests,
+            paths: Paths::new(&settings.url),
+            head: RequestHead::new(&task.gateway, settings.name.as_str(), settings.args.as_ref()),
+            circuit: Circuit::default(),
         });
         Self {
+            streams: Streams::new(task, Arc::clone(&connection)),
             connection,
-            paths: Arc::new(paths),
-            head: Arc::new(head),
-            circuit: Arc::default(),
-            streams,
             latest: None,
             view_changes: ViewChanges::default(),
             log_limit: RateLimitedLog::default(),
         }
     }
-
-    /// The session that calls use after a handshake.
-    fn session(&mut self, info: Info, cache: AnswerCache) -> Session {
-        let tables = self.streams.keep(&info);
-        let (head, paths) = (Arc::clone(&self.head), Arc::clone(&self.paths));
-        let (connection, circuit) = (self.connection.clone(), Arc::clone(&self.circuit));
-        Session { connection, info, cache, circuit, tables, head, paths }
-    }
 }
 
 /// Runs a connection until it ends or, after its session, all calls on it must have ended: a peer that reads
 /// nothing would otherwise keep it open indefinitely.
-async fn running(
+async fn drive(
     connection: impl Future<Output = Result<(), h2::Error>>,
-    session: oneshot::Receiver<Infallible>,
-    grace: Arc<LongestTimeout>,
+    session_ended: oneshot::Receiver<Infallible>,
+    grace: Arc<Mutex<Duration>>,
 ) -> Result<(), h2::Error> {
     let over = async {
         // An error means that the session has ended and dropped the sender.
-        let _ = session.await;
-        sleep(grace.get()).await;
+        let _ = session_ended.await;
+        let grace = *grace.lock();
+        sleep(grace).await;
     };
     tokio::select! {
         biased;
@@ -278,27 +300,90 @@ async fn running(
     }
 }
 
-/// Performs the handshake with these settings and this timeout.
-///
-/// # Errors
-/// There is no valid answer: `handshake failed: …`.
-pub(in crate::backend) async fn shake_hands(
-    settings: &config::BackendSettings,
-    connection: &SendRequest<Bytes>,
-    paths: &Paths,
-    within: Duration,
-) -> Result<GetInfoResponse, RpcError> {
-    let request = GetInfoRequest {
-        gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
-        api_versions: vec![API_VERSION.to_owned()],
-        backend: settings.name.to_string(),
-        args: settings.args.clone().unwrap_or_default(),
-    };
-    let mut framed = Vec::new();
-    put_prefix(request.encoded_len(), &mut framed)?;
-    request.encode_raw(&mut framed);
-    let failed = |ended: RpcError| ended.context("handshake failed");
-    let most = Limits { within, answer: LARGEST_ANSWER };
-    let answer = grpc::unary(connection, &paths.info, [framed.into()], most).await.map_err(failed)?;
-    limits::check(&answer).and_then(|()| decoded(answer)).map_err(|failure| failed(failure.into()))
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, sync::Mutex};
+
+    use super::*;
+    use crate::{backend::session::channel, config::Config};
+
+    fn settings() -> config::BackendSettings {
+        let yaml = "apiVersion: extender-gateway.io/v1alpha1\nkind: GatewayConfiguration\n\
+                    nodes: {source: Request}\nbackends: [{name: racks, url: 'http://127.0.0.1:1', filter: {}}]\n";
+        Config::parse(yaml, Path::new(".")).unwrap().backends.remove(0)
+    }
+
+    fn hung_up() -> BackendFailure {
+        BackendFailure::new(FailureKind::Reset, "the connection was lost")
+    }
+
+    /// The pauses before each session in this time, in milliseconds.
+    async fn pauses<S: Future<Output = SessionEnd>>(within: Duration, session: impl Fn() -> S) -> Vec<u128> {
+        let (publisher, _seen) = channel();
+        let ended = Mutex::new(Instant::now());
+        let pauses = Mutex::new(Vec::new());
+        let settings = settings();
+        let sessions = retry(&settings, &publisher, || {
+            pauses.lock().unwrap().push(ended.lock().unwrap().elapsed().as_millis());
+            let session = session();
+            async {
+                let how = session.await;
+                *ended.lock().unwrap() = Instant::now();
+                how
+            }
+        });
+        let _ = timeout(within, sessions).await;
+        pauses.into_inner().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_greets_and_hangs_up_is_left_alone_for_longer_and_longer() {
+        let pauses = pauses(Duration::from_mins(10), || async {
+            let ready_since = Some(Instant::now());
+            // Longer than one interval, but too short to be useful.
+            sleep(Duration::from_millis(1500)).await;
+            SessionEnd { failure: hung_up(), ready_since }
+        })
+        .await;
+        assert_eq!(pauses[..8], [0, 50, 100, 200, 400, 800, 1600, 2000]);
+        assert!(pauses[8..].iter().all(|pause| *pause == 2000), "{pauses:?}");
+        assert!(pauses.len() < 180, "{}", pauses.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_has_lasted_is_followed_at_once() {
+        let pauses = pauses(Duration::from_mins(2), || async {
+            let ready_since = Some(Instant::now());
+            sleep(LASTING).await;
+            SessionEnd { failure: hung_up(), ready_since }
+        })
+        .await;
+        assert!(pauses.iter().all(|pause| *pause == 0), "{pauses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_floods_the_connection_is_left_alone_for_the_longest_pause() {
+        let pauses = pauses(Duration::from_mins(2), || async {
+            let ready_since = Some(Instant::now());
+            sleep(LASTING).await;
+            SessionEnd { failure: BackendFailure::new(FailureKind::Oversize, "frames"), ready_since }
+        })
+        .await;
+        assert!(pauses[0] == 0 && pauses[1..].iter().all(|pause| *pause == 2000), "{pauses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_panics_is_an_outage_like_any_other() {
+        let metrics = Metrics::new();
+        let pauses = pauses(Duration::from_secs(10), || async {
+            let panics: Result<Infallible, BackendFailure> =
+                contained(&metrics, async { panic!("a bug") }).await;
+            let Err(failure) = panics;
+            SessionEnd { failure, ready_since: None }
+        })
+        .await;
+        assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 2000, 2000, 2000]);
+        let counted = format!("extender_gateway_panics_total {}\n", pauses.len());
+        assert!(metrics.text().contains(&counted));
+    }
 }

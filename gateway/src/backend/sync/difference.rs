@@ -1,13 +1,17 @@
 //! The changes to send so that a backend's table matches the gateway's.
 
-use bytes::{BufMut, Bytes};
-use extender_policy_api::v1alpha1::TableView;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, fixed64, message, uint32};
+use std::mem;
 
-use super::super::remote_table::in_entry;
+use bytes::Bytes;
+use extender_policy_api::v1alpha1::TableView;
+use prost::encoding::{encoded_len_varint, fixed64, message, uint32};
+
 use crate::{
     cluster::table::{RowId, RowState, TableSnapshot, ViewId},
-    contract::frame::PREFIX,
+    contract::{
+        protobuf::{PREFIX, put_head, put_number},
+        row::put_row,
+    },
 };
 
 /// Fields of `SyncNodesRequest`.
@@ -19,6 +23,7 @@ const REMOVED: u32 = 5;
 const COMPLETE: u32 = 6;
 /// Fields of `TableEntry`.
 const ID: u32 = 1;
+const ROW: u8 = 2;
 
 /// The size of the upserts in one message, in bytes. A larger row is sent alone. A quarter of the default HTTP/2
 /// window of a peer: a backend that does not read this stream can still be called.
@@ -27,26 +32,18 @@ const MESSAGE_BYTES: usize = 16 << 10;
 /// The largest encoded id, in bytes.
 const ID_BYTES: usize = 5;
 
-/// A message with its gRPC prefix.
-#[derive(Debug)]
-pub(super) struct Framed {
-    pub(super) bytes: Bytes,
-    /// The table's version after this message.
-    pub(super) version: u64,
-}
-
 /// The changes that a backend lacks.
 #[derive(Debug)]
 pub(super) struct Difference {
     /// One part for each message. The rows belong to the table: a message is encoded when it is sent.
-    pub(super) parts: Vec<DifferencePart>,
+    pub(super) parts: Vec<Changes>,
     /// The version up to which the backend has all rows after these changes.
     pub(super) rows: u64,
 }
 
-/// The content of one message.
+/// Changes, of all slots or of one message.
 #[derive(Debug, Default)]
-pub(super) struct DifferencePart {
+pub(super) struct Changes {
     upserts: Vec<(u32, Bytes)>,
     removed: Vec<u32>,
     complete: bool,
@@ -55,9 +52,10 @@ pub(super) struct DifferencePart {
 /// The rows that a backend was sent.
 #[derive(Debug)]
 pub(super) struct SentRows {
-    table: u64,
-    /// The version of the last message.
-    version: u64,
+    /// The name of the table.
+    pub(super) table: u64,
+    /// The version of the table after the last message.
+    pub(super) version: u64,
     /// The view, until the first message.
     view: Option<TableView>,
     /// The row sent for each slot.
@@ -73,25 +71,10 @@ struct SentRow {
     version: u64,
 }
 
-/// The rows that are missing for some slots.
-#[derive(Debug, Default)]
-struct MissingRows {
-    upserts: Vec<(u32, Bytes)>,
-    removed: Vec<u32>,
-}
-
 impl SentRows {
     /// Nothing sent yet, for a table with this name.
     pub(super) fn new(table: u64, view: TableView) -> Self {
         Self { table, version: 0, view: Some(view), slots: Vec::new(), looked: None }
-    }
-
-    pub(super) fn table(&self) -> u64 {
-        self.table
-    }
-
-    pub(super) fn version(&self) -> u64 {
-        self.version
     }
 
     /// The missing changes. There is at least one part until everything was sent for the first time.
@@ -100,7 +83,7 @@ impl SentRows {
         if self.looked == Some(rows) {
             return Difference { parts: Vec::new(), rows };
         }
-        let mut missing = MissingRows::default();
+        let mut missing = Changes::default();
         match self.looked.and_then(|looked| read.changed_since(looked)) {
             Some(changed) => changed.for_each(|slot| self.look(slot, read.at(slot, view), &mut missing)),
             None => self.look_at_all(read, view, &mut missing),
@@ -109,7 +92,7 @@ impl SentRows {
         Difference { parts: self.parts(missing), rows }
     }
 
-    fn look_at_all(&mut self, read: &TableSnapshot, view: ViewId, missing: &mut MissingRows) {
+    fn look_at_all(&mut self, read: &TableSnapshot, view: ViewId, missing: &mut Changes) {
         let slots = read.slots();
         for slot in 0..slots.max(self.slots.len()) {
             let slot = u32::try_from(slot).expect("a slot's number has 32 bits");
@@ -119,13 +102,13 @@ impl SentRows {
         self.slots.truncate(slots);
     }
 
-    fn look(&mut self, slot: u32, row: Option<&RowState>, missing: &mut MissingRows) {
+    fn look(&mut self, slot: u32, row: Option<&RowState>, missing: &mut Changes) {
         let slot = slot as usize;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, None);
         }
         let now = row.and_then(|row| Some(SentRow { id: row.id?, version: row.version }));
-        let sent = std::mem::replace(&mut self.slots[slot], now);
+        let sent = mem::replace(&mut self.slots[slot], now);
         if now == sent {
             return;
         }
@@ -137,38 +120,34 @@ impl SentRows {
         }
     }
 
-    fn parts(&self, MissingRows { upserts, removed }: MissingRows) -> Vec<DifferencePart> {
+    fn parts(&self, missing: Changes) -> Vec<Changes> {
         let first = self.view.is_some();
-        if !first && upserts.is_empty() && removed.is_empty() {
+        if !first && missing.upserts.is_empty() && missing.removed.is_empty() {
             return Vec::new();
         }
-        let part =
-            |removed: &[u32]| DifferencePart { removed: removed.to_vec(), ..DifferencePart::default() };
-        let mut parts: Vec<DifferencePart> = removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
-        if parts.is_empty() {
-            parts.push(DifferencePart::default());
-        }
-        let mut bytes = parts.last().map_or(0, |part| part.removed.len() * ID_BYTES);
-        for upsert in upserts {
+        let part = |removed: &[u32]| Changes { removed: removed.to_vec(), ..Changes::default() };
+        let mut parts: Vec<Changes> = missing.removed.chunks(MESSAGE_BYTES / ID_BYTES).map(part).collect();
+        let mut last = parts.pop().unwrap_or_default();
+        let mut bytes = last.removed.len() * ID_BYTES;
+        for upsert in missing.upserts {
             if bytes > 0 && bytes + upsert.1.len() > MESSAGE_BYTES {
-                parts.push(DifferencePart::default());
+                parts.push(mem::take(&mut last));
                 bytes = 0;
             }
             bytes += upsert.1.len();
-            parts.last_mut().expect("there is one from the beginning").upserts.push(upsert);
+            last.upserts.push(upsert);
         }
-        parts.last_mut().expect("there is one from the beginning").complete = first;
+        parts.push(Changes { complete: first, ..last });
         parts
     }
 
-    /// The next message.
-    pub(super) fn message(&mut self, part: &DifferencePart) -> Framed {
-        let DifferencePart { upserts, removed, complete } = part;
+    /// The next message, with its gRPC prefix.
+    pub(super) fn message(&mut self, part: &Changes) -> Bytes {
+        let Changes { upserts, removed, complete } = part;
         self.version += 1;
         let mut bytes = vec![0; PREFIX];
         fixed64::encode(TABLE, &self.table, &mut bytes);
-        encode_key(VERSION, WireType::Varint, &mut bytes);
-        encode_varint(self.version, &mut bytes);
+        put_number(VERSION, self.version, &mut bytes);
         if let Some(view) = self.view.take() {
             message::encode(VIEW, &view, &mut bytes);
         }
@@ -177,24 +156,19 @@ impl SentRows {
         }
         uint32::encode_packed(REMOVED, removed, &mut bytes);
         if *complete {
-            encode_key(COMPLETE, WireType::Varint, &mut bytes);
-            bytes.put_u8(1);
+            put_number(COMPLETE, 1, &mut bytes);
         }
         let len = u32::try_from(bytes.len() - PREFIX).expect("a node's row is far below 4 GiB");
         bytes[1..PREFIX].copy_from_slice(&len.to_be_bytes());
-        Framed { bytes: bytes.into(), version: self.version }
+        bytes.into()
     }
 }
 
 fn put_entry(id: u32, row: &Bytes, out: &mut Vec<u8>) {
-    let (key, row) = in_entry(row);
-    let len = 1 + encoded_len_varint(u64::from(id)) + 1 + row.len();
-    encode_key(UPSERTS, WireType::LengthDelimited, out);
-    encode_varint(len as u64, out);
-    encode_key(ID, WireType::Varint, out);
-    encode_varint(u64::from(id), out);
-    out.put_u8(key);
-    out.put_slice(row);
+    let len = 1 + encoded_len_varint(u64::from(id)) + row.len();
+    put_head(UPSERTS, len, out);
+    put_number(ID, u64::from(id), out);
+    put_row(ROW, row, out);
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use extender_gateway::backend::tables::TableSource;
+use extender_gateway::backend::remote_table::TableSource;
 use extender_policy_sdk::{Bound, Info, Node, Options, Pod, Policy, Scale, ServeError, Verb, Verdict, View};
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
@@ -168,7 +168,7 @@ impl Seen {
         let (_, link) =
             served.decider.sessions().find(|(settings, _)| settings.name.as_str() == "only").unwrap();
         let link = link.unwrap();
-        let view = &link.info.filter.as_ref().unwrap().nodes;
+        let view = &link.info.filter.as_ref().unwrap().common.nodes;
         link.tables.latest(TableSource::Calls, view).map_or(0, |holding| holding.applied)
     }
 

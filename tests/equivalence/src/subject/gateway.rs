@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use extender_gateway::{
-    backend::{session::Session, tables},
+    backend::{remote_table::TableSource, session::Session},
     cadences::Cadences,
     cluster::table::NodeTable,
     config::Config,
@@ -100,10 +100,10 @@ impl Gateway {
         self.wait(|link| {
             let view_is_filled = |view| match (source, version) {
                 (Source::File, Some(version)) => {
-                    let held = link.tables.latest(tables::TableSource::Cluster, view);
+                    let held = link.tables.latest(TableSource::Cluster, view);
                     held.is_some_and(|held| held.rows >= version)
                 }
-                (Source::Request, _) => link.tables.latest(tables::TableSource::Calls, view).is_some(),
+                (Source::Request, _) => link.tables.latest(TableSource::Calls, view).is_some(),
                 _ => true,
             };
             !link.info.keeps_tables || link.info.views().all(view_is_filled)
@@ -116,7 +116,7 @@ impl Gateway {
         let version = self.offered.read().version();
         self.wait(|link| {
             let has_it = |view| {
-                let held = link.tables.latest(tables::TableSource::Calls, view);
+                let held = link.tables.latest(TableSource::Calls, view);
                 held.is_some_and(|held| held.rows >= version)
             };
             self.offered.is_empty() || !link.info.keeps_tables || link.info.views().all(has_it)

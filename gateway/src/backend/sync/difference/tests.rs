@@ -9,7 +9,7 @@ use prost::Message;
 use super::*;
 use crate::{
     cluster::table::{self, NodeTable},
-    contract::row::{RowFields, RowView, UsageWanted},
+    contract::row::{RowFields, RowView},
     object::annotations::AnnotationPrefixes,
 };
 
@@ -18,18 +18,18 @@ fn sent_to(
     sent: &mut SentRows,
     difference: &Difference,
 ) -> Vec<SyncNodesRequest> {
-    let messages = difference.parts.iter().map(|part| sent.message(part)).collect();
+    let messages = difference.parts.iter().map(|part| (sent.message(part), sent.version)).collect();
     applied(held, messages)
 }
 
-fn applied(held: &mut BTreeMap<u32, NodeRow>, messages: Vec<Framed>) -> Vec<SyncNodesRequest> {
-    let decode = |framed: Framed| {
+fn applied(held: &mut BTreeMap<u32, NodeRow>, messages: Vec<(Bytes, u64)>) -> Vec<SyncNodesRequest> {
+    let decode = |(framed, version): (Bytes, u64)| {
         assert_eq!(
-            framed.bytes[..PREFIX],
-            [&[0][..], &(u32::try_from(framed.bytes.len() - PREFIX).unwrap()).to_be_bytes()].concat()
+            framed[..PREFIX],
+            [&[0][..], &(u32::try_from(framed.len() - PREFIX).unwrap()).to_be_bytes()].concat()
         );
-        let message = SyncNodesRequest::decode(&framed.bytes[PREFIX..]).unwrap();
-        assert_eq!(message.version, framed.version);
+        let message = SyncNodesRequest::decode(&framed[PREFIX..]).unwrap();
+        assert_eq!(message.version, version);
         message
     };
     let messages: Vec<_> = messages.into_iter().map(decode).collect();
@@ -107,7 +107,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn annotated(prefix: &str, usage: UsageWanted) -> RowView {
+fn annotated(prefix: &str, usage: bool) -> RowView {
     RowView::Facts(RowFields { annotations: AnnotationPrefixes::new([prefix]), usage })
 }
 
@@ -131,7 +131,7 @@ fn happen(table: &NodeTable, step: &Step) {
         }
         Step::Offer(nodes) => {
             let nodes = named(nodes);
-            let view = table.register(annotated("none/", UsageWanted::Untold)).id();
+            let view = table.register(annotated("none/", false)).id();
             let offered = nodes.iter().map(|(name, _)| name.as_str());
             table.import(offered, |place| Some(&nodes[place as usize].1), view).unwrap();
         }
@@ -142,7 +142,7 @@ fn happen(table: &NodeTable, step: &Step) {
                 .apply_usage(&[(format!("n{name}").into(), NodeUsage { requested, ..NodeUsage::default() })]);
         }
         Step::Register(number) => {
-            table.register(annotated(&format!("{number}/"), UsageWanted::Untold)).leak();
+            table.register(annotated(&format!("{number}/"), false)).leak();
         }
         Step::Look(_) => {}
     }
@@ -181,7 +181,7 @@ proptest! {
         of_calls in any::<bool>(),
     ) {
         let table = if of_calls { NodeTable::of_calls() } else { NodeTable::new() };
-        let mut backends = [UsageWanted::Untold, UsageWanted::Told].map(|usage| Backend {
+        let mut backends = [false, true].map(|usage| Backend {
             view: table.register(annotated("none/", usage)).leak(),
             sent: SentRows::new(1, TableView::default()),
             held: BTreeMap::new(),

@@ -1,0 +1,218 @@
+//! Limits what an unstable backend can cause: log lines, however often it reconnects or changes its handshake, and
+//! changes of its views, each of which encodes the rows of all nodes again on the thread that serves calls.
+
+use std::{collections::BTreeSet, mem, time::Duration};
+
+use extender_gateway_core::{BackendFailure, FailureKind};
+use extender_policy_api::v1alpha1::GetInfoResponse;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{backend::info::Info, config};
+
+/// Limits the announcements of one backend over all of its sessions: a burst, and then one in each [`EVERY`].
+#[derive(Debug, Default)]
+pub(super) struct Announcements(Mutex<AnnouncementBudget>);
+
+/// The largest burst of announcements.
+const BURST: u32 = 5;
+const EVERY: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+struct AnnouncementBudget {
+    /// When a whole burst is available again.
+    full_at: Option<Instant>,
+    /// The lines that were suppressed since the last one.
+    suppressed: u64,
+}
+
+impl Announcements {
+    /// Logs that a backend is ready, and the configured verbs that it cannot serve.
+    pub(super) fn log(&self, settings: &config::BackendSettings, info: &Info) {
+        let Some(similar) = self.turn() else { return };
+        let (backend, name) = (&settings.name, &info.name);
+        let (version, revision) = (&info.version, &info.revision);
+        tracing::info!(%backend, name, version, revision, similar, "backend is ready");
+        for verb in settings.verbs() {
+            if let Some(failure) = info.refusal(verb) {
+                let verb = verb.backend_name();
+                tracing::error!(%backend, verb, "backend cannot serve this verb: it {failure}");
+            }
+        }
+    }
+
+    /// The number of announcements suppressed since the last one; `None` if this one is suppressed, too.
+    fn turn(&self) -> Option<u64> {
+        let mut budget = self.0.lock();
+        let now = Instant::now();
+        let full_at = budget.full_at.map_or(now, |full_at| full_at.max(now));
+        if full_at - now > EVERY * (BURST - 1) {
+            budget.suppressed += 1;
+            return None;
+        }
+        budget.full_at = Some(full_at + EVERY);
+        Some(mem::take(&mut budget.suppressed))
+    }
+}
+
+/// One outage of a backend. It is logged at its start, at the first failure of another kind, and then once in each
+/// [`OUTAGE_PAUSE`], however many attempts to connect there are.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    /// When it began and when it was last logged.
+    logged: Option<(Instant, Instant)>,
+    /// The kinds of failures that were logged: after the operator fixes one cause, the next must be logged.
+    kinds: Vec<FailureKind>,
+}
+
+const OUTAGE_PAUSE: Duration = Duration::from_mins(1);
+
+impl Outage {
+    /// Logs a failed attempt to connect if a line is due.
+    pub(super) fn log(&mut self, backend: &config::BackendSettings, failure: &BackendFailure) {
+        let Some(lasted) = self.turn(failure.kind) else { return };
+        let (down, minutes) = match lasted.as_secs() / 60 {
+            0 => ("down", String::new()),
+            minutes => ("still down", format!(" for {minutes} min")),
+        };
+        tracing::warn!(
+            backend = %backend.name,
+            url = %backend.url,
+            kind = failure.kind.as_str(),
+            "backend is {down}{minutes}: {failure}; its failure policies apply until it is reachable"
+        );
+    }
+
+    /// How long the backend has been down; `None` if it is too early to log it again.
+    fn turn(&mut self, kind: FailureKind) -> Option<Duration> {
+        let now = Instant::now();
+        let (began, last) = *self.logged.get_or_insert((now, now));
+        if !self.kinds.contains(&kind) {
+            self.kinds.push(kind);
+        } else if now - last < OUTAGE_PAUSE {
+            return None;
+        }
+        self.logged = Some((began, now));
+        Some(now - began)
+    }
+}
+
+/// Limits how often a backend may change its views on one connection.
+#[derive(Debug, Default)]
+pub(super) struct ViewChanges {
+    /// When the latest change was, and the pause after it.
+    latest: Option<(Instant, Duration)>,
+}
+
+/// The shortest pause between two changes; it doubles with each change, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// After this long without a change, the pause is the shortest again.
+const QUIET: Duration = Duration::from_mins(10);
+
+impl ViewChanges {
+    /// Whether a handshake is accepted after this one: not if its views change too soon.
+    pub(super) fn allow(&mut self, known: &GetInfoResponse, next: &GetInfoResponse) -> bool {
+        // Lists are unordered: a backend may write them from a map.
+        let views = |info: &GetInfoResponse| {
+            let verbs: BTreeSet<_> =
+                info.verbs.iter().map(|verb| (verb.verb, verb.node_view, verb.usage)).collect();
+            let set = |texts: &[String]| texts.iter().cloned().collect::<BTreeSet<_>>();
+            (verbs, set(&info.annotation_prefixes), info.pod_raw, set(&info.services))
+        };
+        views(known) == views(next) || self.turn()
+    }
+
+    fn turn(&mut self) -> bool {
+        let now = Instant::now();
+        let pause = match self.latest.map(|(at, pause)| (now - at, pause)) {
+            Some((since, pause)) if since < pause => return false,
+            Some((since, pause)) if since < QUIET => (pause * 2).min(LONGEST_PAUSE),
+            _ => FIRST_PAUSE,
+        };
+        self.latest = Some((now, pause));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_logged_and_then_one_in_half_a_minute() {
+        let announcements = Announcements::default();
+        let mut logged = Vec::new();
+        for second in 0..100_u64 {
+            if let Some(similar) = announcements.turn() {
+                logged.push((second, similar));
+            }
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(logged, [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (30, 25), (60, 29), (90, 29)]);
+        tokio::time::advance(Duration::from_hours(1)).await;
+        let turns: Vec<_> = (0..6).map(|_| announcements.turn()).collect();
+        assert_eq!(
+            turns[1..],
+            [Some(0), Some(0), Some(0), Some(0), None],
+            "an hour brings no more than the first"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_failure_is_logged_and_then_one_a_minute() {
+        let mut outage = Outage::default();
+        let mut logged = Vec::new();
+        for attempt in 0..=100_u64 {
+            if let Some(lasted) = outage.turn(FailureKind::Unreachable) {
+                logged.push((attempt * 2, lasted.as_secs()));
+            }
+            tokio::time::advance(Duration::from_secs(2)).await;
+        }
+        assert_eq!(logged, [(0, 0), (60, 60), (120, 120), (180, 180)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_kind_of_failure_is_logged_once() {
+        let mut outage = Outage::default();
+        let kinds =
+            [FailureKind::Unreachable, FailureKind::Status, FailureKind::Unreachable, FailureKind::Status];
+        let mut logged = Vec::new();
+        for kind in kinds {
+            logged.push(outage.turn(kind).is_some());
+            tokio::time::advance(Duration::from_secs(2)).await;
+        }
+        assert_eq!(logged, [true, true, false, false]);
+    }
+
+    fn asking_for(prefix: u32) -> GetInfoResponse {
+        let annotation_prefixes = vec![format!("{prefix}.example.com/")];
+        GetInfoResponse { annotation_prefixes, ..GetInfoResponse::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_views_are_taken_more_and_more_rarely() {
+        let mut changes = ViewChanges::default();
+        let mut known = asking_for(0);
+        let mut taken = Vec::new();
+        for second in 1..=200 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if changes.allow(&known, &asking_for(second)) {
+                known = asking_for(second);
+                taken.push(second);
+            }
+        }
+        assert_eq!(taken, [1, 6, 16, 36, 76, 136, 196]);
+        let prefixes = ["a.example.com/", "b.example.com/"].map(str::to_owned).to_vec();
+        let listed = GetInfoResponse { annotation_prefixes: prefixes.clone(), ..known.clone() };
+        let reversed = prefixes.into_iter().rev().collect();
+        let reversed = GetInfoResponse { annotation_prefixes: reversed, ..known.clone() };
+        assert!((0..100).all(|_| changes.allow(&listed, &reversed)), "another order is no other view");
+        let revised = GetInfoResponse { revision: "2".to_owned(), ..known.clone() };
+        assert!(changes.allow(&known, &revised), "another revision with the same views is taken at once");
+        tokio::time::advance(QUIET).await;
+        assert_eq!((0..10).filter(|_| changes.allow(&known, &asking_for(0))).count(), 1);
+        tokio::time::advance(FIRST_PAUSE).await;
+        assert!(changes.allow(&known, &asking_for(0)));
+    }
+}
