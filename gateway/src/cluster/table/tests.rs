@@ -73,9 +73,9 @@ fn fill(table: &NodeTable, view: ViewId) {
 }
 
 /// Whether the table has changed since the previous call.
-fn changed(changes: &mut watch::Receiver<()>) -> bool {
-    let changed = changes.has_changed().unwrap();
-    changes.mark_unchanged();
+fn changed(receiver: &mut watch::Receiver<()>) -> bool {
+    let changed = receiver.has_changed().unwrap();
+    receiver.mark_unchanged();
     changed
 }
 
