@@ -9,40 +9,37 @@ mod answer;
 mod body;
 mod call_guard;
 mod connection;
-mod held;
 mod limit;
-mod pages;
 mod server;
 mod tls;
-mod verbs;
-mod write_timeout;
 
 use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use extender_gateway_core::{PerVerb, Verb};
+use extender_gateway_core::{Assignment, PerVerb, Verb};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
 use tracing::field::display;
 
+pub(crate) use self::{answer::HeldBody, limit::Address, server::pages};
 use self::{
-    answer::{CallRefusal, LoggedAt, RefusedCall, ReplyBody},
-    body::BodyError,
+    answer::{CallRefusal, ReplyBody},
     call_guard::CallGuard,
-    limit::UnderWay,
+    limit::RequestInProgress,
 };
-pub(crate) use self::{held::HeldBody, limit::Address, pages::pages};
 pub use self::{
     server::{Entrance, serve},
     tls::Tls,
 };
 use crate::{
     config::{Config, VerbPaths},
-    decide::Decider,
+    decide::{Call, CallError, Decider, PreemptCall},
+    object::pod,
     observe::{Metrics, Observer, SeldomEach},
-    record::HttpCall,
+    record::{HttpCall, PodRef, RequestedNodes},
+    wire::{self, PreemptRequest, reply},
 };
 
 /// The data shared by all connections at the door.
@@ -96,38 +93,49 @@ impl Door {
         &self,
         request: Request<Incoming>,
         (caller, secure): (SocketAddr, bool),
-        under_way: UnderWay,
+        in_progress: RequestInProgress,
     ) -> Response<CallBody> {
         let (head, body) = request.into_parts();
-        let awaited = under_way.awaits_body();
+        let awaited = in_progress.awaits_body();
         let served = self.served.load_full();
         let mut guard = CallGuard::new(&self.observer, (&head, caller), served.generation);
         guard.secure = secure;
-        let verb = match requested(&head, &served.verbs) {
-            Ok(verb) => verb,
-            Err((verb, refusal)) => {
-                guard.verb = verb;
+        guard.verb = verb_of(head.uri.path(), &served.verbs);
+        let response = match requested(guard.verb, &head, &served.verbs) {
+            Err(refusal) => {
                 body::drain(body);
-                return held(self.refuse(guard, refusal.status()), under_way);
+                let response = refusal.status();
+                self.refuse(guard, refusal, response)
+            }
+            Ok(verb) => {
+                guard.enter(verb);
+                let decided = async {
+                    let body = body::read(&head, body, served.most).await?;
+                    drop(awaited);
+                    served.answer(verb, body, &mut guard).await.map_err(CallRefusal::from)
+                };
+                match survive(&self.observer.metrics, decided).await {
+                    Ok(reply) => guard.answered(answer::success(reply)),
+                    Err(refusal) => {
+                        let response = refusal.response(verb);
+                        self.refuse(guard, refusal, response)
+                    }
+                }
             }
         };
-        guard.enter(verb);
-        let decided = async {
-            let body = body::read(&head, body, served.most).await.map_err(BodyError::refusal)?;
-            drop(awaited);
-            served.answer(verb, body, &mut guard).await
-        };
-        let response = match survive(&self.observer.metrics, decided).await {
-            Ok(reply) => guard.answered(answer::reply(reply)),
-            Err(refusal) => self.refuse(guard, refusal.of(verb)),
-        };
-        held(response, under_way)
+        response.map(|body| HeldBody::new(body, in_progress))
     }
 
-    fn refuse(&self, mut guard: CallGuard<'_>, refused: RefusedCall) -> Response<ReplyBody> {
-        let RefusedCall { response, outcome, text, log } = refused;
+    /// Logs a refusal and ends its call with this response.
+    fn refuse(
+        &self,
+        mut guard: CallGuard<'_>,
+        refusal: CallRefusal,
+        response: Response<ReplyBody>,
+    ) -> Response<ReplyBody> {
+        let CallRefusal { outcome, text, is_logged, .. } = refusal;
         let (verb, caller) = (Verb::name_or_none(guard.verb), guard.caller);
-        let turn = if log == LoggedAt::Here { self.refused.turn((verb, outcome)) } else { None };
+        let turn = if is_logged { None } else { self.refused.turn((verb, outcome)) };
         if let Some(similar) = turn {
             let trace_id = guard.record.as_ref().and_then(|record| record.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));
@@ -140,32 +148,16 @@ impl Door {
     }
 }
 
-impl Served {
-    async fn answer(
-        &self,
-        verb: Verb,
-        body: Bytes,
-        http_call: &mut HttpCall,
-    ) -> Result<Vec<Bytes>, CallRefusal> {
-        http_call.request_bytes = body.len();
-        let decided = match verb {
-            Verb::Filter => verbs::filter(&self.decider, body, http_call).await,
-            Verb::Prioritize => verbs::prioritize(&self.decider, body, http_call).await,
-            Verb::Preempt => verbs::preempt(&self.decider, body, http_call).await,
-            Verb::Bind => verbs::bind(&self.decider, &body, http_call).await,
-        };
-        decided.map_err(CallRefusal::from)
-    }
-}
-
 /// The body of a response. The request is in progress until the body is dropped.
-type CallBody = HeldBody<ReplyBody, UnderWay>;
+type CallBody = HeldBody<ReplyBody, RequestInProgress>;
 
-fn held(response: Response<ReplyBody>, under_way: UnderWay) -> Response<CallBody> {
-    response.map(|body| HeldBody::new(body, under_way))
+/// The verb of a request, unless its path or method is refused.
+fn requested(verb: Option<Verb>, head: &Parts, verbs: &VerbPaths) -> Result<Verb, CallRefusal> {
+    let verb = verb.ok_or_else(|| CallRefusal::path(head.uri.path(), verbs))?;
+    if head.method == Method::POST { Ok(verb) } else { Err(CallRefusal::method(&head.method)) }
 }
 
-/// The response to a call, also if it panics: one pod that triggers a bug must not stop a cluster.
+/// The result of a call, also if it panics: one pod that triggers a bug must not stop a cluster.
 async fn survive<T>(
     metrics: &Metrics,
     answer: impl Future<Output = Result<T, CallRefusal>>,
@@ -178,11 +170,68 @@ async fn survive<T>(
     })
 }
 
-/// The verb of a request, or the refusal and the verb that it is counted under.
-fn requested(head: &Parts, verbs: &VerbPaths) -> Result<Verb, (Option<Verb>, CallRefusal)> {
-    let path = head.uri.path();
-    let verb = verb_of(path, verbs).ok_or_else(|| (None, CallRefusal::path(path, verbs)))?;
-    if head.method == Method::POST { Ok(verb) } else { Err((Some(verb), CallRefusal::method(&head.method))) }
+impl Served {
+    /// Decides a call from its body.
+    async fn answer(
+        &self,
+        verb: Verb,
+        body: Bytes,
+        http_call: &mut HttpCall,
+    ) -> Result<reply::Body, CallError> {
+        http_call.request_bytes = body.len();
+        match verb {
+            Verb::Filter | Verb::Prioritize => self.about_nodes(verb, body, http_call).await,
+            Verb::Preempt => self.preempt(body, http_call).await,
+            Verb::Bind => self.bind(&body, http_call).await,
+        }
+    }
+
+    /// Answers `ExtenderArgs` with an `ExtenderFilterResult` or a `HostPriorityList`.
+    async fn about_nodes(
+        &self,
+        verb: Verb,
+        body: Bytes,
+        http_call: &mut HttpCall,
+    ) -> Result<reply::Body, CallError> {
+        let request = Arc::new(wire::Request::read(body)?);
+        let json = request.pod();
+        let pod = pod::offered(&json).map_err(|error| CallError::pod(&error))?;
+        let nodes = RequestedNodes::Offered(Arc::clone(&request));
+        let (began, parent) = (http_call.started, http_call.parent);
+        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
+        let call = Call { request: &request, pod: &pod, began };
+        if verb == Verb::Filter {
+            let filtered = self.decider.filter(call, record).await?;
+            Ok(reply::filtered(&request, &filtered.rejected, &filtered.reasons))
+        } else {
+            let totals = self.decider.prioritize(call, record).await?;
+            Ok(reply::prioritized(&request, &totals))
+        }
+    }
+
+    /// Answers `ExtenderPreemptionArgs` with an `ExtenderPreemptionResult`.
+    async fn preempt(&self, body: Bytes, http_call: &mut HttpCall) -> Result<reply::Body, CallError> {
+        let request = Arc::new(PreemptRequest::read(body)?);
+        let json = request.pod();
+        let pod = pod::offered(&json).map_err(|error| CallError::pod(&error))?;
+        let nodes = RequestedNodes::Candidates(Arc::clone(&request));
+        let (began, parent) = (http_call.started, http_call.parent);
+        let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
+        let left = self.decider.preempt(PreemptCall { request: &request, pod: &pod, began }, record).await?;
+        Ok(wire::preempt::preempted(&request, &left))
+    }
+
+    /// Answers `ExtenderBindingArgs` with an `ExtenderBindingResult`.
+    async fn bind(&self, body: &[u8], http_call: &mut HttpCall) -> Result<reply::Body, CallError> {
+        let assignment = wire::bind::read(body)?;
+        let nodes = RequestedNodes::Target(assignment.node.clone());
+        let Assignment { namespace, name, uid, .. } = assignment.clone();
+        let pod = PodRef { namespace, name, uid, nominated: String::new() };
+        let (began, parent) = (http_call.started, http_call.parent);
+        let record = http_call.record.insert(self.decider.record(pod, nodes, (began, parent)));
+        self.decider.bind((&assignment, began), record).await?;
+        Ok(reply::bound())
+    }
 }
 
 #[cfg(test)]
@@ -194,15 +243,15 @@ mod tests {
         let metrics = Metrics::new();
         let call = async { panic!("a bug") };
         let refusal: Result<(), CallRefusal> = survive(&metrics, call).await;
-        let refused = refusal.unwrap_err().of(Verb::Filter);
-        assert_eq!((refused.response.status().as_u16(), refused.outcome), (200, "panic"));
+        let refusal = refusal.unwrap_err();
+        assert_eq!((refusal.response(Verb::Filter).status().as_u16(), refusal.outcome), (200, "panic"));
         assert!(metrics.text().contains("extender_gateway_panics_total 1"));
     }
 
     #[test]
     fn a_path_without_a_verb_is_told_which_there_are() {
         let classic = VerbPaths { filter: "predicates/always_true".into(), ..VerbPaths::default() };
-        let refused = CallRefusal::path("/x", &classic).status();
+        let refused = CallRefusal::path("/x", &classic);
         let ends = "expected a path that ends with /predicates/always_true, /prioritize, /preempt or /bind";
         assert_eq!(refused.text, format!("extender-gateway: no verb in path /x; {ends}"));
     }

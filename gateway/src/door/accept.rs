@@ -1,4 +1,4 @@
-//! The accept loop of all addresses.
+//! The accept loop of all addresses, and the limits of all connections.
 //!
 //! It never stops accepting: connections that wait in the system's queue look alive to their callers. Connections
 //! beyond the [limit](super::limit) are closed immediately.
@@ -6,16 +6,19 @@
 use std::{
     io::{self, ErrorKind},
     net::SocketAddr,
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
 use tokio::{
+    io::AsyncWrite,
     net::{TcpListener, TcpStream},
     time::{MissedTickBehavior, interval, sleep},
 };
+use tokio_io_timeout::TimeoutWriter;
 
-use super::limit::{Address, Admission, ConnectionLimit, ConnectionSlot};
+use super::limit::{Address, ConnectionLimit, ConnectionSlot};
 use crate::observe::{Metrics, RateLimitedLog};
 
 /// How long a connection may be without a complete request head. More than the 90 seconds for which kube-scheduler
@@ -26,10 +29,11 @@ pub(super) const IDLE: Duration = Duration::from_mins(2);
 const SWEEP: Duration = Duration::from_secs(30);
 /// The pause after a failed accept, whose usual cause is a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a caller may leave available bytes unread: otherwise its responses would stay in memory indefinitely.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest request head, in bytes. That of kube-scheduler has some hundred.
 pub(super) const LARGEST_HEAD: u32 = 16 << 10;
 
-/// Accepts the connections of an address.
 #[derive(Debug)]
 pub(super) struct Accept {
     listener: TcpListener,
@@ -40,7 +44,6 @@ pub(super) struct Accept {
     full: RateLimitedLog,
 }
 
-/// An accepted connection.
 #[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) stream: TcpStream,
@@ -91,18 +94,14 @@ impl Accept {
     where
         S: Future<Output = ()> + Send + 'static,
     {
-        let admission = self.limit.admit();
-        let is_free = matches!(admission, Admission::Free(_));
-        let (Admission::Free(slot) | Admission::InPlaceOf(slot)) = admission else {
-            return self.refuse(caller);
-        };
+        let Some((slot, has_evicted)) = self.limit.admit() else { return self.refuse(caller) };
         // Without it, a small response waits for the acknowledgment of an earlier one.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("cannot set TCP_NODELAY: {error}");
         }
-        let ending = slot.ending();
-        ending.by(tokio::spawn(serve(Accepted { stream, caller, slot })).abort_handle());
-        if !is_free {
+        let connection = slot.connection();
+        connection.served_by(tokio::spawn(serve(Accepted { stream, caller, slot })).abort_handle());
+        if has_evicted {
             self.dropped("evicted", 1);
             // The closed connection returns its descriptor when its task ends.
             tokio::task::yield_now().await;
@@ -117,7 +116,7 @@ impl Accept {
                 address, %caller, similar,
                 "connection refused: all {} connections of this address have requests in progress; look for callers \
                  that open too many, or raise the limit of open files",
-                self.limit.most()
+                self.limit.most
             );
         }
     }
@@ -138,5 +137,47 @@ impl Accept {
         if connections > 0 {
             self.metrics.connections_dropped((self.address.as_str(), cause), connections);
         }
+    }
+}
+
+/// A connection that ends if the caller does not read for too long.
+pub(super) type WriteTimeout<S = TcpStream> = Pin<Box<TimeoutWriter<S>>>;
+
+/// Ends `stream` if the caller does not read for too long.
+pub(super) fn with_write_timeout<S: AsyncWrite>(stream: S) -> WriteTimeout<S> {
+    let mut writer = TimeoutWriter::new(stream);
+    writer.set_timeout(Some(WRITE_TIMEOUT));
+    Box::pin(writer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_takes_nothing_loses_its_connection() {
+        let (ours, _theirs) = duplex(8);
+        let began = Instant::now();
+        let error = with_write_timeout(ours).write_all(&[0; 9]).await.unwrap_err();
+        assert_eq!((error.kind(), began.elapsed().as_secs()), (ErrorKind::TimedOut, WRITE_TIMEOUT.as_secs()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_one_does_not() {
+        let (ours, mut theirs) = duplex(8);
+        let read = tokio::spawn(async move {
+            for _ in 0..4 {
+                sleep(WRITE_TIMEOUT / 2).await;
+                theirs.read_exact(&mut [0; 8]).await.unwrap();
+            }
+        });
+        let mut ours = with_write_timeout(ours);
+        ours.write_all(&[0; 32]).await.unwrap();
+        read.await.unwrap();
     }
 }

@@ -4,15 +4,13 @@ use std::{
     collections::VecDeque,
     convert::Infallible,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use extender_gateway_core::reason;
+use extender_gateway_core::{Verb, reason};
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::{Body, Frame, SizeHint};
-
-use extender_gateway_core::Verb;
 
 use crate::{config::VerbPaths, decide::CallError, wire::reply};
 
@@ -25,37 +23,19 @@ pub(super) struct CallRefusal {
     /// The status if the verb has no error form of its own.
     status: StatusCode,
     /// The kind of error for metrics and logs: one word.
-    outcome: &'static str,
-    /// The error for people: one line without `%`, of at most 400 bytes.
-    text: String,
-    log: LoggedAt,
-}
-
-/// Where an error is logged: once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LoggedAt {
-    /// Not logged yet.
-    Here,
-    /// Its cause is logged, at most once a second.
-    AtItsCause,
-}
-
-/// A refusal in the verb's form.
-#[derive(Debug)]
-pub(super) struct RefusedCall {
-    pub(super) response: Response<ReplyBody>,
     pub(super) outcome: &'static str,
+    /// The error for people: one line without `%`, of at most 400 bytes.
     pub(super) text: String,
-    pub(super) log: LoggedAt,
+    /// Whether its cause is already logged, at most once a second.
+    pub(super) is_logged: bool,
 }
 
 impl CallRefusal {
     fn new(status: StatusCode, outcome: &'static str, text: impl AsRef<str>) -> Self {
         const LONGEST: usize = 400;
-        Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), log: LoggedAt::Here }
+        Self { status, outcome, text: reason::one_line(text.as_ref(), LONGEST), is_logged: false }
     }
 
-    /// The path has no verb.
     pub(super) fn path(path: &str, verbs: &VerbPaths) -> Self {
         let VerbPaths { filter, prioritize, preempt, bind } = verbs;
         let text = format!(
@@ -64,13 +44,11 @@ impl CallRefusal {
         Self::new(StatusCode::NOT_FOUND, "path", text)
     }
 
-    /// The method is not POST.
     pub(super) fn method(method: &Method) -> Self {
         let text = format!("extender-gateway: method {method} is not allowed; expected POST");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", text)
     }
 
-    /// The body is too large.
     pub(super) fn too_large(most: usize) -> Self {
         let text = format!(
             "extender-gateway: the request is larger than {most} bytes; raise extender.maxRequestBytes, or set nodeCacheCapable: true in \
@@ -79,34 +57,21 @@ impl CallRefusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
     }
 
-    /// The body cannot be parsed.
-    pub(super) fn request(what: String) -> Self {
-        CallError::Request(what).into()
-    }
-
-    /// A bug of the gateway.
     pub(super) fn panicked() -> Self {
         let text = "extender-gateway: internal error; see the gateway's log";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "panic", text)
     }
 
-    /// Converts it to the form that kube-scheduler reads for this verb: filter and bind have an error in the body,
+    /// The response in the form that kube-scheduler reads for this verb: filter and bind have an error in the body,
     /// the others a status without a body.
-    pub(super) fn of(self, verb: Verb) -> RefusedCall {
-        let body = match verb {
-            Verb::Filter | Verb::Bind => reply::error(&self.text),
-            Verb::Prioritize | Verb::Preempt => return self.status(),
-        };
-        RefusedCall {
-            response: reply(body.into_pieces()),
-            outcome: self.outcome,
-            text: self.text,
-            log: self.log,
+    pub(super) fn response(&self, verb: Verb) -> Response<ReplyBody> {
+        match verb {
+            Verb::Filter | Verb::Bind => success(reply::error(&self.text)),
+            Verb::Prioritize | Verb::Preempt => self.status(),
         }
     }
 
-    /// Converts it to a status without a body.
-    pub(super) fn status(self) -> RefusedCall {
+    pub(super) fn status(&self) -> Response<ReplyBody> {
         let mut response = Response::new(ReplyBody::default());
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -118,32 +83,29 @@ impl CallRefusal {
         if let Ok(text) = HeaderValue::from_str(&text) {
             headers.insert(REASON, text);
         }
-        RefusedCall { response, outcome: self.outcome, text: self.text, log: self.log }
+        response
     }
 }
 
 impl From<CallError> for CallRefusal {
     fn from(error: CallError) -> Self {
-        let status = match error {
-            CallError::Request(_) => StatusCode::BAD_REQUEST,
-            CallError::Backend { .. } => StatusCode::BAD_GATEWAY,
-            CallError::NotYetKnown { .. } | CallError::Repeated { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        let (status, is_logged) = match error {
+            CallError::Request(_) => (StatusCode::BAD_REQUEST, false),
+            CallError::Backend { .. } => (StatusCode::BAD_GATEWAY, true),
+            CallError::NotYetKnown { .. } => (StatusCode::SERVICE_UNAVAILABLE, false),
+            CallError::Repeated { .. } => (StatusCode::SERVICE_UNAVAILABLE, true),
             // Sent with status 200, like every error of bind.
-            CallError::Bind(_) => StatusCode::CONFLICT,
+            CallError::Bind(_) => (StatusCode::CONFLICT, false),
         };
-        let log = match error {
-            CallError::Backend { .. } | CallError::Repeated { .. } => LoggedAt::AtItsCause,
-            CallError::Request(_) | CallError::NotYetKnown { .. } | CallError::Bind(_) => LoggedAt::Here,
-        };
-        Self { log, ..Self::new(status, error.kind(), error.to_string()) }
+        Self { is_logged, ..Self::new(status, error.kind(), error.to_string()) }
     }
 }
 
-/// A 200 with these pieces of JSON and a content length: a chunked body whose end is late costs the connection.
-pub(super) fn reply(pieces: Vec<Bytes>) -> Response<ReplyBody> {
-    let reply =
-        ReplyBody { left: pieces.iter().map(|piece| piece.len() as u64).sum(), pieces: pieces.into() };
-    let mut response = Response::new(reply);
+/// A 200 with this JSON and its content length: a chunked body whose end is late costs the connection.
+pub(super) fn success(body: reply::Body) -> Response<ReplyBody> {
+    let pieces = body.into_pieces();
+    let left = pieces.iter().map(|piece| piece.len() as u64).sum();
+    let mut response = Response::new(ReplyBody { pieces: pieces.into(), left });
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
@@ -174,5 +136,43 @@ impl Body for ReplyBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+/// A body and a value that is dropped with it: the slot of its request, or the permit for its memory.
+#[derive(Debug)]
+pub(crate) struct HeldBody<B, H> {
+    body: B,
+    has_ended: bool,
+    _held: H,
+}
+
+impl<B: Body, H> HeldBody<B, H> {
+    pub(crate) fn new(body: B, held: H) -> Self {
+        Self { has_ended: body.is_end_stream(), body, _held: held }
+    }
+}
+
+impl<B: Body + Unpin, H: Unpin> Body for HeldBody<B, H> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.has_ended = frame.is_none();
+        Poll::Ready(frame)
+    }
+
+    /// Never true with the last frame: hyper drops a body that has ended. It asks for the next frame when most of
+    /// the previous one has been written, all but about 400 KiB.
+    fn is_end_stream(&self) -> bool {
+        self.has_ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

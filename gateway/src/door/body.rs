@@ -9,9 +9,10 @@ use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
 use super::answer::CallRefusal;
+use crate::decide::CallError;
 
 /// How long a body may take to arrive. kube-scheduler times out after 5 seconds by default.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of a body that is too large is still read, in bytes, and for how long: without this the sender would
 /// see a reset connection instead of the response.
 const DRAINED: usize = 1 << 30;
@@ -21,96 +22,69 @@ const FIRST: usize = 64 << 10;
 /// moved twice while it grows: at 64 KiB and at 4 MiB.
 const TRUSTED: usize = 64;
 
-/// Why a body was not read.
-#[derive(Debug)]
-pub(super) enum BodyError {
-    /// It has more bytes than the limit.
-    TooLarge(usize),
-    /// It did not arrive in time.
-    Late,
-    /// The sender disconnected, or sent something that is not HTTP.
-    Broken(hyper::Error),
-}
-
-impl BodyError {
-    pub(super) fn refusal(self) -> CallRefusal {
-        match self {
-            Self::TooLarge(most) => CallRefusal::too_large(most),
-            Self::Late => CallRefusal::request(format!("request body not received within {PATIENCE:?}")),
-            Self::Broken(error) => CallRefusal::request(format!("cannot read the request body ({error})")),
-        }
-    }
-}
-
 /// Reads a body of at most `most` bytes.
-pub(super) async fn read(head: &Parts, mut body: Incoming, most: usize) -> Result<Bytes, BodyError> {
+pub(super) async fn read(head: &Parts, mut body: Incoming, most: usize) -> Result<Bytes, CallRefusal> {
     let declared = head.headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()).and_then(|length| length.parse().ok());
     if declared.is_some_and(|declared: usize| declared > most) {
         drain(body);
-        return Err(BodyError::TooLarge(most));
+        return Err(CallRefusal::too_large(most));
     }
-    let read = timeout(PATIENCE, collect(&mut body, declared.unwrap_or(0), most)).await;
-    match read.unwrap_or(Err(BodyError::Late)) {
-        Err(too_large @ BodyError::TooLarge(_)) => {
+    let problem = match timeout(TIMEOUT, collect(&mut body, declared.unwrap_or(0), most)).await {
+        Ok(Ok(Some(whole))) => return Ok(whole),
+        Ok(Ok(None)) => {
             drain(body);
-            Err(too_large)
+            return Err(CallRefusal::too_large(most));
         }
-        read => read,
-    }
+        Ok(Err(error)) => format!("cannot read the request body ({error})"),
+        Err(_) => format!("request body not received within {TIMEOUT:?}"),
+    };
+    Err(CallError::Request(problem).into())
 }
 
-async fn collect(body: &mut Incoming, declared: usize, most: usize) -> Result<Bytes, BodyError> {
+/// The whole body; `None` if it has more than `most` bytes.
+async fn collect(body: &mut Incoming, declared: usize, most: usize) -> hyper::Result<Option<Bytes>> {
     let mut whole = Vec::new();
     while let Some(chunk) = next(body).await? {
         if whole.is_empty() && body.is_end_stream() {
-            return bounded(chunk, most);
+            return Ok((chunk.len() <= most).then_some(chunk));
         }
-        let came = whole.len() + chunk.len();
-        if came > whole.capacity() {
-            whole.reserve_exact(room(declared, came) - whole.len());
+        let received = whole.len() + chunk.len();
+        if received > whole.capacity() {
+            whole.reserve_exact(room(declared, received) - whole.len());
         }
         whole.extend_from_slice(&chunk);
         if whole.len() > most {
-            return Err(BodyError::TooLarge(most));
+            return Ok(None);
         }
     }
-    Ok(whole.into())
+    Ok(Some(whole.into()))
 }
 
 /// The new size of a buffer that has become too small. The declared length is not verified: it is trusted in
 /// proportion to the bytes received.
-fn room(declared: usize, came: usize) -> usize {
-    if came > declared {
-        return came.saturating_mul(2).max(FIRST);
+fn room(declared: usize, received: usize) -> usize {
+    if received > declared {
+        return received.saturating_mul(2).max(FIRST);
     }
-    let trusted = if came <= FIRST { FIRST } else { came.saturating_mul(TRUSTED) };
+    let trusted = if received <= FIRST { FIRST } else { received.saturating_mul(TRUSTED) };
     declared.min(trusted)
 }
 
-fn bounded(body: Bytes, most: usize) -> Result<Bytes, BodyError> {
-    if body.len() > most { Err(BodyError::TooLarge(most)) } else { Ok(body) }
-}
-
-async fn next(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
-    loop {
-        match body.frame().await {
-            None => return Ok(None),
-            Some(Err(error)) => return Err(BodyError::Broken(error)),
-            // Trailers are ignored.
-            Some(Ok(frame)) => {
-                if let Ok(chunk) = frame.into_data() {
-                    return Ok(Some(chunk));
-                }
-            }
+async fn next(body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
+    while let Some(frame) = body.frame().await.transpose()? {
+        // Trailers are ignored.
+        if let Ok(chunk) = frame.into_data() {
+            return Ok(Some(chunk));
         }
     }
+    Ok(None)
 }
 
 /// Reads and discards the rest of the body while the response is sent: a sender that is still writing could
 /// otherwise see a reset before it reads the response.
 pub(super) fn drain(mut body: Incoming) {
-    tokio::spawn(timeout(PATIENCE, async move {
+    tokio::spawn(timeout(TIMEOUT, async move {
         let mut drained = 0;
         while let Ok(Some(chunk)) = next(&mut body).await {
             drained += chunk.len();
@@ -127,11 +101,11 @@ mod tests {
 
     /// The buffer sizes while a body arrives in chunks of this size.
     fn sizes(declared: usize, length: usize, chunk: usize) -> Vec<usize> {
-        let (mut came, mut sizes) = (0, vec![0]);
-        while came < length {
-            came = length.min(came + chunk);
-            if came > sizes[sizes.len() - 1] {
-                sizes.push(room(declared, came));
+        let (mut received, mut sizes) = (0, vec![0]);
+        while received < length {
+            received = length.min(received + chunk);
+            if received > sizes[sizes.len() - 1] {
+                sizes.push(room(declared, received));
             }
         }
         sizes.split_off(1)
@@ -141,9 +115,9 @@ mod tests {
     fn a_body_takes_memory_by_what_came_and_not_by_what_was_declared() {
         const DECLARED: usize = 128 << 20;
         assert_eq!(sizes(DECLARED, 1, 1), [FIRST]);
-        for came in [1, 4_096, FIRST, FIRST + 1, 1 << 20, DECLARED] {
-            let taken = room(DECLARED, came);
-            assert!(taken >= came && taken <= FIRST.max(came * TRUSTED), "{came}: {taken}");
+        for received in [1, 4_096, FIRST, FIRST + 1, 1 << 20, DECLARED] {
+            let taken = room(DECLARED, received);
+            assert!(taken >= received && taken <= FIRST.max(received * TRUSTED), "{received}: {taken}");
         }
     }
 

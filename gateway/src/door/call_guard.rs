@@ -29,7 +29,6 @@ pub(super) struct CallGuard<'o> {
 }
 
 impl<'o> CallGuard<'o> {
-    /// A request that has just arrived.
     pub(super) fn new(
         observer: &'o Arc<Observer>,
         (head, caller): (&Parts, SocketAddr),
@@ -56,13 +55,11 @@ impl<'o> CallGuard<'o> {
         Self { observer, http_call: Some(http_call), in_flight: None }
     }
 
-    /// Sets its verb.
     pub(super) fn enter(&mut self, verb: Verb) {
         self.verb = Some(verb);
         self.in_flight = Some(self.observer.metrics.verb(Some(verb)).begun());
     }
 
-    /// Finishes it with this response.
     pub(super) fn answered(mut self, response: Response<ReplyBody>) -> Response<ReplyBody> {
         self.status = response.status().as_u16();
         let bytes = response.body().size_hint().exact().unwrap_or_default();

@@ -24,10 +24,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     CallBody, Door,
-    accept::{Accepted, IDLE, LARGEST_HEAD},
+    accept::{Accepted, IDLE, LARGEST_HEAD, with_write_timeout},
     limit::ConnectionSlot,
-    tls::{self, HandshakeError, Tls, TlsCause},
-    write_timeout::patient,
+    tls::{self, Tls, TlsCause, TlsRefusal},
 };
 use crate::observe::SeldomEach;
 
@@ -49,7 +48,7 @@ pub(super) struct Host {
     /// `None` without TLS.
     pub(super) tls: Option<Arc<Tls>>,
     /// Whether callers are asked to reconnect elsewhere.
-    pub(super) leaving: AtomicBool,
+    pub(super) draining: AtomicBool,
     /// Limits log lines about failed handshakes, by cause.
     pub(super) refused: SeldomEach<TlsCause>,
 }
@@ -59,11 +58,13 @@ impl Host {
     pub(super) async fn serve(self: Arc<Self>, accepted: Accepted, watcher: Watcher) {
         let Accepted { stream, caller, slot } = accepted;
         let connection = Arc::new(Connection { host: Arc::clone(&self), caller, slot });
-        let Some(tls) = &self.tls else { return connection.http1(patient(stream), watcher).await };
+        let Some(tls) = &self.tls else {
+            return connection.http1(with_write_timeout(stream), watcher).await;
+        };
         match tls::handshake(tls, stream).await {
-            Err(refused) => {
-                self.say(&refused.error, caller);
-                refused.farewell.await;
+            Err(failed) => {
+                self.log(&failed.refusal, caller);
+                failed.close.await;
             }
             Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP_2) => {
                 tracing::debug!(%caller, "a caller speaks HTTP/2");
@@ -73,14 +74,20 @@ impl Host {
         }
     }
 
-    fn say(&self, error: &HandshakeError, caller: SocketAddr) {
-        if matches!(error, HandshakeError::Gone) {
-            return tracing::debug!(%caller, "TLS handshake failed: {error}");
-        }
-        if let Some(similar) = self.refused.turn(error.cause()) {
-            tracing::warn!(%caller, similar, "TLS handshake failed: {error}");
+    fn log(&self, refusal: &TlsRefusal, caller: SocketAddr) {
+        if refusal.cause == TlsCause::Gone {
+            tracing::debug!(%caller, "TLS handshake failed: {refusal}");
+        } else if let Some(similar) = self.refused.turn(refusal.cause) {
+            tracing::warn!(%caller, similar, "TLS handshake failed: {refusal}");
         }
     }
+}
+
+/// HTTP/1.1 with the limits of all addresses.
+pub(super) fn http1() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE).max_header_size(LARGEST_HEAD as usize);
+    http
 }
 
 /// The data shared by a connection's requests.
@@ -92,11 +99,8 @@ struct Connection {
 
 impl Connection {
     async fn http1(self: Arc<Self>, stream: impl Stream, watcher: Watcher) {
-        let served = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(IDLE)
-            .max_header_size(LARGEST_HEAD as usize)
-            .serve_connection(TokioIo::new(stream), service_fn(move |request| self.clone().call(request)));
+        let service = service_fn(move |request| self.clone().call(request));
+        let served = http1().serve_connection(TokioIo::new(stream), service);
         ended(watcher.watch(served).await);
     }
 
@@ -114,11 +118,11 @@ impl Connection {
     }
 
     async fn call(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<CallBody>, Infallible> {
-        let (under_way, host) = (self.slot.request(), &self.host);
+        let (in_progress, host) = (self.slot.request(), &self.host);
         let version = request.version();
-        let mut response = host.door.call(request, (self.caller, host.tls.is_some()), under_way).await;
+        let mut response = host.door.call(request, (self.caller, host.tls.is_some()), in_progress).await;
         // HTTP/2 has a frame for this, which is sent when the connection ends.
-        if version < Version::HTTP_2 && host.leaving.load(Ordering::Relaxed) {
+        if version < Version::HTTP_2 && host.draining.load(Ordering::Relaxed) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)

@@ -22,11 +22,8 @@ use tokio::{task::AbortHandle, time::Instant};
 /// The addresses of the gateway, as named in metrics and the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Address {
-    /// `extender.address`
     Extender,
-    /// `metrics.address`
     Metrics,
-    /// `admin.address`
     Admin,
 }
 
@@ -67,10 +64,9 @@ fn descriptors() -> u64 {
     }
 }
 
-/// The connections of an address.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
-    most: usize,
+    pub(super) most: usize,
     open: Mutex<OpenConnections>,
     /// A counter that orders connections by the start and end of their requests.
     events: AtomicU64,
@@ -83,9 +79,8 @@ struct OpenConnections {
 }
 
 #[derive(Debug)]
-struct OpenConnection {
+pub(super) struct OpenConnection {
     since: Instant,
-    /// Requests in progress.
     requests: AtomicU32,
     /// Requests whose bodies are awaited.
     arriving: AtomicU32,
@@ -125,6 +120,12 @@ impl OpenConnection {
         self.usefulness() == Some(Usefulness::Silent)
     }
 
+    /// Sets the task that serves the connection.
+    pub(super) fn served_by(&self, task: AbortHandle) {
+        // It is set only once.
+        let _ = self.task.set(task);
+    }
+
     fn close(&self) {
         if let Some(task) = self.task.get() {
             task.abort();
@@ -132,19 +133,7 @@ impl OpenConnection {
     }
 }
 
-/// The result of admitting a connection.
-#[derive(Debug)]
-pub(super) enum Admission {
-    /// There was room.
-    Free(ConnectionSlot),
-    /// Another connection was closed for it.
-    InPlaceOf(ConnectionSlot),
-    /// All connections have requests in progress.
-    Full,
-}
-
 impl ConnectionLimit {
-    /// The limit of this address in this process.
     pub(super) fn of(address: Address) -> Arc<Self> {
         Self::new(address.share(descriptors()))
     }
@@ -153,12 +142,13 @@ impl ConnectionLimit {
         Arc::new(Self { most, open: Mutex::default(), events: AtomicU64::new(0) })
     }
 
-    /// Admits a connection.
-    pub(super) fn admit(self: &Arc<Self>) -> Admission {
+    /// Admits a connection. Returns its slot, and whether another connection was closed for it; `None` if all have
+    /// requests in progress.
+    pub(super) fn admit(self: &Arc<Self>) -> Option<(ConnectionSlot, bool)> {
         let mut open = self.open.lock();
         let full = open.connections.len() >= self.most;
         if full {
-            let Some(number) = open.least_useful() else { return Admission::Full };
+            let number = open.least_useful()?;
             open.connections.remove(&number).inspect(|least| least.close());
         }
         let connection = Arc::new(OpenConnection {
@@ -172,8 +162,7 @@ impl ConnectionLimit {
         let number = open.accepted;
         open.accepted += 1;
         open.connections.insert(number, Arc::clone(&connection));
-        let slot = ConnectionSlot { limit: Arc::clone(self), number, connection };
-        if full { Admission::InPlaceOf(slot) } else { Admission::Free(slot) }
+        Some((ConnectionSlot { limit: Arc::clone(self), number, connection }, full))
     }
 
     /// Closes the connections of at least this age that never sent a request. Returns their number.
@@ -186,21 +175,14 @@ impl ConnectionLimit {
     fn next_event(&self) -> u64 {
         self.events.fetch_add(1, Relaxed) + 1
     }
-
-    /// The most connections.
-    pub(super) fn most(&self) -> usize {
-        self.most
-    }
 }
 
 impl OpenConnections {
     /// The number of the connection to close first.
     fn least_useful(&self) -> Option<u64> {
         let closable = self.connections.iter();
-        closable
-            .filter_map(|(number, connection)| Some((connection.usefulness()?, *number)))
-            .min()
-            .map(|(_, number)| number)
+        let closable = closable.filter_map(|(number, connection)| Some((connection.usefulness()?, *number)));
+        closable.min().map(|(_, number)| number)
     }
 }
 
@@ -213,15 +195,15 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// The handle by which the limit closes the connection.
-    pub(super) fn ending(&self) -> ConnectionCloser {
-        ConnectionCloser(Arc::clone(&self.connection))
+    /// The connection, which the task that takes the slot serves.
+    pub(super) fn connection(&self) -> Arc<OpenConnection> {
+        Arc::clone(&self.connection)
     }
 
     /// Starts a request, which is in progress until its response is dropped.
-    pub(super) fn request(&self) -> UnderWay {
+    pub(super) fn request(&self) -> RequestInProgress {
         self.connection.requests.fetch_add(1, Relaxed);
-        UnderWay { limit: Arc::clone(&self.limit), connection: Arc::clone(&self.connection) }
+        RequestInProgress { limit: Arc::clone(&self.limit), connection: Arc::clone(&self.connection) }
     }
 }
 
@@ -231,25 +213,14 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// Receives the connection's task once it exists.
-#[derive(Debug)]
-pub(super) struct ConnectionCloser(Arc<OpenConnection>);
-
-impl ConnectionCloser {
-    pub(super) fn by(self, task: AbortHandle) {
-        // It is set only once.
-        let _ = self.0.task.set(task);
-    }
-}
-
 /// A request in progress, until it is dropped with its response.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct RequestInProgress {
     limit: Arc<ConnectionLimit>,
     connection: Arc<OpenConnection>,
 }
 
-impl UnderWay {
+impl RequestInProgress {
     /// Marks its body as awaited, until the returned value is dropped.
     pub(super) fn awaits_body(&self) -> AwaitedBody {
         self.connection.waits_since.store(self.limit.next_event(), Relaxed);
@@ -258,14 +229,13 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         self.connection.latest.store(self.limit.next_event(), Relaxed);
         self.connection.requests.fetch_sub(1, Relaxed);
     }
 }
 
-/// A request body that is awaited.
 #[derive(Debug)]
 pub(super) struct AwaitedBody(Arc<OpenConnection>);
 
@@ -294,11 +264,9 @@ mod tests {
     }
 
     fn connect(limit: &Arc<ConnectionLimit>) -> Connected {
-        let (Admission::Free(slot) | Admission::InPlaceOf(slot)) = limit.admit() else {
-            panic!("it is full")
-        };
+        let (slot, _) = limit.admit().expect("it is not full");
         let task = tokio::spawn(std::future::pending());
-        slot.ending().by(task.abort_handle());
+        slot.connection().served_by(task.abort_handle());
         Connected { slot, task }
     }
 
@@ -325,9 +293,9 @@ mod tests {
             std::mem::forget(next.slot.request());
             std::mem::forget(next);
         }
-        assert!(matches!(limit.admit(), Admission::Full));
+        assert!(limit.admit().is_none());
         drop(request);
-        assert!(matches!(limit.admit(), Admission::InPlaceOf(_)));
+        assert!(matches!(limit.admit(), Some((_, true))));
         assert!(busy.was_closed().await);
     }
 
@@ -361,7 +329,7 @@ mod tests {
         let connected = connect(&limit);
         awaits_a_body(&connected);
         let _decided = connected.slot.request();
-        assert!(matches!(limit.admit(), Admission::Full));
+        assert!(limit.admit().is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -384,7 +352,7 @@ mod tests {
     async fn a_connection_that_ends_leaves_its_place() {
         let limit = ConnectionLimit::new(1);
         drop(connect(&limit).slot);
-        assert!(matches!(limit.admit(), Admission::Free(_)));
+        assert!(matches!(limit.admit(), Some((_, false))));
     }
 
     #[test]

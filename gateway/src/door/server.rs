@@ -1,4 +1,4 @@
-//! Accepts connections, and shuts down.
+//! Serves the addresses: calls with a shutdown that loses none, and the pages of metrics and admin.
 //!
 //! A caller that has sent a request on an idle connection while that closes does not send it again: the call fails.
 //! So the shutdown has two steps. For a while every HTTP/1.1 response asks the caller to close the connection and
@@ -6,6 +6,7 @@
 //! In HTTP/2 the second step is enough, since it tells which calls were accepted.
 
 use std::{
+    io, net,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,19 +14,37 @@ use std::{
     time::Duration,
 };
 
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::{net::TcpListener, time::sleep};
+use axum::Router;
+use http::Request;
+use hyper::{
+    body::Incoming,
+    service::{Service, service_fn},
+};
+use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown, service::TowerToHyperService};
+use tokio::{
+    net::TcpListener,
+    time::{error::Elapsed, sleep, timeout},
+};
 
-use super::{Door, accept::Accept, connection::Host, limit::Address, tls::Tls};
-use crate::observe::SeldomEach;
+use super::{
+    Door,
+    accept::{Accept, Accepted, with_write_timeout},
+    answer::HeldBody,
+    connection::{Host, http1},
+    limit::Address,
+    tls::Tls,
+};
+use crate::observe::{Metrics, SeldomEach};
 
 /// How long new calls are accepted after a stop signal, until callers have switched to another replica.
-const LEAVE: Duration = Duration::from_secs(3);
+const ACCEPTED_AFTER_STOP: Duration = Duration::from_secs(3);
 /// How long connections that never sent a call may take then. HTTP/2 connections that were negotiated and have not
 /// started do not learn that they should end.
 const SILENT: Duration = Duration::from_secs(1);
 /// How long calls in progress may take during the shutdown.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long a request for a page may take until its response begins, including its body.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An address for calls.
 #[derive(Debug)]
@@ -46,11 +65,11 @@ impl From<TcpListener> for Entrance {
 /// Serves until 3 seconds after `stop` ends, then finishes the calls in progress, in at most 10 seconds.
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
     let Entrance { listener, tls } = entrance.into();
-    let followed = tls.clone();
-    let host = Host { door, tls, leaving: AtomicBool::new(false), refused: SeldomEach::default() };
+    let host =
+        Host { door, tls: tls.clone(), draining: AtomicBool::new(false), refused: SeldomEach::default() };
     tokio::select! {
         () = serve_until(listener, Arc::new(host), stop) => {}
-        () = follow(followed) => {}
+        () = follow(tls) => {}
     }
 }
 
@@ -67,8 +86,8 @@ async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<O
     let accept = Accept::new(listener, Address::Extender, Arc::clone(&host.door.observer.metrics));
     let serve = |accepted| Arc::clone(&host).serve(accepted, connections.watcher());
     accept.until(stop, serve).await;
-    host.leaving.store(true, Ordering::Relaxed);
-    accept.until(sleep(LEAVE), serve).await;
+    host.draining.store(true, Ordering::Relaxed);
+    accept.until(sleep(ACCEPTED_AFTER_STOP), serve).await;
     let limit = accept.close();
     let silent = async {
         sleep(SILENT).await;
@@ -79,5 +98,38 @@ async fn serve_until(listener: TcpListener, host: Arc<Host>, stop: impl Future<O
         () = connections.shutdown() => {}
         () = silent => {}
         () = sleep(DRAIN) => tracing::warn!("calls still in progress after {DRAIN:?} are canceled"),
+    }
+}
+
+/// Serves these routes indefinitely; returns the error that ended it. Probes, scrapers and curl need only HTTP/1.1.
+pub(crate) async fn pages(
+    listener: net::TcpListener,
+    address: Address,
+    (routes, metrics): (Router, Arc<Metrics>),
+) -> io::Error {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return error,
+    };
+    let accept = Accept::new(listener, address, metrics);
+    accept.until(std::future::pending(), |accepted| serve_pages(accepted, routes.clone())).await;
+    io::Error::other("it accepts no more")
+}
+
+async fn serve_pages(accepted: Accepted, routes: Router) {
+    let Accepted { stream, caller, slot } = accepted;
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let in_progress = slot.request();
+        let awaited = in_progress.awaits_body();
+        let answer = routes.call(request.map(|body| HeldBody::new(body, awaited)));
+        async move {
+            let answer = timeout(PAGE_TIMEOUT, answer).await?.unwrap_or_else(|never| match never {});
+            Ok::<_, Elapsed>(answer.map(|body| HeldBody::new(body, in_progress)))
+        }
+    });
+    let served = http1().serve_connection(TokioIo::new(with_write_timeout(stream)), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%caller, "connection closed by an error: {error}");
     }
 }

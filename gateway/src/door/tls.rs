@@ -1,48 +1,49 @@
-//! TLS on the extender's address: what is shown to callers, and that it follows its files.
+//! TLS on the extender's address: the gateway's certificate, and which client certificates are accepted.
 //!
-//! The files are read every second, and used when they are others than before and have rested for one
-//! look, so that a certificate is not paired with the key of its predecessor. New connections get what is
-//! new; old ones stay. Files that cannot be used change nothing but the log.
+//! The files are read every second. A change is used when two reads agree, so that a certificate is not paired with
+//! the key of its predecessor. New connections use it; open ones stay. Files that cannot be used change nothing but
+//! the log.
 
-mod clients;
 mod handshake;
-mod refusal;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use extender_config::Follower;
 use rustls::{
-    ServerConfig, crypto::ring, server::NoServerSessionStorage, server::danger::ClientCertVerifier,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
+    ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::ring,
+    pki_types::{CertificateDer, UnixTime},
+    server::{
+        NoServerSessionStorage, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
 };
-use tokio_rustls::TlsAcceptor;
+use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-pub(super) use self::{
-    handshake::{HandshakeError, handshake},
-    refusal::TlsCause,
-};
+pub(super) use self::handshake::{TlsCause, TlsRefusal, handshake};
 use crate::{
-    config::ServerTls,
+    config::{ClientCertificate, ClientCertificates, ServerTls},
     tls::{IdentityFiles, PemError, PemFile},
 };
 
 /// How often the files are read.
-const LOOK: Duration = Duration::from_secs(1);
-/// What callers can choose from, the best first.
+const READ_PERIOD: Duration = Duration::from_secs(1);
+/// The protocols that callers can choose from, the best first.
 const PROTOCOLS: [&[u8]; 2] = [HTTP_2, b"http/1.1"];
-/// HTTP/2 by its name in ALPN.
 pub(super) const HTTP_2: &[u8] = b"h2";
 
-/// How the extender's address speaks TLS at the moment: 1.2 or 1.3.
+/// TLS 1.2 and 1.3 on the extender's address, with the certificates in use.
 #[derive(Debug)]
 pub struct Tls {
     settings: ServerTls,
-    /// As the files were at the start.
+    /// The files at the start.
     first: Files,
     current: ArcSwap<ServerConfig>,
 }
 
-/// The content of all files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Files {
     identity: IdentityFiles,
@@ -60,29 +61,20 @@ impl Tls {
         Ok(Self { settings, first, current })
     }
 
-    /// For one connection.
-    fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.current.load_full())
-    }
-
-    /// Keeps the certificates up to date with their files.
+    /// Reloads the certificates when their files change.
     pub(super) async fn follow(&self) -> Infallible {
         let settings = self.settings.clone();
-        let mut files = Follower::new(Ok(self.first.clone()), LOOK, move || Files::read(&settings));
+        let read = move || Files::read(&settings);
+        let mut files = Follower::new(Ok(self.first.clone()), READ_PERIOD, read);
         loop {
-            self.take(&files.changed().await);
-        }
-    }
-
-    fn take(&self, files: &Result<Files, PemError>) {
-        let server = files.as_ref().map_err(Clone::clone).and_then(|files| files.server(&self.settings));
-        match server {
-            Ok(server) => {
-                self.current.store(Arc::new(server));
-                tracing::info!("certificates of extender.tls reloaded; new connections use them");
-            }
-            Err(error) => {
-                tracing::warn!("cannot reload extender.tls, the previous certificates stay in use: {error}");
+            match files.changed().await.and_then(|files| files.server(&self.settings)) {
+                Ok(server) => {
+                    self.current.store(Arc::new(server));
+                    tracing::info!("certificates of extender.tls reloaded; new connections use them");
+                }
+                Err(error) => tracing::warn!(
+                    "cannot reload extender.tls, the previous certificates stay in use: {error}"
+                ),
             }
         }
     }
@@ -102,23 +94,119 @@ impl Files {
         let versions = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider has cipher suites for TLS 1.2 and 1.3");
-        let builder = match self.clients(settings)? {
-            Some(verifier) => versions.with_client_cert_verifier(verifier),
-            None => versions.with_no_client_auth(),
+        let builder = match (&self.authorities, &settings.clients) {
+            (Some(file), Some(clients)) => {
+                versions.with_client_cert_verifier(verifier(file.authorities()?, clients))
+            }
+            _ => versions.with_no_client_auth(),
         };
         let mut server = self.identity.build(|chain, key| builder.with_single_cert(chain, key))?;
         server.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-        // A resumed session would skip the look at the client's certificate; kube-scheduler resumes none.
+        // A resumed session would skip the check of the client's certificate; kube-scheduler resumes none.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         Ok(server)
     }
+}
 
-    fn clients(&self, settings: &ServerTls) -> Result<Option<Arc<dyn ClientCertVerifier>>, PemError> {
-        let Some((file, clients)) = self.authorities.as_ref().zip(settings.clients.as_ref()) else {
-            return Ok(None);
+/// The verifier of client certificates: signed by one of the authorities, with an allowed name.
+fn verifier(authorities: RootCertStore, clients: &ClientCertificates) -> Arc<dyn ClientCertVerifier> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
+    let builder = match clients.presence {
+        ClientCertificate::Required => builder,
+        ClientCertificate::Optional => builder.allow_unauthenticated(),
+    };
+    let signed = builder.build().expect("there is an authority, and no revocation list that could be wrong");
+    if clients.allowed_names.is_empty() {
+        return signed;
+    }
+    Arc::new(AllowedNames { signed, allowed: clients.allowed_names.clone() })
+}
+
+/// Accepts signed certificates with one of the names.
+#[derive(Debug)]
+struct AllowedNames {
+    signed: Arc<dyn ClientCertVerifier>,
+    allowed: Vec<String>,
+}
+
+/// A certificate without an allowed name.
+#[derive(Debug, thiserror::Error)]
+#[error("it has the names [{}]", .0.join(", "))]
+struct NotAllowed(Vec<String>);
+
+impl AllowedNames {
+    /// Common names are compared exactly, DNS names case-insensitively.
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let (common, dns) = names(certificate).ok_or(CertificateError::BadEncoding)?;
+        let has = |allowed: &String| {
+            common.contains(allowed) || dns.iter().any(|name| name.eq_ignore_ascii_case(allowed))
         };
-        Ok(Some(clients::verifier(file.authorities()?, clients)))
+        if self.allowed.iter().any(has) {
+            return Ok(());
+        }
+        let names = NotAllowed([common, dns].concat());
+        Err(CertificateError::Other(OtherError(Arc::new(names))).into())
+    }
+}
+
+/// The common names and the DNS names of a certificate; `None` if it cannot be parsed.
+fn names(certificate: &CertificateDer<'_>) -> Option<(Vec<String>, Vec<String>)> {
+    let (_, certificate) = parse_x509_certificate(certificate).ok()?;
+    let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    let alternatives = certificate.subject_alternative_name().ok()?;
+    let alternatives = alternatives.iter().flat_map(|extension| &extension.value.general_names);
+    let dns = alternatives.filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    Some((common.map(str::to_owned).collect(), dns.collect()))
+}
+
+impl ClientCertVerifier for AllowedNames {
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.signed.verify_client_cert(certificate, intermediates, now)?;
+        self.check(certificate).map(|()| verified)
+    }
+
+    fn offer_client_auth(&self) -> bool {
+        self.signed.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.signed.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.signed.root_hint_subjects()
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signed.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signed.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
     }
 }
 

@@ -1,110 +1,298 @@
-//! The TLS handshake of a connection, limited in time.
+//! The TLS handshake of a connection, limited in time, and why it failed, with the remedy.
 
-use std::time::Duration;
+use std::{fmt, io, time::Duration};
 
 use futures_util::{
     FutureExt,
     future::{self, BoxFuture},
+};
+use rustls::{
+    AlertDescription as Alert, CertificateError, Error, InvalidMessage, OtherError, PeerIncompatible,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
     net::TcpStream,
     time::timeout,
 };
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{
-    Tls,
-    refusal::{TlsCause, TlsRefusal},
-};
-use crate::door::write_timeout::{Patient, patient};
+use super::{NotAllowed, Tls};
+use crate::door::accept::{WriteTimeout, with_write_timeout};
 
 /// How long a handshake may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a caller may take to read the reason, and how many more bytes it may send.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const MOST_UNREAD: u64 = 1 << 20;
+/// webpki's name for a certificate of version 1 or 2. Its errors arrive without their type.
+const OLD_VERSION: &str = "UnsupportedCertVersion";
+/// The response to HTTP without TLS.
+const TLS_REQUIRED: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
+    x-extender-gateway-error: extender-gateway: this address requires TLS\r\n\r\n";
 
-/// Why a connection failed.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::door) enum HandshakeError {
+/// The cause of a failed handshake. Each is logged separately, so that one kind of caller does not suppress others
+/// in the log. [`TlsCause::remedy`] explains them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::door) enum TlsCause {
     /// The caller disconnected without sending anything, like probes of load balancers.
-    #[error("the caller disconnected")]
     Gone,
-    /// The caller uses HTTP without TLS.
-    #[error(
-        "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix in its configuration"
-    )]
     WithoutTls,
-    /// It took too long.
-    #[error("it did not complete within {PATIENCE:?}")]
+    NotTls,
     Late,
-    /// The TLS handshake failed, including invalid certificates.
-    #[error("{0}")]
-    Failed(TlsRefusal),
+    Version,
+    NoCertificate,
+    UnknownAuthority,
+    Name,
+    Time,
+    Purpose,
+    OldCertificate,
+    Certificate,
+    NotTrusted,
+    Other,
 }
 
-impl HandshakeError {
-    /// The key of log lines.
-    pub(in crate::door) fn cause(&self) -> TlsCause {
-        match self {
-            Self::Gone => TlsCause::Gone,
-            Self::WithoutTls => TlsCause::WithoutTls,
-            Self::Late => TlsCause::Late,
-            Self::Failed(refusal) => refusal.cause,
+/// Why a handshake failed.
+#[derive(Debug)]
+pub(in crate::door) struct TlsRefusal {
+    pub(in crate::door) cause: TlsCause,
+    found: String,
+}
+
+/// A connection whose handshake failed.
+pub(in crate::door) struct FailedHandshake {
+    pub(in crate::door) refusal: TlsRefusal,
+    /// Sends the reason to the caller and closes, in bounded time; must be awaited.
+    pub(in crate::door) close: BoxFuture<'static, ()>,
+}
+
+impl FailedHandshake {
+    fn new(cause: TlsCause, found: impl Into<String>) -> Self {
+        Self { refusal: TlsRefusal { cause, found: found.into() }, close: future::ready(()).boxed() }
+    }
+}
+
+pub(in crate::door) async fn handshake(
+    tls: &Tls,
+    stream: TcpStream,
+) -> Result<TlsStream<WriteTimeout>, FailedHandshake> {
+    let late = || FailedHandshake::new(TlsCause::Late, format!("it did not complete within {TIMEOUT:?}"));
+    timeout(TIMEOUT, accept(tls, stream)).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn accept(tls: &Tls, stream: TcpStream) -> Result<TlsStream<WriteTimeout>, FailedHandshake> {
+    let mut first = [0];
+    if matches!(stream.peek(&mut first).await, Ok(0) | Err(_)) {
+        return Err(FailedHandshake::new(TlsCause::Gone, "the caller disconnected"));
+    }
+    // Methods are uppercase letters, and no TLS record begins with one.
+    if first[0].is_ascii_uppercase() {
+        let found =
+            "the caller speaks HTTP without TLS; set enableHTTPS and an https urlPrefix in its configuration";
+        let close = close(stream, TLS_REQUIRED).boxed();
+        return Err(FailedHandshake { close, ..FailedHandshake::new(TlsCause::WithoutTls, found) });
+    }
+    let acceptor = TlsAcceptor::from(tls.current.load_full());
+    acceptor.accept(with_write_timeout(stream)).into_fallible().await.map_err(|(error, stream)| {
+        // The alert is already being sent.
+        FailedHandshake { refusal: TlsRefusal::from(&error), close: close(stream, b"").boxed() }
+    })
+}
+
+/// Sends a last message and waits briefly until it is read: closing with unread bytes would reset the connection,
+/// and the caller would log that instead of the reason.
+async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &'static [u8]) {
+    let sent = async {
+        stream.write_all(message).await?;
+        stream.shutdown().await?;
+        copy(&mut stream.take(MOST_UNREAD), &mut sink()).await
+    };
+    let _ = timeout(CLOSE_TIMEOUT, sent).await;
+}
+
+impl From<&io::Error> for TlsRefusal {
+    fn from(error: &io::Error) -> Self {
+        let (cause, found) = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(Error::InvalidCertificate(CertificateError::Other(other))) => cause_of_other(other),
+            Some(Error::AlertReceived(alert)) => cause_of_alert(*alert),
+            Some(error) => (cause(error), error.to_string()),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                (TlsCause::Other, "the caller ended the connection".to_owned())
+            }
+            None => (TlsCause::Other, error.to_string()),
+        };
+        Self { cause, found }
+    }
+}
+
+impl fmt::Display for TlsRefusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cause.remedy() {
+            Some((wrong, remedy)) => write!(out, "{wrong} ({}); {remedy}", self.found),
+            None => out.write_str(&self.found),
         }
     }
 }
 
-/// A failed connection.
-pub(in crate::door) struct FailedHandshake {
-    pub(in crate::door) error: HandshakeError,
-    /// Sends the reason to the caller, in bounded time; must be awaited.
-    pub(in crate::door) farewell: BoxFuture<'static, ()>,
-}
-
-impl From<HandshakeError> for FailedHandshake {
-    fn from(error: HandshakeError) -> Self {
-        Self { error, farewell: future::ready(()).boxed() }
+impl TlsCause {
+    /// What is wrong, and the remedy; `None` if the error needs no explanation.
+    fn remedy(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Self::NotTls => ("the caller does not speak TLS", "use an https URL"),
+            Self::Version => {
+                ("the caller supports no TLS version or cipher of the gateway", "it needs TLS 1.2 or 1.3")
+            }
+            Self::NoCertificate => (
+                "the caller sent no client certificate",
+                "set certFile and keyFile in the tlsConfig of kube-scheduler's extender, or \
+                 extender.tls.clientCertificate: Optional",
+            ),
+            Self::UnknownAuthority => (
+                "the caller's certificate is not signed by a CA in extender.tls.clientCAFile",
+                "use one that is, or add its CA to that file",
+            ),
+            Self::Name => (
+                "the caller's certificate contains none of extender.tls.allowedNames",
+                "use another certificate, or add its name",
+            ),
+            Self::Time => (
+                "the caller's certificate has expired or is not valid yet",
+                "renew it, and check both machines' clocks",
+            ),
+            Self::Purpose => (
+                "the caller's certificate does not allow client authentication",
+                "its extended key usage must contain clientAuth",
+            ),
+            Self::OldCertificate => (
+                "the caller's certificate is not X.509 version 3",
+                "create one with extensions (openssl x509 -extfile)",
+            ),
+            Self::Certificate => ("the caller's certificate is invalid", "use another certificate"),
+            Self::NotTrusted => (
+                "the caller rejected the gateway's certificate",
+                "check caFile in the tlsConfig of kube-scheduler's extender, that the certificate contains the host of \
+                 urlPrefix, and that it has not expired",
+            ),
+            Self::Gone | Self::WithoutTls | Self::Late | Self::Other => return None,
+        })
     }
 }
 
-/// Performs the TLS handshake on a connection.
-pub(in crate::door) async fn handshake(
-    tls: &Tls,
-    stream: TcpStream,
-) -> Result<TlsStream<Patient>, FailedHandshake> {
-    timeout(PATIENCE, begin(tls, stream)).await.unwrap_or(Err(HandshakeError::Late.into()))
-}
-
-async fn begin(tls: &Tls, stream: TcpStream) -> Result<TlsStream<Patient>, FailedHandshake> {
-    let mut first = [0];
-    match stream.peek(&mut first).await {
-        Ok(0) | Err(_) => Err(HandshakeError::Gone.into()),
-        // Methods are uppercase letters, and no TLS record begins with one.
-        Ok(_) if first[0].is_ascii_uppercase() => Err(FailedHandshake {
-            error: HandshakeError::WithoutTls,
-            farewell: farewell(stream, PLAIN).boxed(),
-        }),
-        Ok(_) => tls.acceptor().accept(patient(stream)).into_fallible().await.map_err(|(error, stream)| {
-            // The alert is already being sent.
-            let error = HandshakeError::Failed(TlsRefusal::from(&error));
-            FailedHandshake { error, farewell: farewell(stream, b"").boxed() }
-        }),
+fn cause(error: &Error) -> TlsCause {
+    match error {
+        Error::NoCertificatesPresented => TlsCause::NoCertificate,
+        Error::InvalidCertificate(error) => match error {
+            CertificateError::UnknownIssuer => TlsCause::UnknownAuthority,
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => TlsCause::Time,
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                TlsCause::Purpose
+            }
+            _ => TlsCause::Certificate,
+        },
+        Error::PeerIncompatible(
+            PeerIncompatible::SignatureAlgorithmsExtensionRequired
+            | PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            | PeerIncompatible::ExtendedMasterSecretExtensionRequired
+            | PeerIncompatible::NoCipherSuitesInCommon
+            | PeerIncompatible::NoKxGroupsInCommon
+            | PeerIncompatible::NoSignatureSchemesInCommon,
+        ) => TlsCause::Version,
+        Error::InvalidMessage(
+            InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
+        ) => TlsCause::NotTls,
+        _ => TlsCause::Other,
     }
 }
 
-/// The response to HTTP without TLS.
-const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
-    x-extender-gateway-error: extender-gateway: this address requires TLS\r\n\r\n";
-
-/// Sends a last message and waits briefly until it is read: closing with unread bytes would reset the connection,
-/// and the caller would log that instead of the reason.
-async fn farewell(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &'static [u8]) {
-    let said = async {
-        stream.write_all(word).await?;
-        stream.shutdown().await?;
-        copy(&mut stream.take(MOST_UNREAD), &mut sink()).await
+fn cause_of_other(error: &OtherError) -> (TlsCause, String) {
+    let found = error.to_string();
+    let cause = if error.0.is::<NotAllowed>() {
+        TlsCause::Name
+    } else if found == OLD_VERSION {
+        TlsCause::OldCertificate
+    } else {
+        TlsCause::Certificate
     };
-    let _ = timeout(FAREWELL, said).await;
+    (cause, found)
+}
+
+/// The cause that the caller reports.
+fn cause_of_alert(alert: Alert) -> (TlsCause, String) {
+    match alert {
+        Alert::UnknownCA
+        | Alert::BadCertificate
+        | Alert::CertificateUnknown
+        | Alert::CertificateExpired
+        | Alert::CertificateRevoked
+        | Alert::UnsupportedCertificate => (TlsCause::NotTrusted, format!("{alert:?}")),
+        Alert::ProtocolVersion => (TlsCause::Version, format!("{alert:?}")),
+        _ => (TlsCause::Other, format!("the caller rejected the gateway: {alert:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct TestError(&'static str);
+
+    fn other(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+        CertificateError::Other(OtherError(Arc::new(error))).into()
+    }
+
+    #[test]
+    fn every_refusal_has_its_cause_and_its_remedy() {
+        let cases = [
+            (Error::NoCertificatesPresented, TlsCause::NoCertificate, "clientCertificate: Optional"),
+            (
+                CertificateError::UnknownIssuer.into(),
+                TlsCause::UnknownAuthority,
+                "extender.tls.clientCAFile (invalid",
+            ),
+            (CertificateError::Expired.into(), TlsCause::Time, "renew it"),
+            (CertificateError::InvalidPurpose.into(), TlsCause::Purpose, "must contain clientAuth"),
+            (
+                CertificateError::BadSignature.into(),
+                TlsCause::Certificate,
+                "(invalid peer certificate: BadSignature)",
+            ),
+            (
+                other(NotAllowed(vec!["a".into(), "b".into()])),
+                TlsCause::Name,
+                "allowedNames (it has the names [a, b]); ",
+            ),
+            (other(TestError(OLD_VERSION)), TlsCause::OldCertificate, "-extfile"),
+            (other(TestError("what else")), TlsCause::Certificate, "invalid (what else); use another"),
+            (PeerIncompatible::Tls12NotOffered.into(), TlsCause::Version, "TLS 1.2 or 1.3"),
+            (InvalidMessage::InvalidContentType.into(), TlsCause::NotTls, "an https URL"),
+            (
+                Error::AlertReceived(Alert::UnknownCA),
+                TlsCause::NotTrusted,
+                "certificate (UnknownCA); check caFile in",
+            ),
+            (Error::AlertReceived(Alert::ProtocolVersion), TlsCause::Version, "(ProtocolVersion)"),
+            (Error::AlertReceived(Alert::DecodeError), TlsCause::Other, "rejected the gateway: DecodeError"),
+            (Error::DecryptError, TlsCause::Other, "cannot decrypt peer's message"),
+        ];
+        for (error, cause, text) in cases {
+            let refusal = TlsRefusal::from(&io::Error::new(io::ErrorKind::InvalidData, error));
+            assert_eq!(refusal.cause, cause, "{refusal}");
+            assert!(refusal.to_string().contains(text), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_system_are_kept() {
+        let ended = TlsRefusal::from(&io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"));
+        assert_eq!(ended.to_string(), "the caller ended the connection");
+        let reset = TlsRefusal::from(&io::Error::from(io::ErrorKind::ConnectionReset));
+        assert_eq!(reset.to_string(), "connection reset");
+    }
 }

@@ -61,8 +61,8 @@ impl Log {
 }
 
 /// Waits for five checks of the files.
-async fn five_looks(tls: &Tls) {
-    timeout(LOOK * 5 + LOOK / 2, tls.follow()).await.unwrap_err();
+async fn five_reads(tls: &Tls) {
+    timeout(READ_PERIOD * 5 + READ_PERIOD / 2, tls.follow()).await.unwrap_err();
 }
 
 #[test]
@@ -87,14 +87,14 @@ async fn files_are_followed_and_bad_ones_are_said_once() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let tls = Tls::open(pair.settings()).unwrap();
     let first = tls.current.load_full();
-    five_looks(&tls).await;
+    five_reads(&tls).await;
     assert!(Arc::ptr_eq(&first, &tls.current.load()), "nothing changed");
     pair.write("tls.crt", "garbage");
-    five_looks(&tls).await;
+    five_reads(&tls).await;
     assert!(Arc::ptr_eq(&first, &tls.current.load()), "the old one stays");
     assert_eq!((log.lines("WARN"), log.lines("stay in use: certFile: ")), (1, 1));
     pair.renew();
-    five_looks(&tls).await;
+    five_reads(&tls).await;
     assert!(!Arc::ptr_eq(&first, &tls.current.load()));
     assert_eq!((log.lines("WARN"), log.lines("certificates of extender.tls reloaded")), (1, 1));
 }
