@@ -4,11 +4,9 @@
 
 pub mod backend;
 mod checks;
-mod duration;
 mod matches;
-mod nodes;
-mod quantity;
 mod setting;
+mod sources;
 mod telemetry;
 mod tls;
 mod url;
@@ -16,7 +14,6 @@ mod values;
 mod warnings;
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Display, Formatter};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -25,31 +22,28 @@ use std::time::Duration;
 use extender_gateway_core::order;
 
 pub use backend::{
-    AddedVictims, AlwaysIgnored, BackendName, BackendSettings, BindFailurePolicy, BindSettings,
-    FailurePolicy, FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings,
-    Weight,
+    AddedVictims, BackendName, BackendSettings, BindFailurePolicy, BindSettings, FailurePolicy,
+    FilterSettings, Mode, Normalize, PreemptSettings, Preemption, PureAnswers, ScoreSettings, Weight,
 };
-pub use duration::DurationText;
 pub use extender_config::{ConfigErrors, Content, Finding, Mistake, is_standard_input, shown_path};
 pub use matches::Match;
-pub use nodes::NodeSource;
-pub use quantity::SizeText;
 pub use setting::Choice;
 pub(crate) use setting::scalar;
+pub use sources::{NodeSource, PodSettings, PodSource};
 pub use telemetry::{
     AdminSettings, Decisions, Exporter, LogFormat, LogLevel, LogSettings, MetricsSettings, Otlp,
     OtlpProtocol, Ratio, Traces,
 };
 pub use tls::{BackendTls, ClientCertificate, ClientCertificates, KeyPair, ServerTls};
-pub use url::{BackendUrl, Scheme};
-pub use warnings::Warning;
+pub use url::BackendUrl;
+pub use values::{DurationText, SizeText};
 
 use extender_config::{Cursor, Mistakes, Value, echo};
 
-use backend::{BACKENDS, BackendList};
-use checks::{check_config, check_verbs, verb_path};
-use setting::{Setting, Yaml, choices, settings};
-use values::{BodySize, Namespaces};
+use backend::BACKENDS;
+use checks::{check_config, check_verbs};
+use setting::{Setting, Yaml, choices, settings, write_scalar};
+use values::{body_size, exempt_namespaces, verb_path, write_list, write_size};
 
 #[cfg(test)]
 mod tests;
@@ -68,9 +62,9 @@ settings! {
         unsupported &[("events", "remove it: kube-scheduler's FailedScheduling events contain the reasons")],
         check check_config => ConfigParts;
     /// Always [`API_VERSION`].
-    api_version "apiVersion": ApiVersion, required(API_VERSION);
+    api_version "apiVersion" as (api_version, write_scalar): &'static str, required(API_VERSION);
     /// Always [`KIND`].
-    kind "kind": Kind, required(KIND);
+    kind "kind" as (kind, write_scalar): &'static str, required(KIND);
     /// The address that kube-scheduler calls.
     extender "extender": ExtenderSettings, section;
     /// The address of metrics and health.
@@ -100,7 +94,7 @@ settings! {
     /// Which binder binds pods.
     binder "binder": Binder, default(Binder::None);
     /// The backends in the file's order, at least one.
-    backends "backends" as BackendList: Vec<BackendSettings>, required(BACKENDS);
+    backends "backends": Vec<BackendSettings>, required(BACKENDS);
 }
 
 settings! {
@@ -110,9 +104,9 @@ settings! {
     /// The listening address. Default 0.0.0.0:8888; port 0 selects a free port.
     address "address": SocketAddr, default(any_address(8888));
     /// The largest request body in bytes, 64 Ki to 1 Gi. Default 128 Mi.
-    max_request_bytes "maxRequestBytes" as BodySize: usize, default(128 << 20);
+    max_request_bytes "maxRequestBytes" as (body_size, write_size): usize, default(128 << 20);
     /// TLS on this address. `None`: plain HTTP.
-    tls "tls": Option<ServerTls>, absent("none");
+    tls "tls": ServerTls, absent("none");
     /// The ends of the verbs' paths.
     verbs "verbs": VerbPaths, section;
 }
@@ -122,13 +116,13 @@ settings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct VerbPaths: "a mapping such as {filter: predicates/always_true}", check check_verbs => VerbPathParts;
     /// Default `filter`.
-    filter "filter" as VerbPath: String, default("filter".to_owned());
+    filter "filter" as (verb_path, write_scalar): String, default("filter".to_owned());
     /// Default `prioritize`.
-    prioritize "prioritize" as VerbPath: String, default("prioritize".to_owned());
+    prioritize "prioritize" as (verb_path, write_scalar): String, default("prioritize".to_owned());
     /// Default `preempt`.
-    preempt "preempt" as VerbPath: String, default("preempt".to_owned());
+    preempt "preempt" as (verb_path, write_scalar): String, default("preempt".to_owned());
     /// Default `bind`.
-    bind "bind" as VerbPath: String, default("bind".to_owned());
+    bind "bind" as (verb_path, write_scalar): String, default("bind".to_owned());
 }
 
 settings! {
@@ -146,15 +140,7 @@ settings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Cluster: "a mapping such as {kubeconfig: FILE}";
     /// The kubeconfig file. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
-    kubeconfig "kubeconfig": Option<PathBuf>, absent("KUBECONFIG, ~/.kube/config or the pod's service account");
-}
-
-settings! {
-    /// The source of facts about pods other than a call's own.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct PodSettings: "a mapping such as {source: Watch}";
-    /// The source, if the file names one: see [`Config::pod_source`].
-    source "source": Option<PodSource>, absent("Watch where nodes are watched and a backend has preempt, otherwise None");
+    kubeconfig "kubeconfig": PathBuf, absent("KUBECONFIG, ~/.kube/config or the pod's service account");
 }
 
 settings! {
@@ -162,7 +148,7 @@ settings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Exempt: "a mapping such as {namespaces: [kube-system]}";
     /// `None`: kube-system and the gateway's own.
-    namespaces "namespaces" as Namespaces: Option<BTreeSet<String>>, absent("kube-system and the gateway's own namespace");
+    namespaces "namespaces" as (exempt_namespaces, write_list): BTreeSet<String>, absent("kube-system and the gateway's own namespace");
 }
 
 settings! {
@@ -178,14 +164,6 @@ settings! {
 }
 
 choices! {
-    /// The source of facts about pods other than a call's own.
-    pub enum PodSource {
-        /// A watch of the apiserver.
-        Watch = "Watch",
-        /// No source.
-        None = "None",
-    }
-
     /// The prefix of reasons in responses to kube-scheduler.
     pub enum ReasonPrefix {
         /// The backend's name, so that a pod's events name the backend that rejected it.
@@ -211,22 +189,6 @@ choices! {
     }
 }
 
-impl Default for ReasonSettings {
-    fn default() -> Self {
-        let (prefix, changing, repeated) =
-            (ReasonPrefix::Backend, ChangingReasons::Held, RepeatedRefusals::BackOff);
-        Self { prefix, changing, repeated }
-    }
-}
-
-impl Default for VerbPaths {
-    fn default() -> Self {
-        let [filter, prioritize, preempt, bind] =
-            ["filter", "prioritize", "preempt", "bind"].map(str::to_owned);
-        Self { filter, prioritize, preempt, bind }
-    }
-}
-
 /// The most of a bind's budget that is reserved for checking whether it succeeded.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
@@ -235,15 +197,6 @@ impl Timeouts {
     /// for reading the result from the apiserver.
     pub fn asking_to_bind(self) -> Duration {
         self.bind.saturating_sub(LAST_LOOK.min(self.bind / 4))
-    }
-}
-
-impl PodSource {
-    /// The default source: a watch if nodes are watched and a backend has preempt. A binder needs none, since a
-    /// bind reads its pod from the apiserver.
-    fn usual(nodes: &NodeSource, backends: &[BackendSettings]) -> Self {
-        let preempts = backends.iter().any(|backend| backend.preempt.is_some());
-        if *nodes == NodeSource::Watch && preempts { Self::Watch } else { Self::None }
     }
 }
 
@@ -281,68 +234,21 @@ impl Setting for Binder {
     }
 }
 
-/// The `apiVersion` of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ApiVersion;
-
-/// The `kind` of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind;
-
-impl Setting for ApiVersion {
-    fn read(field: &Cursor<'_>) -> Option<Self> {
-        constant(field, API_VERSION).then_some(Self)
-    }
-
-    fn write(&self, out: &mut Yaml) {
-        out.inline(API_VERSION);
-    }
+fn api_version(field: &Cursor<'_>) -> Option<&'static str> {
+    constant(field, API_VERSION)
 }
 
-impl Setting for Kind {
-    fn read(field: &Cursor<'_>) -> Option<Self> {
-        constant(field, KIND).then_some(Self)
-    }
-
-    fn write(&self, out: &mut Yaml) {
-        out.inline(KIND);
-    }
+fn kind(field: &Cursor<'_>) -> Option<&'static str> {
+    constant(field, KIND)
 }
 
-/// Whether a field has its only valid value.
-fn constant(field: &Cursor<'_>, only: &str) -> bool {
-    let check = |text: &str| if text == only { Ok(()) } else { Err(format!("is {}", echo(text))) };
-    field.parsed(only, check).is_some()
-}
-
-/// The end of a path.
-struct VerbPath;
-
-impl setting::Format<String> for VerbPath {
-    fn read(field: &Cursor<'_>) -> Option<String> {
-        verb_path(field)
-    }
-
-    fn write(value: &String, out: &mut Yaml) {
-        out.inline(&scalar(value));
-    }
+/// Reads a field that has only one valid value.
+fn constant(field: &Cursor<'_>, only: &'static str) -> Option<&'static str> {
+    field.parsed(only, |text| if text == only { Ok(only) } else { Err(format!("is {}", echo(text))) })
 }
 
 const fn any_address(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
-}
-
-/// Displays a configuration as YAML with every setting, the backends in their effective order. The output is an
-/// equivalent configuration. A setting whose value comes from outside the file is a comment that names its source.
-#[derive(Clone, Copy, Debug)]
-pub struct Effective<'a>(pub &'a Config);
-
-impl Display for Effective<'_> {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let mut yaml = Yaml::default();
-        self.0.write_fields(&mut yaml);
-        out.write_str(&yaml.into_text())
-    }
 }
 
 /// The positions of backends in the order in which their answers count: those whose filter failure policy is Fail,
@@ -355,6 +261,14 @@ fn effective_order(backends: &[BackendSettings]) -> Vec<usize> {
 }
 
 impl Config {
+    /// YAML with every setting, the backends in their effective order: an equivalent configuration. A setting whose
+    /// value comes from outside the file is a comment that names its source.
+    pub fn effective_yaml(&self) -> String {
+        let mut yaml = Yaml::default();
+        self.write_fields(&mut yaml);
+        yaml.into_text()
+    }
+
     /// A hash that is equal for equal settings, within one version of the program; used to compare replicas.
     pub fn digest(&self) -> String {
         let mut hasher = DefaultHasher::new();
@@ -402,7 +316,7 @@ impl Config {
 
     /// The source of facts about pods other than a call's own.
     pub fn pod_source(&self) -> PodSource {
-        self.pods.source.unwrap_or_else(|| PodSource::usual(&self.nodes, &self.backends))
+        self.pods.source(&self.nodes, &self.backends)
     }
 
     /// The fields that differ from those at the start and cannot change while the gateway runs: sockets, the

@@ -159,14 +159,8 @@ impl GatewayStatus {
 
     fn nodes(&self) -> TableStatus {
         let StatusSources { source, table, .. } = &self.sources;
-        let source = match source {
-            NodeSource::Watch => "Watch",
-            NodeSource::Request => "Request",
-            NodeSource::File { .. } => "File",
-            NodeSource::NamesOnly => "NamesOnly",
-        };
         TableStatus {
-            source: source.to_owned(),
+            source: source.word().to_owned(),
             count: table.as_ref().map_or(0, |table| table.len() as u64),
             synced: table.as_ref().is_none_or(|table| table.is_synced()),
             silent_seconds: table.as_ref().and_then(|table| silence(&table.source_health)),

@@ -15,7 +15,7 @@ use crate::{
         table::NodeTable,
     },
     config::{
-        BackendTls, Config, ConfigErrors, Content, Effective, Finding, NodeSource, ServerTls, shown_path,
+        BackendTls, Config, ConfigErrors, Content, Finding, NodeSource, ServerTls, shown_path,
     },
     tls::{IdentityFiles, PemError, PemFile},
 };
@@ -61,7 +61,7 @@ pub(super) fn run(options: &CheckConfigOptions, console: &mut Console<'_>) -> Re
         writeln!(console.notes, "warning: {warning}")?;
     }
     writeln!(console.out, "# {} is valid. Effective configuration:", shown_path(file))?;
-    write!(console.out, "{}", Effective(&config))?;
+    write!(console.out, "{}", config.effective_yaml())?;
     Ok(())
 }
 

@@ -8,12 +8,13 @@ use bytes::Bytes;
 use extender_config::{Cursor, Remedy, Section, Value, echo, names};
 pub use extender_gateway_core::{FailurePolicy, filter::Preemption};
 use extender_gateway_core::{PerVerb, Verb};
+use http::uri::Scheme;
 
 #[cfg(test)]
 use super::setting::Mappings;
-use super::setting::{Choice, Format, Setting, Yaml, choices, scalar, settings};
-use super::values::JsonObject;
-use super::{BackendTls, BackendUrl, Match, Scheme, effective_order};
+use super::setting::{Choice, Setting, Yaml, choices, scalar, settings, write_scalar};
+use super::values::{json_object, write_json};
+use super::{BackendTls, BackendUrl, Match, effective_order};
 
 const NAME: &str = "1 to 63 lower case letters, digits and -, with a letter or digit at both ends";
 const URL: &str = "http://HOST:PORT or https://HOST:PORT such as http://rack-drain.policies.svc:9000";
@@ -29,23 +30,23 @@ settings! {
     /// Its address.
     url "url": BackendUrl, required(URL);
     /// The TLS settings of the connection; present exactly when the URL is `https`.
-    tls "tls": Option<BackendTls>, hidden;
+    tls "tls": BackendTls, hidden;
     /// Whether its answers count. Default Enforce.
     mode "mode": Mode, default(Mode::Enforce);
     /// Whether answers of verbs that it declares pure are cached. Default Remembered.
     pure_answers "pureAnswers": PureAnswers, default(PureAnswers::Remembered);
     /// One compact JSON object with sorted keys, sent in the handshake and with each call.
-    args "args" as JsonObject: Option<Bytes>, hidden;
+    args "args" as (json_object, write_json): Bytes, hidden;
     /// The pods for which it is called. Default: all.
     matches "match": Match, default(Match::default());
     /// Filter calls. `None`: no such calls.
-    filter "filter": Option<FilterSettings>, hidden;
+    filter "filter": FilterSettings, hidden;
     /// Score calls. `None`: no such calls.
-    score "score": Option<ScoreSettings>, hidden;
+    score "score": ScoreSettings, hidden;
     /// Preempt calls. `None`: no such calls.
-    preempt "preempt": Option<PreemptSettings>, hidden;
+    preempt "preempt": PreemptSettings, hidden;
     /// Bind calls. `None`: no such calls.
-    bind "bind": Option<BindSettings>, hidden;
+    bind "bind": BindSettings, hidden;
 }
 
 settings! {
@@ -69,12 +70,12 @@ settings! {
     /// The factor of its normalized scores. Default 1.
     weight "weight": Weight, default(Weight::ONE);
     /// How raw scores are mapped to 0 to 10. `None`: as the backend declares.
-    normalize "normalize": Option<Normalize>, absent("as the backend declares");
+    normalize "normalize": Normalize, absent("as the backend declares");
     /// Whether the lowest raw score is the best; never true with [`Normalize::None`]. `None`: as the backend
     /// declares.
-    reversed "reversed": Option<bool>, absent("as the backend declares");
+    reversed "reversed": bool, absent("as the backend declares");
     /// Always the same value; the field exists because the other verbs have it.
-    failure_policy "failurePolicy": AlwaysIgnored, default(AlwaysIgnored);
+    failure_policy "failurePolicy" as (always_ignore, write_scalar): &'static str, default(ALWAYS_IGNORE);
 }
 
 settings! {
@@ -191,20 +192,13 @@ impl Choice for Preemption {
 }
 
 /// The failure policy of score, which has only one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlwaysIgnored;
+pub(super) const ALWAYS_IGNORE: &str = "Ignore";
 
-impl Setting for AlwaysIgnored {
-    fn read(field: &Cursor<'_>) -> Option<Self> {
-        field.parsed("Ignore, the only policy: a failed score never fails the call", |text| match text {
-            "Ignore" => Ok(Self),
-            _ => Err(format!("unknown value {}", echo(text))),
-        })
-    }
-
-    fn write(&self, out: &mut Yaml) {
-        out.inline("Ignore");
-    }
+fn always_ignore(field: &Cursor<'_>) -> Option<&'static str> {
+    field.parsed("Ignore, the only policy: a failed score never fails the call", |text| match text {
+        ALWAYS_IGNORE => Ok(ALWAYS_IGNORE),
+        _ => Err(format!("unknown value {}", echo(text))),
+    })
 }
 
 /// A backend's name in reasons, metrics and logs: a DNS-1123 label of 1 to 63 lower case letters, digits and `-`.
@@ -305,15 +299,13 @@ impl Setting for Weight {
     }
 }
 
-/// All backends, in the file's order; written in their effective order.
-pub(super) struct BackendList;
-
-/// Describes a valid list.
+/// Describes a valid list of backends.
 pub(super) const BACKENDS: &str =
     "a list with at least one backend such as {name: rack-drain, url: http://rack-drain:9000, filter: {}}";
 
-impl Format<Vec<BackendSettings>> for BackendList {
-    fn read(field: &Cursor<'_>) -> Option<Vec<BackendSettings>> {
+/// All backends, in the file's order; written in their effective order.
+impl Setting for Vec<BackendSettings> {
+    fn read(field: &Cursor<'_>) -> Option<Self> {
         let items = field.items(BACKENDS)?;
         if items.is_empty() {
             field.mistake("is an empty list", BACKENDS);
@@ -323,10 +315,10 @@ impl Format<Vec<BackendSettings>> for BackendList {
         items.iter().map(BackendSettings::read).collect::<Vec<_>>().into_iter().collect()
     }
 
-    fn write(backends: &Vec<BackendSettings>, out: &mut Yaml) {
+    fn write(&self, out: &mut Yaml) {
         out.inline(" # in effective order");
-        for position in effective_order(backends) {
-            out.item(|out| backends[position].write_fields(out));
+        for position in effective_order(self) {
+            out.item(|out| self[position].write_fields(out));
         }
     }
 
@@ -353,21 +345,18 @@ fn names_are_unique(items: &[Cursor<'_>]) {
 
 /// `tls` belongs to `https`, and `https` requires it; a backend without a verb would never be called.
 fn check_backend(fields: &Section<'_>, parts: &mut BackendParts) {
-    let tls = fields.optional("tls").is_some();
-    match parts.url.as_ref().map(BackendUrl::scheme) {
-        Some(Scheme::Http) if tls => {
-            fields.mistake_of(
-                "tls",
-                "cannot be combined with an http URL",
-                Remedy::Do("use an https URL, or remove it"),
-            );
+    let uses_tls = parts.url.as_ref().map(|url| *url.scheme() == Scheme::HTTPS);
+    match (uses_tls, fields.has("tls")) {
+        (Some(false), true) => {
+            let remedy = Remedy::Do("use an https URL, or remove it");
+            fields.mistake_of("tls", "cannot be combined with an http URL", remedy);
         }
-        Some(Scheme::Https) if !tls => {
+        (Some(true), false) => {
             fields.mistake_of("tls", "is missing, but url is https", "{caFile: FILE}");
         }
         _ => {}
     }
-    if ["filter", "score", "preempt", "bind"].iter().all(|verb| fields.optional(verb).is_none()) {
+    if !["filter", "score", "preempt", "bind"].iter().any(|verb| fields.has(verb)) {
         let remedy = Remedy::Do("add `filter: {}`, `score: {}`, `preempt: {}` or `bind: {}`");
         fields.mistake("has no verb and would never be called", remedy);
     }
@@ -375,11 +364,8 @@ fn check_backend(fields: &Section<'_>, parts: &mut BackendParts) {
 
 fn check_score(fields: &Section<'_>, parts: &mut ScoreParts) {
     if (parts.normalize, parts.reversed) == (Some(Some(Normalize::None)), Some(Some(true))) {
-        fields.mistake_of(
-            "reversed",
-            "cannot be combined with normalize: None",
-            "another normalize, or false",
-        );
+        let wrong = "cannot be combined with normalize: None";
+        fields.mistake_of("reversed", wrong, "another normalize, or false");
     }
 }
 

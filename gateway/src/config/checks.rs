@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use extender_config::{Cursor, Section, echo};
 
+use super::values::parse_duration;
 use super::{
-    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, PodSource, VerbPathParts,
-    VerbPaths, duration,
+    AddedVictims, BINDER, BackendSettings, Binder, ConfigParts, DurationText, PodSource, Timeouts,
+    VerbPathParts, VerbPaths,
 };
 
-/// Checks the fields of the whole file against each other.
 pub(super) fn check_config(root: &Section<'_>, parts: &mut ConfigParts) {
     addresses(root, parts);
     timeouts(root, parts);
@@ -22,17 +22,18 @@ pub(super) fn check_config(root: &Section<'_>, parts: &mut ConfigParts) {
 
 /// No two addresses overlap.
 fn addresses(root: &Section<'_>, parts: &ConfigParts) {
-    let extender = parts.extender.as_ref().map(|it| it.address);
-    let metrics = parts.metrics.as_ref().map(|it| it.address);
-    let admin = parts.admin.as_ref().map(|it| it.address);
-    let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
-    for (name, address) in [("extender", extender), ("metrics", metrics), ("admin", admin)] {
+    let addresses = [
+        ("extender", parts.extender.as_ref().map(|it| it.address)),
+        ("metrics", parts.metrics.as_ref().map(|it| it.address)),
+        ("admin", parts.admin.as_ref().map(|it| it.address)),
+    ];
+    for (at, (name, address)) in addresses.iter().enumerate() {
         let Some(address) = address else { continue };
-        if let Some((earlier, _)) = taken.iter().find(|(_, other)| collide(*other, address)) {
+        let mut earlier = addresses[..at].iter();
+        if let Some((earlier, _)) = earlier.find(|(_, other)| other.is_some_and(|it| collide(it, *address))) {
             let wrong = format!("{address} overlaps with {earlier}.address");
             root.mistake_below(&[name, "address"], wrong, "another port");
         }
-        taken.push((name, address));
     }
 }
 
@@ -44,54 +45,35 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// No backend's timeout is longer than its call. A default is shortened to the call's; an explicit value is a mistake.
 fn timeouts(root: &Section<'_>, parts: &mut ConfigParts) {
-    let Some(limits) = parts.timeouts else { return };
-    let decision = |name| LengthLimit { longest: limits.decision, field: "decision", verb: name };
-    let verbs = [
-        decision("filter"),
-        decision("score"),
-        decision("preempt"),
-        LengthLimit { longest: limits.bind, field: "bind", verb: "bind" },
-    ];
-    let backends =
-        root.optional("backends").and_then(|backends| backends.items_if_list()).unwrap_or_default();
-    for item in &backends {
-        for limit in &verbs {
-            limit.check(item);
+    let Some(Timeouts { decision, bind }) = parts.timeouts else { return };
+    let items = root.optional("backends").and_then(|backends| backends.items_if_list());
+    for item in items.iter().flatten() {
+        for verb in ["filter", "score", "preempt"] {
+            check_timeout(item, verb, ("decision", decision));
         }
+        check_timeout(item, "bind", ("bind", bind));
     }
     for backend in parts.backends.iter_mut().flatten() {
-        let BackendSettings { filter, score, preempt, bind, .. } = backend;
         let timeouts = [
-            filter.as_mut().map(|settings| &mut settings.timeout),
-            score.as_mut().map(|settings| &mut settings.timeout),
-            preempt.as_mut().map(|settings| &mut settings.timeout),
-            bind.as_mut().map(|settings| &mut settings.timeout),
+            backend.filter.as_mut().map(|settings| (&mut settings.timeout, decision)),
+            backend.score.as_mut().map(|settings| (&mut settings.timeout, decision)),
+            backend.preempt.as_mut().map(|settings| (&mut settings.timeout, decision)),
+            backend.bind.as_mut().map(|settings| (&mut settings.timeout, bind)),
         ];
-        for (timeout, limit) in timeouts.into_iter().zip(&verbs) {
-            if let Some(timeout) = timeout {
-                *timeout = limit.longest.min(*timeout);
-            }
+        for (timeout, longest) in timeouts.into_iter().flatten() {
+            *timeout = longest.min(*timeout);
         }
     }
 }
 
-/// The limit of a verb's timeouts, and the field of `timeouts` that sets it.
-struct LengthLimit {
-    longest: Duration,
-    field: &'static str,
-    verb: &'static str,
-}
-
-impl LengthLimit {
-    /// Records a mistake if a backend's timeout is longer.
-    fn check(&self, backend: &Cursor<'_>) {
-        let Some(field) = backend.descend(&[self.verb, "timeout"]) else { return };
-        let timeout = field.text_if_any().and_then(|text| duration::parse(text).ok());
-        let Some(timeout) = timeout.filter(|timeout| *timeout > self.longest) else { return };
-        let (longest, call) = (DurationText(self.longest), self.field);
-        let wrong = format!("{} is longer than timeouts.{call}, {longest}", DurationText(timeout));
-        field.mistake(wrong, &format!("at most {longest}, or a longer timeouts.{call}"));
-    }
+/// Records a mistake if a backend's timeout is longer than that of the call.
+fn check_timeout(backend: &Cursor<'_>, verb: &str, (call, longest): (&str, Duration)) {
+    let Some(field) = backend.descend(&[verb, "timeout"]) else { return };
+    let timeout = field.text_if_any().and_then(|text| parse_duration(text).ok());
+    let Some(timeout) = timeout.filter(|timeout| *timeout > longest) else { return };
+    let (timeout, longest) = (DurationText(timeout), DurationText(longest));
+    let wrong = format!("{timeout} is longer than timeouts.{call}, {longest}");
+    field.mistake(wrong, &format!("at most {longest}, or a longer timeouts.{call}"));
 }
 
 /// A named backend has a `bind` block, and a `bind` block has a binder that uses it.
@@ -126,7 +108,7 @@ fn pods(root: &Section<'_>, parts: &ConfigParts) {
     let adds = |backend: &&BackendSettings| {
         backend.preempt.as_ref().is_some_and(|preempt| preempt.added_victims == AddedVictims::Allowed)
     };
-    let source = pods.source.unwrap_or_else(|| PodSource::usual(nodes, backends));
+    let source = pods.source(nodes, backends);
     if let (PodSource::None, Some(backend)) = (source, backends.iter().find(adds)) {
         let wrong =
             format!("is None, but backend {} may add victims, which are checked against pods", backend.name);
@@ -156,15 +138,4 @@ pub(super) fn check_verbs(fields: &Section<'_>, parts: &mut VerbPathParts) {
             return fields.mistake_of(name, wrong, "paths that are not suffixes of each other");
         }
     }
-}
-
-/// The end of a path.
-pub(super) fn verb_path(field: &Cursor<'_>) -> Option<String> {
-    field.parsed("the end of a path without slashes around it such as predicates/always_true", |text| {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
-        if text.split('/').any(str::is_empty) || !text.bytes().all(plain) {
-            return Err(format!("{} is not the end of a path", echo(text)));
-        }
-        Ok(text.to_owned())
-    })
 }

@@ -8,7 +8,7 @@ use extender_gateway_core::interest::{Interest, Namespaces, Operator, Requiremen
 
 #[cfg(test)]
 use super::setting::Mappings;
-use super::setting::{Choice, Setting, Yaml, choices, list, scalar};
+use super::setting::{Setting, Yaml, list, scalar, word};
 use super::values::namespaces;
 
 /// The pods for which a backend is called, and which of their resources only it counts.
@@ -45,22 +45,9 @@ const RESOURCES: &str = "a list such as [{name: example.com/gpu}]";
 const NAMESPACES: &str = "a list of namespaces such as [shop, search]";
 const LABELS: &str = "a mapping of labels such as {tier: batch}";
 const EXPRESSIONS: &str = "a list such as [{key: tier, operator: In, values: [batch, web]}]";
+const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 const OPERATOR: &str = "In, NotIn, Exists or DoesNotExist";
 const VALUES: &str = "a list of values such as [batch]";
-
-choices! {
-    /// A condition on a label.
-    pub(super) enum OperatorName {
-        /// One of the values.
-        In = "In",
-        /// None of the values.
-        NotIn = "NotIn",
-        /// Any value.
-        Exists = "Exists",
-        /// No such label.
-        DoesNotExist = "DoesNotExist",
-    }
-}
 
 impl Setting for Match {
     fn read(field: &Cursor<'_>) -> Option<Self> {
@@ -69,9 +56,9 @@ impl Setting for Match {
         let namespaces = namespaces_of(&fields);
         let selector = fields.or("podSelector", Vec::new(), selector);
         let resources = resources?;
-        let ignored = resources.iter().filter(|resource| resource.ignored);
-        let ignored_by_scheduler = ignored.map(|resource| resource.name.clone()).collect();
-        let resources = resources.into_iter().map(|resource| resource.name).collect();
+        let ignored = resources.iter().filter(|(_, is_ignored)| *is_ignored);
+        let ignored_by_scheduler = ignored.map(|(name, _)| name.clone()).collect();
+        let resources = resources.into_iter().map(|(name, _)| name).collect();
         let interest = Interest { resources, namespaces: namespaces?, selector: selector? };
         Some(Self { interest, ignored_by_scheduler })
     }
@@ -114,28 +101,22 @@ impl Setting for Match {
 
 fn expression(Requirement { key, operator }: &Requirement) -> String {
     let (name, values) = match operator {
-        Operator::In(values) => (OperatorName::In, Some(values)),
-        Operator::NotIn(values) => (OperatorName::NotIn, Some(values)),
-        Operator::Exists => (OperatorName::Exists, None),
-        Operator::DoesNotExist => (OperatorName::DoesNotExist, None),
+        Operator::In(values) => ("In", Some(values)),
+        Operator::NotIn(values) => ("NotIn", Some(values)),
+        Operator::Exists => ("Exists", None),
+        Operator::DoesNotExist => ("DoesNotExist", None),
     };
     let values = values.map_or_else(String::new, |values| format!(", values: {}", list(values)));
-    format!("{{key: {}, operator: {}{values}}}", scalar(key), name.word())
+    format!("{{key: {}, operator: {name}{values}}}", scalar(key))
 }
 
-/// A resource, and whether kube-scheduler ignores it.
-struct ManagedResource {
-    name: String,
-    ignored: bool,
-}
-
-/// Resources, each once.
-fn managed_resources(field: &Cursor<'_>) -> Option<Vec<ManagedResource>> {
+/// Resources, each once, and whether kube-scheduler ignores them.
+fn managed_resources(field: &Cursor<'_>) -> Option<Vec<(String, bool)>> {
     let mut names = BTreeSet::new();
     field.list(RESOURCES, |item| managed_resource(item, &mut names))
 }
 
-fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<ManagedResource> {
+fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<(String, bool)> {
     let fields = item.section(&RESOURCE)?;
     let name = fields.required("name", EXTENDED_RESOURCE).and_then(|field| {
         let name = field.parsed(EXTENDED_RESOURCE, names::extended_resource)?;
@@ -143,8 +124,8 @@ fn managed_resource(item: Cursor<'_>, earlier: &mut BTreeSet<String>) -> Option<
         let fresh = if new { Ok(name) } else { Err(format!("{} is listed twice", echo(&name))) };
         field.accepted(fresh, "each resource once")
     });
-    let ignored = fields.or("ignoredByScheduler", false, Setting::read);
-    Some(ManagedResource { name: name?, ignored: ignored? })
+    let is_ignored = fields.or("ignoredByScheduler", false, Setting::read);
+    Some((name?, is_ignored?))
 }
 
 fn namespaces_of(fields: &Section<'_>) -> Option<Namespaces> {
@@ -187,7 +168,7 @@ fn match_labels(field: &Cursor<'_>) -> Option<Vec<Requirement>> {
 fn match_expression(item: Cursor<'_>) -> Option<Requirement> {
     let fields = item.section(&EXPRESSION)?;
     let key = fields.required("key", LABEL_KEY).and_then(|key| key.parsed(LABEL_KEY, names::label_key));
-    let name = fields.required("operator", OPERATOR).and_then(|field| OperatorName::read(&field));
+    let name = fields.required("operator", OPERATOR).and_then(|field| word(&field, &OPERATORS));
     let values = fields.or("values", BTreeSet::new(), |field| {
         field.list(VALUES, |value| value.parsed(LABEL_VALUE, names::label_value)).map(BTreeSet::from_iter)
     });
@@ -196,17 +177,15 @@ fn match_expression(item: Cursor<'_>) -> Option<Requirement> {
 }
 
 /// The operator with its values, which some require and others forbid.
-fn operator(fields: &Section<'_>, name: OperatorName, values: BTreeSet<String>) -> Option<Operator> {
+fn operator(fields: &Section<'_>, name: &str, values: BTreeSet<String>) -> Option<Operator> {
     match (name, values.is_empty()) {
-        (OperatorName::In, false) => return Some(Operator::In(values)),
-        (OperatorName::NotIn, false) => return Some(Operator::NotIn(values)),
-        (OperatorName::Exists, true) => return Some(Operator::Exists),
-        (OperatorName::DoesNotExist, true) => return Some(Operator::DoesNotExist),
-        (OperatorName::In | OperatorName::NotIn, true) => {
-            fields.mistake_of("values", "must contain at least one value", VALUES);
-        }
-        (OperatorName::Exists | OperatorName::DoesNotExist, false) => {
-            let wrong = format!("cannot be combined with operator: {}", name.word());
+        ("In", false) => return Some(Operator::In(values)),
+        ("NotIn", false) => return Some(Operator::NotIn(values)),
+        ("Exists", true) => return Some(Operator::Exists),
+        ("DoesNotExist", true) => return Some(Operator::DoesNotExist),
+        (_, true) => fields.mistake_of("values", "must contain at least one value", VALUES),
+        (name, false) => {
+            let wrong = format!("cannot be combined with operator: {name}");
             fields.mistake_of("values", wrong, Remedy::Do("remove it"));
         }
     }

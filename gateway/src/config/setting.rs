@@ -25,52 +25,6 @@ pub(super) trait Setting: Sized {
 #[cfg(test)]
 pub(super) type Mappings = Vec<(String, &'static Fields)>;
 
-/// An alternative format of a `T`, such as a number with a range.
-pub(super) trait Format<T> {
-    /// As [`Setting::read`].
-    fn read(field: &Cursor<'_>) -> Option<T>;
-    /// As [`Setting::write`].
-    fn write(value: &T, out: &mut Yaml);
-    /// As [`Setting::describe`].
-    #[cfg(test)]
-    fn describe(_path: &str, _mappings: &mut Mappings) {}
-}
-
-/// The type's own format.
-pub(super) struct Own;
-
-impl<T: Setting> Format<T> for Own {
-    fn read(field: &Cursor<'_>) -> Option<T> {
-        T::read(field)
-    }
-
-    fn write(value: &T, out: &mut Yaml) {
-        value.write(out);
-    }
-
-    #[cfg(test)]
-    fn describe(path: &str, mappings: &mut Mappings) {
-        T::describe(path, mappings);
-    }
-}
-
-impl<T: Setting> Setting for Option<T> {
-    fn read(field: &Cursor<'_>) -> Option<Self> {
-        T::read(field).map(Some)
-    }
-
-    fn write(&self, out: &mut Yaml) {
-        if let Some(value) = self {
-            value.write(out);
-        }
-    }
-
-    #[cfg(test)]
-    fn describe(path: &str, mappings: &mut Mappings) {
-        T::describe(path, mappings);
-    }
-}
-
 /// The text of a configuration under construction.
 #[derive(Debug, Default)]
 pub(super) struct Yaml {
@@ -133,7 +87,6 @@ impl Yaml {
         body
     }
 
-    /// Writes the rest of a line.
     fn line(&mut self, text: fmt::Arguments<'_>) {
         // Writing to a `String` does not fail.
         let _ = writeln!(self.text, "{text}");
@@ -156,18 +109,32 @@ pub(crate) fn scalar(text: &impl Display) -> String {
     serde_json::Value::String(text).to_string()
 }
 
+/// Writes a value whose text is a string in the file.
+pub(super) fn write_scalar(value: &impl Display, out: &mut Yaml) {
+    out.inline(&scalar(value));
+}
+
 /// Texts as a YAML list on one line.
 pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
     let texts: Vec<String> = texts.into_iter().map(scalar).collect();
     format!("[{}]", texts.join(", "))
 }
 
-/// A choice that is one of several words in the file.
+/// Reads one of at least two words.
+pub(super) fn word(field: &Cursor<'_>, words: &[&'static str]) -> Option<&'static str> {
+    let (last, others) = words.split_last().expect("there are two words at least");
+    field.parsed(&format!("{} or {last}", others.join(", ")), |text| {
+        let chosen = words.iter().find(|word| **word == text);
+        chosen.copied().ok_or_else(|| format!("unknown value {}", echo(text)))
+    })
+}
+
+/// An enum whose variants are words in the file.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// Every choice and its word.
+    /// Every variant and its word.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// This choice's word.
+    /// This variant's word.
     fn word(self) -> &'static str {
         let entry = Self::WORDS.iter().find(|(_, choice)| *choice == self);
         entry.expect("every choice has a word").0
@@ -177,11 +144,8 @@ pub trait Choice: Copy + PartialEq + 'static {
 impl<T: Choice> Setting for T {
     fn read(field: &Cursor<'_>) -> Option<Self> {
         let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
-        let (last, others) = words.split_last().expect("a choice has two words at least");
-        field.parsed(&format!("{} or {last}", others.join(", ")), |text| {
-            let chosen = T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice);
-            chosen.ok_or_else(|| format!("unknown value {}", echo(text)))
-        })
+        let chosen = word(field, &words)?;
+        T::WORDS.iter().find(|(word, _)| *word == chosen).map(|(_, choice)| *choice)
     }
 
     fn write(&self, out: &mut Yaml) {
@@ -209,12 +173,12 @@ macro_rules! choices {
 /// name "nameInTheFile": Type, MODE;
 /// ```
 ///
-/// with `as FORMAT` before the colon if the type's own format is not used. `MODE` is
+/// with `as (READ, WRITE)` before the colon if it is not read and written as a [`Setting`]. `MODE` is
 ///
 /// - `default(VALUE)`: absent means this value, and `check-config` writes it;
 /// - `section`: a mapping of optional fields, absent as if it were `{}`;
-/// - `absent("WHAT APPLIES INSTEAD")`: an `Option`; `check-config` writes a comment if it is `None`;
-/// - `hidden`: an `Option`, not written if it is `None`;
+/// - `absent("WHAT APPLIES INSTEAD")`: an `Option<Type>`; `check-config` writes a comment if it is `None`;
+/// - `hidden`: an `Option<Type>`, not written if it is `None`;
 /// - `required("WHAT IS EXPECTED")`.
 ///
 /// `check FUNCTION => PARTS` names a function that gets the section and the value of each field, in a struct of that
@@ -223,24 +187,28 @@ macro_rules! settings {
     (
         $(#[$meta:meta])* pub struct $name:ident: $right:expr
         $(, unsupported $unsupported:expr)? $(, check $check:path => $parts:ident)? ;
-        $($(#[$doc:meta])* $field:ident $yaml:literal $(as $format:ty)?: $type:ty, $mode:ident $(($argument:expr))?;)+
+        $(
+            $(#[$doc:meta])* $field:ident $yaml:literal $(as ($read:expr, $write:expr))?: $type:ty,
+            $mode:ident $(($argument:expr))?;
+        )+
     ) => {
         $(#[$meta])*
-        pub struct $name { $($(#[$doc])* pub $field: $type,)+ }
+        pub struct $name { $($(#[$doc])* pub $field: settings!(@type $mode, $type),)+ }
 
-        settings!(@parts $($parts)?; $($field: $type,)+);
+        settings!(@parts $($parts)?; $($field: settings!(@type $mode, $type),)+);
 
         impl $name {
             /// The fields of this mapping.
             pub(in crate::config) const FIELDS: extender_config::Fields = extender_config::Fields {
                 right: $right,
                 known: &[$($yaml),+],
-                unsupported: settings!(@unsupported $($unsupported)?),
+                unsupported: settings!(@or &[] $(, $unsupported)?),
             };
 
             pub(in crate::config) fn read_section(section: &extender_config::Section<'_>) -> Option<Self> {
-                $(let $field: Option<$type> = settings!(
-                    @read section, $yaml, $type, settings!(@format $($format)?), $mode $(($argument))?
+                $(let $field: Option<settings!(@type $mode, $type)> = settings!(
+                    @read section, $yaml, $type,
+                    settings!(@or $crate::config::setting::Setting::read $(, $read)?), $mode $(($argument))?
                 );)+
                 settings!(@check $name, section, $($check => $parts,)? $($field)+)
             }
@@ -248,7 +216,8 @@ macro_rules! settings {
             pub(in crate::config) fn write_fields(&self, out: &mut $crate::config::setting::Yaml) {
                 let Self { $($field),+ } = self;
                 $(settings!(
-                    @write out, $yaml, $field, $type, settings!(@format $($format)?), $mode $(($argument))?
+                    @write out, $yaml, $field,
+                    settings!(@or $crate::config::setting::Setting::write $(, $write)?), $mode $(($argument))?
                 );)+
             }
         }
@@ -265,12 +234,14 @@ macro_rules! settings {
             #[cfg(test)]
             fn describe(path: &str, mappings: &mut $crate::config::setting::Mappings) {
                 mappings.push((path.to_owned(), &Self::FIELDS));
-                $(<settings!(@format $($format)?) as $crate::config::setting::Format<$type>>::describe(
-                    &format!("{path}{}.", $yaml), mappings,
-                );)+
+                $(settings!(@describe path, mappings, $yaml, $type $(, $read)?);)+
             }
         }
     };
+
+    (@type absent, $type:ty) => { Option<$type> };
+    (@type hidden, $type:ty) => { Option<$type> };
+    (@type $mode:ident, $type:ty) => { $type };
 
     (@parts; $($field:ident: $type:ty,)+) => {};
     (@parts $parts:ident; $($field:ident: $type:ty,)+) => {
@@ -278,25 +249,20 @@ macro_rules! settings {
         pub(in crate::config) struct $parts { $(pub(in crate::config) $field: Option<$type>,)+ }
     };
 
-    (@unsupported) => { &[] };
-    (@unsupported $unsupported:expr) => { $unsupported };
+    (@or $default:expr) => { $default };
+    (@or $default:expr, $other:expr) => { $other };
 
-    (@format) => { $crate::config::setting::Own };
-    (@format $format:ty) => { $format };
-
-    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, default($default:expr)) => {
-        $section.or($yaml, $default, |field| <$format as $crate::config::setting::Format<$type>>::read(field))
+    (@read $section:ident, $yaml:literal, $type:ty, $read:expr, default($default:expr)) => {
+        $section.or($yaml, $default, $read)
     };
-    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, section) => {
+    (@read $section:ident, $yaml:literal, $type:ty, $read:expr, section) => {
         $section.subsection($yaml, &<$type>::FIELDS).and_then(|section| <$type>::read_section(&section))
     };
-    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, required($right:expr)) => {
-        $section
-            .required($yaml, $right)
-            .and_then(|field| <$format as $crate::config::setting::Format<$type>>::read(&field))
+    (@read $section:ident, $yaml:literal, $type:ty, $read:expr, required($right:expr)) => {
+        $section.required($yaml, $right).and_then(|field| $read(&field))
     };
-    (@read $section:ident, $yaml:literal, $type:ty, $format:ty, $optional:ident $(($instead:expr))?) => {
-        $section.or($yaml, None, |field| <$format as $crate::config::setting::Format<$type>>::read(field))
+    (@read $section:ident, $yaml:literal, $type:ty, $read:expr, $optional:ident $(($instead:expr))?) => {
+        $section.or($yaml, None, |field| $read(field).map(Some))
     };
 
     (@check $name:ident, $section:ident, $($field:ident)+) => { Some($name { $($field: $field?),+ }) };
@@ -306,20 +272,25 @@ macro_rules! settings {
         Some($name { $($field: parts.$field?),+ })
     }};
 
-    (@write $out:ident, $yaml:literal, $field:ident, $type:ty, $format:ty, absent($instead:expr)) => {
+    (@write $out:ident, $yaml:literal, $field:ident, $write:expr, absent($instead:expr)) => {
         match $field {
-            Some(_) => settings!(@write $out, $yaml, $field, $type, $format, written),
+            Some(value) => $out.field($yaml, |out| $write(value, out)),
             None => $out.absent($yaml, $instead),
         }
     };
-    (@write $out:ident, $yaml:literal, $field:ident, $type:ty, $format:ty, hidden) => {
-        if $field.is_some() {
-            settings!(@write $out, $yaml, $field, $type, $format, written);
+    (@write $out:ident, $yaml:literal, $field:ident, $write:expr, hidden) => {
+        if let Some(value) = $field {
+            $out.field($yaml, |out| $write(value, out));
         }
     };
-    (@write $out:ident, $yaml:literal, $field:ident, $type:ty, $format:ty, $mode:ident $(($argument:expr))?) => {
-        $out.field($yaml, |out| <$format as $crate::config::setting::Format<$type>>::write($field, out))
+    (@write $out:ident, $yaml:literal, $field:ident, $write:expr, $mode:ident $(($argument:expr))?) => {
+        $out.field($yaml, |out| $write($field, out))
     };
+
+    (@describe $path:ident, $mappings:ident, $yaml:literal, $type:ty) => {
+        <$type as $crate::config::setting::Setting>::describe(&format!("{}{}.", $path, $yaml), $mappings)
+    };
+    (@describe $path:ident, $mappings:ident, $yaml:literal, $type:ty, $read:expr) => {};
 }
 
 pub(super) use {choices, settings};

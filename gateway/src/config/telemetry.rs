@@ -6,8 +6,8 @@ use std::{fmt, time::Duration};
 use extender_config::{Cursor, Value};
 
 use super::any_address;
-use super::setting::{Setting, Yaml, choices, settings};
-use super::values::{AnnotationName, CollectorUrl, LogSize};
+use super::setting::{Setting, Yaml, choices, settings, write_scalar};
+use super::values::{annotation_name, collector_url, log_size, write_size};
 
 const SCRAPE: &str = "scrape /metrics, for example with the OpenTelemetry Collector's Prometheus receiver";
 
@@ -35,11 +35,11 @@ settings! {
     pub struct Otlp: "a mapping such as {endpoint: http://collector:4317, protocol: grpc}",
         unsupported &[("headers", "set OTEL_EXPORTER_OTLP_HEADERS, which keeps secrets out of this file")];
     /// `http://HOST:PORT` or `https://HOST:PORT`.
-    endpoint "endpoint" as CollectorUrl: Option<String>, absent("OTEL_EXPORTER_OTLP_ENDPOINT");
+    endpoint "endpoint" as (collector_url, write_scalar): String, absent("OTEL_EXPORTER_OTLP_ENDPOINT");
     /// The collector's protocol.
-    protocol "protocol": Option<OtlpProtocol>, absent("OTEL_EXPORTER_OTLP_PROTOCOL");
+    protocol "protocol": OtlpProtocol, absent("OTEL_EXPORTER_OTLP_PROTOCOL");
     /// The timeout of an export.
-    timeout "timeout": Option<Duration>, absent("OTEL_EXPORTER_OTLP_TIMEOUT");
+    timeout "timeout": Duration, absent("OTEL_EXPORTER_OTLP_TIMEOUT");
 }
 
 settings! {
@@ -47,13 +47,13 @@ settings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Traces: "a mapping such as {exporter: OTLP, ratio: 0.01}";
     /// Whether traces are exported. `None`: as set by the `OTEL_*` variables.
-    exporter "exporter": Option<Exporter>, absent("OTLP if the OTEL_* variables enable it, otherwise None");
+    exporter "exporter": Exporter, absent("OTLP if the OTEL_* variables enable it, otherwise None");
     /// The share of pods that are traced. `None`: as set by `OTEL_TRACES_SAMPLER`.
-    ratio "ratio": Option<Ratio>, absent("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1");
+    ratio "ratio": Ratio, absent("OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG, or 1");
     /// Calls that take longer are kept regardless of the ratio. Default 500 ms.
     keep_slower_than "keepSlowerThan": Duration, default(Duration::from_millis(500));
     /// The pod annotation with a W3C `traceparent` that traces are linked to.
-    pod_annotation "podAnnotation" as AnnotationName: Option<String>, absent("none");
+    pod_annotation "podAnnotation" as (annotation_name, write_scalar): String, absent("none");
 }
 
 settings! {
@@ -61,7 +61,7 @@ settings! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Decisions: "a mapping such as {maxBytes: 64Mi}";
     /// Bytes of the decision log; 0 disables it. Default 64 Mi.
-    max_bytes "maxBytes" as LogSize: usize, default(64 << 20);
+    max_bytes "maxBytes" as (log_size, write_size): usize, default(64 << 20);
 }
 
 settings! {

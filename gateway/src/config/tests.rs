@@ -17,6 +17,14 @@ const BACKENDS: &str = "backends: [{name: a, url: 'http://a:1', filter: {}}]\n";
 /// The documentation, whose examples must stay valid.
 const DOCUMENTATION: &str = include_str!("../../../docs/configuration.md");
 
+impl Default for VerbPaths {
+    fn default() -> Self {
+        let [filter, prioritize, preempt, bind] =
+            ["filter", "prioritize", "preempt", "bind"].map(str::to_owned);
+        Self { filter, prioritize, preempt, bind }
+    }
+}
+
 fn parse(yaml: &str) -> Result<Config, ConfigErrors> {
     Config::parse(yaml, Path::new("/etc/gateway"))
 }
@@ -31,8 +39,8 @@ fn the_least_configuration_has_the_documented_defaults() {
     let config =
         right(&format!("{HEADER}backends: [{{name: a, url: 'http://a:1', filter: {{}}, score: {{}}}}]"));
     let expected = Config {
-        api_version: ApiVersion,
-        kind: Kind,
+        api_version: API_VERSION,
+        kind: KIND,
         extender: ExtenderSettings {
             address: "0.0.0.0:8888".parse().unwrap(),
             max_request_bytes: 134_217_728,
@@ -79,7 +87,7 @@ fn the_least_configuration_has_the_documented_defaults() {
                 weight: Weight::ONE,
                 normalize: None,
                 reversed: None,
-                failure_policy: AlwaysIgnored,
+                failure_policy: "Ignore",
             }),
             preempt: None,
             bind: None,
@@ -130,7 +138,7 @@ fn names(names: &[&str]) -> BTreeSet<String> {
 fn the_documentation_shows_a_right_file_and_what_it_means() {
     let (_, after) = DOCUMENTATION.split_once("```yaml\n").unwrap();
     let (shown, _) = after.split_once("```").unwrap();
-    let meaning = Effective(&right(shown)).to_string();
+    let meaning = right(shown).effective_yaml();
     assert!(DOCUMENTATION.contains(&meaning), "{meaning}");
 }
 

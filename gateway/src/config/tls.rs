@@ -6,7 +6,7 @@ use extender_config::{Cursor, Fields, Remedy, Section, echo, names};
 
 #[cfg(test)]
 use super::setting::Mappings;
-use super::setting::{Setting, Yaml, choices, list, scalar};
+use super::setting::{Setting, Yaml, choices, list, write_scalar};
 use super::url;
 
 /// A certificate chain and its key, both PEM. Changed files are reloaded.
@@ -84,7 +84,10 @@ impl Setting for ServerTls {
         let clients = if fields.has("clientCAFile") {
             ClientCertificates::read(&fields).map(Some)
         } else {
-            ClientCertificates::refuse_without_ca(&fields);
+            let remedy = Remedy::Do("add clientCAFile, or remove it");
+            for name in ["clientCertificate", "allowedNames"].into_iter().filter(|name| fields.has(name)) {
+                fields.mistake_of(name, "is used only with clientCAFile", remedy);
+            }
             Some(None)
         };
         Some(Self { identity: identity?, clients: clients? })
@@ -113,8 +116,8 @@ impl Setting for BackendTls {
         let ca_file = required_file(&fields, "caFile", CA);
         let server_name =
             fields.or("serverName", None, |field| field.parsed(SERVER_NAME, server_name).map(Some));
-        let shown = ["certFile", "keyFile"].iter().any(|name| fields.optional(name).is_some());
-        let identity = if shown { KeyPair::read(&fields).map(Some) } else { Some(None) };
+        let has_identity = fields.has("certFile") || fields.has("keyFile");
+        let identity = if has_identity { KeyPair::read(&fields).map(Some) } else { Some(None) };
         Some(Self { ca_file: ca_file?, identity: identity?, server_name: server_name? })
     }
 
@@ -127,7 +130,7 @@ impl Setting for BackendTls {
                 None => out.absent("certFile, keyFile", "none"),
             }
             match server_name {
-                Some(name) => out.field("serverName", |out| out.inline(&scalar(name))),
+                Some(name) => out.field("serverName", |out| write_scalar(name, out)),
                 None => out.absent("serverName", "the URL's host"),
             }
         });
@@ -161,19 +164,6 @@ impl ClientCertificates {
         });
         let ca_file = required_file(fields, "clientCAFile", CA);
         Some(Self { ca_file: ca_file?, presence: presence?, allowed_names: allowed_names? })
-    }
-
-    /// Records a mistake for each setting that requires a CA.
-    fn refuse_without_ca(fields: &Section<'_>) {
-        for name in ["clientCertificate", "allowedNames"] {
-            if fields.has(name) {
-                fields.mistake_of(
-                    name,
-                    "is used only with clientCAFile",
-                    Remedy::Do("add clientCAFile, or remove it"),
-                );
-            }
-        }
     }
 
     fn write(&self, out: &mut Yaml) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use extender_config::echo;
+use http::uri::Scheme;
 
 /// The longest DNS name in bytes.
 const LONGEST_NAME: usize = 253;
@@ -17,25 +18,6 @@ pub struct BackendUrl {
     /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
     host: String,
     port: u16,
-}
-
-/// Whether TLS is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    /// No.
-    Http,
-    /// Yes.
-    Https,
-}
-
-impl Scheme {
-    /// As written in a URL.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
 }
 
 impl BackendUrl {
@@ -55,9 +37,9 @@ impl BackendUrl {
         Ok(Self { scheme, host: host.to_owned(), port: valid_port(port)? })
     }
 
-    /// Whether TLS is used.
-    pub fn scheme(&self) -> Scheme {
-        self.scheme
+    /// `http`, or `https` if TLS is used.
+    pub fn scheme(&self) -> &Scheme {
+        &self.scheme
     }
 
     /// A DNS name or an IP address, without brackets.
@@ -79,14 +61,14 @@ impl BackendUrl {
 
 impl fmt::Display for BackendUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}://{}", self.scheme.as_str(), self.authority())
+        write!(out, "{}://{}", self.scheme, self.authority())
     }
 }
 
 fn without_scheme(text: &str) -> Result<(Scheme, &str), String> {
     match text.split_once("://") {
-        Some(("http", rest)) => Ok((Scheme::Http, rest)),
-        Some(("https", rest)) => Ok((Scheme::Https, rest)),
+        Some(("http", rest)) => Ok((Scheme::HTTP, rest)),
+        Some(("https", rest)) => Ok((Scheme::HTTPS, rest)),
         Some((scheme, _)) => Err(format!("has the scheme {}", echo(scheme))),
         None => Err(format!("{} has no scheme", echo(text))),
     }

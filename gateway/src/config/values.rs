@@ -1,6 +1,7 @@
 //! Reads and writes single values: addresses, durations, sizes, paths, lists of namespaces, JSON.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +11,28 @@ use extender_config::{Cursor, Value, echo, names};
 use http::Uri;
 use serde_json::{Map, Number, Value as Json};
 
-use super::setting::{Format, Setting, Yaml, list, scalar};
-use super::{DurationText, SizeText, duration, quantity};
+use super::setting::{Setting, Yaml, list, scalar};
+use crate::object::quantity::Quantity;
+
+/// The longest duration in the file. A scheduler that waits longer for one pod is stuck.
+const LONGEST: Duration = Duration::from_hours(1);
+/// Units and their milliseconds. `ms` precedes `m`, its prefix.
+const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+/// The range of the largest request body: below it ordinary pods would be rejected, above it one call could use more
+/// memory than a gateway should have.
+pub(super) const BODY_SIZE: (i128, i128) = (64 << 10, 1 << 30);
+/// The range of the decision log: a smaller one could not hold a call about thousands of nodes.
+const LOG_SIZE: (i128, i128) = (1 << 20, 16 << 30);
+/// Suffixes that sizes are displayed with and their bytes, the larger first.
+const SUFFIXES: [(&str, u64); 7] = [
+    ("Gi", 1 << 30),
+    ("G", 1_000_000_000),
+    ("Mi", 1 << 20),
+    ("M", 1_000_000),
+    ("Ki", 1 << 10),
+    ("k", 1_000),
+    ("", 1),
+];
 
 impl Setting for SocketAddr {
     fn read(field: &Cursor<'_>) -> Option<Self> {
@@ -26,18 +47,116 @@ impl Setting for SocketAddr {
 }
 
 impl Setting for Duration {
-    /// A missing unit is the most common mistake; YAML parses such a value as a number.
     fn read(field: &Cursor<'_>) -> Option<Self> {
+        let right = "a duration from 1ms to 1h such as 200ms, 1s or 1m30s";
         match field.value() {
-            Value::Integer(number) => {
-                field.accepted(Err(format!("{number} has no unit")), duration::EXPECTED)
-            }
-            _ => field.parsed(duration::EXPECTED, duration::parse),
+            // A missing unit is the most common mistake; YAML parses such a value as a number.
+            Value::Integer(number) => field.accepted(Err(format!("{number} has no unit")), right),
+            _ => field.parsed(right, parse_duration),
         }
     }
 
     fn write(&self, out: &mut Yaml) {
         out.inline(&DurationText(*self).to_string());
+    }
+}
+
+/// Reads whole numbers, each with a unit of `h`, `m`, `s` or `ms`, that add up to 1 ms to 1 h. Mirrors
+/// Go's `time.ParseDuration`, without signs, fractions and the units below `ms`.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let total = milliseconds(text).ok_or_else(|| format!("{} is not a duration", echo(text)))?;
+    let duration = Duration::from_millis(total);
+    if duration.is_zero() || duration > LONGEST {
+        return Err(format!("{} is out of range", echo(text)));
+    }
+    Ok(duration)
+}
+
+/// The sum of all numbers with their units, saturating; `None` if it is not a duration.
+fn milliseconds(text: &str) -> Option<u64> {
+    let (mut total, mut rest) = (0_u64, text);
+    loop {
+        let end = rest.bytes().position(|byte| !byte.is_ascii_digit()).filter(|end| *end > 0)?;
+        let (digits, after) = rest.split_at(end);
+        let (unit, factor) = UNITS.into_iter().find(|(unit, _)| after.starts_with(unit))?;
+        let number: u64 = digits.parse().unwrap_or(u64::MAX);
+        total = total.saturating_add(number.saturating_mul(factor));
+        rest = &after[unit.len()..];
+        if rest.is_empty() {
+            return Some(total);
+        }
+    }
+}
+
+/// Displays a duration of whole milliseconds in the file's syntax.
+#[derive(Clone, Copy, Debug)]
+pub struct DurationText(pub Duration);
+
+impl fmt::Display for DurationText {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(duration) = self;
+        if duration.is_zero() {
+            return out.write_str("0s");
+        }
+        let seconds = duration.as_secs();
+        let parts = [
+            (seconds / 3600, "h"),
+            (seconds / 60 % 60, "m"),
+            (seconds % 60, "s"),
+            (u64::from(duration.subsec_millis()), "ms"),
+        ];
+        parts
+            .iter()
+            .filter(|(number, _)| *number > 0)
+            .try_for_each(|(number, unit)| write!(out, "{number}{unit}"))
+    }
+}
+
+/// Reads the largest request body.
+pub(super) fn body_size(field: &Cursor<'_>) -> Option<usize> {
+    read_size(field, BODY_SIZE, "a size from 64Ki to 1Gi such as 128Mi")
+}
+
+/// Reads the size of the decision log; 0 disables it.
+pub(super) fn log_size(field: &Cursor<'_>) -> Option<usize> {
+    if matches!(field.value(), Value::Integer(0)) {
+        return Some(0);
+    }
+    read_size(field, LOG_SIZE, "a size from 1Mi to 16Gi such as 64Mi, or 0")
+}
+
+/// Reads a size in bytes, a Kubernetes quantity. YAML parses it as a number if it has no suffix.
+fn read_size(field: &Cursor<'_>, range: (i128, i128), right: &str) -> Option<usize> {
+    match field.value() {
+        Value::Integer(number) => field.accepted(size_within(range, *number, number), right),
+        _ => field.parsed(right, |text| parse_size(range, text)),
+    }
+}
+
+pub(super) fn parse_size(range: (i128, i128), text: &str) -> Result<usize, String> {
+    let size = Quantity::parse(text).map_err(|_| format!("{} is not a size", echo(text)))?;
+    size_within(range, size.value().into(), &echo(text))
+}
+
+fn size_within((least, most): (i128, i128), bytes: i128, shown: &impl fmt::Display) -> Result<usize, String> {
+    let within = usize::try_from(bytes).ok().filter(|_| (least..=most).contains(&bytes));
+    within.ok_or_else(|| format!("{shown} is out of range"))
+}
+
+pub(super) fn write_size(bytes: &usize, out: &mut Yaml) {
+    out.inline(&SizeText(*bytes).to_string());
+}
+
+/// Displays a size in bytes in the file's syntax, with the largest suffix that leaves a whole number.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeText(pub usize);
+
+impl fmt::Display for SizeText {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as u64;
+        let whole = |factor: u64| bytes > 0 && bytes.is_multiple_of(factor);
+        let (suffix, factor) = SUFFIXES.into_iter().find(|(_, factor)| whole(*factor)).unwrap_or(("", 1));
+        write!(out, "{}{suffix}", bytes / factor)
     }
 }
 
@@ -61,103 +180,54 @@ impl Setting for PathBuf {
     }
 }
 
-/// Namespaces, each once.
-pub(super) struct Namespaces;
-
-/// Reads a list of namespaces.
 pub(super) fn namespaces(field: &Cursor<'_>, right: &str) -> Option<BTreeSet<String>> {
     let namespace = |item: Cursor<'_>| item.parsed(names::NAMESPACE, names::namespace);
     field.list(right, namespace).map(BTreeSet::from_iter)
 }
 
-impl Format<Option<BTreeSet<String>>> for Namespaces {
-    fn read(field: &Cursor<'_>) -> Option<Option<BTreeSet<String>>> {
-        namespaces(field, "a list of namespaces such as [kube-system], [] for none").map(Some)
-    }
-
-    fn write(value: &Option<BTreeSet<String>>, out: &mut Yaml) {
-        out.inline(&list(value.iter().flatten()));
-    }
+pub(super) fn exempt_namespaces(field: &Cursor<'_>) -> Option<BTreeSet<String>> {
+    namespaces(field, "a list of namespaces such as [kube-system], [] for none")
 }
 
-/// The size of a request body.
-pub(super) struct BodySize;
-
-impl Format<usize> for BodySize {
-    fn read(field: &Cursor<'_>) -> Option<usize> {
-        quantity::BODY.read(field)
-    }
-
-    fn write(value: &usize, out: &mut Yaml) {
-        out.inline(&SizeText(*value).to_string());
-    }
+pub(super) fn write_list(texts: &BTreeSet<String>, out: &mut Yaml) {
+    out.inline(&list(texts));
 }
 
-/// The size of the decision log.
-pub(super) struct LogSize;
-
-impl Format<usize> for LogSize {
-    fn read(field: &Cursor<'_>) -> Option<usize> {
-        quantity::DECISION_LOG.read(field)
-    }
-
-    fn write(value: &usize, out: &mut Yaml) {
-        out.inline(&SizeText(*value).to_string());
-    }
+pub(super) fn collector_url(field: &Cursor<'_>) -> Option<String> {
+    field.parsed("the URL of a collector such as http://collector:4317", |text| {
+        let uri: Uri = text.parse().map_err(|_| format!("{} is not a URL", echo(text)))?;
+        match (uri.scheme_str(), uri.host()) {
+            (Some("http" | "https"), Some(_)) => Ok(text.to_owned()),
+            _ => Err(format!("{} is not an http or https URL", echo(text))),
+        }
+    })
 }
 
-/// The URL of an OpenTelemetry collector.
-pub(super) struct CollectorUrl;
-
-impl Format<Option<String>> for CollectorUrl {
-    fn read(field: &Cursor<'_>) -> Option<Option<String>> {
-        field.parsed("the URL of a collector such as http://collector:4317", |text| {
-            let uri: Uri = text.parse().map_err(|_| format!("{} is not a URL", echo(text)))?;
-            match (uri.scheme_str(), uri.host()) {
-                (Some("http" | "https"), Some(_)) => Ok(Some(text.to_owned())),
-                _ => Err(format!("{} is not an http or https URL", echo(text))),
-            }
-        })
-    }
-
-    fn write(value: &Option<String>, out: &mut Yaml) {
-        out.inline(&value.as_ref().map_or_else(String::new, scalar));
-    }
+pub(super) fn annotation_name(field: &Cursor<'_>) -> Option<String> {
+    field.parsed("the name of an annotation such as example.com/traceparent", names::label_key)
 }
 
-/// The name of an annotation.
-pub(super) struct AnnotationName;
-
-impl Format<Option<String>> for AnnotationName {
-    fn read(field: &Cursor<'_>) -> Option<Option<String>> {
-        field.parsed("the name of an annotation such as example.com/traceparent", names::label_key).map(Some)
-    }
-
-    fn write(value: &Option<String>, out: &mut Yaml) {
-        out.inline(&value.as_ref().map_or_else(String::new, scalar));
-    }
+pub(super) fn verb_path(field: &Cursor<'_>) -> Option<String> {
+    field.parsed("the end of a path without slashes around it such as predicates/always_true", |text| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+        if text.split('/').any(str::is_empty) || !text.bytes().all(plain) {
+            return Err(format!("{} is not the end of a path", echo(text)));
+        }
+        Ok(text.to_owned())
+    })
 }
 
-/// A mapping of any content, as compact JSON with sorted keys: equal mappings have equal bytes, regardless of their
-/// order in the file.
-pub(super) struct JsonObject;
-
-/// Describes valid arguments.
 const ARGS: &str = "a mapping such as {label: topology/rack}";
 
-impl Format<Option<Bytes>> for JsonObject {
-    fn read(args: &Cursor<'_>) -> Option<Option<Bytes>> {
-        let Value::Mapping(_) = args.value() else {
-            args.wrong_kind(ARGS);
-            return None;
-        };
-        json(args).map(|object| Some(Bytes::from(object.to_string())))
-    }
+/// Reads a mapping of any content as compact JSON with sorted keys: equal mappings have equal bytes, regardless of
+/// their order in the file.
+pub(super) fn json_object(args: &Cursor<'_>) -> Option<Bytes> {
+    mapping_json(args).map(|object| Bytes::from(object.to_string()))
+}
 
-    fn write(value: &Option<Bytes>, out: &mut Yaml) {
-        // JSON is YAML's flow style.
-        out.inline(&String::from_utf8_lossy(value.as_deref().unwrap_or_default()));
-    }
+/// Writes JSON, which is YAML's flow style.
+pub(super) fn write_json(object: &Bytes, out: &mut Yaml) {
+    out.inline(&String::from_utf8_lossy(object));
 }
 
 fn json(value: &Cursor<'_>) -> Option<Json> {
@@ -184,4 +254,89 @@ fn mapping_json(mapping: &Cursor<'_>) -> Option<Json> {
     let members: Vec<Option<(String, Json)>> =
         entries.iter().map(|entry| Some((entry.name.to_owned(), json(&entry.cursor)?))).collect();
     members.into_iter().collect::<Option<Map<String, Json>>>().map(Json::Object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let cases = [
+            ("1ms", 1),
+            ("200ms", 200),
+            ("1s", 1_000),
+            ("1m30s", 90_000),
+            ("1s1s", 2_000),
+            ("60m", 3_600_000),
+            ("1h", 3_600_000),
+            ("0h0m1s", 1_000),
+        ];
+        for (text, milliseconds) in cases {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_duration() {
+        for text in ["", "1", "s", "1 s", "-1s", "+1s", "1.5s", "1d", "1us", "1S", "1s2", "s1", "١s"] {
+            assert_eq!(parse_duration(text), Err(format!("{text:?} is not a duration")));
+        }
+    }
+
+    #[test]
+    fn durations_out_of_range() {
+        for text in ["0s", "0ms", "1h1ms", "99999999999999999999h", "18446744073709551615ms1ms"] {
+            assert_eq!(parse_duration(text), Err(format!("{text:?} is out of range")));
+        }
+    }
+
+    #[test]
+    fn durations_are_written_in_whole_parts() {
+        for text in ["1h", "1m30s", "1s500ms", "200ms"] {
+            assert_eq!(DurationText(parse_duration(text).unwrap()).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        let cases = [
+            ("64Ki", 65_536),
+            ("65536", 65_536),
+            ("66k", 66_000),
+            ("1M", 1_000_000),
+            ("128Mi", 134_217_728),
+            ("0.5Gi", 536_870_912),
+            ("1e6", 1_000_000),
+            ("1G", 1_000_000_000),
+            ("1Gi", 1_073_741_824),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(parse_size(BODY_SIZE, text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_size() {
+        for text in ["", "1 Mi", "1mi", "1K", "1MiB"] {
+            assert_eq!(parse_size(BODY_SIZE, text), Err(format!("{text:?} is not a size")));
+        }
+    }
+
+    #[test]
+    fn sizes_out_of_range() {
+        for text in ["0", "Mi", "-1Mi", "100m", "65535", "63Ki", "1025Mi", "99999999999999999999Gi"] {
+            assert_eq!(parse_size(BODY_SIZE, text), Err(format!("{text:?} is out of range")));
+        }
+        assert_eq!(size_within(BODY_SIZE, -1, &-1), Err("-1 is out of range".to_owned()));
+    }
+
+    #[test]
+    fn sizes_are_written_with_the_largest_suffix() {
+        let cases =
+            [(134_217_728, "128Mi"), (1_000_000, "1M"), (65_537, "65537"), (66_560, "65Ki"), (0, "0")];
+        for (bytes, text) in cases {
+            assert_eq!(SizeText(bytes).to_string(), text);
+        }
+    }
 }

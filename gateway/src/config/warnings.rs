@@ -1,96 +1,249 @@
 //! Settings that are valid but probably unintended. A mistake is an error; a warning is only reported.
 
-mod binds;
-mod conditions;
-mod resources;
-#[cfg(test)]
-mod tests;
-
-use std::fmt;
 use std::time::Duration;
 
-use super::{BackendSettings, Binder, Config, DurationText, Mode, NodeSource, PodSource};
+use extender_gateway_core::interest::{Namespaces, Operator, Requirement};
 
-/// One warning. Displayed as `PATH: fact; advice`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    path: String,
-    fact: String,
-    advice: String,
-}
+use super::{
+    BackendSettings, BindFailurePolicy, Binder, Choice, Config, DurationText, FailurePolicy, Mode,
+    NodeSource, PodSource,
+};
 
-impl Warning {
-    /// `fact` is the predicate of a sentence about the path.
-    fn new(path: impl Into<String>, fact: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { path: path.into(), fact: fact.into(), advice: advice.into() }
-    }
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}; {}", self.path, self.fact, self.advice)
-    }
-}
+/// A namespace that is exempt by default in every cluster.
+const ALWAYS_EXEMPT: &str = "kube-system";
+const RESOURCES: &str = "match.managedResources";
 
 impl Config {
-    /// Settings that are valid but probably unintended. Backends are numbered as in the file.
-    pub fn warnings(&self) -> Vec<Warning> {
+    /// Settings that are valid but probably unintended, each as `PATH: fact; advice`. Backends are numbered as in the
+    /// file.
+    pub fn warnings(&self) -> Vec<String> {
         let of_gateway =
             [no_backend_enforces(self), unused_kubeconfig(self), unknown_victims(self), long_chain(self)];
-        let mut warnings: Vec<Warning> = of_gateway.into_iter().flatten().collect();
-        warnings.extend(binds::warnings(self));
-        for (at, backend) in self.backends.iter().enumerate() {
-            let path = format!("backends[{at}]");
-            warnings.extend(no_second_call(self, &path, backend));
-            warnings.extend(conditions::warnings(self, &path, backend));
-            warnings.extend(resources::warnings(self, &path, backend));
-        }
-        warnings
+        let of = |(at, backend)| InBackend { config: self, at, backend };
+        let backends: Vec<InBackend<'_>> = self.backends.iter().enumerate().map(of).collect();
+        let of_binds = backends.iter().flat_map(|it| [it.unused_bind(), it.no_next_binder()]);
+        let of_backends = backends.iter().flat_map(|it| {
+            [
+                it.no_second_call(),
+                it.only_exempt(),
+                it.contradiction(),
+                it.uncounted(),
+                it.counted_for_some(),
+                it.uncounted_for_exempt(),
+                it.counted_elsewhere(),
+            ]
+        });
+        of_gateway.into_iter().chain(of_binds).chain(of_backends).flatten().collect()
     }
 }
 
-fn no_backend_enforces(config: &Config) -> Option<Warning> {
-    let enforced = config.backends.iter().any(|backend| backend.mode == Mode::Enforce);
-    let fact = "none has mode: Enforce, so every node is accepted for every pod";
-    (!enforced).then(|| Warning::new("backends", fact, "set mode: Enforce for at least one"))
+/// `fact` is the predicate of a sentence about the path.
+fn warning(path: &str, fact: &str, advice: &str) -> String {
+    format!("{path}: {fact}; {advice}")
 }
 
-fn unused_kubeconfig(config: &Config) -> Option<Warning> {
+fn no_backend_enforces(config: &Config) -> Option<String> {
+    let enforced = config.backends.iter().any(|backend| backend.mode == Mode::Enforce);
+    let fact = "none has mode: Enforce, so every node is accepted for every pod";
+    (!enforced).then(|| warning("backends", fact, "set mode: Enforce for at least one"))
+}
+
+fn unused_kubeconfig(config: &Config) -> Option<String> {
     let watches = config.nodes == NodeSource::Watch || config.pod_source() == PodSource::Watch;
     let unused = config.cluster.kubeconfig.is_some() && !watches && config.binder == Binder::None;
     let advice = "remove it, or set nodes.source or pods.source to Watch";
-    unused.then(|| Warning::new("cluster.kubeconfig", "is not used: nothing needs the apiserver", advice))
+    unused.then(|| warning("cluster.kubeconfig", "is not used: nothing needs the apiserver", advice))
 }
 
-fn unknown_victims(config: &Config) -> Option<Warning> {
+fn unknown_victims(config: &Config) -> Option<String> {
     let preempts = preempting(config).next()?;
     let unknown = config.nodes == NodeSource::Watch && config.pod_source() == PodSource::None;
     let fact = format!("is None, so backend {} would get victims as UIDs only", preempts.name);
-    unknown.then(|| Warning::new("pods.source", fact, "set it to Watch"))
+    unknown.then(|| warning("pods.source", &fact, "set it to Watch"))
 }
 
 /// Preempt calls go to the backends one after the other.
-fn long_chain(config: &Config) -> Option<Warning> {
+fn long_chain(config: &Config) -> Option<String> {
     let timeouts = preempting(config).filter_map(|backend| Some(backend.preempt.as_ref()?.timeout));
     let (count, sum) = timeouts.fold((0, Duration::ZERO), |(count, sum), timeout| (count + 1, sum + timeout));
-    let decision = DurationText(config.timeouts.decision);
+    let (decision, longest) = (DurationText(config.timeouts.decision), DurationText(sum));
     let fact = format!(
-        "is {decision}, but the {count} backends that serve preempt are called in turn and may take {}",
-        DurationText(sum)
+        "is {decision}, but the {count} backends that serve preempt are called in turn and may take {longest}"
     );
     let advice = "shorten their preempt.timeout, or raise timeouts.decision";
-    (count > 1 && sum > config.timeouts.decision).then(|| Warning::new("timeouts.decision", fact, advice))
+    (count > 1 && sum > config.timeouts.decision).then(|| warning("timeouts.decision", &fact, advice))
 }
 
 fn preempting(config: &Config) -> impl Iterator<Item = &BackendSettings> {
     config.backends.iter().filter(|backend| backend.mode == Mode::Enforce && backend.preempt.is_some())
 }
 
-/// A failed filter call for more nodes than the other backends left is repeated once if there is time.
-fn no_second_call(config: &Config, path: &str, backend: &BackendSettings) -> Option<Warning> {
-    let filter = backend.filter.as_ref().filter(|_| backend.mode == Mode::Enforce)?;
-    let fact = format!("equals timeouts.decision, {}", DurationText(filter.timeout));
-    let advice = "set a shorter one so that the backend can be called again for the remaining nodes";
-    (filter.timeout >= config.timeouts.decision)
-        .then(|| Warning::new(format!("{path}.filter.timeout"), fact, advice))
+/// One backend, and the file that it is in.
+struct InBackend<'c> {
+    config: &'c Config,
+    at: usize,
+    backend: &'c BackendSettings,
 }
+
+impl<'c> InBackend<'c> {
+    fn warning(&self, field: &str, fact: &str, advice: &str) -> String {
+        warning(&format!("backends[{}].{field}", self.at), fact, advice)
+    }
+
+    /// Only a backend with mode: Enforce binds: a bind cannot be tried in the background.
+    fn unused_bind(&self) -> Option<String> {
+        let BackendSettings { name, mode, bind, .. } = self.backend;
+        if bind.is_none() || *mode == Mode::Enforce {
+            return None;
+        }
+        let mode = mode.word();
+        if self.config.binder == Binder::Backend(name.clone()) {
+            let fact = format!("names {name}, which has mode: {mode} and does not bind");
+            return Some(warning("binder", &fact, "set mode: Enforce for it, or binder: BuiltIn"));
+        }
+        let fact = format!("is not used with mode: {mode}");
+        Some(self.warning("bind", &fact, "set mode: Enforce, or remove it"))
+    }
+
+    /// The next binder after a failure shares the bind's budget. The final read from the apiserver has its own.
+    fn no_next_binder(&self) -> Option<String> {
+        let bind = self.backend.bind.as_ref().filter(|_| self.backend.mode == Mode::Enforce)?;
+        let left = self.config.timeouts.asking_to_bind();
+        let starves = bind.failure_policy == BindFailurePolicy::Next && bind.timeout >= left;
+        let (timeout, left) = (DurationText(bind.timeout), DurationText(left));
+        let fact = format!("is {timeout}, but timeouts.bind leaves only {left} for binders");
+        let advice = "set a shorter one so that the next binder can be called after a failure";
+        starves.then(|| self.warning("bind.timeout", &fact, advice))
+    }
+
+    /// A failed filter call for more nodes than the other backends left is repeated once if there is time.
+    fn no_second_call(&self) -> Option<String> {
+        let filter = self.backend.filter.as_ref().filter(|_| self.backend.mode == Mode::Enforce)?;
+        let fact = format!("equals timeouts.decision, {}", DurationText(filter.timeout));
+        let advice = "set a shorter one so that the backend can be called again for the remaining nodes";
+        let fills = filter.timeout >= self.config.timeouts.decision;
+        fills.then(|| self.warning("filter.timeout", &fact, advice))
+    }
+
+    fn only_exempt(&self) -> Option<String> {
+        let Namespaces::Only(names) = &self.backend.matches.interest.namespaces else { return None };
+        let is_exempt = |name: &String| match &self.config.exempt.namespaces {
+            Some(exempt) => exempt.contains(name),
+            None => name == ALWAYS_EXEMPT,
+        };
+        let fact = "are all exempt, so the backend is never called";
+        let advice = "select other namespaces, or remove them from exempt.namespaces";
+        names.iter().all(is_exempt).then(|| self.warning("match.namespaces", fact, advice))
+    }
+
+    /// A label whose conditions exclude each other.
+    fn contradiction(&self) -> Option<String> {
+        let selector = &self.backend.matches.interest.selector;
+        let key = selector.iter().map(|requirement| &requirement.key).find(|key| !can_hold(selector, key))?;
+        let fact =
+            format!("no pod can satisfy the conditions on label {key:?}, so the backend is never called");
+        Some(self.warning("match.podSelector", &fact, "use conditions that can hold together"))
+    }
+
+    /// The backends that count a resource instead of kube-scheduler, possibly for some pods only.
+    fn counting(&self, name: &String) -> impl Iterator<Item = &'c BackendSettings> {
+        self.config.backends.iter().filter(move |other| {
+            other.mode == Mode::Enforce
+                && other.filter.is_some()
+                && other.matches.interest.resources.contains(name)
+        })
+    }
+
+    /// kube-scheduler ignores the resource, and no enforced backend counts it.
+    fn uncounted(&self) -> Option<String> {
+        let mut ignored = self.backend.matches.ignored_by_scheduler.iter();
+        let name = ignored.find(|name| self.counting(name).next().is_none())?;
+        let fact = format!(
+            "nothing counts {name}: kube-scheduler ignores it, and no backend with mode: Enforce filters for it"
+        );
+        let advice = "add the resource to such a backend, or set ignoredByScheduler: false";
+        Some(self.warning(RESOURCES, &fact, advice))
+    }
+
+    /// Each backend that counts the resource does not count it for every pod that requests it, or not always.
+    fn counted_for_some(&self) -> Option<String> {
+        let first_gap = |name: &'c String| {
+            let gaps = self.counting(name).map(|other| Some((name, &other.name, gap(other)?)));
+            gaps.collect::<Option<Vec<_>>>()?.into_iter().next()
+        };
+        let (name, other, gap) = self.backend.matches.ignored_by_scheduler.iter().find_map(first_gap)?;
+        let fact =
+            format!("{name} is not always counted: kube-scheduler ignores it, and backend {other} {gap}");
+        let advice = "use a backend that matches every such pod, with failurePolicy: Fail, or set ignoredByScheduler: false";
+        Some(self.warning(RESOURCES, &fact, advice))
+    }
+
+    /// Backends are not called for pods of exempt namespaces. The default exemptions contain only system pods; one
+    /// name besides `kube-system` is assumed to be the gateway's own.
+    fn uncounted_for_exempt(&self) -> Option<String> {
+        let exempt = self.config.exempt.namespaces.iter().flatten().map(String::as_str);
+        let others: Vec<&str> = exempt.filter(|name| *name != ALWAYS_EXEMPT).collect();
+        let name = self.backend.matches.ignored_by_scheduler.first().filter(|_| others.len() > 1)?;
+        let fact = format!("nothing counts {name} for pods of exempt namespaces: {}", others.join(", "));
+        let advice = "remove them from exempt.namespaces, or set ignoredByScheduler: false";
+        Some(self.warning(RESOURCES, &fact, advice))
+    }
+
+    /// One backend's ignoredByScheduler applies to all.
+    fn counted_elsewhere(&self) -> Option<String> {
+        let ignores = |backend: &BackendSettings, name| backend.matches.ignored_by_scheduler.contains(name);
+        let mut counted = self.backend.matches.interest.resources.iter();
+        let (name, other) = counted.find_map(|name| {
+            let other = self.config.backends.iter().find(|other| ignores(other, name))?;
+            (!ignores(self.backend, name)).then_some((name, &other.name))
+        })?;
+        let fact = format!(
+            "{name} is not counted by kube-scheduler: backend {other} has it with ignoredByScheduler: true"
+        );
+        Some(self.warning(RESOURCES, &fact, "set the same value for both"))
+    }
+}
+
+/// Whether a label can satisfy all its conditions.
+fn can_hold(selector: &[Requirement], key: &str) -> bool {
+    let conditions = || {
+        selector.iter().filter(|requirement| requirement.key == key).map(|requirement| &requirement.operator)
+    };
+    let accepts = |value: &String| {
+        conditions().all(|operator| match operator {
+            Operator::In(values) => values.contains(value),
+            Operator::NotIn(values) => !values.contains(value),
+            Operator::Exists => true,
+            Operator::DoesNotExist => false,
+        })
+    };
+    let listed = conditions().find_map(|operator| match operator {
+        Operator::In(values) => Some(values),
+        _ => None,
+    });
+    let may_be_absent =
+        conditions().all(|operator| matches!(operator, Operator::NotIn(_) | Operator::DoesNotExist));
+    may_be_absent
+        || match listed {
+            Some(values) => values.iter().any(accepts),
+            // There is always a value that is not listed.
+            None => !conditions().any(|operator| *operator == Operator::DoesNotExist),
+        }
+}
+
+/// Why a backend does not count a resource for every pod that requests it.
+fn gap(backend: &BackendSettings) -> Option<&'static str> {
+    let fails_open =
+        backend.filter.as_ref().is_some_and(|filter| filter.failure_policy == FailurePolicy::Ignore);
+    match &backend.matches.interest.namespaces {
+        Namespaces::Only(_) => Some("is not called outside match.namespaces"),
+        Namespaces::Except(names) if !names.is_empty() => Some("is not called in match.excludedNamespaces"),
+        _ if !backend.matches.interest.selector.is_empty() => {
+            Some("is not called for pods outside match.podSelector")
+        }
+        _ => fails_open.then_some("accepts every node when it fails (filter.failurePolicy: Ignore)"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

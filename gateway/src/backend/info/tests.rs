@@ -4,7 +4,7 @@ use extender_policy_api::v1alpha1::{self as api, NodeView, VerbInfo};
 use std::path::Path;
 
 use super::*;
-use crate::config::{AlwaysIgnored, Config, Normalize, ScoreSettings, Weight};
+use crate::config::{Config, Normalize, ScoreSettings, Weight};
 use crate::object::annotations::AnnotationPrefixes;
 
 fn known(source: NodeSource) -> ClusterTables {
@@ -31,7 +31,7 @@ fn settings(normalize: Option<Normalize>, reversed: Option<bool>) -> ScoreSettin
         weight,
         normalize,
         reversed,
-        failure_policy: AlwaysIgnored,
+        failure_policy: "Ignore",
     }
 }
 

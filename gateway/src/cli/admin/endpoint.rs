@@ -2,15 +2,13 @@
 
 use std::{fmt, net::SocketAddr};
 
+use http::uri::Scheme;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use tokio::net::lookup_host;
 
 use super::request::{self, QueryError, with_timeout};
-use crate::{
-    cli::apiserver::error_text,
-    config::{BackendUrl, Scheme},
-};
+use crate::{cli::apiserver::error_text, config::BackendUrl};
 
 /// How to reach one replica.
 pub(super) enum AdminEndpoint {
@@ -24,14 +22,12 @@ pub(super) enum AdminEndpoint {
 pub(super) fn admin_url(text: &str) -> Result<BackendUrl, String> {
     let url = BackendUrl::new(text.strip_suffix('/').unwrap_or(text))
         .map_err(|wrong| format!("{wrong}; expected http://HOST:PORT such as http://127.0.0.1:9403"))?;
-    match url.scheme() {
-        Scheme::Http => Ok(url),
-        Scheme::Https => {
-            Err("an admin address uses HTTP without TLS; set http://HOST:PORT, and reach it through \
-                              a tunnel, or with --gateway-namespace through the apiserver"
-                .to_owned())
-        }
+    if *url.scheme() == Scheme::HTTPS {
+        let wrong = "an admin address uses HTTP without TLS; set http://HOST:PORT, and reach it through \
+                     a tunnel, or with --gateway-namespace through the apiserver";
+        return Err(wrong.to_owned());
     }
+    Ok(url)
 }
 
 /// All addresses of the URL's host.

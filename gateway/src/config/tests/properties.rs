@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::{EXAMPLE, HEADER, parse, right};
 use crate::config::{
-    BackendUrl, Config, DurationText, Effective, FailurePolicy, SizeText, duration, quantity,
+    BackendUrl, Config, DurationText, FailurePolicy, SizeText,
+    values::{BODY_SIZE, parse_duration, parse_size},
 };
 use std::time::Duration;
 
@@ -212,7 +213,7 @@ proptest! {
     #[test]
     fn what_is_written_out_means_the_same(text in right_text()) {
         let config = right(&text);
-        let written = Effective(&config).to_string();
+        let written = config.effective_yaml();
         prop_assert_eq!(right(&written), reordered(&config), "{}", written);
     }
 
@@ -230,12 +231,12 @@ proptest! {
     #[test]
     fn durations_are_written_as_they_are_read(milliseconds in 1..=3_600_000_u64) {
         let duration = Duration::from_millis(milliseconds);
-        prop_assert_eq!(duration::parse(&DurationText(duration).to_string()), Ok(duration));
+        prop_assert_eq!(parse_duration(&DurationText(duration).to_string()), Ok(duration));
     }
 
     #[test]
     fn sizes_are_written_as_they_are_read(bytes in 65_536..=1_073_741_824_usize) {
-        prop_assert_eq!(quantity::BODY.parse(&SizeText(bytes).to_string()), Ok(bytes));
+        prop_assert_eq!(parse_size(BODY_SIZE, &SizeText(bytes).to_string()), Ok(bytes));
     }
 
     #[test]
