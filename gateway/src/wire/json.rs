@@ -36,11 +36,6 @@ impl RawString {
         self.start as usize..self.end as usize
     }
 
-    /// Bytes between the quotes.
-    pub fn text_len(self) -> usize {
-        (self.end - self.start) as usize
-    }
-
     /// The range including the quotes.
     pub fn quoted(self) -> Range<usize> {
         self.start as usize - 1..self.end as usize + 1
@@ -98,6 +93,31 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Reads the member of an object with this name, the last of several; `None` if there is none.
+    pub fn member<T>(
+        &mut self,
+        name: &str,
+        mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Option<T>, WireError> {
+        let mut found = None;
+        self.object(|cursor, key| {
+            if key_is(key, name) {
+                found = Some(read(cursor)?);
+                return Ok(());
+            }
+            cursor.value().map(drop)
+        })?;
+        Ok(found)
+    }
+
+    /// Reads a value; `None` if it is `null`.
+    pub fn optional<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Option<T>, WireError> {
+        if self.take_null() { Ok(None) } else { read(self).map(Some) }
+    }
+
     /// Visits the elements of an array, like [`Cursor::object`].
     pub fn array(
         &mut self,
@@ -129,7 +149,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn name(&mut self, what: &str) -> Result<RawString, WireError> {
         let name = self.string(what)?;
-        name_fits((what, name.quoted().start), name.text_len()).map(|()| name)
+        name_fits((what, name.quoted().start), name.inner().len()).map(|()| name)
     }
 
     /// Skips a value of any kind; returns its range.

@@ -18,7 +18,6 @@ use super::{
 #[derive(Debug)]
 pub struct Names {
     body: Bytes,
-    /// The string at each entry.
     strings: Vec<RawString>,
     texts: NameTexts,
     repetitions: Option<Repetitions>,
@@ -170,7 +169,6 @@ impl Repetitions {
         Self { node_of_entry: all.clone(), first_entry_of_node: all }
     }
 
-    /// Appends this entry as a new node.
     fn push_new(&mut self, entry: u32) {
         self.node_of_entry.push(number(self.first_entry_of_node.len()));
         self.first_entry_of_node.push(entry);

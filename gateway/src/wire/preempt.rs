@@ -14,8 +14,13 @@ use super::{
     WireError,
     json::{self, Cursor, key_is, name_fits},
     reply::Body,
-    request::{MOST_NODES, bounded, not_one, optional, pod},
+    request::{MOST_NODES, bounded, not_one, pod_object},
 };
+
+/// The most victims on one node. Nodes run some hundred pods.
+const MOST_ON_A_NODE: usize = 10_000;
+/// The most victims of a request. kube-scheduler sends a tenth of the nodes, each with some of its pods.
+const MOST_VICTIMS: usize = 500_000;
 
 /// A preempt request.
 #[derive(Debug)]
@@ -33,7 +38,6 @@ struct Offered {
     pdb_violations: i64,
 }
 
-/// A pod that would be evicted.
 #[derive(Debug)]
 struct Victim {
     uid: String,
@@ -51,7 +55,21 @@ impl PreemptRequest {
     /// `NodeNameToMetaVictims` is set, a victim has no UID or occurs twice on a node, or there are more nodes or
     /// victims than any cluster has.
     pub fn read(body: Bytes) -> Result<Self, WireError> {
-        let PreemptFields { pod, victims, meta_victims } = PreemptFields::read(&body)?;
+        let (mut pod, mut victims, mut meta_victims) = (None, None, None);
+        let mut cursor = Cursor::new(&body);
+        cursor.object(|cursor, key| {
+            if key_is(key, "Pod") {
+                pod = cursor.optional(pod_object)?;
+            } else if key_is(key, "NodeNameToVictims") {
+                victims = cursor.optional(|cursor| nodes(cursor, true))?;
+            } else if key_is(key, "NodeNameToMetaVictims") {
+                meta_victims = cursor.optional(|cursor| nodes(cursor, false))?;
+            } else {
+                cursor.value()?;
+            }
+            Ok(())
+        })?;
+        cursor.end()?;
         let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
         let mut nodes = match (victims, meta_victims) {
             (Some(nodes), None) | (None, Some(nodes)) => nodes,
@@ -134,52 +152,8 @@ fn push_victims(out: &mut Vec<u8>, candidate: &Candidate) {
     out.push(b'}');
 }
 
-#[derive(Default)]
-struct PreemptFields {
-    pod: Option<Range<usize>>,
-    victims: Option<Vec<Offered>>,
-    meta_victims: Option<Vec<Offered>>,
-}
-
-impl PreemptFields {
-    fn read(body: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Self::default();
-        let mut cursor = Cursor::new(body);
-        cursor.object(|cursor, key| {
-            match key {
-                key if key_is(key, "Pod") => fields.pod = optional(cursor, pod)?,
-                key if key_is(key, "NodeNameToVictims") => fields.victims = optional(cursor, in_full)?,
-                key if key_is(key, "NodeNameToMetaVictims") => {
-                    fields.meta_victims = optional(cursor, by_uid)?;
-                }
-                _ => {
-                    cursor.value()?;
-                }
-            }
-            Ok(())
-        })?;
-        cursor.end()?;
-        Ok(fields)
-    }
-}
-
-type ReadVictim = fn(&mut Cursor<'_>) -> Result<Victim, WireError>;
-
-fn in_full(cursor: &mut Cursor<'_>) -> Result<Vec<Offered>, WireError> {
-    nodes(cursor, pod_object)
-}
-
-fn by_uid(cursor: &mut Cursor<'_>) -> Result<Vec<Offered>, WireError> {
-    nodes(cursor, meta_pod)
-}
-
-/// The most victims on one node. Nodes run some hundred pods.
-const MOST_ON_A_NODE: usize = 10_000;
-/// The most victims of a request. kube-scheduler sends a tenth of the nodes, each with some of its pods.
-const MOST_VICTIMS: usize = 500_000;
-
 /// A map from node name to victims.
-fn nodes(cursor: &mut Cursor<'_>, victim: ReadVictim) -> Result<Vec<Offered>, WireError> {
+fn nodes(cursor: &mut Cursor<'_>, as_objects: bool) -> Result<Vec<Offered>, WireError> {
     let mut nodes: Vec<Offered> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let (mut seen, mut victims) = (0, 0);
@@ -188,7 +162,7 @@ fn nodes(cursor: &mut Cursor<'_>, victim: ReadVictim) -> Result<Vec<Offered>, Wi
         let name = str::from_utf8(key)
             .map_err(|_| WireError::at(cursor.place(), "node name is not UTF-8"))?
             .to_owned();
-        let offered = offered(cursor, name.clone(), victim)?;
+        let offered = offered(cursor, name.clone(), as_objects)?;
         (seen, victims) = (seen + 1, victims + offered.victims.len());
         bounded((seen, MOST_NODES), "nodes", cursor)?;
         bounded((victims, MOST_VICTIMS), "victims", cursor)?;
@@ -203,7 +177,7 @@ fn nodes(cursor: &mut Cursor<'_>, victim: ReadVictim) -> Result<Vec<Offered>, Wi
 }
 
 /// `Victims` or `MetaVictims`.
-fn offered(cursor: &mut Cursor<'_>, name: String, victim: ReadVictim) -> Result<Offered, WireError> {
+fn offered(cursor: &mut Cursor<'_>, name: String, as_objects: bool) -> Result<Offered, WireError> {
     let mut offered = Offered { name, victims: Vec::new(), pdb_violations: 0 };
     if cursor.take_null() {
         return Ok(offered);
@@ -213,12 +187,12 @@ fn offered(cursor: &mut Cursor<'_>, name: String, victim: ReadVictim) -> Result<
             offered.victims.clear();
             if !cursor.take_null() {
                 cursor.array(|cursor| {
-                    offered.victims.push(victim(cursor)?);
+                    offered.victims.push(victim(cursor, as_objects)?);
                     bounded((offered.victims.len(), MOST_ON_A_NODE), "victims on a node", cursor)
                 })?;
             }
         } else if key_is(key, "NumPDBViolations") {
-            offered.pdb_violations = optional(cursor, integer)?.unwrap_or(0);
+            offered.pdb_violations = cursor.optional(integer)?.unwrap_or(0);
         } else {
             cursor.value()?;
         }
@@ -227,50 +201,32 @@ fn offered(cursor: &mut Cursor<'_>, name: String, victim: ReadVictim) -> Result<
     Ok(offered)
 }
 
-/// `MetaPod`: `{"UID": …}`.
-fn meta_pod(cursor: &mut Cursor<'_>) -> Result<Victim, WireError> {
+/// A pod object, whose UID is in its metadata, or a `MetaPod`: `{"UID": …}`.
+fn victim(cursor: &mut Cursor<'_>, as_objects: bool) -> Result<Victim, WireError> {
     cursor.peek();
     let start = cursor.place();
-    let uid = field(cursor, "UID", text)?;
-    victim(start, uid, None)
-}
-
-/// A pod object, whose UID is in its metadata.
-fn pod_object(cursor: &mut Cursor<'_>) -> Result<Victim, WireError> {
-    cursor.peek();
-    let start = cursor.place();
-    let uid = field(cursor, "metadata", |cursor| field(cursor, "uid", text))?.flatten();
-    victim(start, uid, Some(start..cursor.place()))
-}
-
-fn victim(start: usize, uid: Option<String>, object: Option<Range<usize>>) -> Result<Victim, WireError> {
+    let uid = if as_objects {
+        nullable_member(cursor, "metadata", |cursor| nullable_member(cursor, "uid", uid))?.flatten()
+    } else {
+        nullable_member(cursor, "UID", uid)?
+    };
     match uid.filter(|uid| !uid.is_empty()) {
-        Some(uid) => Ok(Victim { uid, object }),
+        Some(uid) => Ok(Victim { uid, object: as_objects.then(|| start..cursor.place()) }),
         None => Err(WireError::at(start, "a victim without UID")),
     }
 }
 
-/// Reads an object and returns one of its fields; `None` if it is missing or null.
-fn field<T>(
+/// Reads a member of an object; `None` if it is missing or null, or the object is.
+fn nullable_member<T>(
     cursor: &mut Cursor<'_>,
     name: &str,
     read: fn(&mut Cursor<'_>) -> Result<T, WireError>,
 ) -> Result<Option<T>, WireError> {
-    if cursor.take_null() {
-        return Ok(None);
-    }
-    let mut found = None;
-    cursor.object(|cursor, key| {
-        if key_is(key, name) {
-            found = optional(cursor, read)?;
-            return Ok(());
-        }
-        cursor.value().map(drop)
-    })?;
-    Ok(found)
+    let member = cursor.optional(|cursor| cursor.member(name, |cursor| cursor.optional(read)))?;
+    Ok(member.flatten().flatten())
 }
 
-fn text(cursor: &mut Cursor<'_>) -> Result<String, WireError> {
+fn uid(cursor: &mut Cursor<'_>) -> Result<String, WireError> {
     let string = cursor.name("a UID")?;
     cursor.text(string, "a UID").map(Into::into)
 }

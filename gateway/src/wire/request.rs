@@ -10,6 +10,12 @@ use super::{
 };
 use crate::object::limits::LONGEST_NAME;
 
+/// The most nodes of a request. Kubernetes supports 5,000; a body of millions of tiny names would take many
+/// times its size in memory.
+pub(super) const MOST_NODES: usize = 100_000;
+/// A node's name in errors.
+const NAME: &str = "a node's name";
+
 /// A filter or prioritize request, as positions in its body.
 #[derive(Debug)]
 pub struct Request {
@@ -24,10 +30,9 @@ pub struct Request {
 }
 
 /// The spelling of a caller's keys, which distinguishes old kube-schedulers from newer ones.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     /// `Pod`, or anything else.
-    #[default]
     Usual,
     /// `pod`: kube-scheduler up to 1.18, which does not know `FailedAndUnresolvableNodes`.
     LowerCase,
@@ -52,15 +57,30 @@ impl Request {
     /// The JSON is malformed as far as it is read, the pod is missing, or not exactly one of `Nodes` and
     /// `NodeNames` is set. An empty list counts as set.
     pub fn read(body: Bytes) -> Result<Self, WireError> {
-        let fields = RequestFields::read(&body)?;
-        let pod = fields.pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
-        let (names, offer) = match (fields.names, fields.nodes) {
+        let (mut pod, mut names, mut nodes, mut keys) = (None, None, None, Keys::Usual);
+        let mut cursor = Cursor::new(&body);
+        cursor.object(|cursor, key| {
+            if key_is(key, "Pod") {
+                keys = if key == b"pod" { Keys::LowerCase } else { Keys::Usual };
+                pod = cursor.optional(pod_object)?;
+            } else if key_is(key, "NodeNames") {
+                names = cursor.optional(node_names)?;
+            } else if key_is(key, "Nodes") {
+                nodes = cursor.optional(node_list)?;
+            } else {
+                cursor.value()?;
+            }
+            Ok(())
+        })?;
+        cursor.end()?;
+        let pod = pod.ok_or_else(|| WireError::whole("the request has no Pod"))?;
+        let (names, offer) = match (names, nodes) {
             (Some(names), None) => (names, Offer::Names),
-            (None, Some(Listed { names, objects })) => (names, Offer::Objects(objects)),
+            (None, Some((names, objects))) => (names, Offer::Objects(objects)),
             (Some(_), Some(_)) => return Err(not_one("both Nodes and NodeNames")),
             (None, None) => return Err(not_one("neither Nodes nor NodeNames")),
         };
-        Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer, keys: fields.keys })
+        Ok(Self { names: Names::new(body.clone(), names)?, body, pod, offer, keys })
     }
 
     /// The pod's JSON.
@@ -93,52 +113,7 @@ pub(super) fn not_one(what: &str) -> WireError {
     WireError::whole(format!("the request has {what}; exactly one of them is expected"))
 }
 
-#[derive(Default)]
-struct RequestFields {
-    pod: Option<Range<usize>>,
-    names: Option<Vec<RawString>>,
-    nodes: Option<Listed>,
-    keys: Keys,
-}
-
-/// Nodes as full objects.
-#[derive(Default)]
-struct Listed {
-    names: Vec<RawString>,
-    objects: Vec<Range<usize>>,
-}
-
-impl RequestFields {
-    fn read(body: &[u8]) -> Result<Self, WireError> {
-        let mut fields = Self::default();
-        let mut cursor = Cursor::new(body);
-        cursor.object(|cursor, key| {
-            match key {
-                key if key_is(key, "Pod") => {
-                    fields.keys = if key == b"pod" { Keys::LowerCase } else { Keys::Usual };
-                    fields.pod = optional(cursor, pod)?;
-                }
-                key if key_is(key, "NodeNames") => fields.names = optional(cursor, node_names)?,
-                key if key_is(key, "Nodes") => fields.nodes = optional(cursor, node_list)?,
-                _ => {
-                    cursor.value()?;
-                }
-            }
-            Ok(())
-        })?;
-        cursor.end()?;
-        Ok(fields)
-    }
-}
-
-pub(super) fn optional<T>(
-    cursor: &mut Cursor<'_>,
-    read: fn(&mut Cursor<'_>) -> Result<T, WireError>,
-) -> Result<Option<T>, WireError> {
-    if cursor.take_null() { Ok(None) } else { read(cursor).map(Some) }
-}
-
-pub(super) fn pod(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireError> {
+pub(super) fn pod_object(cursor: &mut Cursor<'_>) -> Result<Range<usize>, WireError> {
     match cursor.peek() {
         Some(b'{') => cursor.value(),
         _ => Err(WireError::at(cursor.place(), "the Pod is not an object")),
@@ -152,19 +127,12 @@ fn node_names(cursor: &mut Cursor<'_>) -> Result<Vec<RawString>, WireError> {
         bounded((names.len(), MOST_NODES), "nodes", cursor)
     })?;
     // All at once, which takes less than a comparison for each while they are read.
-    let longest = names.iter().map(|name| name.text_len()).max().unwrap_or(0);
+    let longest = names.iter().map(|name| name.inner().len()).max().unwrap_or(0);
     if longest > LONGEST_NAME {
-        names.iter().try_for_each(|name| name_fits((NAME, name.quoted().start), name.text_len()))?;
+        names.iter().try_for_each(|name| name_fits((NAME, name.quoted().start), name.inner().len()))?;
     }
     Ok(names)
 }
-
-/// The most nodes of a request. Kubernetes supports 5,000; a body of millions of tiny names would take many
-/// times its size in memory.
-pub(super) const MOST_NODES: usize = 100_000;
-
-/// What the errors call it.
-const NAME: &str = "a node's name";
 
 /// Fails if `count` is above `most`; `what` names what is counted.
 #[inline]
@@ -181,54 +149,28 @@ fn too_many((cursor, most): (&Cursor<'_>, usize), what: &str) -> WireError {
     WireError::at(cursor.place(), format!("more than {most} {what}"))
 }
 
-fn node_list(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
-    let mut listed = Listed::default();
-    cursor.object(|cursor, key| {
-        if key_is(key, "items") {
-            listed = optional(cursor, nodes)?.unwrap_or_default();
-            return Ok(());
-        }
-        cursor.value().map(drop)
-    })?;
-    Ok(listed)
+/// The names of the nodes, and the ranges of their objects.
+type NodeObjects = (Vec<RawString>, Vec<Range<usize>>);
+
+fn node_list(cursor: &mut Cursor<'_>) -> Result<NodeObjects, WireError> {
+    let items = cursor.member("items", |cursor| cursor.optional(node_objects))?;
+    Ok(items.flatten().unwrap_or_default())
 }
 
-fn nodes(cursor: &mut Cursor<'_>) -> Result<Listed, WireError> {
-    let mut listed = Listed::default();
+fn node_objects(cursor: &mut Cursor<'_>) -> Result<NodeObjects, WireError> {
+    let (mut names, mut objects) = NodeObjects::default();
     cursor.array(|cursor| {
         cursor.peek();
         let start = cursor.place();
-        let name = node_name(cursor)?;
-        listed.names.push(name.ok_or_else(|| WireError::at(start, "a node without metadata.name"))?);
-        listed.objects.push(start..cursor.place());
-        bounded((listed.objects.len(), MOST_NODES), "nodes", cursor)
+        let metadata = cursor.member("metadata", |cursor| {
+            cursor.optional(|cursor| cursor.member("name", |cursor| cursor.name(NAME)))
+        })?;
+        let name = metadata.flatten().flatten();
+        names.push(name.ok_or_else(|| WireError::at(start, "a node without metadata.name"))?);
+        objects.push(start..cursor.place());
+        bounded((objects.len(), MOST_NODES), "nodes", cursor)
     })?;
-    Ok(listed)
-}
-
-/// Reads a node; returns the position of its name.
-fn node_name(cursor: &mut Cursor<'_>) -> Result<Option<RawString>, WireError> {
-    let mut name = None;
-    cursor.object(|cursor, key| {
-        if key_is(key, "metadata") {
-            name = optional(cursor, metadata_name)?.flatten();
-            return Ok(());
-        }
-        cursor.value().map(drop)
-    })?;
-    Ok(name)
-}
-
-fn metadata_name(cursor: &mut Cursor<'_>) -> Result<Option<RawString>, WireError> {
-    let mut name = None;
-    cursor.object(|cursor, key| {
-        if key_is(key, "name") {
-            name = Some(cursor.name(NAME)?);
-            return Ok(());
-        }
-        cursor.value().map(drop)
-    })?;
-    Ok(name)
+    Ok((names, objects))
 }
 
 #[cfg(test)]
