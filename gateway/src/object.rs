@@ -9,7 +9,6 @@
 mod affinity;
 mod amounts;
 pub mod annotations;
-mod claims;
 mod json;
 pub mod limits;
 mod meta;
@@ -17,7 +16,6 @@ pub mod node;
 pub mod pod;
 pub mod quantity;
 mod requests;
-mod status;
 
 use serde::Deserialize;
 

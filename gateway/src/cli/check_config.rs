@@ -14,9 +14,7 @@ use crate::{
         file::{FileError, NodeFile},
         table::NodeTable,
     },
-    config::{
-        BackendTls, Config, ConfigErrors, Content, Finding, NodeSource, ServerTls, shown_path,
-    },
+    config::{BackendTls, Config, ConfigErrors, Content, Finding, NodeSource, ServerTls, shown_path},
     tls::{IdentityFiles, PemError, PemFile},
 };
 

@@ -20,7 +20,7 @@ struct NodeAffinity<'a> {
     /// Empty terms are not the same as absent: they match no node, absent ones match every node.
     #[serde(borrow, rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     required: Option<NodeSelector<'a>>,
-    #[serde(borrow, rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
     preferred: List<Preferred<'a>>,
 }
 
@@ -48,7 +48,6 @@ struct Preferred<'a> {
 struct Term<'a> {
     #[serde(borrow)]
     match_expressions: List<Requirement<'a>>,
-    #[serde(borrow)]
     match_fields: List<Requirement<'a>>,
 }
 
@@ -58,16 +57,18 @@ struct Term<'a> {
 struct Requirement<'a> {
     #[serde(borrow)]
     key: Text<'a>,
-    #[serde(borrow)]
     operator: Text<'a>,
-    #[serde(borrow, deserialize_with = "texts")]
+    #[serde(deserialize_with = "texts")]
     values: Vec<Text<'a>>,
 }
 
 impl Affinity<'_> {
-    /// The number of entries in the lists about nodes.
+    /// The number of terms, requirements and values about nodes together.
     pub(super) fn entries(&self) -> usize {
-        self.node_affinity.as_ref().map_or(0, NodeAffinity::entries)
+        let Some(NodeAffinity { required, preferred }) = &self.node_affinity else { return 0 };
+        let required = required.iter().flat_map(|selector| selector.node_selector_terms.iter());
+        let preferred = preferred.iter().map(|preferred| &preferred.preference);
+        required.chain(preferred).map(Term::entries).sum()
     }
 
     /// Converts it to a fact; `None` without terms about nodes.
@@ -76,15 +77,6 @@ impl Affinity<'_> {
             required: affinity.required.as_ref().map(selector),
             preferred: affinity.preferred.iter().map(preferred).collect(),
         })
-    }
-}
-
-impl NodeAffinity<'_> {
-    /// The number of terms, requirements and values together.
-    fn entries(&self) -> usize {
-        let required = self.required.iter().flat_map(|selector| selector.node_selector_terms.iter());
-        let preferred = self.preferred.iter().map(|preferred| &preferred.preference);
-        required.chain(preferred).map(Term::entries).sum()
     }
 }
 

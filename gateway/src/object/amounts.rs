@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::{json::Map, quantity::Quantity};
 
-/// `corev1.ResourceList` as written in an object.
 pub(super) type ResourceList<'a> = Map<'a, Quantity>;
 
 /// Mirrors `corev1.ResourceRequirements`, the fields that are read.
@@ -16,7 +15,6 @@ pub(super) type ResourceList<'a> = Map<'a, Quantity>;
 pub(super) struct Requirements<'a> {
     #[serde(borrow)]
     pub(super) requests: ResourceList<'a>,
-    #[serde(borrow)]
     pub(super) limits: ResourceList<'a>,
 }
 
@@ -30,77 +28,51 @@ impl Requirements<'_> {
 /// Amounts by resource name. An ordered map: a pod may name tens of thousands of resources, and sums must stay n
 /// log n without a hash that a pod's author could attack. A handful of names is one tree node with a linear search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Amounts<'s>(BTreeMap<&'s str, Quantity>);
+pub(super) struct Amounts<'s> {
+    pub(super) by_name: BTreeMap<&'s str, Quantity>,
+}
 
 impl<'s> Amounts<'s> {
     /// The amounts that an object states. The last of equal names counts.
     pub(super) fn of(list: &'s ResourceList<'_>) -> Self {
-        let mut amounts = Self::default();
-        for (name, quantity) in list.iter() {
-            amounts.set(name, *quantity);
-        }
-        amounts
-    }
-
-    /// Whether no resource is named.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether the resource is named, whatever its amount.
-    pub(super) fn names(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        Self { by_name: list.iter().map(|(name, quantity)| (name, *quantity)).collect() }
     }
 
     /// The amount of one resource; zero if it is not named.
     pub(super) fn amount(&self, name: &str) -> Quantity {
-        self.0.get(name).copied().unwrap_or_default()
-    }
-
-    /// The amounts, ordered by name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'s str, Quantity)> {
-        self.0.iter().map(|(name, quantity)| (*name, *quantity))
-    }
-
-    /// Keeps the resources with selected names.
-    pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
-        self.0.retain(|name, _| wanted(name));
+        self.by_name.get(name).copied().unwrap_or_default()
     }
 
     /// Adds these amounts for resources that are not named, not even with zero. Mirrors `applyNonMissing`.
     #[must_use]
     pub(super) fn or(mut self, missing: &Self) -> Self {
-        for (name, quantity) in missing.iter() {
-            self.0.entry(name).or_insert(quantity);
+        for (name, quantity) in &missing.by_name {
+            self.by_name.entry(name).or_insert(*quantity);
         }
         self
     }
 
-    /// Replaces or adds one amount.
-    pub(super) fn set(&mut self, name: &'s str, quantity: Quantity) {
-        self.0.insert(name, quantity);
-    }
-
     /// Adds each amount to the one of the same name. Mirrors `addResourceList`.
     pub(super) fn add(&mut self, other: &Self) {
-        for (name, quantity) in other.iter() {
-            let amount = self.0.entry(name).or_default();
-            *amount = amount.plus(quantity);
+        for (name, quantity) in &other.by_name {
+            let amount = self.by_name.entry(name).or_default();
+            *amount = amount.plus(*quantity);
         }
     }
 
     /// Adds the amounts of those resources that are named here. The time depends on the names here, not on those in
     /// `other`.
     pub(super) fn add_to_named(&mut self, other: &Self) {
-        for (name, amount) in &mut self.0 {
+        for (name, amount) in &mut self.by_name {
             *amount = amount.plus(other.amount(name));
         }
     }
 
     /// Keeps the larger of the amounts of the same name. Mirrors `maxResourceList`.
     pub(super) fn raise_to(&mut self, other: &Self) {
-        for (name, quantity) in other.iter() {
-            self.0.entry(name).and_modify(|amount| *amount = quantity.max(*amount)).or_insert(quantity);
+        for (name, quantity) in &other.by_name {
+            let amount = self.by_name.entry(name).or_insert(*quantity);
+            *amount = (*amount).max(*quantity);
         }
     }
 
@@ -108,7 +80,7 @@ impl<'s> Amounts<'s> {
     /// it are also kept.
     pub(super) fn resources(&self) -> Resources {
         let mut resources = Resources::default();
-        for (name, quantity) in &self.0 {
+        for (name, quantity) in &self.by_name {
             match *name {
                 "cpu" => resources.milli_cpu = quantity.milli_value(),
                 "memory" => resources.memory = quantity.value(),

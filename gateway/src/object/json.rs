@@ -10,7 +10,8 @@ use serde::{
 
 use super::limits::count_entry;
 
-/// A string; a slice of the input unless it contains an escape. `null` is the empty string.
+/// A string; a slice of the input unless it contains an escape. `null` is the empty string. In a struct, one
+/// `#[serde(borrow)]` serves all fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(Cow<'a, str>);
 
@@ -59,14 +60,8 @@ impl<'de> Visitor<'de> for TextVisitor {
 }
 
 /// A list of objects. `null` is the empty list; an entry that is `null` is the entry's default.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct List<T>(Vec<T>);
-
-impl<T> Default for List<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
 
 impl<T> Deref for List<T> {
     type Target = [T];
@@ -78,15 +73,21 @@ impl<T> Deref for List<T> {
 
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ListVisitor(PhantomData))
+        // Entries go through `ObjectVisitor`, so that `null` and lists among them are treated consistently.
+        deserializer.deserialize_any(ListVisitor(|| ObjectVisitor::<T>(PhantomData))).map(List)
     }
 }
 
-/// Entries go through [`ObjectVisitor`], so that `null` and lists among them are treated consistently.
-struct ListVisitor<T>(PhantomData<T>);
+/// For a list of strings: `null` is the empty list, and an entry that is `null` the empty string.
+pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Text<'de>>, D::Error> {
+    deserializer.deserialize_any(ListVisitor(|| PhantomData::<Text<'de>>))
+}
 
-impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
-    type Value = List<T>;
+/// Reads each entry with a new seed.
+struct ListVisitor<N>(N);
+
+impl<'de, S: DeserializeSeed<'de>, N: Fn() -> S> Visitor<'de> for ListVisitor<N> {
+    type Value = Vec<S::Value>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a list")
@@ -94,28 +95,22 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(entry) = entries.next_element_seed(ObjectVisitor(PhantomData))? {
+        while let Some(entry) = entries.next_element_seed((self.0)())? {
             count_entry(list.len())?;
             list.push(entry);
         }
-        Ok(List(list))
+        Ok(list)
     }
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(List::default())
+        Ok(Vec::new())
     }
 }
 
 /// A map as pairs in the order of the text, including repeated keys: in Go the last one counts, which the user of
 /// the pairs must apply. `null` is the empty map; a value that is `null` is the value's default.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Map<'a, T>(Vec<(Text<'a>, T)>);
-
-impl<T> Default for Map<'_, T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
 
 impl<T> Map<'_, T> {
     /// The number of pairs, including repeated keys.
@@ -155,34 +150,6 @@ impl<'de: 'a, 'a, T: Deserialize<'de> + Default> Visitor<'de> for MapVisitor<'a,
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(Map::default())
-    }
-}
-
-/// For a list of strings: `null` is the empty list, and an entry that is `null` the empty string.
-pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Text<'de>>, D::Error> {
-    deserializer.deserialize_any(TextsVisitor)
-}
-
-struct TextsVisitor;
-
-impl<'de> Visitor<'de> for TextsVisitor {
-    type Value = Vec<Text<'de>>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let mut texts = Vec::new();
-        while let Some(text) = entries.next_element()? {
-            count_entry(texts.len())?;
-            texts.push(text);
-        }
-        Ok(texts)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(Vec::new())
     }
 }
 

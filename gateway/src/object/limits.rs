@@ -26,12 +26,9 @@ const MOST_IN_ALL: usize = 20 * MOST_ENTRIES;
 /// have that many.
 const MOST_OF_NODES: usize = 2_000_000;
 
-/// Where an object comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The watch, or a file.
     Cluster,
-    /// A call.
     Call,
 }
 
@@ -111,39 +108,6 @@ pub(super) fn count_entry<E: de::Error>(before: usize) -> Result<(), E> {
     };
     LEFT.set(EntriesLeft { each, all });
     Ok(())
-}
-
-/// The measures of a parsed object.
-pub(super) struct Measures<'o, const SUMS: usize> {
-    /// `Pod` or `Node`.
-    pub(super) kind: &'static str,
-    /// The object's name, for the error.
-    pub(super) name: &'o str,
-    /// Names by their paths.
-    pub(super) names: [(&'static str, usize); 3],
-    /// The numbers of entries of several lists together, by their paths.
-    pub(super) sums: [(&'static str, usize); SUMS],
-}
-
-impl<const SUMS: usize> Measures<'_, SUMS> {
-    /// # Errors
-    /// A measure is above its limit.
-    pub(super) fn check(&self) -> Result<(), ObjectError> {
-        let long = self.names.iter().find(|(_, bytes)| *bytes > LONGEST_NAME);
-        if let Some((path, bytes)) = long {
-            let problem = format!("{bytes} bytes, and the gateway accepts at most {LONGEST_NAME}");
-            return Err(ObjectError::new(self.kind, path, problem));
-        }
-        match self.sums.iter().find(|(_, entries)| *entries > MOST_ENTRIES) {
-            Some((path, entries)) => {
-                let name = self.name;
-                let problem =
-                    format!("{name} has {entries} entries, and the gateway accepts at most {MOST_ENTRIES}");
-                Err(ObjectError::new(self.kind, path, problem))
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 /// # Errors

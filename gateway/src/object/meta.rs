@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
+    ObjectError,
     annotations::AnnotationPrefixes,
     json::{List, Map, Text, nullable},
+    limits::LONGEST_NAME,
 };
 
 /// Mirrors `metav1.ObjectMeta`, the fields that are read.
@@ -15,16 +17,11 @@ use super::{
 pub(super) struct Meta<'a> {
     #[serde(borrow)]
     pub(super) name: Text<'a>,
-    #[serde(borrow)]
     pub(super) namespace: Text<'a>,
-    #[serde(borrow)]
     pub(super) uid: Text<'a>,
-    #[serde(borrow)]
     pub(super) labels: Map<'a, Text<'a>>,
     /// Private, because annotations may only be read on request.
-    #[serde(borrow)]
     annotations: Map<'a, Text<'a>>,
-    #[serde(borrow)]
     owner_references: List<Owner<'a>>,
 }
 
@@ -34,11 +31,8 @@ pub(super) struct Meta<'a> {
 pub(super) struct Owner<'a> {
     #[serde(borrow)]
     pub(super) api_version: Text<'a>,
-    #[serde(borrow)]
     pub(super) kind: Text<'a>,
-    #[serde(borrow)]
     pub(super) name: Text<'a>,
-    #[serde(borrow)]
     pub(super) uid: Text<'a>,
     /// At most one owner has it, which the apiserver enforces.
     #[serde(deserialize_with = "nullable")]
@@ -46,24 +40,27 @@ pub(super) struct Owner<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// The selected annotations.
     pub(super) fn annotations(&self, wanted: &AnnotationPrefixes) -> BTreeMap<String, String> {
         let wanted = self.annotations.iter().filter(|(key, _)| wanted.want(key));
         wanted.map(|(key, value)| (key.to_owned(), value.into())).collect()
     }
 
-    /// The annotation with this key.
     pub(super) fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.iter().find(|(known, _)| *known == key).map(|(_, value)| &**value)
     }
 
-    /// The lengths of names by their paths, in bytes.
-    pub(super) fn names(&self) -> [(&'static str, usize); 3] {
-        [
-            ("metadata.name", self.name.len()),
-            ("metadata.namespace", self.namespace.len()),
-            ("metadata.uid", self.uid.len()),
-        ]
+    /// # Errors
+    /// A name is longer than any in Kubernetes.
+    pub(super) fn check_names(&self, kind: &'static str) -> Result<(), ObjectError> {
+        let Self { name, namespace, uid, .. } = self;
+        let names = [("metadata.name", name), ("metadata.namespace", namespace), ("metadata.uid", uid)];
+        match names.into_iter().find(|(_, name)| name.len() > LONGEST_NAME) {
+            None => Ok(()),
+            Some((path, name)) => {
+                let problem = format!("{} bytes, and the gateway accepts at most {LONGEST_NAME}", name.len());
+                Err(ObjectError::new(kind, path, problem))
+            }
+        }
     }
 
     /// The owner that controls the object. Mirrors `metav1.GetControllerOf`.
@@ -72,7 +69,6 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// A map of strings in the contract's type.
 pub(super) fn owned(map: &Map<'_, Text<'_>>) -> BTreeMap<String, String> {
     map.iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }

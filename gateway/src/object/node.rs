@@ -8,7 +8,7 @@ use super::{
     amounts::{Amounts, ResourceList},
     annotations::AnnotationPrefixes,
     json::{List, Text, nullable, object},
-    limits::{self, Measures, Origin},
+    limits::{self, Origin},
     meta::{Meta, owned},
     read,
 };
@@ -20,9 +20,9 @@ use super::{
 pub struct ObjectNode<'a> {
     #[serde(borrow, deserialize_with = "object")]
     metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     spec: NodeSpec<'a>,
-    #[serde(borrow, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     status: NodeStatus<'a>,
 }
 
@@ -43,9 +43,7 @@ struct NodeSpec<'a> {
 struct Tainted<'a> {
     #[serde(borrow)]
     key: Text<'a>,
-    #[serde(borrow)]
     value: Text<'a>,
-    #[serde(borrow)]
     effect: Text<'a>,
 }
 
@@ -55,10 +53,8 @@ struct Tainted<'a> {
 struct NodeStatus<'a> {
     #[serde(borrow)]
     capacity: ResourceList<'a>,
-    #[serde(borrow)]
     allocatable: ResourceList<'a>,
     /// One of each type.
-    #[serde(borrow)]
     conditions: List<NodeCondition<'a>>,
 }
 
@@ -68,7 +64,6 @@ struct NodeStatus<'a> {
 struct NodeCondition<'a> {
     #[serde(borrow)]
     r#type: Text<'a>,
-    #[serde(borrow)]
     status: Text<'a>,
 }
 
@@ -92,8 +87,7 @@ fn read_from(origin: Origin, json: &[u8]) -> Result<ObjectNode<'_>, ObjectError>
 pub fn offered(json: &[u8]) -> Result<ObjectNode<'_>, ObjectError> {
     limits::check_bytes("Node", json)?;
     let node = read_from(Origin::Call, json)?;
-    let names = node.metadata.names();
-    Measures { kind: "Node", name: node.name(), names, sums: [] }.check().map(|()| node)
+    node.metadata.check_names("Node").map(|()| node)
 }
 
 impl ObjectNode<'_> {
@@ -110,27 +104,25 @@ impl ObjectNode<'_> {
             annotations: metadata.annotations(wanted),
             taints: spec.taints.iter().map(taint).collect(),
             unschedulable: spec.unschedulable,
-            conditions: status.conditions.iter().map(NodeCondition::pair).collect(),
+            conditions: status.conditions.iter().map(condition).collect(),
             capacity: reported(&status.capacity),
             allocatable: reported(&status.allocatable),
         }
     }
 }
 
-impl NodeCondition<'_> {
-    fn pair(&self) -> (String, String) {
-        ((&self.r#type).into(), (&self.status).into())
-    }
+fn condition(NodeCondition { r#type, status }: &NodeCondition<'_>) -> (String, String) {
+    (r#type.into(), status.into())
 }
 
-fn taint(tainted: &Tainted<'_>) -> Taint {
-    Taint { key: (&tainted.key).into(), value: (&tainted.value).into(), effect: (&tainted.effect).into() }
+fn taint(Tainted { key, value, effect }: &Tainted<'_>) -> Taint {
+    Taint { key: key.into(), value: value.into(), effect: effect.into() }
 }
 
 /// `None` if the kubelet has not reported yet, which is not the same as a node without resources.
 fn reported(list: &ResourceList<'_>) -> Option<Resources> {
     let amounts = Amounts::of(list);
-    (!amounts.is_empty()).then(|| amounts.resources())
+    (!amounts.by_name.is_empty()).then(|| amounts.resources())
 }
 
 #[cfg(test)]

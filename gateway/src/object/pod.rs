@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use extender_gateway_core::interest::Subject;
-use extender_policy_api::v1alpha1::{OwnerReference, PodFacts, PodIdentity, Toleration};
+use extender_policy_api::v1alpha1::{self as api, OwnerReference, PodFacts, PodIdentity, Toleration};
 use serde::Deserialize;
 
 use super::{
@@ -11,14 +11,15 @@ use super::{
     affinity::Affinity,
     amounts::{Requirements, ResourceList},
     annotations::AnnotationPrefixes,
-    claims::{self, Volume},
     json::{List, Map, Text, nullable, object},
-    limits::{self, Measures, Origin},
+    limits::{self, MOST_ENTRIES, Origin},
     meta::{Meta, Owner, owned},
     read,
-    requests::{Container, Demand, Share},
-    status::PodStatus,
+    requests::{Container, PodStatus, Share},
 };
+
+/// The name prefix of the volume with the service account's token. The apiserver adds a random suffix for each pod.
+const TOKEN_VOLUME: &str = "kube-api-access-";
 
 /// The fields of a pod that the facts need, borrowed from its JSON. Mirrors `corev1.Pod`.
 #[derive(Debug, Default, Deserialize)]
@@ -26,9 +27,9 @@ use super::{
 pub struct ObjectPod<'a> {
     #[serde(borrow, deserialize_with = "object")]
     metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     spec: PodSpec<'a>,
-    #[serde(borrow, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     status: PodStatus<'a>,
     /// The sums of the containers' requests, computed once for all views of the pod.
     #[serde(skip)]
@@ -38,34 +39,26 @@ pub struct ObjectPod<'a> {
 /// Mirrors `corev1.PodSpec`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PodSpec<'a> {
+pub(super) struct PodSpec<'a> {
     #[serde(borrow)]
-    containers: List<Container<'a>>,
+    pub(super) containers: List<Container<'a>>,
     /// Includes sidecars: init containers that are restarted.
-    #[serde(borrow)]
-    init_containers: List<Container<'a>>,
+    pub(super) init_containers: List<Container<'a>>,
     /// For the pod as a whole, since 1.34.
-    #[serde(borrow, deserialize_with = "object")]
-    resources: Requirements<'a>,
+    #[serde(deserialize_with = "object")]
+    pub(super) resources: Requirements<'a>,
     /// The overhead of the runtime class.
-    #[serde(borrow)]
-    overhead: ResourceList<'a>,
+    pub(super) overhead: ResourceList<'a>,
     /// Set from the class by the apiserver; absent on a pod that never passed one.
     #[serde(deserialize_with = "nullable")]
     priority: i32,
-    #[serde(borrow)]
     priority_class_name: Text<'a>,
-    #[serde(borrow)]
     tolerations: List<Tolerated<'a>>,
-    #[serde(borrow)]
     node_selector: Map<'a, Text<'a>>,
-    #[serde(borrow, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     affinity: Affinity<'a>,
-    #[serde(borrow)]
     volumes: List<Volume<'a>>,
-    #[serde(borrow)]
     scheduler_name: Text<'a>,
-    #[serde(borrow)]
     node_name: Text<'a>,
 }
 
@@ -75,15 +68,36 @@ struct PodSpec<'a> {
 struct Tolerated<'a> {
     #[serde(borrow)]
     key: Text<'a>,
-    #[serde(borrow)]
     operator: Text<'a>,
-    #[serde(borrow)]
     value: Text<'a>,
-    #[serde(borrow)]
     effect: Text<'a>,
     /// 0 is not the same as absent: evicted immediately, or never.
     toleration_seconds: Option<i64>,
 }
+
+/// Mirrors `corev1.Volume`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Volume<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    persistent_volume_claim: Option<ClaimSource<'a>>,
+    /// Only its presence matters.
+    ephemeral: Option<EphemeralSource>,
+}
+
+/// Mirrors `corev1.PersistentVolumeClaimVolumeSource`, the field that is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaimSource<'a> {
+    #[serde(borrow)]
+    claim_name: Text<'a>,
+}
+
+/// A claim that the control plane creates for the pod; its template is not parsed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct EphemeralSource {}
 
 /// Parses a pod. All fields are optional, including its name; existing fields must have their type.
 pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
@@ -104,11 +118,20 @@ pub fn offered(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {
 impl ObjectPod<'_> {
     fn check_limits(&self) -> Result<(), ObjectError> {
         let Self { metadata, spec, .. } = self;
+        metadata.check_names("Pod")?;
         let sums = [
-            ("spec.containers[*].resources", spec.demand().entries()),
+            ("spec.containers[*].resources", spec.amounts()),
             ("spec.affinity.nodeAffinity", spec.affinity.entries()),
         ];
-        Measures { kind: "Pod", name: self.name(), names: metadata.names(), sums }.check()
+        match sums.into_iter().find(|(_, entries)| *entries > MOST_ENTRIES) {
+            None => Ok(()),
+            Some((path, entries)) => {
+                let name = self.name();
+                let problem =
+                    format!("{name} has {entries} entries, and the gateway accepts at most {MOST_ENTRIES}");
+                Err(ObjectError::new("Pod", path, problem))
+            }
+        }
     }
 
     /// `metadata.name`; empty if the pod has none.
@@ -144,7 +167,7 @@ impl ObjectPod<'_> {
     /// The resources that the pod takes from its node, including in-place resizes. Mirrors what kube-scheduler 1.36
     /// counts with its default feature gates.
     pub fn share(&self) -> Share {
-        Demand { status: Some(&self.status), ..self.spec.demand() }.share()
+        self.spec.share(&self.status)
     }
 
     /// `status.nominatedNodeName`, the node that kube-scheduler tries first; empty if it is not set.
@@ -167,14 +190,15 @@ impl ObjectPod<'_> {
         PodIdentity {
             name: self.name().to_owned(),
             uid: self.uid().to_owned(),
-            claims: claims::derived(&self.spec.volumes, self.name()),
+            claims: self.spec.volumes.iter().filter_map(|volume| volume.derived_claim(self.name())).collect(),
         }
     }
 
     /// The fields that the pod shares with its siblings, with the selected annotations.
     pub fn facts(&self, wanted: &AnnotationPrefixes) -> PodFacts {
         let Self { metadata, spec, .. } = self;
-        let Share { requested, nonzero } = self.wanted.get_or_init(|| spec.demand().wanted());
+        let Share { requested, nonzero } = self.wanted.get_or_init(|| spec.wanted());
+        let volumes = spec.volumes.iter().filter(|volume| !volume.name.starts_with(TOKEN_VOLUME));
         PodFacts {
             namespace: self.namespace().to_owned(),
             labels: owned(&metadata.labels),
@@ -185,7 +209,7 @@ impl ObjectPod<'_> {
             requests: Some(requested.clone()),
             tolerations: spec.tolerations.iter().map(toleration).collect(),
             node_selector: owned(&spec.node_selector),
-            volumes: claims::facts(&spec.volumes, self.name()),
+            volumes: volumes.map(|volume| volume.fact(self.name())).collect(),
             scheduler_name: (&spec.scheduler_name).into(),
             node_affinity: spec.affinity.to_nodes(),
             nonzero_requests: Some(*nonzero),
@@ -204,20 +228,32 @@ impl Subject for ObjectPod<'_> {
     }
 
     fn names_resource(&self, name: &str) -> bool {
-        self.spec.demand().names(name)
+        self.spec.names_resource(name)
     }
 }
 
-impl<'a> PodSpec<'a> {
-    fn demand(&self) -> Demand<'_, 'a> {
-        Demand {
-            containers: &self.containers,
-            init_containers: &self.init_containers,
-            pod_level: &self.resources,
-            overhead: &self.overhead,
-            status: None,
+impl Volume<'_> {
+    /// The volume with its claim, if that is named in the template.
+    fn fact(&self, pod: &str) -> api::Volume {
+        let claim = self.persistent_volume_claim.as_ref().map(|source| &source.claim_name);
+        let claim = claim.filter(|claim| !is_derived(claim, pod)).map_or_else(String::new, String::from);
+        api::Volume { name: (&self.name).into(), claim }
+    }
+
+    /// The claim, if its name is derived from the pod's.
+    fn derived_claim(&self, pod: &str) -> Option<String> {
+        match (&self.persistent_volume_claim, &self.ephemeral) {
+            (Some(source), _) => is_derived(&source.claim_name, pod).then(|| (&source.claim_name).into()),
+            // Mirrors `ephemeral.VolumeClaimName` of k8s.io/component-helpers.
+            (None, Some(_)) if !pod.is_empty() => Some(format!("{pod}-{}", &*self.name)),
+            _ => None,
         }
     }
+}
+
+/// A claim of a `StatefulSet` is named `<template>-<pod>`: it differs between pods, so it is not a fact.
+fn is_derived(claim: &str, pod: &str) -> bool {
+    !pod.is_empty() && claim.strip_suffix(pod).is_some_and(|template| template.ends_with('-'))
 }
 
 fn owner(owner: &Owner<'_>) -> OwnerReference {

@@ -72,12 +72,10 @@ fn divide_away_from_zero(amount: i128, unit: i128) -> i128 {
     amount / unit + (amount % unit).signum()
 }
 
-/// Clamps to the range of the type.
 fn saturate(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(if amount < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The parts of a quantity's text.
 struct QuantityParts<'t> {
     negative: bool,
     whole: &'t [u8],
@@ -85,12 +83,9 @@ struct QuantityParts<'t> {
     scale: Scale,
 }
 
-/// The factor of the digits.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// Ten to this power.
     Decimal(i64),
-    /// Two to this power.
     Binary(u32),
 }
 
@@ -108,7 +103,6 @@ impl<'t> QuantityParts<'t> {
         Some(Self { negative, whole, fraction, scale: Scale::of_suffix(suffix)? })
     }
 
-    /// The signed amount, saturating.
     fn nanos(&self) -> i128 {
         let magnitude = match self.scale {
             Scale::Decimal(exponent) => self.decimal_nanos(exponent),

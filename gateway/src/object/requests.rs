@@ -1,4 +1,7 @@
-//! What a pod requests from a node, as kube-scheduler counts it.
+//! What a pod requests from a node, as kube-scheduler counts it: from its spec, and from the part of the kubelet's
+//! status about in-place resizes.
+
+use std::collections::BTreeMap;
 
 use extender_policy_api::v1alpha1::{NonZero, Resources};
 use serde::Deserialize;
@@ -6,22 +9,9 @@ use serde::Deserialize;
 use super::{
     amounts::{Amounts, Requirements, ResourceList},
     json::{List, Text, object},
+    pod::PodSpec,
     quantity::Quantity,
-    status::{PodStatus, Reports},
 };
-
-/// The fields of `corev1.PodSpec` with the pod's requests, which are parsed as part of the spec.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Demand<'s, 'a> {
-    pub(super) containers: &'s List<Container<'a>>,
-    pub(super) init_containers: &'s List<Container<'a>>,
-    /// `spec.resources`
-    pub(super) pod_level: &'s Requirements<'a>,
-    pub(super) overhead: &'s ResourceList<'a>,
-    /// The kubelet's report, if it counts: kube-scheduler ignores it when it places a pod, and uses it when it
-    /// counts what the pod takes from its node.
-    pub(super) status: Option<&'s PodStatus<'a>>,
-}
 
 /// Mirrors `corev1.Container`, the fields that are read.
 #[derive(Debug, Default, Deserialize)]
@@ -29,9 +19,8 @@ pub(super) struct Demand<'s, 'a> {
 pub(super) struct Container<'a> {
     #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     resources: Requirements<'a>,
-    #[serde(borrow)]
     restart_policy: Text<'a>,
 }
 
@@ -51,10 +40,10 @@ pub struct Share {
     pub nonzero: NonZero,
 }
 
-impl<'s> Demand<'s, '_> {
+impl PodSpec<'_> {
     /// Whether a container or an init container names the resource, whatever the amount. Mirrors
     /// `hasManagedResources` of kube-scheduler's extender.
-    pub(super) fn names(&self, resource: &str) -> bool {
+    pub(super) fn names_resource(&self, resource: &str) -> bool {
         let mut containers = self.containers.iter().chain(self.init_containers.iter());
         containers.any(|container| {
             let Requirements { requests, limits } = &container.resources;
@@ -62,10 +51,9 @@ impl<'s> Demand<'s, '_> {
         })
     }
 
-    /// The number of amounts in all lists.
-    pub(super) fn entries(&self) -> usize {
+    pub(super) fn amounts(&self) -> usize {
         let containers = self.containers.iter().chain(self.init_containers.iter());
-        let all = containers.map(|container| &container.resources).chain([self.pod_level]);
+        let all = containers.map(|container| &container.resources).chain([&self.resources]);
         all.map(|list| list.requests.len() + list.limits.len()).sum::<usize>() + self.overhead.len()
     }
 
@@ -74,38 +62,40 @@ impl<'s> Demand<'s, '_> {
     /// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`. `pods` is 1, because a pod takes one of the node's
     /// pod slots.
     pub(super) fn wanted(&self) -> Share {
-        let requested = placed(&self.total(&Amounts::default()));
-        Share { requested, nonzero: self.total(&defaults()).nonzero() }
+        let requested = placed(&self.total(&Amounts::default(), None));
+        Share { requested, nonzero: self.total(&defaults(), None).nonzero() }
     }
 
     /// The resources that the pod takes from its node. Mirrors `PodInfo.CalculateResource` of kube-scheduler:
-    /// unlike in [`Demand::wanted`], with pod-level requests there are no defaults for resources that they, or any
+    /// unlike in [`PodSpec::wanted`], with pod-level requests there are no defaults for resources that they, or any
     /// container, name.
-    pub(super) fn share(&self) -> Share {
-        let total = self.total(&Amounts::default());
+    pub(super) fn share(&self, status: &PodStatus<'_>) -> Share {
+        let total = self.total(&Amounts::default(), Some(status));
         let mut missing = defaults();
-        if self.pod_level.requests.iter().any(|(name, _)| counts_for_the_pod(name)) {
-            missing.retain(|name| !total.names(name));
+        if self.resources.requests.iter().any(|(name, _)| counts_for_the_pod(name)) {
+            missing.by_name.retain(|name, _| !total.by_name.contains_key(name));
         }
-        Share { requested: placed(&total), nonzero: self.total(&missing).nonzero() }
+        Share { requested: placed(&total), nonzero: self.total(&missing, Some(status)).nonzero() }
     }
 
-    /// Mirrors `PodRequests`; `missing` are the defaults for resources that a container does not name.
-    fn total(&self, missing: &Amounts<'s>) -> Amounts<'s> {
-        let reports = self.status.map(PodStatus::reports);
+    /// Mirrors `PodRequests`; `missing` are the defaults for resources that a container does not name. The status
+    /// counts for what the pod takes from its node, not for where it is placed.
+    fn total<'s>(&'s self, missing: &Amounts<'s>, status: Option<&'s PodStatus<'_>>) -> Amounts<'s> {
+        let reports = status.map(PodStatus::reports);
         let mut total = self.of_containers(missing, reports.as_ref());
-        let wanted = self.pod_level.requests();
+        let wanted = self.resources.requests();
         let effective = reports.and_then(|reports| reports.of_pod(wanted.clone()));
-        for (name, quantity) in wanted.iter().filter(|(name, _)| counts_for_the_pod(name)) {
-            total.set(name, effective.as_ref().map_or(quantity, |effective| effective.amount(name)));
+        for (name, quantity) in wanted.by_name.into_iter().filter(|(name, _)| counts_for_the_pod(name)) {
+            let quantity = effective.as_ref().map_or(quantity, |effective| effective.amount(name));
+            total.by_name.insert(name, quantity);
         }
-        total.add(&Amounts::of(self.overhead));
+        total.add(&Amounts::of(&self.overhead));
         total
     }
 
     /// Mirrors `AggregateContainerRequests`: what runs concurrently is summed; while an init container runs, only
     /// the sidecars before it also run.
-    fn of_containers(&self, missing: &Amounts<'s>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
+    fn of_containers<'s>(&'s self, missing: &Amounts<'s>, reports: Option<&Reports<'s, '_>>) -> Amounts<'s> {
         let running = |container: &'s Container<'_>| running(container, reports).or(missing);
         let mut total = Amounts::default();
         for container in self.containers.iter() {
@@ -147,15 +137,114 @@ fn placed(total: &Amounts<'_>) -> Resources {
 
 /// Mirrors `DefaultMilliCPURequest` and `DefaultMemoryRequest` of kube-scheduler.
 fn defaults() -> Amounts<'static> {
-    let mut defaults = Amounts::default();
-    defaults.set("cpu", Quantity::of_milli(100));
-    defaults.set("memory", Quantity::of(200 << 20));
-    defaults
+    let by_name = [("cpu", Quantity::of_milli(100)), ("memory", Quantity::of(200 << 20))];
+    Amounts { by_name: by_name.into() }
 }
 
 /// Mirrors `IsSupportedPodLevelResource`.
 fn counts_for_the_pod(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
+}
+
+/// Mirrors `corev1.PodStatus`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PodStatus<'a> {
+    #[serde(borrow)]
+    phase: Text<'a>,
+    nominated_node_name: Text<'a>,
+    conditions: List<PodCondition<'a>>,
+    container_statuses: List<ContainerStatus<'a>>,
+    init_container_statuses: List<ContainerStatus<'a>>,
+    resources: Option<Requirements<'a>>,
+    allocated_resources: ResourceList<'a>,
+}
+
+/// Mirrors `corev1.PodCondition`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodCondition<'a> {
+    #[serde(borrow)]
+    r#type: Text<'a>,
+    reason: Text<'a>,
+}
+
+/// Mirrors `corev1.ContainerStatus`, the fields that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatus<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    /// The resources that the container runs with; absent until it has started.
+    resources: Option<Requirements<'a>>,
+    allocated_resources: ResourceList<'a>,
+}
+
+impl<'a> PodStatus<'a> {
+    /// Whether the pod no longer uses resources. Mirrors the selector of `newPodInformer` of kube-scheduler.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+
+    pub(super) fn nominated_node_name(&self) -> &str {
+        &self.nominated_node_name
+    }
+
+    pub(super) fn reports(&self) -> Reports<'_, 'a> {
+        let all = self.container_statuses.iter().chain(self.init_container_statuses.iter());
+        Reports {
+            // The last of equal names counts, as in the map in Kubernetes.
+            containers: all.map(|report| (&*report.name, report)).collect(),
+            status: self,
+            is_resize_infeasible: self.is_resize_infeasible(),
+        }
+    }
+
+    /// Mirrors `IsPodResizeInfeasible`.
+    fn is_resize_infeasible(&self) -> bool {
+        let pending = self.conditions.iter().find(|condition| &*condition.r#type == "PodResizePending");
+        pending.is_some_and(|condition| &*condition.reason == "Infeasible")
+    }
+}
+
+/// A status, indexed once for all containers of the pod.
+#[derive(Debug)]
+pub(super) struct Reports<'s, 'a> {
+    containers: BTreeMap<&'s str, &'s ContainerStatus<'a>>,
+    status: &'s PodStatus<'a>,
+    is_resize_infeasible: bool,
+}
+
+impl<'s, 'a> Reports<'s, 'a> {
+    /// The resources that count for a container with these requests.
+    pub(super) fn of_container(&self, name: &str, wanted: Amounts<'s>) -> Amounts<'s> {
+        match self.containers.get(name) {
+            Some(ContainerStatus { resources: Some(running), allocated_resources, .. }) => {
+                self.while_resized(wanted, running, allocated_resources)
+            }
+            _ => wanted,
+        }
+    }
+
+    /// The resources that count for a pod with these pod-level requests; `None` if nothing is reported about them.
+    pub(super) fn of_pod(&self, wanted: Amounts<'s>) -> Option<Amounts<'s>> {
+        let running = self.status.resources.as_ref()?;
+        Some(self.while_resized(wanted, running, &self.status.allocated_resources))
+    }
+
+    /// The maximum of requested, running and allocated resources: until a resize is done, its outcome is open. A
+    /// resize that is infeasible on the node is not counted. Mirrors `determineEffectiveRequests`.
+    fn while_resized(
+        &self,
+        wanted: Amounts<'s>,
+        running: &'s Requirements<'a>,
+        allocated: &'s ResourceList<'a>,
+    ) -> Amounts<'s> {
+        let mut most = if self.is_resize_infeasible { Amounts::default() } else { wanted };
+        most.raise_to(&running.requests());
+        most.raise_to(&Amounts::of(allocated));
+        most
+    }
 }
 
 #[cfg(test)]
