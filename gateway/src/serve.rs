@@ -3,12 +3,11 @@
 //! Calls are decided on the main thread, by a separate runtime: no wake-up crosses threads while a call is decided,
 //! and the only shared locks are those of the node and pod tables and of observability data, which are held
 //! briefly. Slower work, such as the watches of nodes and pods and the metrics address, runs on a second thread
-//! (`background`). If a task of either thread ends unexpectedly, the process stops: the gateway never keeps running
-//! with parts missing.
+//! (`background`). If a task of either thread ends unexpectedly, the process stops: the gateway never runs with parts
+//! missing.
 
 pub mod assembly;
 mod background;
-mod pods;
 mod reload;
 mod telemetry;
 
@@ -21,6 +20,8 @@ use std::{
 };
 
 use extender_apiserver::ConnectError;
+use extender_otlp::{SettingsError, StartError};
+use futures_util::future::OptionFuture;
 use tokio::{
     net::TcpListener,
     runtime,
@@ -32,7 +33,7 @@ use self::{
     assembly::{Assembly, listed},
     background::Background,
     reload::Reload,
-    telemetry::{Telemetry, TelemetryError},
+    telemetry::Telemetry,
 };
 use crate::{
     admin::{
@@ -74,8 +75,11 @@ pub enum ServeError {
     #[error("binder: {0}")]
     Binder(#[from] ConnectError),
     /// The settings for telemetry are invalid.
-    #[error("{0}")]
-    Telemetry(#[from] TelemetryError),
+    #[error(transparent)]
+    Telemetry(#[from] SettingsError),
+    /// An exporter of telemetry cannot be created.
+    #[error(transparent)]
+    Exporter(#[from] StartError),
     /// A source of nodes failed permanently, or a task ended unexpectedly.
     #[error("{0}")]
     Background(String),
@@ -100,12 +104,11 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     // Signals are handled from here on: without a handler a signal would end the process, or be ignored if it is
     // process 1 of a container.
-    let signals = {
-        let _inside = runtime.enter();
-        Signals { hangups: signal(SignalKind::hangup())?, stops: Stops::new()? }
-    };
-    say(&format!("metrics listening on {}", scraped.local_addr()?));
-    say(&format!("admin listening on {}", administered.local_addr()?));
+    let inside = runtime.enter();
+    let (hangups, stops) = (signal(SignalKind::hangup())?, Stops::new()?);
+    drop(inside);
+    print_line(&format!("metrics listening on {}", scraped.local_addr()?));
+    print_line(&format!("admin listening on {}", administered.local_addr()?));
     let gateway = host_name();
     let assembly = Assembly::new(&config, Arc::clone(&gateway), Arc::clone(&observer), Cadences::default());
     let gateway_status = Arc::new(GatewayStatus::new(StatusSources {
@@ -123,17 +126,27 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
         table: assembly.table(),
         pods: assembly.pod_feed(),
         listener: scraped,
-        metrics: Arc::clone(&observer.metrics),
         health: Arc::clone(&health),
         admin: (administered, Arc::new(AdminState::new(Arc::clone(&observer), Arc::clone(&gateway_status)))),
     };
     let failed = background.start(second)?;
-    let (file, beating) = (file.to_owned(), Arc::clone(&health));
-    let parts =
-        CallServer { file, extender, tls, assembly, telemetry, gateway_status, health, failed, signals };
+    let beating = Arc::clone(&health);
+    let calls = CallServer {
+        file: file.to_owned(),
+        config,
+        extender,
+        tls,
+        assembly,
+        telemetry,
+        gateway_status,
+        health,
+        failed,
+        hangups,
+        stops,
+    };
     let served = runtime.block_on(async {
         tokio::select! {
-            served = calls(config, parts) => served,
+            served = calls.run() => served,
             never = beating.beat() => match never {},
         }
     });
@@ -142,19 +155,18 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     served
 }
 
+/// The main thread's part.
 struct CallServer {
     file: PathBuf,
+    config: Config,
     extender: Bound,
     tls: Option<Arc<Tls>>,
     assembly: Assembly,
     telemetry: Telemetry,
     gateway_status: Arc<GatewayStatus>,
     health: Arc<Health>,
+    /// Why the second thread ended.
     failed: oneshot::Receiver<String>,
-    signals: Signals,
-}
-
-struct Signals {
     hangups: Signal,
     stops: Stops,
 }
@@ -186,48 +198,44 @@ impl Stops {
     }
 }
 
-async fn calls(config: Config, parts: CallServer) -> Result<(), ServeError> {
-    let CallServer {
-        file,
-        extender,
-        tls,
-        mut assembly,
-        telemetry,
-        gateway_status,
-        health,
-        mut failed,
-        signals: Signals { hangups, mut stops },
-    } = parts;
-    let served = tokio::select! {
-        served = ready(&mut assembly, &config) => served?,
-        failure = &mut failed => return Err(ended(failure)),
-        () = stops.next() => {
-            tracing::info!("stopped while starting");
-            return Ok(());
-        }
-    };
-    let listener = TcpListener::from_std(extender)?;
-    let door = Arc::new(Door::new(served, Arc::clone(&telemetry.observer)));
-    gateway_status.open(&door);
-    say(&format!("extender listening on {}", listener.local_addr()?));
-    health.ready();
-    let observed = (telemetry.changes(), gateway_status);
-    let reload = Reload::new(file, config, hangups, (assembly, Arc::clone(&door)), observed);
-    tokio::select! {
-        () = door::serve(Entrance { listener, tls }, door, stops.stopped(health)) => {
-            telemetry.observer.settled(LAST_CALLS).await;
-            telemetry.exporters.shutdown(LAST_SPANS).await;
-            Ok(())
-        }
-        failure = &mut failed => Err(ended(failure)),
-        panicked = reload.follow() => {
-            Err(ServeError::Background(format!("the task of a backend's connection ended with {panicked}")))
+impl CallServer {
+    async fn run(mut self) -> Result<(), ServeError> {
+        let served = tokio::select! {
+            served = ready(&mut self.assembly, &self.config) => served?,
+            failure = &mut self.failed => return Err(ended(failure)),
+            () = self.stops.next() => {
+                tracing::info!("stopped while starting");
+                return Ok(());
+            }
+        };
+        let listener = TcpListener::from_std(self.extender)?;
+        let Telemetry { exporters, observer, sampler } = self.telemetry;
+        let door = Arc::new(Door::new(served, Arc::clone(&observer)));
+        self.gateway_status.open(&door);
+        print_line(&format!("extender listening on {}", listener.local_addr()?));
+        self.health.ready();
+        let reload = Reload::new(
+            (self.file, self.config),
+            self.hangups,
+            (self.assembly, Arc::clone(&door)),
+            (sampler, self.gateway_status),
+        );
+        tokio::select! {
+            () = door::serve(Entrance { listener, tls: self.tls }, door, self.stops.stopped(self.health)) => {
+                observer.settled(LAST_CALLS).await;
+                exporters.shutdown(LAST_SPANS).await;
+                Ok(())
+            }
+            failure = &mut self.failed => Err(ended(failure)),
+            panicked = reload.follow() => {
+                Err(ServeError::Background(format!("the task of a backend's connection ended with {panicked}")))
+            }
         }
     }
 }
 
 /// Prints the listening addresses for scripts. A closed pipe is ignored.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
@@ -245,16 +253,8 @@ fn host_name() -> Arc<str> {
 /// Waits, for a limited time, until a connection to every backend was attempted and nodes and pods are listed.
 async fn ready(assembly: &mut Assembly, config: &Config) -> Result<door::Served, ConnectError> {
     let (table, pods) = (assembly.table(), assembly.pods());
-    let nodes = async {
-        if let Some(table) = &table {
-            table.synced().await;
-        }
-    };
-    let pods = async {
-        if let Some(pods) = &pods {
-            pods.synced().await;
-        }
-    };
+    let nodes = OptionFuture::from(table.as_ref().map(|table| table.synced()));
+    let pods = OptionFuture::from(pods.as_ref().map(|pods| pods.synced()));
     let (served, (), ()) = tokio::join!(assembly.serve(config), listed("nodes", nodes), listed("pods", pods));
     served
 }

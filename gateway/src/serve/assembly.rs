@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use extender_apiserver::ConnectError;
-use tokio::{task::JoinError, time::timeout};
+use tokio::{sync::watch, task::JoinError, time::timeout};
 
-use super::pods::{PodFeed, PodWatch};
+use super::background::PodFeed;
 use crate::{
     backend::{connections::Connections, info::ClusterTables},
     cadences::Cadences,
@@ -23,13 +23,16 @@ const START: Duration = Duration::from_secs(10);
 /// The parts that outlive a configuration: connections, tables, metrics.
 #[derive(Debug)]
 pub struct Assembly {
-    known: ClusterTables,
-    pods: PodWatch,
+    tables: ClusterTables,
+    /// The pod table, whether pods are watched or not.
+    pods: Arc<PodTable>,
+    /// Whether pods are watched.
+    pods_wanted: watch::Sender<bool>,
     connections: Connections,
     /// The exempt namespaces if the configuration does not set them.
     exempt: BTreeSet<String>,
-    /// The reasons given to pods, so that a reload keeps them.
-    attempts: Arc<RetryPacing>,
+    /// Kept, so that a reload does not change the reasons that pods got.
+    pacing: Arc<RetryPacing>,
     /// The apiserver for Bindings and its kubeconfig, once a configuration has a binder.
     apiserver: Option<(Option<PathBuf>, Apiserver)>,
     observer: Arc<Observer>,
@@ -46,20 +49,18 @@ impl Assembly {
             NodeSource::Watch | NodeSource::File { .. } => Some(Arc::new(NodeTable::new())),
             NodeSource::Request | NodeSource::NamesOnly => None,
         };
-        let pods = PodWatch::new();
         // Without an apiserver the start fails, as for nodes.
-        if config.pod_source() == PodSource::Watch {
-            pods.begin();
-        }
+        let pods_wanted = watch::Sender::new(config.pod_source() == PodSource::Watch);
         let offered = Arc::new(NodeTable::of_calls());
-        let known = ClusterTables { source: config.nodes.clone(), table, offered, pods: pods.table() };
+        let tables = ClusterTables { source: config.nodes.clone(), table, offered, pods: None };
         let exempt = ["kube-system".to_owned()].into_iter().chain(own_namespace()).collect();
         Self {
             connections: Connections::new(gateway, Arc::clone(&observer.metrics), cadences),
-            known,
-            pods,
+            tables,
+            pods: Arc::default(),
+            pods_wanted,
             exempt,
-            attempts: Arc::new(RetryPacing::new(&cadences)),
+            pacing: Arc::new(RetryPacing::new(&cadences)),
             apiserver: None,
             observer,
             cadences,
@@ -69,28 +70,28 @@ impl Assembly {
 
     /// The node table; `None` if nodes come with calls or not at all.
     pub fn table(&self) -> Option<Arc<NodeTable>> {
-        self.known.table.clone()
+        self.tables.table.clone()
     }
 
     /// The nodes that calls bring.
     pub fn offered(&self) -> Arc<NodeTable> {
-        Arc::clone(&self.known.offered)
+        Arc::clone(&self.tables.offered)
     }
 
     /// The pod table; `None` while pods are not watched.
     pub fn pods(&self) -> Option<Arc<PodTable>> {
-        self.pods.table()
+        self.pods_wanted.borrow().then(|| self.pod_table())
     }
 
     /// The pod table, whether pods are watched or not.
     pub fn pod_table(&self) -> Arc<PodTable> {
-        self.pods.any()
+        Arc::clone(&self.pods)
     }
 
     /// The feed of the pod table, to be run on any thread.
     pub fn pod_feed(&self) -> PodFeed {
-        let nodes = self.known.table.iter().chain([&self.known.offered]).cloned().collect();
-        self.pods.feed(nodes)
+        let nodes = self.tables.table.iter().chain([&self.tables.offered]).cloned().collect();
+        PodFeed { table: self.pod_table(), nodes, wanted: self.pods_wanted.subscribe() }
     }
 
     /// The state that answers calls under this configuration. Waits, for a limited time, until a connection to each
@@ -106,19 +107,19 @@ impl Assembly {
         let pods = self.pods_for(config).await?;
         let order = config.effective_order().into_iter().map(|at| &config.backends[at]);
         let asked = order.filter(|backend| backend.mode != Mode::Disabled);
-        let known = ClusterTables { pods, ..self.known.clone() };
-        let backends = asked.map(|backend| self.connections.backend(backend, &known)).collect();
-        let terms = DeciderSettings {
-            tables: known,
+        let tables = ClusterTables { pods, ..self.tables.clone() };
+        let backends = asked.map(|backend| self.connections.backend(backend, &tables)).collect();
+        let settings = DeciderSettings {
+            tables,
             timeouts: config.timeouts,
             reasons: config.reasons,
             exempt: config.exempt.namespaces.clone().unwrap_or_else(|| self.exempt.clone()),
-            pacing: Arc::clone(&self.attempts),
+            pacing: Arc::clone(&self.pacing),
             binders,
             observer: Arc::clone(&self.observer),
             cadences: self.cadences,
         };
-        let decider = Decider::new(backends, terms);
+        let decider = Decider::new(backends, settings);
         let start = self.cadences.start;
         if timeout(start, decider.first_attempts()).await.is_err() {
             tracing::warn!("some backends are not connected after {start:?}; serving without them");
@@ -139,7 +140,7 @@ impl Assembly {
             Binder::BuiltIn => None,
             Binder::Backend(name) => Some(name.clone()),
         };
-        Ok(Some(Binders { apiserver: self.apiserver(config.cluster.kubeconfig.clone()).await?, first }))
+        Ok(Some(Binders { apiserver: self.apiserver(config).await?, first }))
     }
 
     /// The pods for this configuration. Starts the watch if it is not running, and then waits, for a limited time,
@@ -148,19 +149,18 @@ impl Assembly {
         if config.pods.source == Some(PodSource::None) {
             return Ok(None);
         }
-        if config.pod_source() == PodSource::Watch && self.pods.table().is_none() {
+        if config.pod_source() == PodSource::Watch && self.pods().is_none() {
             // Checked here, because without an apiserver the watch would end the process.
-            self.apiserver(config.cluster.kubeconfig.clone()).await?;
-            self.pods.begin();
-            if let Some(table) = self.pods.table() {
-                listed("pods", table.synced()).await;
-            }
+            self.apiserver(config).await?;
+            self.pods_wanted.send_replace(true);
+            listed("pods", self.pods.synced()).await;
         }
-        Ok(self.pods.table())
+        Ok(self.pods())
     }
 
-    /// The apiserver of this kubeconfig; its connections outlive a configuration.
-    async fn apiserver(&mut self, kubeconfig: Option<PathBuf>) -> Result<Apiserver, ConnectError> {
+    /// The apiserver of the kubeconfig; its connections outlive a configuration.
+    async fn apiserver(&mut self, config: &Config) -> Result<Apiserver, ConnectError> {
+        let kubeconfig = config.cluster.kubeconfig.clone();
         if let Some((known, apiserver)) = &self.apiserver
             && *known == kubeconfig
         {
@@ -178,7 +178,7 @@ impl Assembly {
 }
 
 /// Waits, for a limited time, until the objects are listed.
-pub(super) async fn listed(objects: &str, synced: impl Future<Output = ()>) {
+pub(super) async fn listed(objects: &str, synced: impl Future) {
     if timeout(START, synced).await.is_err() {
         tracing::warn!("{objects} not listed after {START:?}; serving without them");
     }

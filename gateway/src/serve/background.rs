@@ -1,23 +1,33 @@
 //! The second thread: the sources of nodes and pods, the metrics and admin addresses, and export to a collector.
+//!
+//! The watch of pods starts with the first configuration that needs it, at the start or after a reload, and
+//! continues from then on: its data stays available for later configurations.
 
-use std::{io, net::TcpListener as Bound, path::PathBuf, sync::Arc, thread};
+use std::{
+    convert::Infallible, future::pending, io, net::TcpListener as Bound, path::PathBuf, sync::Arc, thread,
+    time::Duration,
+};
 
 use extender_apiserver::ConnectError;
 use kube::Client;
 use tokio::{
     runtime::Runtime,
-    sync::{OnceCell, oneshot},
+    sync::{OnceCell, oneshot, watch},
     task::spawn_blocking,
+    time::sleep,
 };
 
-use super::{pods::PodFeed, telemetry};
+use super::telemetry;
 use crate::{
     admin::{self, AdminState},
-    cluster::{file::NodeFile, table::NodeTable, watch},
+    cluster::{file::NodeFile, pods::PodTable, table::NodeTable, watch as cluster_watch},
     config::NodeSource,
     door::{Address, pages},
-    observe::{Health, Metrics, health},
+    observe::{Health, health},
 };
+
+/// The minimum time between two updates of usage: many pods may be bound at once.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The tasks of the second thread.
 pub(super) struct Background {
@@ -26,36 +36,43 @@ pub(super) struct Background {
     pub(super) kubeconfig: Option<PathBuf>,
     /// The node table, filled from `source`.
     pub(super) table: Option<Arc<NodeTable>>,
-    /// The watch of pods, which starts when it is needed.
     pub(super) pods: PodFeed,
     /// The metrics address.
     pub(super) listener: Bound,
-    pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
     /// The admin address and its content.
     pub(super) admin: (Bound, Arc<AdminState>),
+}
+
+/// The watch of pods, which starts when it is needed.
+#[derive(Debug)]
+pub struct PodFeed {
+    pub(super) table: Arc<PodTable>,
+    /// Receives the usage of each node.
+    pub(super) nodes: Vec<Arc<NodeTable>>,
+    pub(super) wanted: watch::Receiver<bool>,
 }
 
 impl Background {
     /// Starts the thread, which runs this runtime. The receiver gets the failure that ended it, which should never
     /// happen; a dropped sender means a panic.
     pub(super) fn start(self, runtime: Runtime) -> io::Result<oneshot::Receiver<String>> {
-        let (tell, failed) = oneshot::channel();
+        let (sender, failed) = oneshot::channel();
         thread::Builder::new().name("background".to_owned()).spawn(move || {
             let failure = runtime.block_on(self.run());
             // Without a receiver the process is about to end.
-            let _ = tell.send(failure);
+            let _ = sender.send(failure);
         })?;
         Ok(failed)
     }
 
     async fn run(self) -> String {
-        let metrics = Arc::clone(&self.metrics);
-        let routes = health::routes(self.metrics, self.health);
-        let (admin, shown) = self.admin;
-        let spans = Arc::clone(&shown.observer);
-        let served = pages(self.listener, Address::Metrics, (routes, Arc::clone(&metrics)));
-        let administered = pages(admin, Address::Admin, (admin::routes(shown), Arc::clone(&metrics)));
+        let (admin, state) = self.admin;
+        let observer = Arc::clone(&state.observer);
+        let metrics = &observer.metrics;
+        let routes = health::routes(Arc::clone(metrics), self.health);
+        let served = pages(self.listener, Address::Metrics, (routes, Arc::clone(metrics)));
+        let administered = pages(admin, Address::Admin, (admin::routes(state), Arc::clone(metrics)));
         // One for nodes and pods: each may run a program for its credentials.
         let client = OnceCell::new();
         let connect = async || {
@@ -65,24 +82,23 @@ impl Background {
         };
         tokio::select! {
             error = administered => format!("admin server stopped: {error}"),
-            never = telemetry::count_spans(spans) => match never {},
-            never = telemetry::count_lost_lines(metrics) => match never {},
-            failure = feed(self.source, self.table, &connect) => failure,
+            never = telemetry::count(&observer) => match never {},
+            failure = feed_nodes(self.source, self.table, &connect) => failure,
             failure = self.pods.run(&connect) => failure,
             error = served => format!("metrics server stopped: {error}"),
         }
     }
 }
 
-/// Feeds the table indefinitely; returns the error that ended it.
-async fn feed(
+/// Feeds the node table indefinitely; returns the error that ended it.
+async fn feed_nodes(
     source: NodeSource,
     table: Option<Arc<NodeTable>>,
     connect: impl AsyncFn() -> Result<Client, ConnectError>,
 ) -> String {
     match (source, table) {
         (NodeSource::Watch, Some(table)) => match connect().await {
-            Ok(client) => match watch::nodes(table, client).await {},
+            Ok(client) => match cluster_watch::nodes(table, client).await {},
             Err(error) => format!("nodes.source Watch: {error}"),
         },
         (NodeSource::File { path }, Some(table)) => {
@@ -93,6 +109,42 @@ async fn feed(
                 Err(error) => format!("nodes.file: {error}"),
             }
         }
-        _ => std::future::pending().await,
+        _ => pending().await,
+    }
+}
+
+impl PodFeed {
+    /// Waits until the watch is needed, and feeds the table indefinitely; returns the error that ended it.
+    pub(super) async fn run(mut self, connect: impl AsyncFn() -> Result<Client, ConnectError>) -> String {
+        if self.wanted.wait_for(|wanted| *wanted).await.is_err() {
+            // It can no longer be requested.
+            return pending().await;
+        }
+        match connect().await {
+            Ok(client) => {
+                let usage = update_usage(Arc::clone(&self.table), self.nodes);
+                tokio::select! {
+                    never = cluster_watch::pods(self.table, client) => match never {},
+                    never = usage => match never {},
+                }
+            }
+            Err(error) => format!("pods.source Watch: {error}"),
+        }
+    }
+}
+
+/// Passes the resources that pods have requested to the node tables.
+async fn update_usage(pods: Arc<PodTable>, nodes: Vec<Arc<NodeTable>>) -> Infallible {
+    pods.synced().await;
+    // All usage, since after the first update unnamed nodes count as empty.
+    let reported =
+        |node: &str| nodes.iter().find_map(|table| table.reported_resources(node)).unwrap_or_default();
+    let mut changed = pods.changed_usage_so_far(reported);
+    loop {
+        for table in &nodes {
+            table.apply_usage(&changed);
+        }
+        sleep(PAUSE).await;
+        changed = pods.changed_usage(reported).await;
     }
 }

@@ -9,26 +9,26 @@
 
 use std::{fmt::Display, path::PathBuf, sync::Arc, time::Duration};
 
+use extender_otlp::Sampler;
 use tokio::{
     signal::unix::Signal,
     task::{JoinError, spawn_blocking},
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
-use super::{assembly::Assembly, telemetry::TelemetryReload};
+use super::{assembly::Assembly, telemetry};
 use crate::{
     admin::status::GatewayStatus,
     backend::handshake::{PreflightRefusal, refusals},
     config::{Config, ConfigErrors, Content, is_standard_input},
     door::{Door, Served},
-    observe::Metrics,
     scheduler_config::{Entries, entries},
 };
 
 /// The interval between checks of the file. It is small, and only its content shows reliably whether it changed.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK: Duration = Duration::from_secs(1);
 /// The interval between retries of settings that a backend has rejected.
-const AGAIN: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(10);
 
 /// Follows the configuration file.
 pub(super) struct Reload {
@@ -39,15 +39,15 @@ pub(super) struct Reload {
     /// The configuration in use.
     config: Config,
     /// The entries for kube-scheduler at the start, or those logged since.
-    told: Entries,
+    entries: Entries,
     assembly: Assembly,
     door: Arc<Door>,
-    metrics: Arc<Metrics>,
-    looks: Interval,
+    checks: Interval,
     hangups: Signal,
     /// The last logged rejection of settings by a backend, while they are retried.
     refused: Option<String>,
-    changes: TelemetryReload,
+    /// The sampler if the file does not configure one.
+    sampler: Sampler,
     gateway_status: Arc<GatewayStatus>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Reload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReloadCause {
     /// It has changed, or is retried.
-    Look,
+    Check,
     /// SIGHUP: a log line is expected.
     Hangup,
 }
@@ -68,16 +68,16 @@ struct SeenContent {
     /// The content that was tried last, used or not.
     tried: Option<Content>,
     /// When that is retried.
-    again: Option<Instant>,
+    retry_at: Option<Instant>,
 }
 
 impl SeenContent {
     /// Records the content at a check. Returns whether to try it: it is new, and unchanged since the previous
     /// check.
-    fn look(&mut self, now: Option<Content>) -> bool {
+    fn check(&mut self, now: Option<Content>) -> bool {
         // A file that is missing for a moment, between two writes, is not a change.
-        let again = self.again.is_some_and(|again| again <= Instant::now());
-        let due = now.is_some() && now == self.last && (now != self.tried || again);
+        let retry = self.retry_at.is_some_and(|at| at <= Instant::now());
+        let due = now.is_some() && now == self.last && (now != self.tried || retry);
         self.last = now;
         due
     }
@@ -86,30 +86,25 @@ impl SeenContent {
 impl Reload {
     /// Reloads for a gateway that was just assembled from this file and serves at this door.
     pub(super) fn new(
-        path: PathBuf,
-        config: Config,
+        (path, config): (PathBuf, Config),
         hangups: Signal,
         (assembly, door): (Assembly, Arc<Door>),
-        (changes, gateway_status): (TelemetryReload, Arc<GatewayStatus>),
+        (sampler, gateway_status): (Sampler, Arc<GatewayStatus>),
     ) -> Self {
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (told, metrics) = (entries(&config), Arc::clone(&door.observer.metrics));
-        let (start, seen) = (config.clone(), SeenContent::default());
-        let refused = None;
+        let mut checks = interval(CHECK);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             path,
-            seen,
-            start,
+            seen: SeenContent::default(),
+            start: config.clone(),
+            entries: entries(&config),
             config,
-            told,
             assembly,
             door,
-            metrics,
-            looks,
+            checks,
             hangups,
-            refused,
-            changes,
+            refused: None,
+            sampler,
             gateway_status,
         }
     }
@@ -117,30 +112,24 @@ impl Reload {
     /// Follows the file indefinitely; returns only if a task panicked, which must stop the process.
     pub(super) async fn follow(mut self) -> JoinError {
         loop {
-            tokio::select! {
+            let cause = tokio::select! {
                 panicked = self.assembly.panicked() => return panicked,
-                _ = self.looks.tick(), if !is_standard_input(&self.path) => match self.read().await {
-                    Ok(now) => if self.seen.look(now.as_ref().ok().cloned()) {
-                        self.reload(now, ReloadCause::Look).await;
-                    },
-                    Err(panicked) => return panicked,
-                },
-                _ = self.hangups.recv() => if is_standard_input(&self.path) {
-                    tracing::warn!("cannot reload: the configuration was read from standard input");
-                } else {
-                    match self.read().await {
-                        Ok(now) => self.reload(now, ReloadCause::Hangup).await,
-                        Err(panicked) => return panicked,
-                    }
-                },
+                _ = self.checks.tick(), if !is_standard_input(&self.path) => ReloadCause::Check,
+                _ = self.hangups.recv() => ReloadCause::Hangup,
+            };
+            if is_standard_input(&self.path) {
+                tracing::warn!("cannot reload: the configuration was read from standard input");
+                continue;
+            }
+            let path = self.path.clone();
+            let content = match spawn_blocking(move || Content::read(&path)).await {
+                Ok(content) => content,
+                Err(panicked) => return panicked,
+            };
+            if cause == ReloadCause::Hangup || self.seen.check(content.as_ref().ok().cloned()) {
+                self.reload(content, cause).await;
             }
         }
-    }
-
-    /// Reads the file on a thread that may block.
-    async fn read(&self) -> Result<Result<Content, ConfigErrors>, JoinError> {
-        let path = self.path.clone();
-        spawn_blocking(move || Content::read(&path)).await
     }
 
     async fn reload(&mut self, content: Result<Content, ConfigErrors>, cause: ReloadCause) {
@@ -151,7 +140,7 @@ impl Reload {
             self.refused = None;
         }
         self.seen.tried = tried;
-        self.seen.again = None;
+        self.seen.retry_at = None;
         match config {
             Ok(config) if config == self.config => self.unchanged(cause),
             Ok(config) => self.replace(config, cause).await,
@@ -165,12 +154,12 @@ impl Reload {
         self.gateway_status.unchanged();
         match cause {
             ReloadCause::Hangup => tracing::info!(file = %self.path.display(), "configuration unchanged"),
-            ReloadCause::Look => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
+            ReloadCause::Check => tracing::debug!(file = %self.path.display(), "configuration unchanged"),
         }
     }
 
     async fn replace(&mut self, config: Config, cause: ReloadCause) {
-        let refusals = refusals(&self.metrics, &config.backends, &self.config.backends).await;
+        let refusals = refusals(&self.door.observer.metrics, &config.backends, &self.config.backends).await;
         if !refusals.is_empty() {
             return self.postpone(&refusals, cause);
         }
@@ -182,7 +171,7 @@ impl Reload {
 
     /// Schedules a retry. A repeated rejection with the same text is not logged.
     fn postpone(&mut self, refusals: &[PreflightRefusal], cause: ReloadCause) {
-        self.seen.again = Some(Instant::now() + AGAIN);
+        self.seen.retry_at = Some(Instant::now() + RETRY);
         let why = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         if cause == ReloadCause::Hangup || self.refused.as_ref() != Some(&why) {
             self.refuse(&why);
@@ -192,26 +181,26 @@ impl Reload {
 
     fn take(&mut self, config: Config, served: Served) {
         let entries = entries(&config);
-        if !entries.are_covered_by(&self.told) {
+        if !entries.are_covered_by(&self.entries) {
             tracing::warn!(
                 file = %self.path.display(),
                 "kube-scheduler's extender configuration is out of date: run `extender-gateway scheduler-config`, update it and restart \
                  kube-scheduler"
             );
-            self.told = entries;
+            self.entries = entries;
         }
         self.door.served.store(Arc::new(served));
-        self.changes.apply(&config, &self.config);
+        telemetry::apply(&self.door.observer, self.sampler, &config, &self.config);
         self.gateway_status.loaded();
         self.config = config;
         self.refused = None;
-        self.metrics.reloaded("ok");
+        self.door.observer.metrics.reloaded("ok");
         tracing::info!(file = %self.path.display(), "configuration reloaded");
     }
 
     fn refuse(&mut self, why: &dyn Display) {
         self.refused = None;
-        self.metrics.reloaded("refused");
+        self.door.observer.metrics.reloaded("refused");
         self.gateway_status.refused(why.to_string());
         tracing::error!(file = %self.path.display(), "configuration change rejected, the previous one stays in use: {why}");
     }
@@ -219,7 +208,11 @@ impl Reload {
     /// This configuration, if it does not require a restart.
     fn allowed(&self, config: Config) -> Result<Config, String> {
         let fixed = config.fixed_since_the_start(&self.start);
-        if fixed.is_empty() { Ok(config) } else { Err(needs_a_restart(&fixed)) }
+        if fixed.is_empty() {
+            return Ok(config);
+        }
+        let fields = fixed.join(", ");
+        Err(format!("{fields} cannot change while the gateway runs; restart it, or undo the change"))
     }
 }
 
@@ -231,10 +224,6 @@ async fn parsed(path: PathBuf, content: Result<Content, ConfigErrors>) -> Result
     });
     // A configuration that triggers a bug must not stop the process.
     parsed.await.unwrap_or_else(|panicked| Err(format!("cannot parse it: {panicked}")))
-}
-
-fn needs_a_restart(fields: &[&str]) -> String {
-    format!("{} cannot change while the gateway runs; restart it, or undo the change", fields.join(", "))
 }
 
 #[cfg(test)]

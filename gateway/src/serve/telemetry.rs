@@ -1,13 +1,12 @@
 //! Applies the telemetry settings of the configuration, at the start and when they change.
 
-use extender_otlp::{
-    Explicit, Exporters, Program, Protocol, Ratio, Sampler, Settings, SettingsError, StartError,
-};
-use opentelemetry::InstrumentationScope;
-use tokio::runtime::Handle;
-
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use extender_otlp::{Explicit, Exporters, Program, Protocol, Ratio, Sampler, Settings};
+use opentelemetry::InstrumentationScope;
+use tokio::{runtime::Handle, time::sleep};
+
+use super::ServeError;
 use crate::{
     admin::status::GatewayStatus,
     config::{Config, Exporter, OtlpProtocol},
@@ -19,31 +18,20 @@ const COUNT: Duration = Duration::from_secs(1);
 /// The gateway's service name.
 const SERVICE: &str = "extender-gateway";
 
-/// Why telemetry cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The variables or the configuration have mistakes.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// An exporter cannot be created.
-    #[error(transparent)]
-    Start(#[from] StartError),
-}
-
 /// Sends spans and selects them.
 pub(super) struct Telemetry {
     pub(super) exporters: Exporters,
     pub(super) observer: Arc<Observer>,
     /// The sampler if the file does not configure one.
-    sampler: Sampler,
+    pub(super) sampler: Sampler,
 }
 
 impl Telemetry {
     /// Starts telemetry by the configuration and the `OTEL_*` variables. Connections belong to the runtime.
-    pub(super) fn start(config: &Config, runtime: &Handle) -> Result<Self, TelemetryError> {
-        let scope = InstrumentationScope::builder(SERVICE).with_version(env!("CARGO_PKG_VERSION")).build();
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        let program = Program { service: SERVICE.to_owned(), version, scope };
+    pub(super) fn start(config: &Config, runtime: &Handle) -> Result<Self, ServeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        let scope = InstrumentationScope::builder(SERVICE).with_version(version).build();
+        let program = Program { service: SERVICE.to_owned(), version: version.to_owned(), scope };
         let settings = Settings::resolve(program, &explicit(config), |name| std::env::var(name).ok())?;
         let exporters = Exporters::start(&settings, runtime)?;
         tracing::info!("OTLP: {settings}");
@@ -53,59 +41,40 @@ impl Telemetry {
             Observer::new(Arc::new(Metrics::new()), config.decisions.max_bytes).with_tracer(tracer);
         Ok(Self { exporters, observer: Arc::new(observer), sampler })
     }
+}
 
-    /// The part that can change while the gateway runs.
-    pub(super) fn changes(&self) -> TelemetryReload {
-        TelemetryReload { observer: Arc::clone(&self.observer), sampler: self.sampler }
+/// Applies the part of a configuration that can change while the gateway runs. `sampler` applies if the file does not
+/// configure one.
+pub(super) fn apply(observer: &Observer, sampler: Sampler, config: &Config, before: &Config) {
+    let evicted = observer.decisions.resize(config.decisions.max_bytes);
+    observer.metrics.evicted(evicted);
+    if let Some(tracer) = &observer.tracer {
+        tracer.choose(choice(config, sampler));
     }
-}
-
-/// Changes what is exported and kept.
-#[derive(Debug)]
-pub(super) struct TelemetryReload {
-    observer: Arc<Observer>,
-    sampler: Sampler,
-}
-
-impl TelemetryReload {
-    /// Applies this configuration.
-    pub(super) fn apply(&self, config: &Config, before: &Config) {
-        let evicted = self.observer.decisions.resize(config.decisions.max_bytes);
-        self.observer.metrics.evicted(evicted);
-        if let Some(tracer) = &self.observer.tracer {
-            tracer.choose(choice(config, self.sampler));
-        }
-        // A level set through the admin address stays until the file has another one.
-        if config.log.level != before.log.level {
-            log::configure(config.log.level);
-        }
-        let names: Vec<&str> = config.backends.iter().map(|backend| backend.name.as_str()).collect();
-        self.observer.metrics.retain_backends(&names);
-        self.observer.failures.retain(&names);
+    // A level set through the admin address stays until the file has another one.
+    if config.log.level != before.log.level {
+        log::configure(config.log.level);
     }
+    let names: Vec<&str> = config.backends.iter().map(|backend| backend.name.as_str()).collect();
+    observer.metrics.retain_backends(&names);
+    observer.failures.retain(&names);
 }
 
-/// Copies the exporter's counts of spans to the metrics, indefinitely.
-pub(super) async fn count_spans(observer: Arc<Observer>) -> Infallible {
-    let Some(tracer) = &observer.tracer else { return std::future::pending().await };
-    let mut before = tracer.delivery();
-    loop {
-        tokio::time::sleep(COUNT).await;
-        let now = tracer.delivery();
-        observer.metrics.spans_exported(now.delivered - before.delivered);
-        observer.metrics.spans_dropped(now.failed + now.dropped - before.failed - before.dropped);
-        before = now;
-    }
-}
-
-/// Copies the log's count of lost lines to the metrics, indefinitely: the log exists before the metrics.
-pub(super) async fn count_lost_lines(metrics: Arc<Metrics>) -> Infallible {
-    let mut before = 0;
+/// Copies the log's count of lost lines and the exporter's counts of spans to the metrics, indefinitely.
+pub(super) async fn count(observer: &Observer) -> Infallible {
+    let Observer { metrics, tracer, .. } = observer;
+    let (mut lost, mut spans) = (0, tracer.as_ref().map(Tracer::delivery));
     loop {
         let now = log::lost();
-        metrics.log_lines_lost(now - before);
-        before = now;
-        tokio::time::sleep(COUNT).await;
+        metrics.log_lines_lost(now - lost);
+        lost = now;
+        sleep(COUNT).await;
+        if let (Some(tracer), Some(before)) = (tracer, &mut spans) {
+            let now = tracer.delivery();
+            metrics.spans_exported(now.delivered - before.delivered);
+            metrics.spans_dropped(now.failed + now.dropped - before.failed - before.dropped);
+            *before = now;
+        }
     }
 }
 

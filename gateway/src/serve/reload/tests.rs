@@ -9,24 +9,24 @@ use tokio::{
     time::{Instant, advance},
 };
 
-use super::{AGAIN, Content, SeenContent, parsed};
+use super::{Content, RETRY, SeenContent, parsed};
 
 /// For each check of the file's content, whether it is tried; if so, it is used.
-fn tried(looks: &[Option<&str>]) -> Vec<bool> {
+fn tried(checks: &[Option<&str>]) -> Vec<bool> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let content = |text: &str| {
         fs::write(file.path(), text).unwrap();
         Content::read(file.path()).unwrap()
     };
     let mut seen = SeenContent::default();
-    let look = |text: Option<&str>| {
-        let due = seen.look(text.map(content));
+    let check = |text: Option<&str>| {
+        let due = seen.check(text.map(content));
         if due {
             seen.tried = seen.last.clone();
         }
         due
     };
-    looks.iter().copied().map(look).collect()
+    checks.iter().copied().map(check).collect()
 }
 
 #[test]
@@ -45,13 +45,13 @@ fn a_file_is_tried_once_it_has_rested() {
 async fn what_was_postponed_is_tried_again_once_its_time_has_come() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let content = || Some(Content::read(file.path()).unwrap());
-    let mut seen = SeenContent { last: content(), tried: content(), again: Some(Instant::now() + AGAIN) };
-    assert!(!seen.look(content()));
-    advance(AGAIN).await;
-    assert!(!seen.look(None), "a file that is gone is not tried");
-    assert_eq!([seen.look(content()), seen.look(content())], [false, true]);
-    seen.again = None;
-    assert!(!seen.look(content()));
+    let mut seen = SeenContent { last: content(), tried: content(), retry_at: Some(Instant::now() + RETRY) };
+    assert!(!seen.check(content()));
+    advance(RETRY).await;
+    assert!(!seen.check(None), "a file that is gone is not tried");
+    assert_eq!([seen.check(content()), seen.check(content())], [false, true]);
+    seen.retry_at = None;
+    assert!(!seen.check(content()));
 }
 
 #[test]
