@@ -40,7 +40,7 @@ use crate::{
         question::Question,
     },
     observe::{Metrics, RateLimitedLog},
-    record::{RpcEnd, Rpcs},
+    record::Rpcs,
 };
 
 /// One attempt to call a backend.
@@ -265,7 +265,7 @@ impl Backend {
             // The connection may be ending; a handshake now detects that sooner than the next regular one.
             self.session.recheck.notify_one();
         }
-        rpcs.end(RpcEnd { received: answer.as_ref().map_or(0, Bytes::len), failure, code });
+        rpcs.end(answer.as_ref().map_or(0, Bytes::len), failure, code);
         let answer = answer?;
         contained(&self.metrics, async { read(answer) }).await
     }

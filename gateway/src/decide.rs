@@ -8,12 +8,9 @@
 mod ask;
 mod bind;
 mod call_context;
-mod error;
-mod failures;
 mod filter;
 mod pacing;
 mod preempt;
-mod prefetched;
 mod prioritize;
 mod shadow;
 
@@ -24,28 +21,24 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-use extender_gateway_core::BackendFailure;
+use extender_gateway_core::{BackendFailure, Verb};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
-pub use self::{
-    bind::{BindError, Binders},
-    error::CallError,
-    filter::Filtered,
-    pacing::RetryPacing,
-    preempt::PreemptCall,
-};
-use self::{failures::FailureRecorder, prefetched::PrefetchedScores};
+use self::prioritize::PrefetchedScores;
+pub use self::{bind::Binders, filter::Filtered, pacing::RetryPacing, preempt::PreemptCall};
 use crate::{
     backend::{Backend, info::ClusterTables, session::Session},
     cadences::Cadences,
+    cluster::binder::BindingState,
     config::{self, Mode, ReasonSettings, Timeouts},
-    object::pod::ObjectPod,
-    observe::{Metrics, Observer},
-    record::{CallRecord, PodRef, RequestedNodes},
-    wire::Request,
+    object::{ObjectError, pod::ObjectPod},
+    observe::{Metrics, Observer, SeldomEach},
+    record::{CallRecord, Outcome, PodRef, RequestedNodes},
+    wire::{Request, WireError},
 };
 
 /// A call as received by `door`.
@@ -64,17 +57,10 @@ pub struct Call<'c> {
 pub struct Decider {
     /// In effective order.
     backends: Vec<Arc<Backend>>,
-    known: ClusterTables,
-    timeouts: Timeouts,
-    reasons: ReasonSettings,
-    exempt: BTreeSet<String>,
-    attempts: Arc<RetryPacing>,
-    binders: Option<Binders>,
-    failures: FailureRecorder,
-    observer: Arc<Observer>,
-    metrics: Arc<Metrics>,
+    settings: DeciderSettings,
     prefetched: PrefetchedScores,
-    cadences: Cadences,
+    /// By backend and verb: a backend that is down fails hundreds of calls per second.
+    failure_log: SeldomEach<(String, Verb)>,
     ids: CallIds,
 }
 
@@ -101,34 +87,9 @@ pub struct DeciderSettings {
 
 impl Decider {
     /// Creates one for backends in effective order.
-    pub fn new(backends: Vec<Arc<Backend>>, terms: DeciderSettings) -> Self {
-        let DeciderSettings {
-            tables: known,
-            timeouts,
-            reasons,
-            exempt,
-            pacing: attempts,
-            binders,
-            observer,
-            cadences,
-        } = terms;
-        let metrics = Arc::clone(&observer.metrics);
-        let failures = FailureRecorder::default();
-        Self {
-            backends,
-            known,
-            timeouts,
-            reasons,
-            exempt,
-            attempts,
-            binders,
-            failures,
-            observer,
-            metrics,
-            prefetched: PrefetchedScores::new(cadences.early_scores),
-            cadences,
-            ids: CallIds::new(),
-        }
+    pub fn new(backends: Vec<Arc<Backend>>, settings: DeciderSettings) -> Self {
+        let prefetched = PrefetchedScores::new(settings.cadences.early_scores);
+        Self { backends, settings, prefetched, failure_log: SeldomEach::default(), ids: CallIds::new() }
     }
 
     /// The record of a call about a pod that was received at `began`, to be filled in while it is decided. If
@@ -139,8 +100,8 @@ impl Decider {
         nodes: RequestedNodes,
         (began, parent): (Instant, Option<TraceContext>),
     ) -> CallRecord {
-        let trace = self.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
-        let exempt = self.exempt.contains(&pod.namespace);
+        let trace = self.settings.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
+        let exempt = self.settings.exempt.contains(&pod.namespace);
         CallRecord { trace, exempt, ..CallRecord::new(self.ids.next(), began, pod, nodes) }
     }
 
@@ -151,7 +112,7 @@ impl Decider {
         nodes: RequestedNodes,
         caller: (Instant, Option<TraceContext>),
     ) -> CallRecord {
-        let annotated = self.observer.tracer.as_ref().and_then(|tracer| tracer.annotated(pod));
+        let annotated = self.settings.observer.tracer.as_ref().and_then(|tracer| tracer.annotated(pod));
         CallRecord { annotated, ..self.record(pod.into(), nodes, caller) }
     }
 
@@ -162,30 +123,46 @@ impl Decider {
         pod: &ObjectPod<'_>,
         verb: fn(&config::BackendSettings) -> Option<&S>,
     ) -> impl Iterator<Item = (&'d Arc<Backend>, &'d S)> {
-        self.enforced(pod)
+        self.interested(pod, Mode::Enforce)
             .filter_map(move |backend| verb(&backend.settings).map(|settings| (backend, settings)))
     }
 
-    /// The interested backends whose answers count, in effective order.
-    fn enforced(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
-        self.interested(pod).filter(|backend| backend.settings.mode == Mode::Enforce)
+    /// The backends in this mode whose conditions match this pod, in effective order.
+    fn interested(&self, pod: &ObjectPod<'_>, mode: Mode) -> impl Iterator<Item = &Arc<Backend>> {
+        let exempt = self.settings.exempt.contains(pod.namespace());
+        let backends = if exempt { &[] } else { self.backends.as_slice() };
+        let backends = backends.iter().filter(move |backend| backend.settings.mode == mode);
+        backends.filter(|backend| backend.settings.matches.interest.covers(pod))
     }
 
-    /// The backends whose conditions match this pod, in effective order, regardless of their mode.
-    fn interested(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
-        let exempt = self.exempt.contains(pod.namespace());
-        let backends = if exempt { &[] } else { self.backends.as_slice() };
-        backends.iter().filter(|backend| backend.settings.matches.interest.covers(pod))
+    fn metrics(&self) -> &Metrics {
+        &self.settings.observer.metrics
     }
 
     /// Until when a call that was received at `began` waits for unknown nodes.
     fn unknown_nodes_deadline(&self, began: Instant) -> Instant {
-        call_context::unknown_nodes_deadline(
-            Instant::now(),
-            self.cadences.unknown_nodes,
-            began,
-            self.timeouts.decision,
-        )
+        let DeciderSettings { cadences, timeouts, .. } = &self.settings;
+        unknown_nodes_deadline(Instant::now(), cadences.unknown_nodes, began, timeouts.decision)
+    }
+
+    /// Records a backend's failure in its part of a call, from which it is counted, and logs it at most once per
+    /// second.
+    fn record_failure(&self, verb: Verb, failure: &BackendFailure, (record, part): (&mut CallRecord, usize)) {
+        let part = &mut record.backends[part];
+        part.outcome = Outcome::Failed(failure.clone());
+        let backend = part.backend.name.as_str();
+        let Some(similar) = self.failure_log.turn((backend.to_owned(), verb)) else { return };
+        tracing::warn!(
+            backend,
+            verb = verb.backend_name(),
+            kind = failure.kind.as_str(),
+            policy = part.policy.as_str(),
+            pod = record.pod.name,
+            namespace = record.pod.namespace,
+            trace_id = record.trace.map(|trace| display(trace.trace_id)),
+            similar,
+            "backend call failed: {failure}"
+        );
     }
 
     /// Each backend's settings and current session, in effective order, or why it is unavailable.
@@ -201,6 +178,11 @@ impl Decider {
             backend.first_attempt().await;
         }
     }
+}
+
+/// At most `longest` from now; half of the call's time is left for the backends.
+fn unknown_nodes_deadline(now: Instant, longest: Duration, began: Instant, budget: Duration) -> Instant {
+    (now + longest).min(began + budget / 2)
 }
 
 /// Creates the ids of calls: the same for all backends of one call, unique among the calls of all replicas.
@@ -222,5 +204,101 @@ impl CallIds {
         // Writing to a `String` does not fail.
         let _ = write!(id, "{:016x}-{:x}", self.run, self.next.fetch_add(1, Ordering::Relaxed));
         id
+    }
+}
+
+/// Why a call has no decision. Displayed as the response to the caller, on one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The body cannot be parsed.
+    #[error("extender-gateway: bad request: {0}")]
+    Request(String),
+    /// A backend failed whose failure policy is Fail.
+    #[error("extender-gateway: backend {name} failed {}: {failure}", .verb.backend_name())]
+    Backend {
+        /// Its configured name.
+        name: String,
+        /// The verb.
+        verb: Verb,
+        /// The failure.
+        failure: BackendFailure,
+    },
+    /// No node is left, and this number was rejected because the gateway does not know them yet.
+    #[error("extender-gateway: no node is left, and {} not yet known to the gateway", nodes_are(*.0))]
+    NotYetKnown(u32),
+    /// The pod was rejected on all nodes too often in a short time; one of the reasons.
+    #[error("extender-gateway: no node is left, and the pod was retried too often in a short time; {0}")]
+    Repeated(String),
+    /// The gateway is not configured to bind.
+    #[error(
+        "extender-gateway: bind is not configured: set `binder` to BuiltIn or a backend's name, or remove bindVerb from \
+         kube-scheduler's configuration"
+    )]
+    NoBinder,
+    /// The pod is not bound to the node, or its state is unknown.
+    #[error("extender-gateway: cannot bind: {0}")]
+    Bind(BindingState),
+}
+
+impl CallError {
+    /// The kind as a metric label: one lower-case word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Request(_) => "request",
+            Self::Backend { .. } => "backend",
+            Self::NotYetKnown(_) => "unknown_nodes",
+            Self::Repeated(_) => "repeated",
+            Self::NoBinder => "no_binder",
+            Self::Bind(BindingState::Unknown(_)) => "apiserver",
+            Self::Bind(_) => "pod",
+        }
+    }
+
+    /// This backend failed, and its failure policy is Fail.
+    fn backend(backend: &config::BackendSettings, verb: Verb, failure: BackendFailure) -> Self {
+        Self::Backend { name: backend.name.to_string(), verb, failure }
+    }
+}
+
+impl From<WireError> for CallError {
+    fn from(error: WireError) -> Self {
+        Self::Request(error.to_string())
+    }
+}
+
+/// The pod's JSON cannot be parsed.
+impl From<ObjectError> for CallError {
+    fn from(error: ObjectError) -> Self {
+        Self::Request(format!("Pod: {error}"))
+    }
+}
+
+impl From<BindingState> for CallError {
+    fn from(state: BindingState) -> Self {
+        Self::Bind(state)
+    }
+}
+
+fn nodes_are(count: u32) -> String {
+    if count == 1 { "1 node is".to_owned() } else { format!("{count} nodes are") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_unknown_nodes_leaves_the_backends_half_of_the_budget() {
+        let began = Instant::now();
+        let read = began + Duration::from_millis(10);
+        for (budget, waits) in [(1000, 110), (220, 110), (100, 50), (10, 5)] {
+            let until = unknown_nodes_deadline(
+                read,
+                Duration::from_millis(100),
+                began,
+                Duration::from_millis(budget),
+            );
+            assert_eq!(until, began + Duration::from_millis(waits), "{budget} ms");
+        }
     }
 }

@@ -195,7 +195,7 @@ impl Served {
     ) -> Result<reply::Body, CallError> {
         let request = Arc::new(wire::Request::read(body)?);
         let json = request.pod();
-        let pod = pod::offered(&json).map_err(|error| CallError::pod(&error))?;
+        let pod = pod::offered(&json)?;
         let nodes = RequestedNodes::Offered(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));
@@ -213,7 +213,7 @@ impl Served {
     async fn preempt(&self, body: Bytes, http_call: &mut HttpCall) -> Result<reply::Body, CallError> {
         let request = Arc::new(PreemptRequest::read(body)?);
         let json = request.pod();
-        let pod = pod::offered(&json).map_err(|error| CallError::pod(&error))?;
+        let pod = pod::offered(&json)?;
         let nodes = RequestedNodes::Candidates(Arc::clone(&request));
         let (began, parent) = (http_call.started, http_call.parent);
         let record = http_call.record.insert(self.decider.record_of(&pod, nodes, (began, parent)));

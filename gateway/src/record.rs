@@ -1,6 +1,5 @@
-//! The record of one call and its outcome: written while the call is decided, read by logs, metrics and traces.
-//! Nothing here makes decisions. A decision moves its data into its record, so that logs, metrics and traces are
-//! created from the record after the response, not on the path of the call.
+//! The record of one call and its outcome. A decision moves its data into its record, so that logs, metrics and
+//! traces are created from it after the response, not on the path of the call. Nothing here makes decisions.
 
 mod attempt;
 
@@ -14,9 +13,9 @@ use extender_gateway_core::{BackendFailure, FailurePolicy, Verb, filter::Heard, 
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
-pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, RpcEnd, Rpcs};
+pub use self::attempt::{BackendAttempt, CacheSource, OpenAttempt, Recorder, Rpc, Rpcs};
 use crate::{
-    config,
+    config::{self, BindFailurePolicy},
     object::pod::ObjectPod,
     wire::{PreemptRequest, Request},
 };
@@ -204,6 +203,15 @@ impl From<FailurePolicy> for OnFailure {
     }
 }
 
+impl From<BindFailurePolicy> for OnFailure {
+    fn from(policy: BindFailurePolicy) -> Self {
+        match policy {
+            BindFailurePolicy::Fail => Self::Fail,
+            BindFailurePolicy::Next => Self::Next,
+        }
+    }
+}
+
 /// A backend's answer in a call.
 #[derive(Debug)]
 pub enum Outcome {
@@ -222,14 +230,6 @@ pub enum Outcome {
 }
 
 impl BackendOutcome {
-    /// Its scores.
-    pub fn ballot(&self) -> Option<&Ballot> {
-        match &self.outcome {
-            Outcome::Scored(ballot, _) => Some(ballot),
-            _ => None,
-        }
-    }
-
     /// Its part before it is called.
     pub fn new(backend: &Arc<config::BackendSettings>, policy: OnFailure) -> Self {
         let backend = Arc::clone(backend);
@@ -244,64 +244,17 @@ impl BackendOutcome {
             agreement: None,
         }
     }
+
+    /// Its scores.
+    pub fn ballot(&self) -> Option<&Ballot> {
+        match &self.outcome {
+            Outcome::Scored(ballot, _) => Some(ballot),
+            _ => None,
+        }
+    }
 }
 
 impl CallRecord {
-    /// Moves attempts to their backends' parts, including canceled ones, because the call was decided without them
-    /// or the caller disconnected.
-    pub fn collect_attempts(&mut self) {
-        for (part, attempt) in self.recorder.take() {
-            self.backends[part].attempts.push(attempt);
-        }
-        for part in &mut self.backends {
-            // Found after the response, so unused.
-            let last = part.attempts.last_mut().filter(|last| !last.canceled);
-            if let (Outcome::Failed(failure), Some(last)) = (&part.outcome, last) {
-                last.failure.get_or_insert(failure.kind);
-            }
-        }
-    }
-
-    /// The record of a shadow call of this call.
-    #[must_use]
-    pub fn of_shadow(&self, part: BackendOutcome) -> Self {
-        let Self { id, pod, nodes, time, started: began, trace, .. } = self;
-        // The nodes are in this record: a slow shadow call must not keep the request in memory.
-        let nodes = RequestedNodes::CountOnly(nodes.count());
-        Self {
-            time: *time,
-            trace: *trace,
-            backends: vec![part],
-            ..Self::new(id.clone(), *began, pod.clone(), nodes)
-        }
-    }
-
-    /// Adds the outcome and the attempts of a shadow call.
-    #[must_use]
-    pub fn with_shadow_outcome(
-        mut self,
-        said: Result<(Agreement, Outcome), BackendFailure>,
-        attempt: OpenAttempt,
-    ) -> Self {
-        attempt.finish(&said);
-        let (opinion, said) = said.unwrap_or_else(|failure| (Agreement::Failed, Outcome::Failed(failure)));
-        if let Some(part) = self.backends.first_mut() {
-            (part.agreement, part.outcome) = (Some(opinion), said);
-        }
-        self.collect_attempts();
-        self
-    }
-
-    /// Starts the attempt of a shadow call, which has a single backend.
-    pub fn start_attempt(&self) -> OpenAttempt {
-        self.recorder.start_attempt(0, self.trace)
-    }
-
-    /// The system time of an instant during the call.
-    pub fn at(&self, instant: Instant) -> SystemTime {
-        self.time + instant.saturating_duration_since(self.started)
-    }
-
     /// The record of a call about a pod that was received at `began`.
     pub fn new(id: String, began: Instant, pod: PodRef, nodes: RequestedNodes) -> Self {
         let time = SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -318,5 +271,55 @@ impl CallRecord {
             backends: Vec::new(),
             recorder: Recorder::default(),
         }
+    }
+
+    /// The record of a shadow call of this call to this backend.
+    #[must_use]
+    pub fn of_shadow(&self, backend: &Arc<config::BackendSettings>) -> Self {
+        // The nodes are in this record: a slow shadow call must not keep the request in memory.
+        let nodes = RequestedNodes::CountOnly(self.nodes.count());
+        Self {
+            time: self.time,
+            trace: self.trace,
+            backends: vec![BackendOutcome::new(backend, OnFailure::Ignore)],
+            ..Self::new(self.id.clone(), self.started, self.pod.clone(), nodes)
+        }
+    }
+
+    /// Adds the outcome of a shadow call, which has a single backend and this attempt.
+    #[must_use]
+    pub fn with_shadow_outcome(
+        mut self,
+        answer: Result<(Agreement, Outcome), BackendFailure>,
+        attempt: OpenAttempt,
+    ) -> Self {
+        attempt.finish(&answer);
+        let (agreement, outcome) =
+            answer.unwrap_or_else(|failure| (Agreement::Failed, Outcome::Failed(failure)));
+        if let Some(part) = self.backends.first_mut() {
+            (part.agreement, part.outcome) = (Some(agreement), outcome);
+        }
+        self.collect_attempts();
+        self
+    }
+
+    /// Moves attempts to their backends' parts, including canceled ones, because the call was decided without them
+    /// or the caller disconnected.
+    pub fn collect_attempts(&mut self) {
+        for (part, attempt) in self.recorder.take() {
+            self.backends[part].attempts.push(attempt);
+        }
+        for part in &mut self.backends {
+            // Found after the response, so unused.
+            let last = part.attempts.last_mut().filter(|last| !last.canceled);
+            if let (Outcome::Failed(failure), Some(last)) = (&part.outcome, last) {
+                last.failure.get_or_insert(failure.kind);
+            }
+        }
+    }
+
+    /// The system time of an instant during the call.
+    pub fn at(&self, instant: Instant) -> SystemTime {
+        self.time + instant.saturating_duration_since(self.started)
     }
 }

@@ -2,19 +2,19 @@
 //! called for the other nodes, and both are combined. A [`NodeQuestion`] has what differs between the verbs; an
 //! [`Ask`] has the data of a call to a backend.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use extender_gateway_core::{BackendFailure, Verb, filter::Asked};
 use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
-use super::call_context::{CallContext, EncodedNodes, Readiness, Ready, Views};
+use super::call_context::{CallContext, EncodedNodes, Readiness, Ready};
 use crate::{
     backend::{
         Attempt, Backend,
         answer_cache::AnswerCache,
-        info::{NodesView, Plan},
+        info::Plan,
         remote_table::{TableReference, TableSource},
         session::Session,
     },
@@ -27,24 +27,15 @@ use crate::{
     record::{CacheSource, OpenAttempt},
 };
 
-/// A backend that takes part in a call, with its settings for the verb.
-pub(super) struct Participant<'d, S> {
+/// A backend that takes part in a call.
+pub(super) struct Participant<'d> {
     /// The index of its part in the record of the call.
     pub(super) place: usize,
     pub(super) backend: &'d Backend,
-    pub(super) settings: &'d S,
     /// The time that it has to answer.
     pub(super) timeout: Duration,
     /// How to call it, or why it is unavailable.
     pub(super) ready: Readiness,
-}
-
-/// The nodes for a backend, and the deadline of its answer.
-#[derive(Clone, Copy)]
-pub(super) struct NodeContext<'c> {
-    pub(super) context: &'c CallContext<'c>,
-    pub(super) nodes: &'c Asked,
-    pub(super) deadline: Instant,
 }
 
 /// A request about nodes: what differs between filter and prioritize.
@@ -58,13 +49,11 @@ pub(super) trait NodeQuestion: Sync {
     /// The answer about all nodes; the default is the answer about no nodes.
     type Answer: Default;
 
+    const VERB: Verb;
+
     /// Whether scores are requested with the answer.
     fn scores(plan: &Self::Plan) -> ScoresWanted;
 
-    /// The verb, as the log names it.
-    const VERB: Verb;
-
-    /// Sends the request. The attempt records it.
     fn send(
         backend: &Backend,
         session: &Session,
@@ -73,7 +62,7 @@ pub(super) trait NodeQuestion: Sync {
     ) -> impl Future<Output = Result<Reply<Self::Fresh>, BackendFailure>> + Send;
 
     /// The known answers for these nodes; `None` if there can be none, so that all nodes are sent to the backend.
-    fn recall(&self, ask: &Ask<'_>, lines: &[&NodeRow]) -> Option<Recalled<Self::Cached>>;
+    fn recall(&self, ask: &Ask<'_>, rows: &[&NodeRow]) -> Option<Recalled<Self::Cached>>;
 
     /// The answers as the cache stores them, `None` for those that it cannot store; `None` if the verb is not
     /// cached.
@@ -83,19 +72,19 @@ pub(super) trait NodeQuestion: Sync {
     fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<Self::Cached>>, fresh: &Self::Fresh);
 
     /// The answer if all nodes were sent to the backend.
-    fn accept(ask: &Ask<'_>, lines: &[&NodeRow], fresh: Self::Fresh) -> Self::Answer;
+    fn accept(ask: &Ask<'_>, rows: &[&NodeRow], fresh: Self::Fresh) -> Self::Answer;
 
-    /// The answer if all answers were known, or some, and the nodes at `missing` were sent to the backend.
+    /// The answer if some or all answers were known. `missing` has the positions of the nodes that were sent to the
+    /// backend, and its answer about these.
     fn splice(
         ask: &Ask<'_>,
         known: Vec<Option<Self::Cached>>,
-        fresh: Option<MissingNodes<'_, Self::Fresh>>,
+        missing: Option<(&[u32], Self::Fresh)>,
     ) -> Self::Answer;
 }
 
 /// Known answers.
 pub(super) struct Recalled<K> {
-    /// Where they come from.
     pub(super) source: CacheSource,
     /// One for each node, `None` if unknown.
     pub(super) answers: Vec<Option<K>>,
@@ -111,94 +100,81 @@ impl<K> Recalled<K> {
     }
 }
 
-/// An answer about the missing nodes.
-pub(super) struct MissingNodes<'m, F> {
-    /// Their positions among all nodes.
-    pub(super) places: &'m [u32],
-    pub(super) fresh: F,
-}
-
 /// The nodes of a request, and whether the backend's answers are certainly about the intended rows.
 ///
 /// An answer may be about a later row of a node, if the backend has that in its table. A row that is still current
 /// cannot have been another one in between.
-pub(super) struct Certain<'l> {
-    lines: &'l [&'l NodeRow],
+pub(super) struct Certain<'r> {
+    rows: &'r [&'r NodeRow],
     certain: Vec<bool>,
 }
 
-impl<'l> Certain<'l> {
-    pub(super) fn of(ask: &Ask<'_>, lines: &'l [&'l NodeRow]) -> Self {
-        Self { lines, certain: ask.certain(lines) }
+impl<'r> Certain<'r> {
+    pub(super) fn of(ask: &Ask<'_>, rows: &'r [&'r NodeRow]) -> Self {
+        Self { rows, certain: ask.context.are_current(rows, ask.nodes()) }
     }
 
     /// The certain ones of these answers, which are one for each node.
     pub(super) fn only<A>(
         &self,
         answers: impl IntoIterator<Item = A>,
-    ) -> impl Iterator<Item = (&'l NodeRow, A)> {
-        let answered = self.lines.iter().copied().zip(answers).zip(&self.certain);
+    ) -> impl Iterator<Item = (&'r NodeRow, A)> {
+        let answered = self.rows.iter().copied().zip(answers).zip(&self.certain);
         answered.filter(|(_, certain)| **certain).map(|(answered, _)| answered)
     }
 }
 
 /// A call to a backend for some nodes, and its record.
 pub(super) struct Ask<'a> {
-    pub(super) backend: &'a Backend,
-    pub(super) session: &'a Arc<Session>,
-    /// Its view of nodes.
-    view: &'a NodesView,
+    backend: &'a Backend,
+    pub(super) ready: &'a Ready,
     context: &'a CallContext<'a>,
-    views: Views,
     scores: ScoresWanted,
     /// The time that it has to answer.
     timeout: Duration,
     /// The deadline of its answer, including repetitions.
     until: Instant,
-    /// Records the requests to it.
     attempt: &'a mut OpenAttempt,
 }
 
-impl<S> Participant<'_, S> {
+impl Participant<'_> {
     /// Returns the backend's answer about these nodes, and records how it was obtained.
     pub(super) async fn ask<Q: NodeQuestion>(
         &self,
         question: &Q,
-        about: NodeContext<'_>,
+        context: &CallContext<'_>,
+        nodes: &Asked,
     ) -> Result<Q::Answer, BackendFailure> {
-        let mut attempt = about.context.recorder.start_attempt(self.place, about.context.trace);
-        let answer = self.find_out(question, about, &mut attempt).await;
+        let mut attempt = context.recorder.start_attempt(self.place, context.trace);
+        let answer = self.answer(question, (context, nodes), &mut attempt).await;
         attempt.finish(&answer);
         answer
     }
 
-    async fn find_out<Q: NodeQuestion>(
+    async fn answer<Q: NodeQuestion>(
         &self,
         question: &Q,
-        about: NodeContext<'_>,
+        (context, nodes): (&CallContext<'_>, &Asked),
         attempt: &mut OpenAttempt,
     ) -> Result<Q::Answer, BackendFailure> {
-        let NodeContext { context, nodes, deadline } = about;
-        let Ready { session, views } = self.ready.as_ref().map_err(Clone::clone)?;
-        let plan = Q::Plan::of(&session.info).as_ref().map_err(Clone::clone)?;
-        let lines = context.nodes(*views).lines(nodes);
-        if lines.is_empty() {
+        let ready = self.ready.as_ref().map_err(Clone::clone)?;
+        let plan = Q::Plan::of(&ready.session.info).as_ref().map_err(Clone::clone)?;
+        let rows = context.nodes(ready).rows(nodes);
+        if rows.is_empty() {
             return Ok(Q::Answer::default());
         }
         let now = Instant::now();
-        let timeout = self.timeout.min(deadline.duration_since(now));
+        let timeout = self.timeout.min(context.deadline.duration_since(now));
         let mut ask = Ask {
             backend: self.backend,
-            session,
-            view: &plan.common().nodes,
+            ready,
             context,
-            views: *views,
             scores: Q::scores(plan),
             timeout,
             until: now + timeout,
             attempt,
         };
-        ask.recall_or_ask(question, &lines).await
+        ask.recall_or_ask(question, &rows).await
     }
 }
 
@@ -207,57 +183,58 @@ impl<'a> Ask<'a> {
     async fn recall_or_ask<Q: NodeQuestion>(
         &mut self,
         question: &Q,
-        lines: &[&NodeRow],
+        rows: &[&NodeRow],
     ) -> Result<Q::Answer, BackendFailure> {
-        let Some(recalled) = question.recall(self, lines) else {
-            let fresh = self.ask_nodes::<Q>(lines).await?;
-            return Ok(Q::accept(self, lines, fresh));
+        let Some(recalled) = question.recall(self, rows) else {
+            let fresh = self.ask_nodes::<Q>(rows).await?;
+            return Ok(Q::accept(self, rows, fresh));
         };
         let missing = recalled.missing();
-        let known = lines.len() - missing.len();
+        let known = rows.len() - missing.len();
         self.attempt.source = recalled.source;
         self.attempt.set_cached(known);
         if missing.is_empty() {
             return Ok(Q::splice(self, recalled.answers, None));
         }
-        let asked: Vec<&NodeRow> = missing.iter().map(|at| lines[*at as usize]).collect();
+        let asked: Vec<&NodeRow> = missing.iter().map(|at| rows[*at as usize]).collect();
         let fresh = self.ask_nodes::<Q>(&asked).await?;
-        if known > 0 && !may_combine(recalled.source, &self.session.cache) {
+        if known > 0 && !may_combine(recalled.source, &self.ready.session.cache) {
             self.attempt.set_cached(0);
-            self.again();
-            let fresh = self.ask_nodes::<Q>(lines).await?;
-            return Ok(Q::accept(self, lines, fresh));
+            self.use_remaining_time();
+            let fresh = self.ask_nodes::<Q>(rows).await?;
+            return Ok(Q::accept(self, rows, fresh));
         }
         self.remember::<Q>(&recalled, &missing, &asked, &fresh);
-        Ok(Q::splice(self, recalled.answers, Some(MissingNodes { places: &missing, fresh })))
+        Ok(Q::splice(self, recalled.answers, Some((&missing, fresh))))
     }
 
     /// Returns the backend's answer about these nodes: by reference if its table has them, otherwise, or if it does
     /// not find them, inline.
-    async fn ask_nodes<Q: NodeQuestion>(&mut self, lines: &[&NodeRow]) -> Result<Q::Fresh, BackendFailure> {
-        self.attempt.set_requested(lines.len());
-        if let Some((nodes, named)) = self.by_reference(lines) {
+    async fn ask_nodes<Q: NodeQuestion>(&mut self, rows: &[&NodeRow]) -> Result<Q::Fresh, BackendFailure> {
+        self.attempt.set_requested(rows.len());
+        if let Some((nodes, reference)) = self.by_reference(rows) {
             match self.send::<Q>(&nodes).await? {
                 Reply::Answered(fresh) => return Ok(fresh),
                 Reply::Missed => {
                     self.attempt.misses += 1;
-                    named.missed(self.backend.settings.name.as_str());
+                    reference.missed(self.backend.settings.name.as_str());
                 }
             }
-            self.again();
+            self.use_remaining_time();
         }
-        let nodes = self.told().part(lines);
+        let nodes = self.nodes().field(rows);
         self.send::<Q>(&nodes).await?.inline()
     }
 
     async fn send<Q: NodeQuestion>(&mut self, nodes: &NodesField) -> Result<Reply<Q::Fresh>, BackendFailure> {
-        let (call, pod) = (&self.context.id, self.context.pod(self.views));
+        let (call, pod) = (&self.context.id, self.pod());
         let question = Question { call, purpose: Purpose::Decide, pod, nodes, scores: self.scores };
         let attempt = Attempt { timeout: self.timeout, rpcs: &mut self.attempt.rpcs };
-        Q::send(self.backend, self.session, question, attempt).await
+        Q::send(self.backend, &self.ready.session, question, attempt).await
     }
 
-    /// Caches answers, if allowed, unless they contradict cached ones.
+    /// Caches answers, if allowed. If they contradict cached ones, nothing is cached until the backend's next
+    /// revision.
     fn remember<Q: NodeQuestion>(
         &mut self,
         recalled: &Recalled<Q::Cached>,
@@ -265,7 +242,7 @@ impl<'a> Ask<'a> {
         asked: &[&NodeRow],
         fresh: &Q::Fresh,
     ) {
-        let cache = &self.session.cache;
+        let cache = &self.ready.session.cache;
         if !cache.is_trusted() {
             return;
         }
@@ -274,45 +251,47 @@ impl<'a> Ask<'a> {
         let before = missing.iter().map(|at| recalled.answers[*at as usize]);
         let differs =
             |(before, now): (Option<_>, &Option<_>)| before.is_some() && now.is_some() && before != *now;
-        if recalled.check && certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
-            self.attempt.impure |= distrust(cache, self.backend.settings.name.as_str(), Q::VERB);
-        } else {
-            Q::store(self, &certain, read, fresh);
+        if !recalled.check || !certain.only(before.zip(&read)).any(|(_, both)| differs(both)) {
+            return Q::store(self, &certain, read, fresh);
+        }
+        if cache.mark_impure() {
+            self.attempt.impure = true;
+            tracing::error!(
+                backend = self.backend.settings.name.as_str(),
+                verb = Q::VERB.backend_name(),
+                "backend gave a different answer to the same request, so the verb is not pure; its answers are no longer cached until its \
+                 next revision"
+            );
         }
     }
 
-    /// Prepares a second call within the remaining time.
-    fn again(&mut self) {
+    /// Prepares a second call.
+    fn use_remaining_time(&mut self) {
         self.timeout = self.until.duration_since(Instant::now());
     }
 
-    /// Its view of the pod.
+    /// The pod in its view.
     pub(super) fn pod(&self) -> &'a Bytes {
-        self.context.pod(self.views)
+        self.context.pod(self.ready)
     }
 
     /// The nodes in its view.
-    fn told(&self) -> &'a EncodedNodes {
-        self.context.nodes(self.views)
+    fn nodes(&self) -> &'a EncodedNodes {
+        self.context.nodes(self.ready)
     }
 
     /// These nodes by the ids of the table that it has; `None` if the request must carry their rows.
-    fn by_reference(&self, lines: &[&NodeRow]) -> Option<(NodesField, TableReference)> {
-        let source = self.told().source;
-        let named = self.session.tables.named(source, self.view)?;
-        let nodes = match source {
-            TableSource::Cluster => named.nodes(lines, |_| false),
+    fn by_reference(&self, rows: &[&NodeRow]) -> Option<(NodesField, TableReference)> {
+        let nodes = self.nodes();
+        let reference = self.ready.session.tables.named(nodes.source, &nodes.view)?;
+        let field = match nodes.source {
+            TableSource::Cluster => reference.nodes(rows, |_| false),
             TableSource::Calls => {
-                let current = self.certain(lines);
-                named.nodes(lines, |at| !current[at])
+                let current = self.context.are_current(rows, nodes);
+                reference.nodes(rows, |at| !current[at])
             }
         };
-        Some((nodes, named))
-    }
-
-    /// Which of these nodes still have the same rows.
-    fn certain(&self, lines: &[&NodeRow]) -> Vec<bool> {
-        self.context.are_current(lines, self.view, self.told())
+        Some((field, reference))
     }
 }
 
@@ -327,18 +306,4 @@ fn may_combine(known: CacheSource, cache: &AnswerCache) -> bool {
         CacheSource::AnswerCache => cache.is_trusted(),
         CacheSource::Filter => !cache.has_mixed_revisions(),
     }
-}
-
-/// Disables the cached answers of the backend. Returns whether that is new.
-fn distrust(cache: &AnswerCache, backend: &str, verb: Verb) -> bool {
-    let first = cache.mark_impure();
-    if first {
-        tracing::error!(
-            backend,
-            verb = verb.backend_name(),
-            "backend gave a different answer to the same request, so the verb is not pure; its answers are no longer cached until its next \
-             revision"
-        );
-    }
-    first
 }

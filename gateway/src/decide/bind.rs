@@ -5,26 +5,21 @@
 //! in the apiserver is decisive ([`BindingState`]). Calls share no state, so concurrent binds do not wait for each
 //! other.
 
-mod error;
-
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use extender_gateway_core::{BackendFailure, FailureKind, Verb};
-use extender_otlp::TraceContext;
+use extender_gateway_core::{Assignment, BackendFailure, FailureKind, Verb};
 use tokio::time::{Instant, sleep};
 
-pub use self::error::BindError;
-use super::{CallError, Decider, failures::Failed};
+use super::{CallError, Decider};
 use crate::{
     backend::{Attempt, Backend},
     cluster::binder::{Apiserver, BindingState},
     config::{self, BackendName, BindFailurePolicy, BindSettings, Mode},
     contract::bind::{BindQuestion, Bound},
     object::{self, pod::ObjectPod},
-    record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, OpenAttempt, Outcome},
+    record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, Outcome},
 };
-use extender_gateway_core::Assignment;
 
 /// The pause before the second read for a Binding that a backend reports; it doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -43,31 +38,15 @@ pub struct Binders {
     pub first: Option<BackendName>,
 }
 
-/// Whether a step left the pod bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BindOutcome {
-    Bound,
-    /// The next binder is called.
-    NotBound,
-}
-
 /// One bind call.
-struct BindAttempt<'c> {
+struct BindCall<'c> {
     decider: &'c Decider,
     binders: &'c Binders,
     assignment: &'c Assignment,
-    id: String,
-    trace: Option<TraceContext>,
     /// The deadline of the response, in any state.
     deadline: Instant,
     /// Until when a binder may be called; the rest is for the final read.
     ask_until: Instant,
-}
-
-/// The fields of a pod that the call needs.
-struct BindPod<'p> {
-    pod: ObjectPod<'p>,
-    json: &'p Bytes,
 }
 
 impl Decider {
@@ -81,66 +60,58 @@ impl Decider {
         (assignment, began): (&Assignment, Instant),
         record: &mut CallRecord,
     ) -> Result<(), CallError> {
-        let binders = self.binders.as_ref().ok_or(BindError::NoBinder)?;
-        let deadline = began + self.timeouts.bind;
-        let ask_until = began + self.timeouts.asking_to_bind();
-        let (id, trace) = (record.id.clone(), record.trace);
-        let attempt = BindAttempt { decider: self, binders, assignment, id, trace, deadline, ask_until };
-        if self.some_may_bind(&assignment.namespace) && attempt.backends(record).await? == BindOutcome::Bound
+        let binders = self.settings.binders.as_ref().ok_or(CallError::NoBinder)?;
+        let deadline = began + self.settings.timeouts.bind;
+        let ask_until = began + self.settings.timeouts.asking_to_bind();
+        let call = BindCall { decider: self, binders, assignment, deadline, ask_until };
+        // If no backend can bind, no facts about the pod are needed.
+        let may_bind =
+            |backend: &config::BackendSettings| backend.bind.is_some() && backend.mode == Mode::Enforce;
+        let exempt = self.settings.exempt.contains(&assignment.namespace);
+        if !exempt
+            && self.backends.iter().any(|backend| may_bind(&backend.settings))
+            && call.backends(record).await?
         {
             return Ok(());
         }
-        attempt.built_in().await
-    }
-
-    /// Whether any backend can bind. If none can, no facts about the pod are needed.
-    fn some_may_bind(&self, namespace: &str) -> bool {
-        let may = |backend: &config::BackendSettings| backend.bind.is_some() && backend.mode == Mode::Enforce;
-        !self.exempt.contains(namespace) && self.backends.iter().any(|backend| may(&backend.settings))
+        call.built_in().await
     }
 }
 
-impl<'c> BindAttempt<'c> {
-    /// Calls the interested backends until one has bound the pod.
-    async fn backends(&self, record: &mut CallRecord) -> Result<BindOutcome, CallError> {
+impl<'c> BindCall<'c> {
+    /// Calls the interested backends until one has bound the pod. Returns whether it is bound.
+    async fn backends(&self, record: &mut CallRecord) -> Result<bool, CallError> {
         let json = self.pod().await?;
-        match BindingState::read(&json, self.assignment) {
-            BindingState::Bound => return Ok(BindOutcome::Bound),
-            BindingState::Free => {}
-            excluded => return Err(BindError::from(excluded).into()),
+        if is_bound(BindingState::read(&json, self.assignment))? {
+            return Ok(true);
         }
-        let pod = object::pod::parse(&json).map_err(|error| BindError::Apiserver(error.into()))?;
-        let known = BindPod { pod, json: &json };
-        for (backend, settings) in self.order(&known.pod) {
-            let at = record.backends.len();
-            record.backends.push(BackendOutcome::new(&backend.settings, policy(settings.failure_policy)));
-            let attempt = record.recorder.start_attempt(at, self.trace);
-            let part = &mut record.backends[at];
-            if self.ask((backend, settings), &known, (part, attempt)).await? == BindOutcome::Bound {
-                return Ok(BindOutcome::Bound);
+        let pod = object::pod::parse(&json).map_err(|error| BindingState::Unknown(error.into()))?;
+        for (backend, settings) in self.order(&pod) {
+            if self.ask((backend, settings), (&pod, &json), record).await? {
+                return Ok(true);
             }
         }
-        Ok(BindOutcome::NotBound)
+        Ok(false)
     }
 
     /// The pod's JSON, which selects the binders; the request only names the pod. The watch may not have delivered
     /// the pod's latest state yet.
-    async fn pod(&self) -> Result<Bytes, BindError> {
+    async fn pod(&self) -> Result<Bytes, BindingState> {
         if let Some(watched) = self.watched() {
             return Ok(watched);
         }
         let Assignment { namespace, name, .. } = self.assignment;
         let found = self.binders.apiserver.pod(namespace, name, self.deadline).await;
-        found.map_err(BindError::Apiserver)?.ok_or(BindError::Pod(BindingState::Gone))
+        found.map_err(BindingState::Unknown)?.ok_or(BindingState::Gone)
     }
 
     /// The pod from the watch, if it is the same pod and unbound. Otherwise the watch is behind, or the call is
     /// late or wrong, and only the apiserver can tell.
     fn watched(&self) -> Option<Bytes> {
         let Assignment { namespace, name, uid, .. } = self.assignment;
-        let pod = self.decider.known.pods.as_ref()?.get(uid)?;
-        let meant = (&pod.namespace, &pod.name) == (namespace, name);
-        (meant && pod.node.is_empty()).then(|| pod.json.clone())
+        let pod = self.decider.settings.tables.pods.as_ref()?.get(uid)?;
+        let is_same = (&pod.namespace, &pod.name) == (namespace, name);
+        (is_same && pod.node.is_empty()).then(|| pod.json.clone())
     }
 
     /// The interested backends: the configured binder first, then the others in effective order.
@@ -151,28 +122,30 @@ impl<'c> BindAttempt<'c> {
         asked
     }
 
+    /// Calls a backend, and determines whether the pod is bound.
     async fn ask(
         &self,
         (backend, settings): (&Backend, &BindSettings),
-        known: &BindPod<'_>,
-        (part, mut attempt): (&mut BackendOutcome, OpenAttempt),
-    ) -> Result<BindOutcome, CallError> {
-        let answer = self.answer((backend, settings), known, &mut attempt).await;
+        pod: (&ObjectPod<'_>, &Bytes),
+        record: &mut CallRecord,
+    ) -> Result<bool, CallError> {
+        let at = record.backends.len();
+        record.backends.push(BackendOutcome::new(&backend.settings, settings.failure_policy.into()));
+        let mut attempt = record.recorder.start_attempt(at, record.trace);
+        let answer = self.answer((backend, settings), &record.id, pod, &mut attempt).await;
         attempt.finish(&answer);
         match answer {
             Ok(Bound::Yes) => {
-                part.outcome = Outcome::Bound("bound".to_owned());
-                self.confirm(backend, known, part).await
+                record.backends[at].outcome = Outcome::Bound("bound".to_owned());
+                self.confirm(backend, (record, at)).await
             }
             Ok(Bound::Declined(why)) => {
-                part.outcome = Outcome::Bound(format!("declined: {why}"));
-                tracing::debug!(backend = %backend.settings.name, pod = known.pod.name(), "declined to bind: {why}");
-                Ok(BindOutcome::NotBound)
+                record.backends[at].outcome = Outcome::Bound(format!("declined: {why}"));
+                tracing::debug!(backend = %backend.settings.name, pod = self.assignment.name, "declined to bind: {why}");
+                Ok(false)
             }
             Err(failure) => {
-                let failed = self.failed_call(known, part.policy);
-                self.decider.failures.record(&backend.settings, &failure, failed);
-                part.outcome = Outcome::Failed(failure.clone());
+                self.decider.record_failure(Verb::Bind, &failure, (record, at));
                 self.failed((backend, settings), failure).await
             }
         }
@@ -181,13 +154,13 @@ impl<'c> BindAttempt<'c> {
     async fn answer(
         &self,
         (backend, settings): (&Backend, &BindSettings),
-        known: &BindPod<'_>,
+        id: &str,
+        (pod, json): (&ObjectPod<'_>, &Bytes),
         attempt: &mut BackendAttempt,
     ) -> Result<Bound, BackendFailure> {
         let session = backend.session()?;
         session.info.bind.clone()?;
-        let BindPod { pod, json } = known;
-        let question = BindQuestion { call: &self.id, assignment: self.assignment, pod, json };
+        let question = BindQuestion { call: id, assignment: self.assignment, pod, json };
         let timeout = settings.timeout.min(self.ask_until.duration_since(Instant::now()));
         attempt.set_requested(1);
         backend.bind(&session, question, Attempt { timeout, rpcs: &mut attempt.rpcs }).await
@@ -197,31 +170,28 @@ impl<'c> BindAttempt<'c> {
     async fn confirm(
         &self,
         backend: &Backend,
-        known: &BindPod<'_>,
-        part: &mut BackendOutcome,
-    ) -> Result<BindOutcome, CallError> {
+        (record, at): (&mut CallRecord, usize),
+    ) -> Result<bool, CallError> {
         let mut pause = FIRST_PAUSE;
         let shown = Instant::now() + SHOWS_WITHIN;
         loop {
             let read = Instant::now();
-            let truth = self.truth().await;
+            let state = self.state().await;
             let over = Instant::now() + pause >= self.deadline;
-            match truth {
-                BindingState::Bound => return Ok(BindOutcome::Bound),
+            match state {
+                BindingState::Bound => return Ok(true),
                 BindingState::Free if !over && read < shown => sleep(pause).await,
                 BindingState::Unknown(_) if !over => sleep(pause).await,
                 // The backend may be right: the state is unknown, or the pod was replaced.
-                truth @ (BindingState::Unknown(_) | BindingState::Gone | BindingState::OtherUid(_)) => {
-                    return Err(BindError::from(truth).into());
+                BindingState::Unknown(_) | BindingState::Gone | BindingState::OtherUid(_) => {
+                    return Err(state.into());
                 }
-                truth @ (BindingState::Free | BindingState::Elsewhere(_)) => {
-                    let detail = format!("it reported the pod as bound, but {truth}");
+                BindingState::Free | BindingState::Elsewhere(_) => {
+                    let detail = format!("it reported the pod as bound, but {state}");
                     let failure = BackendFailure::new(FailureKind::Malformed, detail);
-                    part.policy = OnFailure::Fail;
-                    let failed = self.failed_call(known, part.policy);
-                    self.decider.failures.record(&backend.settings, &failure, failed);
-                    part.outcome = Outcome::Failed(failure.clone());
-                    return Err(call_error(backend, failure));
+                    record.backends[at].policy = OnFailure::Fail;
+                    self.decider.record_failure(Verb::Bind, &failure, (record, at));
+                    return Err(CallError::backend(&backend.settings, Verb::Bind, failure));
                 }
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -233,17 +203,13 @@ impl<'c> BindAttempt<'c> {
         &self,
         (backend, settings): (&Backend, &BindSettings),
         failure: BackendFailure,
-    ) -> Result<BindOutcome, CallError> {
-        if was_asked(&failure) {
-            match self.truth().await {
-                BindingState::Bound => return Ok(BindOutcome::Bound),
-                BindingState::Free => {}
-                excluded => return Err(BindError::from(excluded).into()),
-            }
+    ) -> Result<bool, CallError> {
+        if was_asked(&failure) && is_bound(self.state().await)? {
+            return Ok(true);
         }
         match settings.failure_policy {
-            BindFailurePolicy::Fail => Err(call_error(backend, failure)),
-            BindFailurePolicy::Next => Ok(BindOutcome::NotBound),
+            BindFailurePolicy::Fail => Err(CallError::backend(&backend.settings, Verb::Bind, failure)),
+            BindFailurePolicy::Next => Ok(false),
         }
     }
 
@@ -252,19 +218,24 @@ impl<'c> BindAttempt<'c> {
         let Err(refused) = self.binders.apiserver.bind(self.assignment, self.ask_until).await else {
             return Ok(());
         };
-        match self.truth().await {
+        match self.state().await {
             BindingState::Bound => Ok(()),
-            BindingState::Free | BindingState::Unknown(_) => Err(BindError::Apiserver(refused).into()),
-            excluded => Err(BindError::from(excluded).into()),
+            BindingState::Free | BindingState::Unknown(_) => Err(BindingState::Unknown(refused).into()),
+            excluded => Err(excluded.into()),
         }
     }
 
-    fn failed_call<'k>(&self, known: &'k BindPod<'_>, policy: OnFailure) -> Failed<'k> {
-        Failed { verb: Verb::Bind, policy, pod: &known.pod, trace: self.trace }
-    }
-
-    async fn truth(&self) -> BindingState {
+    async fn state(&self) -> BindingState {
         self.binders.apiserver.binding_state(self.assignment, self.deadline).await
+    }
+}
+
+/// Whether the pod is bound; an error if its state excludes that it can be, or is unknown.
+fn is_bound(state: BindingState) -> Result<bool, CallError> {
+    match state {
+        BindingState::Bound => Ok(true),
+        BindingState::Free => Ok(false),
+        excluded => Err(excluded.into()),
     }
 }
 
@@ -279,16 +250,5 @@ fn was_asked(failure: &BackendFailure) -> bool {
         | FailureKind::Status
         | FailureKind::Malformed
         | FailureKind::Internal => true,
-    }
-}
-
-fn call_error(backend: &Backend, failure: BackendFailure) -> CallError {
-    CallError::Backend { name: backend.settings.name.to_string(), verb: Verb::Bind, failure }
-}
-
-fn policy(policy: BindFailurePolicy) -> OnFailure {
-    match policy {
-        BindFailurePolicy::Fail => OnFailure::Fail,
-        BindFailurePolicy::Next => OnFailure::Next,
     }
 }

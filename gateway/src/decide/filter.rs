@@ -1,28 +1,31 @@
 //! Decides a filter call.
 
-mod question;
+use std::time::Duration;
 
 use extender_gateway_core::{
-    Verb,
-    filter::{Again, By, FilterFold, Group, Rejected, Seat, Turn, Verdict},
+    BackendFailure, Verb,
+    filter::{Again, By, FilterFold, Group, Refusal, Rejected, Seat, Turn, Verdict},
     reason,
 };
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use std::time::Duration;
 use tokio::time::Instant;
 
-use self::question::{FilterQuestion, Verdicts};
 use super::{
-    Call, CallError, Decider, ask,
-    call_context::{CallContext, EncodedNodes, Readiness, Ready},
-    failures::Failed,
+    Call, CallError, Decider,
+    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
+    call_context::{CallContext, EncodedNodes, Readiness},
     pacing::{AttemptScope, Pace},
-    prefetched::BackendScores,
+    prioritize::BackendScores,
 };
 use crate::{
-    backend::{Backend, info::FilterPlan},
+    backend::{Attempt, Backend, answer_cache::AnswerCache, info::FilterPlan, session::Session},
+    cluster::table::NodeRow,
     config::{ChangingReasons, FilterSettings, ReasonPrefix, RepeatedRefusals},
-    record::{BackendOutcome, CallRecord, Outcome},
+    contract::{
+        answer::{FilterAnswer, Reply},
+        question::{Question, ScoresWanted},
+    },
+    record::{BackendOutcome, CacheSource, CallRecord, Outcome},
     wire::reply::Reason,
 };
 
@@ -43,25 +46,6 @@ pub struct Filtered {
     pub reasons: Vec<Reason>,
 }
 
-/// One backend of a filter call.
-type FilterParticipant<'d> = ask::Participant<'d, FilterSettings>;
-
-/// A filter call, and the backends that take part in it.
-#[derive(Clone, Copy)]
-struct Round<'c> {
-    call: Call<'c>,
-    context: &'c CallContext<'c>,
-    participants: &'c [FilterParticipant<'c>],
-    deadline: Instant,
-}
-
-/// The decision of a filter call.
-struct Decided {
-    verdict: Verdict,
-    /// Scores that came with the answers.
-    scores: Vec<BackendScores>,
-}
-
 impl Decider {
     /// Decides which nodes the pod may not run on. The record gets the details.
     ///
@@ -69,127 +53,138 @@ impl Decider {
     /// See [`CallError`].
     pub async fn filter(&self, call: Call<'_>, record: &mut CallRecord) -> Result<Filtered, CallError> {
         let count = call.request.names.count();
-        let mut context =
-            CallContext::new(call, record, &self.known, self.unknown_nodes_deadline(call.began));
-        let mut participants = Vec::new();
-        let mut seats = Vec::new();
+        let mut context = CallContext::new(self, call, record);
+        let (mut participants, mut seats) = (Vec::new(), Vec::new());
         if count > 0 {
             for (backend, settings) in self.asked(call.pod, |backend| backend.filter.as_ref()) {
-                let (ready, seat) = self.seat(&mut context, backend, settings).await?;
+                let ready = context.ready::<FilterPlan>(backend).await?;
+                let seat = seat(&context, backend, settings, &ready);
                 let (place, timeout) = (record.backends.len(), settings.timeout);
-                let part = BackendOutcome::new(&backend.settings, settings.failure_policy.into());
-                let (unknown, deleted) = (seat.unknown.clone(), seat.deleted.clone());
-                let oversize = seat.oversize.clone();
-                record.backends.push(BackendOutcome { unknown, deleted, oversize, ..part });
-                participants.push(FilterParticipant { place, backend, settings, timeout, ready });
+                record.backends.push(BackendOutcome {
+                    unknown: seat.unknown.clone(),
+                    deleted: seat.deleted.clone(),
+                    oversize: seat.oversize.clone(),
+                    ..BackendOutcome::new(&backend.settings, settings.failure_policy.into())
+                });
+                participants.push(Participant { place, backend, timeout, ready });
                 seats.push(seat);
             }
         }
-        let deadline = call.began + self.timeouts.decision;
-        let round = Round { call, context: &context, participants: &participants, deadline };
-        let Decided { verdict, scores } = self.fold(round, seats, &mut record.backends).await;
+        let (verdict, scores) = self.fold(&context, &participants, seats, record).await;
+        let left = match &verdict {
+            Verdict::Decided(rejected) => count - number_of_rejected(rejected),
+            Verdict::Failed { .. } | Verdict::NotYetKnown { .. } => 0,
+        };
         // A single remaining node is not scored.
-        let choice = verdict_leaves_a_choice(&verdict, count);
-        self.prefetched.put(call.pod.uid(), if choice { scores } else { Vec::new() });
+        self.prefetched.put(call.pod.uid(), if left > 1 { scores } else { Vec::new() });
         if let Verdict::Decided(rejected) = &verdict {
             let left = |node: &u32| rejected.nodes.get(*node as usize).is_none_or(Option::is_none);
             self.shadow_filter(call, record, &mut context, (0..count).filter(left)).await;
         }
         let filtered = self.conclude(call, &participants, verdict)?;
-        record.left = Some(count - number_of_rejected(&filtered.rejected));
+        record.left = Some(left);
         Ok(filtered)
     }
 
-    async fn fold(&self, round: Round<'_>, seats: Vec<Seat>, parts: &mut [BackendOutcome]) -> Decided {
-        let Round { call, context, participants, deadline } = round;
+    /// The decision, and the scores that came with the answers.
+    async fn fold(
+        &self,
+        context: &CallContext<'_>,
+        participants: &[Participant<'_>],
+        seats: Vec<Seat>,
+        record: &mut CallRecord,
+    ) -> (Verdict, Vec<BackendScores>) {
+        let CallContext { call, deadline, .. } = *context;
         let (mut fold, mut asks) = FilterFold::begin(call.request.names.count(), seats);
-        let mut under_way = FuturesUnordered::new();
-        let mut scores = Vec::new();
+        let mut pending = FuturesUnordered::new();
+        let mut all_scores = Vec::new();
         while fold.verdict().is_none() {
             for ask in asks.drain(..) {
                 let participant = &participants[ask.seat];
-                under_way.push(async move {
-                    let about = ask::NodeContext { context, nodes: &ask.nodes, deadline };
-                    (ask.seat, participant.ask(&FilterQuestion, about).await)
+                pending.push(async move {
+                    (ask.seat, participant.ask(&FilterQuestion, context, &ask.nodes).await)
                 });
             }
-            let answered = under_way.next().await;
+            let answered = pending.next().await;
             let (seat, answer) = answered.expect("while there is no verdict some backend is being asked");
             if let Err(failure) = &answer {
-                let (policy, trace) = (parts[seat].policy, context.trace);
-                let failed = Failed { verb: Verb::Filter, policy, pod: call.pod, trace };
-                self.failures.record(&participants[seat].backend.settings, failure, failed);
-                parts[seat].outcome = Outcome::Failed(failure.clone());
+                self.record_failure(Verb::Filter, failure, (record, seat));
             }
-            let again = participants[seat].again(deadline);
-            let refusals = answer.map(|Verdicts { refusals, scores: early }| {
-                scores.extend(early);
+            // A second call does not help if the backend is unavailable or no time is left.
+            let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
+            let again =
+                if in_time && participants[seat].ready.is_ok() { Again::InTime } else { Again::TooLate };
+            let refusals = answer.map(|Verdicts { refusals, scores }| {
+                all_scores.extend(scores);
                 refusals
             });
             asks = fold.answer(seat, refusals, again);
         }
         let (verdict, heard) = fold.end();
-        for (part, heard) in parts.iter_mut().zip(heard) {
-            part.outcome = heard
-                .map_or_else(|| std::mem::replace(&mut part.outcome, Outcome::Pending), Outcome::Filtered);
+        for (part, heard) in record.backends.iter_mut().zip(heard) {
+            if let Some(heard) = heard {
+                part.outcome = Outcome::Filtered(heard);
+            }
         }
-        Decided { verdict: verdict.expect("the loop ended because there is one"), scores }
+        (verdict.expect("the loop ended because there is one"), all_scores)
     }
 
     fn conclude(
         &self,
         call: Call<'_>,
-        participants: &[FilterParticipant<'_>],
+        participants: &[Participant<'_>],
         verdict: Verdict,
     ) -> Result<Filtered, CallError> {
         match verdict {
             Verdict::Decided(rejected) => {
                 let reasons = rejected.groups.iter().map(|group| self.reason(participants, group)).collect();
-                self.count_unknown(&rejected);
-                self.spare_the_scheduler(call, participants, Filtered { rejected, reasons })
+                let is_unknown =
+                    |group: &&u32| matches!(rejected.groups[**group as usize].by, By::Unknown(_));
+                let unknown = rejected.nodes.iter().flatten().filter(is_unknown).count();
+                self.metrics().unknown_nodes(unknown as u64);
+                self.pace_retries(call, participants, Filtered { rejected, reasons })
             }
             Verdict::Failed { seat, failure } => {
-                let name = participants[seat].backend.settings.name.to_string();
-                Err(CallError::Backend { name, verb: Verb::Filter, failure })
+                Err(CallError::backend(&participants[seat].backend.settings, Verb::Filter, failure))
             }
             Verdict::NotYetKnown { nodes } => {
-                self.metrics.unknown_nodes(u64::from(nodes));
-                Err(CallError::NotYetKnown { nodes })
+                self.metrics().unknown_nodes(u64::from(nodes));
+                Err(CallError::NotYetKnown(nodes))
             }
         }
     }
 
     /// If no node is left: keeps reasons the same from one attempt to the next, and makes a pod that is retried too
     /// often back off.
-    fn spare_the_scheduler(
+    fn pace_retries(
         &self,
         call: Call<'_>,
-        participants: &[FilterParticipant<'_>],
+        participants: &[Participant<'_>],
         mut filtered: Filtered,
     ) -> Result<Filtered, CallError> {
         let Filtered { rejected, reasons } = &mut filtered;
-        let pod = call.pod.uid();
+        let (settings, metrics, pod) = (&self.settings, self.metrics(), call.pod.uid());
         if pod.is_empty() || rejected.nodes.is_empty() || rejected.nodes.iter().any(Option::is_none) {
             return Ok(filtered);
         }
-        if self.reasons.changing == ChangingReasons::Held {
+        if settings.reasons.changing == ChangingReasons::Held {
             let backend = |group: &Group| match group.by {
                 By::Seat(seat) | By::Unknown(seat) | By::Deleted(seat) | By::Oversize(seat) => {
                     participants[seat].backend.settings.name.as_str()
                 }
             };
             let backends: Vec<_> = rejected.groups.iter().map(backend).collect();
-            let held = self.attempts.hold(pod, &call.request.names, &backends, (rejected, reasons));
-            self.metrics.reasons_held(held.changed as u64);
-            self.metrics.reasons_forgotten(held.forgotten as u64);
+            let held = settings.pacing.hold(pod, &call.request.names, &backends, (rejected, reasons));
+            metrics.reasons_held(held.changed as u64);
+            metrics.reasons_forgotten(held.forgotten as u64);
         }
-        if self.reasons.repeated == RepeatedRefusals::AsGiven {
+        if settings.reasons.repeated == RepeatedRefusals::AsGiven {
             return Ok(filtered);
         }
-        match self.attempts.refused(pod, about(call)) {
+        match settings.pacing.refused(pod, scope(call)) {
             Pace::Usual => return Ok(filtered),
             Pace::Unknown => {
-                self.metrics.pace_unknown();
+                metrics.pace_unknown();
                 return Ok(filtered);
             }
             Pace::JustTooFast => {
@@ -199,20 +194,14 @@ impl Decider {
             }
             Pace::TooFast => {}
         }
-        self.metrics.refused_too_often();
+        metrics.refused_too_often();
         let group = filtered.rejected.nodes.iter().flatten().next();
-        let reason = group.map(|group| filtered.reasons[*group as usize].text.clone()).unwrap_or_default();
-        Err(CallError::Repeated { reason })
+        let reason = group.map(|group| filtered.reasons[*group as usize].text.clone());
+        Err(CallError::Repeated(reason.unwrap_or_default()))
     }
 
-    fn count_unknown(&self, rejected: &Rejected) {
-        let unknown = |group: &u32| matches!(rejected.groups[*group as usize].by, By::Unknown(_));
-        self.metrics
-            .unknown_nodes(rejected.nodes.iter().flatten().filter(|group| unknown(group)).count() as u64);
-    }
-
-    fn reason(&self, participants: &[FilterParticipant<'_>], group: &Group) -> Reason {
-        let text = match (group.by, self.reasons.prefix) {
+    fn reason(&self, participants: &[Participant<'_>], group: &Group) -> Reason {
+        let text = match (group.by, self.settings.reasons.prefix) {
             (By::Unknown(_), _) => NOT_YET_KNOWN.to_owned(),
             (By::Deleted(_), _) => DELETED.to_owned(),
             (By::Oversize(seat), _) => {
@@ -227,60 +216,119 @@ impl Decider {
     }
 }
 
-fn verdict_leaves_a_choice(verdict: &Verdict, count: u32) -> bool {
-    let Verdict::Decided(rejected) = verdict else { return false };
-    count - number_of_rejected(rejected) > 1
-}
-
 fn number_of_rejected(Rejected { nodes, .. }: &Rejected) -> u32 {
     u32::try_from(nodes.iter().flatten().count()).unwrap_or(u32::MAX)
 }
 
-fn about(call: Call<'_>) -> AttemptScope {
+fn scope(call: Call<'_>) -> AttemptScope {
     let names = &call.request.names;
     let nominated = names.count() == 1 && names.name(0) == call.pod.nominated_node_name();
     if nominated { AttemptScope::Nominated } else { AttemptScope::Nodes }
 }
 
-impl Decider {
-    /// Determines how to call a backend, and its place in the fold.
-    async fn seat(
-        &self,
-        context: &mut CallContext<'_>,
-        backend: &Backend,
-        settings: &FilterSettings,
-    ) -> Result<(Readiness, Seat), CallError> {
-        let mut seat = Seat {
-            policy: settings.failure_policy,
-            turn: Turn::Parallel,
-            preemption: settings.preemption_may_help,
-            unknown: Vec::new(),
-            deleted: Vec::new(),
-            oversize: Vec::new(),
-        };
-        let ready = context.ready::<FilterPlan>(backend).await?;
-        if let Ok(Ready { session, views }) = &ready {
-            seat.turn = session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
-            let told = context.nodes(*views);
-            let EncodedNodes { unknown, deleted, oversize, .. } = told;
-            seat.deleted.clone_from(deleted);
-            seat.oversize.clone_from(oversize);
-            if let Some(node) = oversize.first() {
-                backend.log_oversize(oversize.len(), context.name(*node));
-            }
-            let is_new =
-                |node: &&u32| [deleted, oversize].iter().all(|known| known.binary_search(node).is_err());
-            seat.unknown = unknown.iter().filter(is_new).copied().collect();
-        }
-        Ok((ready, seat))
+/// A backend's place in the fold.
+fn seat(context: &CallContext<'_>, backend: &Backend, settings: &FilterSettings, ready: &Readiness) -> Seat {
+    let mut seat = Seat {
+        policy: settings.failure_policy,
+        turn: Turn::Parallel,
+        preemption: settings.preemption_may_help,
+        unknown: Vec::new(),
+        deleted: Vec::new(),
+        oversize: Vec::new(),
+    };
+    let Ok(ready) = ready else { return seat };
+    let EncodedNodes { unknown, deleted, oversize, .. } = context.nodes(ready);
+    if let Some(node) = oversize.first() {
+        backend.log_oversize(oversize.len(), context.call.request.names.name(*node));
     }
+    seat.turn = ready.session.info.filter.as_ref().map_or(seat.turn, |plan| plan.turn);
+    let is_new = |node: &&u32| [deleted, oversize].iter().all(|known| known.binary_search(node).is_err());
+    seat.unknown = unknown.iter().filter(is_new).copied().collect();
+    seat.deleted.clone_from(deleted);
+    seat.oversize.clone_from(oversize);
+    seat
 }
 
-impl FilterParticipant<'_> {
-    /// Whether a second call could help: not if the backend is unavailable or no time is left.
-    fn again(&self, deadline: Instant) -> Again {
-        let in_time = deadline.duration_since(Instant::now()) >= WORTH_ASKING;
-        if in_time && self.ready.is_ok() { Again::InTime } else { Again::TooLate }
+/// Which of these nodes may the pod not run on?
+struct FilterQuestion;
+
+/// A backend's answer, from the cache or from a call.
+#[derive(Debug, Default)]
+struct Verdicts {
+    /// Positions are those in the fold's question.
+    refusals: Vec<Refusal>,
+    /// Scores that came with the answer and are not cached.
+    scores: Option<BackendScores>,
+}
+
+impl NodeQuestion for FilterQuestion {
+    type Plan = FilterPlan;
+    type Fresh = FilterAnswer;
+    /// Numbered as in `backend::answer_cache::VerdictCache`.
+    type Cached = u32;
+    type Answer = Verdicts;
+
+    const VERB: Verb = Verb::Filter;
+
+    fn scores(plan: &FilterPlan) -> ScoresWanted {
+        plan.scores
+    }
+
+    async fn send(
+        backend: &Backend,
+        session: &Session,
+        question: Question<'_>,
+        attempt: Attempt<'_>,
+    ) -> Result<Reply<FilterAnswer>, BackendFailure> {
+        backend.filter(session, question, attempt).await
+    }
+
+    fn recall(&self, ask: &Ask<'_>, rows: &[&NodeRow]) -> Option<Recalled<u32>> {
+        let cache = &ask.ready.session.cache;
+        let verdicts = cache.verdicts.as_ref().filter(|_| cache.is_trusted())?;
+        let answers = verdicts.recall(ask.pod(), rows.iter().copied());
+        let check = answers.iter().any(Option::is_some) && verdicts.is_check_due();
+        Some(Recalled { source: CacheSource::AnswerCache, answers, check })
+    }
+
+    fn read(cache: &AnswerCache, fresh: &FilterAnswer, count: usize) -> Option<Vec<Option<u32>>> {
+        Some(cache.verdicts.as_ref()?.read(&fresh.refusals, count))
+    }
+
+    fn store(ask: &Ask<'_>, certain: &Certain<'_>, read: Vec<Option<u32>>, fresh: &FilterAnswer) {
+        let (cache, pod) = (&ask.ready.session.cache, ask.pod());
+        if let Some(verdicts) = &cache.verdicts {
+            verdicts.store(pod, certain.only(read));
+        }
+        if let Some((cached, scores)) = cache.scores.as_ref().zip(fresh.scores.as_ref()) {
+            cached.store(pod, certain.only(scores.iter().copied()));
+        }
+    }
+
+    fn accept(ask: &Ask<'_>, rows: &[&NodeRow], fresh: FilterAnswer) -> Verdicts {
+        let FilterAnswer { refusals, scores } = fresh;
+        let scored = |scores: Vec<i32>| {
+            BackendScores::new(&ask.ready.session, ask.pod(), Certain::of(ask, rows).only(scores))
+        };
+        Verdicts { refusals, scores: scores.map(scored) }
+    }
+
+    fn splice(
+        ask: &Ask<'_>,
+        mut known: Vec<Option<u32>>,
+        missing: Option<(&[u32], FilterAnswer)>,
+    ) -> Verdicts {
+        let (missing, fresh) = missing.unzip();
+        let missing = missing.unwrap_or_default();
+        // These are known only if this is a check: then the new answer counts.
+        missing.iter().for_each(|at| known[*at as usize] = None);
+        let verdicts = ask.ready.session.cache.verdicts.as_ref();
+        let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.refusals(&known));
+        for mut refusal in fresh.map_or_else(Vec::new, |fresh| fresh.refusals) {
+            refusal.positions.iter_mut().for_each(|at| *at = missing[*at as usize]);
+            refusals.push(refusal);
+        }
+        Verdicts { refusals, scores: None }
     }
 }
 
@@ -303,7 +351,7 @@ mod tests {
             let json = request.pod();
             let pod = object::pod::parse(&json).unwrap();
             let call = Call { request: &request, pod: &pod, began: Instant::now() };
-            assert_eq!(about(call), expected, "{nominated} {names}");
+            assert_eq!(scope(call), expected, "{nominated} {names}");
         }
     }
 }

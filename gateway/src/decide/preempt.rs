@@ -6,7 +6,6 @@
 //! since the backend's verdict on it is unknown.
 
 mod encoded;
-mod shadow;
 
 use std::sync::Arc;
 
@@ -14,18 +13,21 @@ use extender_gateway_core::{
     BackendFailure, Verb,
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
 };
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1alpha1::{self as api, Purpose};
 use tokio::time::Instant;
 
 use self::encoded::EncodedVictims;
-use super::{CallError, Decider, failures::Failed};
+use super::{
+    CallError, Decider,
+    shadow::{Prepared, ShadowCall, ShadowQuestion},
+};
 use crate::{
     backend::{Attempt, Backend},
     cluster::pods::PodTable,
-    config::{AddedVictims, PreemptSettings},
+    config::{AddedVictims, Mode, PreemptSettings},
     contract::{pod::pod_field, preempt::PreemptQuestion},
     object::pod::ObjectPod,
-    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
+    record::{Agreement, BackendAttempt, BackendOutcome, CallRecord, Outcome},
     wire::PreemptRequest,
 };
 
@@ -40,20 +42,12 @@ pub struct PreemptCall<'c> {
     pub began: Instant,
 }
 
-/// One backend of a preempt call.
-#[derive(Clone, Copy)]
-struct PreemptStep<'s> {
-    call: PreemptCall<'s>,
-    backend: &'s Arc<Backend>,
-    settings: &'s PreemptSettings,
-    /// Until when the call waits for unknown nodes.
-    until: Instant,
-}
-
-/// The effect of a backend's answer.
-struct Asked {
-    told: EncodedVictims,
-    kept: Result<Vec<Kept>, BackendFailure>,
+/// The candidates that a backend in shadow mode is called for.
+pub(super) struct PreemptShadow {
+    candidates: Vec<Candidate>,
+    /// The same as they are sent.
+    pub(super) messages: Vec<api::Candidate>,
+    settings: PreemptSettings,
 }
 
 impl Decider {
@@ -67,17 +61,16 @@ impl Decider {
         record: &mut CallRecord,
     ) -> Result<Vec<Candidate>, CallError> {
         let mut chain = Chain::begin(call.request.candidates());
-        let until = self.unknown_nodes_deadline(call.began);
+        let wait_until = self.unknown_nodes_deadline(call.began);
         let mut unknown = 0;
         for (backend, settings) in self.asked(call.pod, |backend| backend.preempt.as_ref()) {
             if chain.left().is_empty() {
                 break;
             }
-            let step = PreemptStep { call, backend, settings, until };
-            unknown += self.step(step, record, &mut chain).await?;
+            unknown += self.step(call, (backend, settings), wait_until, record, &mut chain).await?;
         }
         if chain.left().is_empty() && unknown > 0 {
-            return Err(CallError::NotYetKnown { nodes: unknown });
+            return Err(CallError::NotYetKnown(unknown));
         }
         self.shadow_preempt(call, record, chain.left()).await;
         record.left = Some(u32::try_from(chain.left().len()).unwrap_or(u32::MAX));
@@ -88,82 +81,134 @@ impl Decider {
     /// unknown.
     async fn step(
         &self,
-        step: PreemptStep<'_>,
+        call: PreemptCall<'_>,
+        (backend, settings): (&Backend, &PreemptSettings),
+        wait_until: Instant,
         record: &mut CallRecord,
         chain: &mut Chain,
     ) -> Result<u32, CallError> {
-        let PreemptStep { call, backend, settings, .. } = step;
         let at = record.backends.len();
         record.backends.push(BackendOutcome::new(&backend.settings, settings.failure_policy.into()));
         let mut attempt = record.recorder.start_attempt(at, record.trace);
-        let asked = self.ask(step, &record.id, chain.left(), &mut attempt).await;
         let asked =
-            asked.unwrap_or_else(|failure| Asked { told: EncodedVictims::default(), kept: Err(failure) });
-        let check = |node, uid: &str| addable(self.known.pods.as_deref(), call, (node, uid));
+            self.ask(call, (backend, settings), wait_until, (&record.id, chain.left()), &mut attempt).await;
+        let (encoded, kept) = asked.unwrap_or_else(|failure| (EncodedVictims::default(), Err(failure)));
+        let unknown = u32::try_from(encoded.unknown.len()).unwrap_or(u32::MAX);
+        if kept.is_ok() {
+            let part = &mut record.backends[at];
+            (part.unknown, part.deleted, part.oversize) =
+                (encoded.unknown, encoded.deleted, encoded.oversize);
+        }
+        let check = |node, uid: &str| addable(self.settings.tables.pods.as_deref(), call, (node, uid));
         let added = match settings.added_victims {
             AddedVictims::Refused => Added::Refused,
             AddedVictims::Allowed => Added::Checked(&check),
         };
-        let terms = Terms { policy: settings.failure_policy, added };
-        let Asked { told, kept } = asked;
-        let unknown = u32::try_from(told.unknown.len()).unwrap_or(u32::MAX);
-        if kept.is_ok() {
-            let part = &mut record.backends[at];
-            (part.unknown, part.deleted, part.oversize) = (told.unknown, told.deleted, told.oversize);
-        }
-        let taken = chain.take(&told.candidates, kept, terms);
-        let failure = match &taken {
-            Taken::Skipped(failure) | Taken::Failed(failure) => Some(failure),
-            Taken::Counted => None,
-        };
-        attempt.finish(&failure.map_or(Ok(()), |failure| Err(failure.clone())));
-        let part = &mut record.backends[at];
-        part.outcome = match failure {
-            None => Outcome::Candidates(victims(chain.left())),
-            Some(failure) => {
-                let (policy, trace) = (part.policy, record.trace);
-                let failed = Failed { verb: Verb::Preempt, policy, pod: call.pod, trace };
-                self.failures.record(&backend.settings, failure, failed);
-                Outcome::Failed(failure.clone())
-            }
-        };
-        match taken {
+        let taken = chain.take(&encoded.candidates, kept, Terms { policy: settings.failure_policy, added });
+        match &taken {
             Taken::Counted => {
-                self.metrics.unknown_nodes(u64::from(unknown));
-                Ok(unknown)
+                attempt.finish(&Ok(()));
+                record.backends[at].outcome = Outcome::Candidates(victims(chain.left()));
+                self.metrics().unknown_nodes(u64::from(unknown));
             }
+            Taken::Skipped(failure) | Taken::Failed(failure) => {
+                attempt.finish(&Err::<(), _>(failure.clone()));
+                self.record_failure(Verb::Preempt, failure, (record, at));
+            }
+        }
+        match taken {
+            Taken::Counted => Ok(unknown),
             Taken::Skipped(_) => Ok(0),
-            Taken::Failed(failure) => {
-                let name = backend.settings.name.to_string();
-                Err(CallError::Backend { name, verb: Verb::Preempt, failure })
-            }
+            Taken::Failed(failure) => Err(CallError::backend(&backend.settings, Verb::Preempt, failure)),
         }
     }
 
+    /// The candidates that a backend is called for, and its answer.
+    ///
     /// # Errors
     /// The backend cannot be called.
     async fn ask(
         &self,
-        step: PreemptStep<'_>,
-        id: &str,
-        left: &[Candidate],
+        call: PreemptCall<'_>,
+        (backend, settings): (&Backend, &PreemptSettings),
+        wait_until: Instant,
+        (id, left): (&str, &[Candidate]),
         attempt: &mut BackendAttempt,
-    ) -> Result<Asked, BackendFailure> {
-        let PreemptStep { call, backend, settings, until } = step;
+    ) -> Result<(EncodedVictims, Result<Vec<Kept>, BackendFailure>), BackendFailure> {
         let session = backend.session()?;
-        let told = self.tell(call, until, &session, left).await?;
-        let Some(nodes) = &told.nodes else {
-            return Ok(Asked { told, kept: Ok(Vec::new()) });
-        };
+        let encoded = self.encode_victims(call, wait_until, &session, left).await?;
+        let Some(nodes) = &encoded.nodes else { return Ok((encoded, Ok(Vec::new()))) };
         let pod = pod_field(call.pod, &session.info.pod, &call.request.pod());
-        attempt.set_requested(told.candidates.len());
-        let purpose = Purpose::Decide;
-        let question = PreemptQuestion { call: id, purpose, pod: &pod, nodes, candidates: &told.messages };
-        let deadline = call.began + self.timeouts.decision;
+        attempt.set_requested(encoded.candidates.len());
+        let (purpose, candidates) = (Purpose::Decide, &encoded.messages);
+        let question = PreemptQuestion { call: id, purpose, pod: &pod, nodes, candidates };
+        let deadline = call.began + self.settings.timeouts.decision;
         let timeout = settings.timeout.min(deadline.duration_since(Instant::now()));
         let attempt = Attempt { timeout, rpcs: &mut attempt.rpcs };
         let kept = backend.preempt(&session, question, attempt).await;
-        Ok(Asked { told, kept })
+        Ok((encoded, kept))
+    }
+
+    /// Calls the shadow backends that preempt for the remaining candidates, as if they came last: any change is a
+    /// disagreement.
+    async fn shadow_preempt(&self, call: PreemptCall<'_>, record: &CallRecord, left: &[Candidate]) {
+        for backend in self.interested(call.pod, Mode::Shadow) {
+            let Some(settings) = &backend.settings.preempt else { continue };
+            let prepared = self.prepare_shadow(call, backend, settings, left).await;
+            self.spawn(Verb::Preempt, backend, record, prepared);
+        }
+    }
+
+    /// The call, if there are candidates, or why the backend is unavailable. Waits for no node.
+    async fn prepare_shadow(
+        &self,
+        call: PreemptCall<'_>,
+        backend: &Arc<Backend>,
+        settings: &PreemptSettings,
+        left: &[Candidate],
+    ) -> Prepared {
+        let permit = backend.shadow_call()?;
+        let session = backend.session()?;
+        if session.info.preempt.as_ref().is_ok_and(|plan| plan.side_effects) {
+            return Ok(None);
+        }
+        let encoded = self.encode_victims(call, Instant::now(), &session, left).await?;
+        let EncodedVictims { candidates, nodes: Some(nodes), messages, .. } = encoded else {
+            return Ok(None);
+        };
+        let question = PreemptShadow { candidates, messages, settings: settings.clone() };
+        Ok(Some(ShadowCall {
+            backend: Arc::clone(backend),
+            pod: pod_field(call.pod, &session.info.pod, &call.request.pod()),
+            session,
+            nodes,
+            timeout: settings.timeout,
+            question: ShadowQuestion::Preempt(question),
+            _permit: permit,
+        }))
+    }
+}
+
+impl PreemptShadow {
+    /// Compares an answer with the decision.
+    pub(super) fn compare(
+        &self,
+        answer: Result<Vec<Kept>, BackendFailure>,
+    ) -> Result<(Agreement, Outcome), BackendFailure> {
+        let added = match self.settings.added_victims {
+            AddedVictims::Refused => Added::Refused,
+            // Its victims are not evicted: any added victim is a disagreement.
+            AddedVictims::Allowed => Added::Checked(&|_, _| Ok(())),
+        };
+        let mut chain = Chain::begin(self.candidates.clone());
+        match chain.take(&self.candidates, answer, Terms { policy: self.settings.failure_policy, added }) {
+            Taken::Counted => {
+                let agreement =
+                    if chain.left() == self.candidates { Agreement::Agrees } else { Agreement::Disagrees };
+                Ok((agreement, Outcome::Candidates(victims(chain.left()))))
+            }
+            Taken::Skipped(failure) | Taken::Failed(failure) => Err(failure),
+        }
     }
 }
 

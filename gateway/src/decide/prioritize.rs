@@ -1,26 +1,40 @@
-//! Decides a prioritize call.
+//! Decides a prioritize call. Scores that were prefetched with filter answers are kept for it: they come from verbs
+//! that are not pure, so they are valid for one prioritize call, soon, for the same pod and for unchanged rows.
 
-mod question;
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
+use bytes::Bytes;
 use extender_gateway_core::{
     BackendFailure, Verb,
     filter::Asked,
     score::{self, Ballot},
 };
+use foldhash::{HashMap, HashMapExt};
 use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use self::question::ScoreQuestion;
 use super::{
     Call, CallError, Decider,
-    ask::{NodeContext, Participant},
+    ask::{Ask, Certain, NodeQuestion, Participant, Recalled},
     call_context::CallContext,
-    failures::Failed,
 };
 use crate::{
-    backend::info::ScorePlan,
-    config::ScoreSettings,
-    record::{BackendOutcome, CallRecord, OnFailure, Outcome},
+    backend::{Attempt, Backend, answer_cache::AnswerCache, info::ScorePlan, session::Session},
+    cluster::table::NodeRow,
+    config::Mode,
+    contract::{
+        answer::Reply,
+        question::{Question, ScoresWanted},
+    },
+    record::{BackendOutcome, CacheSource, CallRecord, OnFailure, Outcome},
 };
+
+/// The most pods with kept scores. Beyond this all are dropped.
+const MOST_PODS: usize = 256;
 
 impl Decider {
     /// The total score of each node; `None` for a node that is not listed. A backend that fails is ignored, as
@@ -35,13 +49,12 @@ impl Decider {
         record: &mut CallRecord,
     ) -> Result<Vec<Option<i64>>, CallError> {
         let count = call.request.names.count();
-        let mut context =
-            CallContext::new(call, record, &self.known, self.unknown_nodes_deadline(call.began));
+        let mut context = CallContext::new(self, call, record);
         let prefetched = self.prefetched.take(call.pod.uid());
         let mut participants = Vec::new();
         let mut lists_all = false;
         if count > 0 {
-            for backend in self.enforced(call.pod) {
+            for backend in self.interested(call.pod, Mode::Enforce) {
                 let Some(settings) = &backend.settings.score else {
                     lists_all = true;
                     continue;
@@ -49,15 +62,20 @@ impl Decider {
                 let ready = context.ready::<ScorePlan>(backend).await?;
                 let (place, timeout) = (record.backends.len(), settings.timeout);
                 record.backends.push(BackendOutcome::new(&backend.settings, OnFailure::Ignore));
-                participants.push(Participant { place, backend, settings, timeout, ready });
+                participants.push(Participant { place, backend, timeout, ready });
             }
         }
-        let question = ScoreQuestion { early: &prefetched };
-        let deadline = call.began + self.timeouts.decision;
-        let about = NodeContext { context: &context, nodes: &Asked::All, deadline };
-        let asked = participants.iter().map(|participant| participant.ballot(&question, about));
-        let answers = join_all(asked).await;
-        self.record_scores(call, answers, record);
+        let question = ScoreQuestion { prefetched: &prefetched };
+        let calls = participants.iter().map(|participant| participant.scores(&question, &context));
+        let answers = join_all(calls).await;
+        for (at, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(outcome) => record.backends[at].outcome = outcome,
+                Err(failure) => {
+                    self.record_failure(Verb::Prioritize, &failure, (record, at));
+                }
+            }
+        }
         let ballots: Vec<&Ballot> = record.backends.iter().filter_map(BackendOutcome::ballot).collect();
         let mut totals = score::totals(count as usize, &ballots);
         if lists_all {
@@ -66,43 +84,246 @@ impl Decider {
         self.shadow_score(call, record, &mut context, &totals).await;
         Ok(totals)
     }
+}
 
-    /// Records each answer in the part of its backend. Only ballots count.
-    fn record_scores(&self, call: Call<'_>, answers: Vec<ScoreAnswer>, record: &mut CallRecord) {
-        for (part, answer) in record.backends.iter_mut().zip(answers) {
-            match answer {
-                Ok(None) => {}
-                Ok(Some(mut ballot)) => {
-                    let outside = ballot.range.clamp(&mut ballot.scores);
-                    part.outcome = Outcome::Scored(ballot, outside);
-                }
-                Err(failure) => {
-                    let failed = Failed {
-                        verb: Verb::Prioritize,
-                        policy: part.policy,
-                        pod: call.pod,
-                        trace: record.trace,
-                    };
-                    self.failures.record(&part.backend, &failure, failed);
-                    part.outcome = Outcome::Failed(failure);
-                }
+impl Participant<'_> {
+    async fn scores(
+        &self,
+        question: &ScoreQuestion<'_>,
+        context: &CallContext<'_>,
+    ) -> Result<Outcome, BackendFailure> {
+        let scores = self.ask(question, context, &Asked::All).await?;
+        match &self.ready {
+            Ok(ready) if !scores.is_empty() => {
+                let (ballot, outside) =
+                    ballot(self.backend, &ready.session, context.nodes(ready).known.clone(), scores)?;
+                Ok(Outcome::Scored(ballot, outside))
             }
+            // No node has a row for it.
+            _ => Ok(Outcome::Pending),
         }
     }
 }
 
-/// A ballot, if something was scored.
-type ScoreAnswer = Result<Option<Ballot>, BackendFailure>;
+/// A backend's scores of the nodes at these positions, `None` for all nodes, and how many of them were outside the
+/// declared range.
+pub(super) fn ballot(
+    backend: &Backend,
+    session: &Session,
+    nodes: Option<Vec<u32>>,
+    scores: Vec<i32>,
+) -> Result<(Ballot, usize), BackendFailure> {
+    let ScorePlan { range, normalization, .. } = session.info.score.as_ref().map_err(Clone::clone)?;
+    let weight = backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
+    let mut ballot = Ballot { weight, normalization: *normalization, range: *range, nodes, scores };
+    let outside = range.clamp(&mut ballot.scores);
+    Ok((ballot, outside))
+}
 
-impl Participant<'_, ScoreSettings> {
-    /// Its scores; `None` if no node has a row for it.
-    async fn ballot(&self, question: &ScoreQuestion<'_>, about: NodeContext<'_>) -> ScoreAnswer {
-        let scores = self.ask(question, about).await?;
-        let Some(ready) = self.ready.as_ref().ok().filter(|_| !scores.is_empty()) else { return Ok(None) };
-        let ScorePlan { range, normalization, .. } =
-            ready.session.info.score.as_ref().map_err(Clone::clone)?;
-        let (range, normalization) = (*range, *normalization);
-        let (weight, nodes) = (self.settings.weight.value(), about.context.nodes(ready.views).known());
-        Ok(Some(Ballot { weight, normalization, range, nodes, scores }))
+/// How good are these nodes for the pod?
+struct ScoreQuestion<'s> {
+    /// Scores that came with the answers to the pod's filter call, from all backends.
+    prefetched: &'s [BackendScores],
+}
+
+impl NodeQuestion for ScoreQuestion<'_> {
+    type Plan = ScorePlan;
+    type Fresh = Vec<i32>;
+    type Cached = i32;
+    /// Raw scores, one for each node.
+    type Answer = Vec<i32>;
+
+    const VERB: Verb = Verb::Prioritize;
+
+    fn scores(_: &ScorePlan) -> ScoresWanted {
+        ScoresWanted::Unwanted
+    }
+
+    async fn send(
+        backend: &Backend,
+        session: &Session,
+        question: Question<'_>,
+        attempt: Attempt<'_>,
+    ) -> Result<Reply<Vec<i32>>, BackendFailure> {
+        backend.score(session, question, attempt).await
+    }
+
+    fn recall(&self, ask: &Ask<'_>, rows: &[&NodeRow]) -> Option<Recalled<i32>> {
+        let (session, pod) = (&ask.ready.session, ask.pod());
+        let cache = &session.cache;
+        if let Some(scores) = cache.scores.as_ref().filter(|_| cache.is_trusted()) {
+            let answers = scores.recall(pod, rows.iter().copied());
+            let check = answers.iter().any(Option::is_some) && scores.is_check_due();
+            return Some(Recalled { source: CacheSource::AnswerCache, answers, check });
+        }
+        let scores = self.prefetched.iter().find(|scores| scores.are_of(session, pod))?;
+        Some(Recalled { source: CacheSource::Filter, answers: scores.recall(rows), check: false })
+    }
+
+    fn read(cache: &AnswerCache, fresh: &Vec<i32>, _: usize) -> Option<Vec<Option<i32>>> {
+        cache.scores.as_ref()?;
+        Some(fresh.iter().copied().map(Some).collect())
+    }
+
+    fn store(ask: &Ask<'_>, certain: &Certain<'_>, _: Vec<Option<i32>>, fresh: &Vec<i32>) {
+        if let Some(scores) = &ask.ready.session.cache.scores {
+            scores.store(ask.pod(), certain.only(fresh.iter().copied()));
+        }
+    }
+
+    fn accept(_: &Ask<'_>, _: &[&NodeRow], fresh: Vec<i32>) -> Vec<i32> {
+        fresh
+    }
+
+    fn splice(_: &Ask<'_>, known: Vec<Option<i32>>, missing: Option<(&[u32], Vec<i32>)>) -> Vec<i32> {
+        let mut scores: Vec<i32> = known.into_iter().map(Option::unwrap_or_default).collect();
+        if let Some((missing, fresh)) = missing {
+            missing.iter().zip(fresh).for_each(|(at, score)| scores[*at as usize] = score);
+        }
+        scores
+    }
+}
+
+/// Kept scores, by the pod's UID.
+#[derive(Debug)]
+pub(super) struct PrefetchedScores {
+    pods: Mutex<HashMap<String, (Instant, Vec<BackendScores>)>>,
+    /// How long they are kept.
+    fresh: Duration,
+}
+
+/// The scores from one backend.
+#[derive(Debug)]
+pub(super) struct BackendScores {
+    /// Weak, so that the session and its rows can be dropped.
+    session: Weak<Session>,
+    pod: Bytes,
+    /// In the order of the filter call.
+    given: Vec<Given>,
+}
+
+/// The score of a node for one version of its row.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    slot: u32,
+    version: u64,
+    score: i32,
+}
+
+impl Given {
+    /// The score, if this is still the node's row.
+    fn to(&self, row: &NodeRow) -> Option<i32> {
+        (self.version == row.state.version).then_some(self.score)
+    }
+}
+
+impl BackendScores {
+    /// The scores that a backend gave these nodes for this encoding of the pod.
+    pub(super) fn new<'l>(
+        session: &Arc<Session>,
+        pod: &Bytes,
+        scores: impl Iterator<Item = (&'l NodeRow, i32)>,
+    ) -> Self {
+        let given =
+            |(row, score): (&NodeRow, i32)| Given { slot: row.slot, version: row.state.version, score };
+        Self { session: Arc::downgrade(session), pod: pod.clone(), given: scores.map(given).collect() }
+    }
+
+    /// Whether they are an answer of this backend, under this handshake, to the same encoding of the pod.
+    fn are_of(&self, session: &Arc<Session>, pod: &Bytes) -> bool {
+        std::ptr::eq(self.session.as_ptr(), Arc::as_ptr(session)) && self.pod == *pod
+    }
+
+    /// The scores of the nodes with unchanged rows.
+    fn recall(&self, rows: &[&NodeRow]) -> Vec<Option<i32>> {
+        let mut recalled = Vec::with_capacity(rows.len());
+        let mut ahead = self.given.iter();
+        for row in rows {
+            // The remaining nodes nearly always come in their earlier order.
+            match ahead.find(|given| given.slot == row.slot) {
+                Some(given) => recalled.push(given.to(row)),
+                None => return self.recall_in_any_order(rows),
+            }
+        }
+        recalled
+    }
+
+    fn recall_in_any_order(&self, rows: &[&NodeRow]) -> Vec<Option<i32>> {
+        let by_slot: HashMap<u32, &Given> = self.given.iter().map(|given| (given.slot, given)).collect();
+        rows.iter().map(|row| by_slot.get(&row.slot)?.to(row)).collect()
+    }
+}
+
+impl PrefetchedScores {
+    pub(super) fn new(fresh: Duration) -> Self {
+        Self { pods: Mutex::new(HashMap::new()), fresh }
+    }
+
+    /// Keeps scores for the pod's next prioritize call, replacing earlier ones.
+    pub(super) fn put(&self, uid: &str, scores: Vec<BackendScores>) {
+        if uid.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let mut pods = self.pods.lock();
+        if scores.is_empty() {
+            pods.remove(uid);
+            return;
+        }
+        // Drops those of pods that never came to prioritize.
+        pods.retain(|_, (since, _)| now.duration_since(*since) < self.fresh);
+        if pods.len() >= MOST_PODS {
+            pods.clear();
+        }
+        pods.insert(uid.to_owned(), (now, scores));
+    }
+
+    /// Removes and returns the scores for this pod.
+    pub(super) fn take(&self, uid: &str) -> Vec<BackendScores> {
+        let waiting = self.pods.lock().remove(uid);
+        let fresh = waiting.filter(|(since, _)| since.elapsed() < self.fresh);
+        fresh.map_or_else(Vec::new, |(_, scores)| scores)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cluster::table::RowState;
+
+    fn row(slot: u32, version: u64) -> NodeRow {
+        NodeRow { slot, state: RowState { bytes: Bytes::new(), version, id: None } }
+    }
+
+    proptest! {
+        /// Whatever the order of the nodes, a recalled score belongs to this row of this node.
+        #[test]
+        fn a_score_is_recalled_for_the_row_that_it_was_given_for(
+            slots in Just((0..20_u32).collect::<Vec<_>>()).prop_shuffle(),
+            given in 0..20_usize,
+            changed in 0..20_u32,
+            in_order in any::<bool>(),
+            asked in prop::sample::subsequence((0..20_usize).collect::<Vec<_>>(), 0..20),
+        ) {
+            let given: Vec<Given> =
+                (0..).zip(&slots[..given]).map(|(score, slot)| Given { slot: *slot, version: 7, score }).collect();
+            let mut asked: Vec<NodeRow> = asked
+                .into_iter()
+                .map(|place| slots[place])
+                .map(|slot| row(slot, if slot == changed { 8 } else { 7 }))
+                .collect();
+            if !in_order {
+                asked.reverse();
+            }
+            let score = |row: &NodeRow| {
+                let given = given.iter().find(|given| given.slot == row.slot)?;
+                (row.slot != changed).then_some(given.score)
+            };
+            let expected: Vec<_> = asked.iter().map(score).collect();
+            let scores = BackendScores { session: Weak::new(), pod: Bytes::new(), given };
+            prop_assert_eq!(scores.recall(&asked.iter().collect::<Vec<_>>()), expected);
+        }
     }
 }

@@ -12,10 +12,7 @@ use extender_policy_api::v1alpha1::Purpose;
 use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{
-    Call, Decider,
-    call_context::{CallContext, Ready},
-};
+use super::{Call, Decider, call_context::CallContext, preempt::PreemptShadow, prioritize};
 use crate::{
     backend::{
         Attempt, Backend,
@@ -25,55 +22,36 @@ use crate::{
     config::Mode,
     contract::{
         nodes::NodesField,
+        preempt::PreemptQuestion,
         question::{Question, ScoresWanted},
     },
-    object::pod::ObjectPod,
-    observe::Observer,
-    record::{Agreement, BackendOutcome, CallRecord, OnFailure, Outcome, Rpcs},
+    record::{Agreement, CallRecord, Outcome, Rpcs},
 };
 
 /// A call to a backend in shadow mode, for all verbs.
 pub(super) struct ShadowCall {
     pub(super) backend: Arc<Backend>,
     pub(super) session: Arc<Session>,
-    /// The record of this call, separate from that of the decision.
-    pub(super) record: CallRecord,
     pub(super) pod: Bytes,
     pub(super) nodes: NodesField,
-    pub(super) within: Duration,
+    pub(super) timeout: Duration,
+    pub(super) question: ShadowQuestion,
     /// Its permit among the concurrent shadow calls to the backend.
-    pub(super) _place: OwnedSemaphorePermit,
+    pub(super) _permit: OwnedSemaphorePermit,
 }
 
-/// A verb's request to a backend in shadow mode, and the comparison of its answer.
-pub(super) trait ShadowQuestion: Send + Sync + 'static {
-    /// The verb.
-    const VERB: Verb;
-
-    /// Calls the backend and compares the answer with the decision.
-    fn ask(
-        self,
-        call: &ShadowCall,
-        rpcs: &mut Rpcs,
-    ) -> impl Future<Output = Result<(Agreement, Outcome), BackendFailure>> + Send;
+/// What is asked of a backend in shadow mode. Positions are those of nodes in the request, ascending.
+pub(super) enum ShadowQuestion {
+    /// Which of the remaining nodes would it reject?
+    Filter { nodes: Vec<u32> },
+    /// How would it score the nodes? `best` are those of the call that the decision scores best.
+    Score { nodes: Vec<u32>, best: Vec<bool> },
+    /// Which of the remaining candidates would it change?
+    Preempt(PreemptShadow),
 }
 
-/// A request; `None` if it has no nodes; or why the backend is unavailable.
-pub(super) type Prepared<Q> = Result<Option<(ShadowCall, Q)>, BackendFailure>;
-
-/// Which of the remaining nodes would it reject?
-struct FilterShadow {
-    /// The positions of the nodes in the request, ascending.
-    asked: Vec<u32>,
-}
-
-/// How would it score the nodes?
-struct ScoreShadow {
-    /// The positions of the nodes in the request, ascending.
-    asked: Vec<u32>,
-    /// Which nodes of the call are the best by the decision.
-    best: Vec<bool>,
-}
+/// A call; `None` if it has no nodes; or why the backend is unavailable.
+pub(super) type Prepared = Result<Option<ShadowCall>, BackendFailure>;
 
 impl Decider {
     /// Calls the shadow backends that filter for the remaining nodes, as if they came last: any rejection is a
@@ -85,12 +63,12 @@ impl Decider {
         context: &mut CallContext<'_>,
         left: impl Iterator<Item = u32> + Clone,
     ) {
-        for backend in self.shadows(call.pod) {
+        for backend in self.interested(call.pod, Mode::Shadow) {
             let Some(settings) = &backend.settings.filter else { continue };
+            let question = |nodes| ShadowQuestion::Filter { nodes };
             let prepared =
-                prepare::<FilterPlan>(context, record, backend, settings.timeout, left.clone()).await;
-            let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, FilterShadow { asked })));
-            self.spawn(backend, record, prepared);
+                prepare::<FilterPlan>(context, backend, settings.timeout, left.clone(), question).await;
+            self.spawn(Verb::Filter, backend, record, prepared);
         }
     }
 
@@ -102,130 +80,97 @@ impl Decider {
         context: &mut CallContext<'_>,
         totals: &[Option<i64>],
     ) {
-        for backend in self.shadows(call.pod) {
+        for backend in self.interested(call.pod, Mode::Shadow) {
             let Some(settings) = &backend.settings.score else { continue };
             let all = 0..u32::try_from(totals.len()).unwrap_or(u32::MAX);
-            let prepared = prepare::<ScorePlan>(context, record, backend, settings.timeout, all).await;
-            let question = |asked| ScoreShadow { asked, best: best(totals) };
-            let prepared = prepared.map(|shadow| shadow.map(|(call, asked)| (call, question(asked))));
-            self.spawn(backend, record, prepared);
+            let question = |nodes| ShadowQuestion::Score { nodes, best: best(totals) };
+            let prepared = prepare::<ScorePlan>(context, backend, settings.timeout, all, question).await;
+            self.spawn(Verb::Prioritize, backend, record, prepared);
         }
     }
 
-    /// Calls a backend in shadow mode in a separate task, which outlives the call. Unavailability is recorded as well.
-    pub(super) fn spawn<Q: ShadowQuestion>(
-        &self,
-        backend: &Arc<Backend>,
-        record: &CallRecord,
-        prepared: Prepared<Q>,
-    ) {
-        match prepared {
-            Ok(None) => {}
-            Ok(Some((call, question))) => self.spawn_counted(|observer| async move {
-                let mut attempt = call.record.start_attempt();
-                attempt.set_requested(call.nodes.count as usize);
-                let answer = question.ask(&call, &mut attempt.rpcs).await;
-                observer.settle_beside(Q::VERB, &call.record.with_shadow_outcome(answer, attempt));
-            }),
-            Err(failure) => {
-                let record = record.of_shadow(BackendOutcome::new(&backend.settings, OnFailure::Ignore));
-                self.spawn_counted(|observer| async move {
-                    let attempt = record.start_attempt();
-                    observer.settle_beside(Q::VERB, &record.with_shadow_outcome(Err(failure), attempt));
-                });
-            }
-        }
-    }
-
-    /// Runs this in the background, detached from the call. A panic is counted.
-    fn spawn_counted<F>(&self, work: impl FnOnce(Arc<Observer>) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let (metrics, work) = (Arc::clone(&self.metrics), work(Arc::clone(&self.observer)));
-        self.observer.beside(async move {
-            if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+    /// Calls a backend in shadow mode in a separate task, which outlives the call. Unavailability is recorded as well,
+    /// and a panic is counted.
+    pub(super) fn spawn(&self, verb: Verb, backend: &Backend, record: &CallRecord, prepared: Prepared) {
+        let Some(prepared) = prepared.transpose() else { return };
+        let record = record.of_shadow(&backend.settings);
+        let observer = Arc::clone(&self.settings.observer);
+        let metrics = Arc::clone(&observer.metrics);
+        let work = AssertUnwindSafe(async move {
+            let mut attempt = record.recorder.start_attempt(0, record.trace);
+            let answer = match prepared {
+                Ok(call) => {
+                    attempt.set_requested(call.nodes.count as usize);
+                    call.ask(&record.id, &mut attempt.rpcs).await
+                }
+                Err(failure) => Err(failure),
+            };
+            observer.settle_beside(verb, &record.with_shadow_outcome(answer, attempt));
+        });
+        self.settings.observer.beside(async move {
+            if work.catch_unwind().await.is_err() {
                 metrics.panicked();
             }
         });
     }
-
-    /// The interested backends in shadow mode.
-    pub(super) fn shadows(&self, pod: &ObjectPod<'_>) -> impl Iterator<Item = &Arc<Backend>> {
-        self.interested(pod).filter(|backend| backend.settings.mode == Mode::Shadow)
-    }
 }
 
-/// The request for the nodes that have rows, and their positions, unless there are none, or why the backend is
-/// unavailable. Waits for no node.
+/// The call for the nodes that have rows, or why the backend is unavailable. Waits for no node.
 async fn prepare<P: Plan>(
     context: &mut CallContext<'_>,
-    record: &CallRecord,
     backend: &Arc<Backend>,
-    within: Duration,
+    timeout: Duration,
     nodes: impl Iterator<Item = u32>,
-) -> Prepared<Vec<u32>> {
-    let place = backend.shadow_call()?;
-    context.decided();
+    question: impl FnOnce(Vec<u32>) -> ShadowQuestion,
+) -> Prepared {
+    let permit = backend.shadow_call()?;
+    context.switch_to_shadow();
     // Nodes that cannot be parsed cannot be encoded for a backend.
     let Ok(ready) = context.ready::<P>(backend).await else { return Ok(None) };
-    let Ready { session, views } = ready?;
-    if P::of(&session.info).as_ref().is_ok_and(|plan| plan.common().side_effects) {
+    let ready = ready?;
+    if P::of(&ready.session.info).as_ref().is_ok_and(|plan| plan.common().side_effects) {
         return Ok(None);
     }
-    let told = context.nodes(views);
-    let asked: Vec<u32> = nodes.filter(|node| told.unknown.binary_search(node).is_err()).collect();
-    if asked.is_empty() {
+    let encoded = context.nodes(&ready);
+    let nodes: Vec<u32> = nodes.filter(|node| encoded.unknown.binary_search(node).is_err()).collect();
+    if nodes.is_empty() {
         return Ok(None);
     }
-    let lines = told.lines(&Asked::Some(asked.clone()));
-    let call = ShadowCall {
+    Ok(Some(ShadowCall {
         backend: Arc::clone(backend),
-        session,
-        record: record.of_shadow(BackendOutcome::new(&backend.settings, OnFailure::Ignore)),
-        pod: context.pod(views).clone(),
-        nodes: told.part(&lines),
-        within,
-        _place: place,
-    };
-    Ok(Some((call, asked)))
+        pod: context.pod(&ready).clone(),
+        session: ready.session,
+        nodes: encoded.field(&encoded.rows(&Asked::Some(nodes.clone()))),
+        timeout,
+        question: question(nodes),
+        _permit: permit,
+    }))
 }
 
 impl ShadowCall {
-    fn question(&self) -> Question<'_> {
-        let (call, pod, nodes) = (&self.record.id, &self.pod, &self.nodes);
-        Question { call, purpose: Purpose::Shadow, pod, nodes, scores: ScoresWanted::Unwanted }
-    }
-
-    pub(super) fn attempt<'r>(&self, rpcs: &'r mut Rpcs) -> Attempt<'r> {
-        Attempt { timeout: self.within, rpcs }
-    }
-}
-
-impl ShadowQuestion for FilterShadow {
-    const VERB: Verb = Verb::Filter;
-
-    async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let answer = call.backend.filter(&call.session, call.question(), call.attempt(rpcs)).await?;
-        let refusals = answer.inline()?.refusals;
-        let opinion = opinion_on_nodes(&refusals);
-        Ok((opinion, Outcome::Filtered(Heard { nodes: Asked::Some(self.asked), refusals })))
-    }
-}
-
-impl ShadowQuestion for ScoreShadow {
-    const VERB: Verb = Verb::Prioritize;
-
-    async fn ask(self, call: &ShadowCall, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
-        let answer = call.backend.score(&call.session, call.question(), call.attempt(rpcs)).await?;
-        let scores = answer.inline()?;
-        let ScorePlan { range, normalization, .. } =
-            call.session.info.score.as_ref().map_err(Clone::clone)?;
-        let (range, normalization) = (*range, *normalization);
-        let weight = call.backend.settings.score.as_ref().map_or(1, |score| score.weight.value());
-        let mut ballot = Ballot { weight, normalization, range, nodes: Some(self.asked), scores };
-        let outside = range.clamp(&mut ballot.scores);
-        Ok((opinion_on_scores(&ballot, &self.best), Outcome::Scored(ballot, outside)))
+    /// Calls the backend and compares its answer with the decision.
+    async fn ask(self, id: &str, rpcs: &mut Rpcs) -> Result<(Agreement, Outcome), BackendFailure> {
+        let Self { backend, session, pod, nodes, timeout, question, .. } = self;
+        let attempt = Attempt { timeout, rpcs };
+        let (purpose, scores) = (Purpose::Shadow, ScoresWanted::Unwanted);
+        let request = Question { call: id, purpose, pod: &pod, nodes: &nodes, scores };
+        match question {
+            ShadowQuestion::Filter { nodes } => {
+                let refusals = backend.filter(&session, request, attempt).await?.inline()?.refusals;
+                let agreement = agreement_on_nodes(&refusals);
+                Ok((agreement, Outcome::Filtered(Heard { nodes: Asked::Some(nodes), refusals })))
+            }
+            ShadowQuestion::Score { nodes, best } => {
+                let scores = backend.score(&session, request, attempt).await?.inline()?;
+                let (ballot, outside) = prioritize::ballot(&backend, &session, Some(nodes), scores)?;
+                Ok((agreement_on_scores(&ballot, &best), Outcome::Scored(ballot, outside)))
+            }
+            ShadowQuestion::Preempt(preempt) => {
+                let candidates = &preempt.messages;
+                let request = PreemptQuestion { call: id, purpose, pod: &pod, nodes: &nodes, candidates };
+                preempt.compare(backend.preempt(&session, request, attempt).await)
+            }
+        }
     }
 }
 
@@ -235,19 +180,19 @@ fn best(totals: &[Option<i64>]) -> Vec<bool> {
     totals.iter().map(|total| largest.is_none() || total.as_ref() == largest).collect()
 }
 
-fn opinion_on_nodes(refusals: &[Refusal]) -> Agreement {
+fn agreement_on_nodes(refusals: &[Refusal]) -> Agreement {
     let refused = refusals.iter().any(|refusal| !refusal.positions.is_empty());
     if refused { Agreement::Disagrees } else { Agreement::Agrees }
 }
 
-fn opinion_on_scores(ballot: &Ballot, best: &[bool]) -> Agreement {
+fn agreement_on_scores(ballot: &Ballot, best: &[bool]) -> Agreement {
     let worth = score::normalized(ballot);
     let worths = || ballot.scores.iter().map(|score| worth(*score));
-    let most = worths().fold(f64::NEG_INFINITY, f64::max);
-    let is_favourite = |(_, worth): &(&u32, f64)| worth.total_cmp(&most).is_eq();
+    let largest = worths().fold(f64::NEG_INFINITY, f64::max);
+    let is_favorite = |(_, worth): &(&u32, f64)| worth.total_cmp(&largest).is_eq();
     let nodes = ballot.nodes.as_deref().unwrap_or_default();
-    let mut favourites = nodes.iter().zip(worths()).filter(is_favourite);
-    if favourites.any(|(node, _)| best[*node as usize]) { Agreement::Agrees } else { Agreement::Disagrees }
+    let mut favorites = nodes.iter().zip(worths()).filter(is_favorite);
+    if favorites.any(|(node, _)| best[*node as usize]) { Agreement::Agrees } else { Agreement::Disagrees }
 }
 
 #[cfg(test)]
@@ -258,21 +203,21 @@ mod tests {
 
     #[test]
     fn an_opinion_is_formed_on_what_would_count() {
-        let opinion = |normalization, scores: &[i32]| {
+        let agreement = |normalization, scores: &[i32]| {
             let range = Range { least: Some(0), largest: Some(10) };
             let (nodes, mut scores) = (Some(vec![0, 2]), scores.to_vec());
             range.clamp(&mut scores);
             let ballot = Ballot { weight: 3, normalization, range, nodes, scores };
-            opinion_on_scores(&ballot, &[false, true, true])
+            agreement_on_scores(&ballot, &[false, true, true])
         };
         let (least, largest) = (Direction::LeastIsBest, Direction::LargestIsBest);
-        assert_eq!(opinion(Normalization::None, &[4, 5]), Agreement::Agrees);
-        assert_eq!(opinion(Normalization::None, &[5, 4]), Agreement::Disagrees);
-        assert_eq!(opinion(Normalization::None, &[50, 20]), Agreement::Agrees, "both are clamped to 10");
-        assert_eq!(opinion(Normalization::MinMax(least), &[5, 4]), Agreement::Agrees);
-        assert_eq!(opinion(Normalization::MinMax(least), &[4, 5]), Agreement::Disagrees);
+        assert_eq!(agreement(Normalization::None, &[4, 5]), Agreement::Agrees);
+        assert_eq!(agreement(Normalization::None, &[5, 4]), Agreement::Disagrees);
+        assert_eq!(agreement(Normalization::None, &[50, 20]), Agreement::Agrees, "both are clamped to 10");
+        assert_eq!(agreement(Normalization::MinMax(least), &[5, 4]), Agreement::Agrees);
+        assert_eq!(agreement(Normalization::MinMax(least), &[4, 5]), Agreement::Disagrees);
         assert_eq!(
-            opinion(Normalization::Max(largest), &[-1, -5]),
+            agreement(Normalization::Max(largest), &[-1, -5]),
             Agreement::Agrees,
             "nothing is worth anything"
         );

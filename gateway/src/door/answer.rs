@@ -92,10 +92,10 @@ impl From<CallError> for CallRefusal {
         let (status, is_logged) = match error {
             CallError::Request(_) => (StatusCode::BAD_REQUEST, false),
             CallError::Backend { .. } => (StatusCode::BAD_GATEWAY, true),
-            CallError::NotYetKnown { .. } => (StatusCode::SERVICE_UNAVAILABLE, false),
-            CallError::Repeated { .. } => (StatusCode::SERVICE_UNAVAILABLE, true),
+            CallError::NotYetKnown(_) => (StatusCode::SERVICE_UNAVAILABLE, false),
+            CallError::Repeated(_) => (StatusCode::SERVICE_UNAVAILABLE, true),
             // Sent with status 200, like every error of bind.
-            CallError::Bind(_) => (StatusCode::CONFLICT, false),
+            CallError::NoBinder | CallError::Bind(_) => (StatusCode::CONFLICT, false),
         };
         Self { is_logged, ..Self::new(status, error.kind(), error.to_string()) }
     }

@@ -14,6 +14,9 @@ use tokio::time::Instant;
 
 use crate::contract::nodes::NodeForm;
 
+/// The gRPC status of a request that ended without a response.
+const CANCELED: &str = "CANCELLED";
+
 /// One attempt to get a backend's answer: from known answers, and for the rest by calling it.
 #[derive(Debug)]
 pub struct BackendAttempt {
@@ -49,21 +52,6 @@ pub enum CacheSource {
 }
 
 impl BackendAttempt {
-    fn begin(trace: Option<TraceContext>) -> Self {
-        Self {
-            started: Instant::now(),
-            took: Duration::ZERO,
-            requested: 0,
-            cached: 0,
-            source: CacheSource::AnswerCache,
-            rpcs: Rpcs { trace, open: None, all: Vec::new() },
-            failure: None,
-            canceled: false,
-            misses: 0,
-            impure: false,
-        }
-    }
-
     /// Sets the number of nodes with a known answer.
     pub fn set_cached(&mut self, nodes: usize) {
         self.cached = u32::try_from(nodes).unwrap_or(u32::MAX);
@@ -72,16 +60,6 @@ impl BackendAttempt {
     /// Sets the number of nodes that are sent to the backend.
     pub fn set_requested(&mut self, nodes: usize) {
         self.requested = u32::try_from(nodes).unwrap_or(u32::MAX);
-    }
-
-    fn ended<T>(self, answer: &Result<T, BackendFailure>) -> Self {
-        let failure = answer.as_ref().err().map(|failure| failure.kind);
-        Self { took: self.started.elapsed(), failure, ..self }
-    }
-
-    fn into_canceled(mut self) -> Self {
-        self.rpcs.cancel();
-        Self { took: self.started.elapsed(), canceled: true, ..self }
     }
 }
 
@@ -92,11 +70,19 @@ pub struct Recorder(Arc<Mutex<Vec<(usize, BackendAttempt)>>>);
 impl Recorder {
     /// Starts an attempt, as a child of this span.
     pub fn start_attempt(&self, part: usize, trace: Option<TraceContext>) -> OpenAttempt {
-        OpenAttempt { recorder: self.clone(), part, attempt: Some(BackendAttempt::begin(trace)) }
-    }
-
-    fn put(&self, part: usize, attempt: BackendAttempt) {
-        self.0.lock().push((part, attempt));
+        let attempt = BackendAttempt {
+            started: Instant::now(),
+            took: Duration::ZERO,
+            requested: 0,
+            cached: 0,
+            source: CacheSource::AnswerCache,
+            rpcs: Rpcs { trace, ..Rpcs::default() },
+            failure: None,
+            canceled: false,
+            misses: 0,
+            impure: false,
+        };
+        OpenAttempt { recorder: self.clone(), part, attempt: Some(attempt) }
     }
 
     pub(super) fn take(&self) -> Vec<(usize, BackendAttempt)> {
@@ -116,9 +102,23 @@ pub struct OpenAttempt {
 impl OpenAttempt {
     /// Ends it, with or without an answer.
     pub fn finish<T>(mut self, answer: &Result<T, BackendFailure>) {
-        if let Some(attempt) = self.attempt.take() {
-            self.recorder.put(self.part, attempt.ended(answer));
+        self.end(answer.as_ref().err().map(|failure| failure.kind), false);
+    }
+
+    fn end(&mut self, failure: Option<FailureKind>, canceled: bool) {
+        let Some(mut attempt) = self.attempt.take() else { return };
+        if canceled {
+            attempt.rpcs.end(0, None, CANCELED);
         }
+        attempt.took = attempt.started.elapsed();
+        (attempt.failure, attempt.canceled) = (failure, canceled);
+        self.recorder.0.lock().push((self.part, attempt));
+    }
+}
+
+impl Drop for OpenAttempt {
+    fn drop(&mut self) {
+        self.end(None, true);
     }
 }
 
@@ -126,21 +126,13 @@ impl Deref for OpenAttempt {
     type Target = BackendAttempt;
 
     fn deref(&self) -> &BackendAttempt {
-        self.attempt.as_ref().expect("it is taken when this is closed or dropped")
+        self.attempt.as_ref().expect("it is taken when this is finished or dropped")
     }
 }
 
 impl DerefMut for OpenAttempt {
     fn deref_mut(&mut self) -> &mut BackendAttempt {
-        self.attempt.as_mut().expect("it is taken when this is closed or dropped")
-    }
-}
-
-impl Drop for OpenAttempt {
-    fn drop(&mut self) {
-        if let Some(attempt) = self.attempt.take() {
-            self.recorder.put(self.part, attempt.into_canceled());
-        }
+        self.attempt.as_mut().expect("it is taken when this is finished or dropped")
     }
 }
 
@@ -177,17 +169,6 @@ pub struct Rpc {
     pub code: &'static str,
 }
 
-/// How a request ended.
-#[derive(Debug)]
-pub struct RpcEnd {
-    /// Bytes of the response.
-    pub received: usize,
-    /// The failure, if any.
-    pub failure: Option<FailureKind>,
-    /// The gRPC status.
-    pub code: &'static str,
-}
-
 impl Rpcs {
     /// Records that a request of `sent` bytes is sent now. Returns its span.
     pub fn start(&mut self, (nodes, form): (u32, NodeForm), sent: usize) -> Option<TraceContext> {
@@ -201,20 +182,15 @@ impl Rpcs {
             sent,
             received: 0,
             failure: None,
-            code: "CANCELLED",
+            code: CANCELED,
         });
         span
     }
 
-    /// Records its end.
-    pub fn end(&mut self, RpcEnd { received, failure, code }: RpcEnd) {
+    /// Records the end of that request: the bytes of its response, the failure, if any, and the gRPC status.
+    pub fn end(&mut self, received: usize, failure: Option<FailureKind>, code: &'static str) {
         let Some(open) = self.open.take() else { return };
         self.all.push(Rpc { took: open.started.elapsed(), received, failure, code, ..open });
-    }
-
-    fn cancel(&mut self) {
-        let Some(open) = self.open.take() else { return };
-        self.all.push(Rpc { took: open.started.elapsed(), ..open });
     }
 
     /// Those that have ended.
@@ -228,11 +204,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_given_up_is_put_down_too() {
+    async fn canceled_attempts_are_recorded_too() {
         let recorder = Recorder::default();
         let mut answered = recorder.start_attempt(1, None);
         answered.rpcs.start((7, NodeForm::Ids), 100);
-        answered.rpcs.end(RpcEnd { received: 3, failure: None, code: "OK" });
+        answered.rpcs.end(3, None, "OK");
         let mut dropped = recorder.start_attempt(0, Some(TraceContext::root()));
         let span = dropped.rpcs.start((7, NodeForm::Rows), 50);
         tokio::time::advance(Duration::from_millis(5)).await;

@@ -11,7 +11,7 @@ use extender_gateway_core::filter::{By, Rejected};
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::HeldReasons;
+use super::{HeldReasons, SWEEP};
 use crate::wire::{Names, reply::Reason};
 
 /// A pod that was not retried for this long is dropped.
@@ -97,7 +97,13 @@ impl FirstReasons {
         self.taken -= known.as_ref().map_or(0, |texts| texts.taken);
         match known.filter(|texts| now.duration_since(texts.since) < self.held) {
             Some(texts) => PodReasons { last: now, ..texts },
-            None => PodReasons::new(now),
+            None => PodReasons {
+                last: now,
+                since: now,
+                texts: HashSet::default(),
+                nodes: HashMap::default(),
+                taken: POD,
+            },
         }
     }
 
@@ -111,7 +117,7 @@ impl FirstReasons {
 
     /// Drops pods that were not retried for a while; runs at most once a second.
     fn sweep(&mut self, now: Instant) {
-        if self.swept.is_some_and(|swept| now.duration_since(swept) < Duration::from_secs(1)) {
+        if self.swept.is_some_and(|swept| now.duration_since(swept) < SWEEP) {
             return;
         }
         self.swept = Some(now);
@@ -121,10 +127,6 @@ impl FirstReasons {
 }
 
 impl PodReasons {
-    fn new(now: Instant) -> Self {
-        Self { last: now, since: now, texts: HashSet::default(), nodes: HashMap::default(), taken: POD }
-    }
-
     /// The first text of a node. Stores `given` if there is none yet; `None` if the pod would then take more than
     /// `most`.
     fn first(&mut self, node: u64, given: &str, most: usize) -> Option<Arc<str>> {

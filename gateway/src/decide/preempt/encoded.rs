@@ -44,19 +44,19 @@ enum CandidateRow {
 }
 
 impl Decider {
-    /// The request for the remaining candidates. Waits until `until` for nodes that are not in the table.
+    /// The request for the remaining candidates. Waits until `wait_until` for nodes that are not in the table.
     ///
     /// # Errors
     /// The backend does not serve the verb.
-    pub(super) async fn tell(
+    pub(super) async fn encode_victims(
         &self,
         call: PreemptCall<'_>,
-        until: Instant,
+        wait_until: Instant,
         session: &Session,
         left: &[Candidate],
     ) -> Result<EncodedVictims, BackendFailure> {
         let plan = session.info.preempt.as_ref().map_err(BackendFailure::clone)?;
-        let found = self.rows(call, until, &plan.nodes, left).await;
+        let found = self.rows(call, wait_until, &plan.nodes, left).await;
         let most = session.info.most_request_bytes;
         let sizes = found.iter().map(|row| if let CandidateRow::Row(row) = row { row.len() } else { 0 });
         let bytes: usize = sizes.clone().sum();
@@ -64,71 +64,68 @@ impl Decider {
         // If all are too large, the call fails, and the failure policy applies.
         let is_oversize = |row: &Bytes| bytes > most && small > 0 && row.len() > most / LARGE_PART;
         let mut rows = Rows::with_capacity(bytes.min(most));
-        let mut told = EncodedVictims::default();
-        let mut room = Room { facts: most, json: MOST_JSON };
+        let mut encoded = EncodedVictims::default();
+        let mut budget = Budget { facts: most, json: MOST_JSON };
         for (candidate, row) in left.iter().zip(found) {
             let why = match row {
                 CandidateRow::Row(row) if !is_oversize(&row) => {
                     rows.push(&row);
-                    told.messages.push(self.message((call, candidate), &session.info.pod, &mut room)?);
-                    told.candidates.push(candidate.clone());
+                    encoded.messages.push(self.message((call, candidate), &session.info.pod, &mut budget)?);
+                    encoded.candidates.push(candidate.clone());
                     continue;
                 }
-                CandidateRow::Row(_) => &mut told.oversize,
-                CandidateRow::Unknown => &mut told.unknown,
-                CandidateRow::Deleted => &mut told.deleted,
+                CandidateRow::Row(_) => &mut encoded.oversize,
+                CandidateRow::Unknown => &mut encoded.unknown,
+                CandidateRow::Deleted => &mut encoded.deleted,
             };
             why.push(candidate.node);
         }
-        told.nodes = (!told.candidates.is_empty()).then(|| rows.finish());
-        Ok(told)
+        encoded.nodes = (!encoded.candidates.is_empty()).then(|| rows.finish());
+        Ok(encoded)
     }
 
     async fn rows(
         &self,
         call: PreemptCall<'_>,
-        until: Instant,
+        wait_until: Instant,
         view: &NodesView,
         left: &[Candidate],
     ) -> Vec<CandidateRow> {
         let names = left.iter().map(|candidate| call.request.name(candidate.node));
-        match (&self.known.table, &view.column) {
-            (Some(table), Some(column)) if view.rows != RowView::Name => {
-                let Found { rows: lines, unknown, deleted, .. } = table.rows(names, column.id(), until).await;
-                let mut rows = lines.iter();
-                let places = 0..u32::try_from(left.len()).expect("a body below 4 GiB has fewer nodes");
-                let row = |place: u32| {
-                    if deleted.binary_search(&place).is_ok() {
-                        return CandidateRow::Deleted;
-                    }
-                    if unknown.binary_search(&place).is_ok() {
-                        return CandidateRow::Unknown;
-                    }
-                    rows.next()
-                        .map_or(CandidateRow::Unknown, |line| CandidateRow::Row(line.state.bytes.clone()))
-                };
-                places.map(row).collect()
+        let (Some(table), Some(column), true) =
+            (&self.settings.tables.table, &view.column, view.rows != RowView::Name)
+        else {
+            return names.map(|name| CandidateRow::Row(row::name_alone(name))).collect();
+        };
+        let Found { rows, unknown, deleted, .. } = table.rows(names, column.id(), wait_until).await;
+        let mut rows = rows.iter();
+        let row = |place: u32| {
+            if deleted.binary_search(&place).is_ok() {
+                return CandidateRow::Deleted;
             }
-            // A plan without a column requests only names.
-            _ => names.map(|name| CandidateRow::Row(row::name_alone(name))).collect(),
-        }
+            if unknown.binary_search(&place).is_ok() {
+                return CandidateRow::Unknown;
+            }
+            rows.next().map_or(CandidateRow::Unknown, |row| CandidateRow::Row(row.state.bytes.clone()))
+        };
+        (0..).take(left.len()).map(row).collect()
     }
 
     fn message(
         &self,
         (call, candidate): (PreemptCall<'_>, &Candidate),
         view: &PodView,
-        room: &mut Room,
+        budget: &mut Budget,
     ) -> Result<api::Candidate, BackendFailure> {
         let mut sent = call.request.objects(candidate.node);
-        let watched = |uid: &str| Some(self.known.pods.as_ref()?.get(uid)?.json.clone());
+        let watched = |uid: &str| Some(self.settings.tables.pods.as_ref()?.get(uid)?.json.clone());
         let victim = |uid: &String| {
             let json = sent.remove(uid.as_str()).or_else(|| watched(uid));
             let pod = match json {
-                Some(json) => room.read(&json).map(|()| facts(&json, view))?,
+                Some(json) => budget.take_json(&json).map(|()| facts(&json, view))?,
                 None => None,
             };
-            room.tell(pod.as_ref())?;
+            budget.take_facts(pod.as_ref())?;
             Ok(api::Victim { uid: uid.clone(), pod: pod.map(Box::new) })
         };
         let victims = candidate.victims.iter().map(victim).collect::<Result<_, BackendFailure>>()?;
@@ -150,15 +147,15 @@ const MOST_JSON: usize = 256 << 20;
 
 /// How many bytes may still be parsed and sent for victims. A UID is short, but the pod that the watch has for it
 /// may be large: the request's size does not limit the cost.
-struct Room {
+struct Budget {
     json: usize,
     facts: usize,
 }
 
-impl Room {
+impl Budget {
     /// # Errors
     /// The limit for parsing is reached.
-    fn read(&mut self, json: &[u8]) -> Result<(), BackendFailure> {
+    fn take_json(&mut self, json: &[u8]) -> Result<(), BackendFailure> {
         let left = self.json.checked_sub(json.len());
         self.json = left.ok_or_else(|| {
             oversize(format!("the victims have more than {MOST_JSON} bytes of JSON, the most that is read"))
@@ -167,8 +164,8 @@ impl Room {
     }
 
     /// # Errors
-    /// The question would be larger than the backend accepts.
-    fn tell(&mut self, pod: Option<&api::Pod>) -> Result<(), BackendFailure> {
+    /// The request would be larger than the backend accepts.
+    fn take_facts(&mut self, pod: Option<&api::Pod>) -> Result<(), BackendFailure> {
         let left = self.facts.checked_sub(pod.map_or(0, Message::encoded_len));
         self.facts = left.ok_or_else(|| {
             oversize("the victims alone have more bytes than the backend accepts".to_owned())
@@ -188,12 +185,12 @@ mod tests {
     #[test]
     fn victims_that_have_no_room_are_a_failure_before_they_are_put_together() {
         let pod = api::Pod { raw_json: Bytes::from_static(b"1234567890"), ..api::Pod::default() };
-        let mut room = Room { json: 10, facts: 30 };
-        assert!(room.read(b"12345678").is_ok() && room.read(b"12345678").is_err());
-        let told = (0..5).map_while(|_| room.tell(Some(&pod)).ok()).count();
-        assert_eq!(told, 30 / pod.encoded_len());
-        let failure = room.tell(Some(&pod)).unwrap_err();
+        let mut budget = Budget { json: 10, facts: 30 };
+        assert!(budget.take_json(b"12345678").is_ok() && budget.take_json(b"12345678").is_err());
+        let encoded = (0..5).map_while(|_| budget.take_facts(Some(&pod)).ok()).count();
+        assert_eq!(encoded, 30 / pod.encoded_len());
+        let failure = budget.take_facts(Some(&pod)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Oversize);
-        assert!(room.tell(None).is_ok(), "a UID alone takes nothing of it");
+        assert!(budget.take_facts(None).is_ok(), "a UID alone takes nothing of it");
     }
 }
