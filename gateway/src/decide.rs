@@ -17,6 +17,7 @@ mod shadow;
 use std::{
     collections::BTreeSet,
     fmt::Write,
+    hash::{BuildHasher, RandomState},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -61,7 +62,9 @@ pub struct Decider {
     prefetched: PrefetchedScores,
     /// By backend and verb: a backend that is down fails hundreds of calls per second.
     failure_log: SeldomEach<(String, Verb)>,
-    ids: CallIds,
+    /// Random, so that call ids are unique among all replicas.
+    run: u64,
+    next_call: AtomicU64,
 }
 
 /// What a [`Decider`] needs besides its backends.
@@ -88,8 +91,23 @@ pub struct DeciderSettings {
 impl Decider {
     /// Creates one for backends in effective order.
     pub fn new(backends: Vec<Arc<Backend>>, settings: DeciderSettings) -> Self {
-        let prefetched = PrefetchedScores::new(settings.cadences.early_scores);
-        Self { backends, settings, prefetched, failure_log: SeldomEach::default(), ids: CallIds::new() }
+        Self {
+            backends,
+            prefetched: PrefetchedScores::new(settings.cadences.early_scores),
+            settings,
+            failure_log: SeldomEach::default(),
+            // The random key of a hasher is the standard library's source of randomness.
+            run: RandomState::new().hash_one(0_u8),
+            next_call: AtomicU64::new(1),
+        }
+    }
+
+    /// The id of the next call, the same for all its backends.
+    fn next_id(&self) -> String {
+        let mut id = String::with_capacity(24);
+        // Writing to a `String` does not fail.
+        let _ = write!(id, "{:016x}-{:x}", self.run, self.next_call.fetch_add(1, Ordering::Relaxed));
+        id
     }
 
     /// The record of a call about a pod that was received at `began`, to be filled in while it is decided. If
@@ -102,7 +120,7 @@ impl Decider {
     ) -> CallRecord {
         let trace = self.settings.observer.tracer.as_ref().map(|tracer| tracer.begin(&pod, parent));
         let exempt = self.settings.exempt.contains(&pod.namespace);
-        CallRecord { trace, exempt, ..CallRecord::new(self.ids.next(), began, pod, nodes) }
+        CallRecord { trace, exempt, ..CallRecord::new(self.next_id(), began, pod, nodes) }
     }
 
     /// The same for a call that contains its pod.
@@ -183,28 +201,6 @@ impl Decider {
 /// At most `longest` from now; half of the call's time is left for the backends.
 fn unknown_nodes_deadline(now: Instant, longest: Duration, began: Instant, budget: Duration) -> Instant {
     (now + longest).min(began + budget / 2)
-}
-
-/// Creates the ids of calls: the same for all backends of one call, unique among the calls of all replicas.
-#[derive(Debug)]
-struct CallIds {
-    run: u64,
-    next: AtomicU64,
-}
-
-impl CallIds {
-    fn new() -> Self {
-        use std::hash::{BuildHasher, RandomState};
-        // The random key of a hasher is the standard library's source of randomness.
-        Self { run: RandomState::new().hash_one(0_u8), next: AtomicU64::new(1) }
-    }
-
-    fn next(&self) -> String {
-        let mut id = String::with_capacity(24);
-        // Writing to a `String` does not fail.
-        let _ = write!(id, "{:016x}-{:x}", self.run, self.next.fetch_add(1, Ordering::Relaxed));
-        id
-    }
 }
 
 /// Why a call has no decision. Displayed as the response to the caller, on one line.

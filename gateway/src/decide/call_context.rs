@@ -74,7 +74,7 @@ pub(super) struct EncodedNodes {
     /// Those of the unknown nodes that are too large for a request, ascending.
     pub(super) oversize: Vec<u32>,
     /// Bytes of all rows.
-    bytes: OnceLock<usize>,
+    bytes: usize,
     /// All rows as a field of a request.
     all: OnceLock<NodesField>,
 }
@@ -101,6 +101,7 @@ impl EncodedNodes {
         Self {
             view,
             left_out: LeftOut::None,
+            bytes: total(rows.iter()),
             rows,
             source,
             version,
@@ -108,42 +109,25 @@ impl EncodedNodes {
             unknown,
             deleted,
             oversize: Vec::new(),
-            bytes: OnceLock::new(),
             all: OnceLock::new(),
         }
-    }
-
-    fn bytes(&self) -> usize {
-        *self.bytes.get_or_init(|| total(self.rows.iter()))
     }
 
     /// The same without the large nodes; `None` if this leaves out none or all of them.
     fn without(&self, is_large: impl Fn(&NodeRow) -> bool, left_out: LeftOut) -> Option<Self> {
-        let large = self.rows.iter().filter(|row| is_large(row)).count();
-        if large == 0 || large == self.rows.len() {
-            return None;
-        }
         let known = self.known.clone().unwrap_or_else(|| positions(self.rows.len()).collect());
         let (large, small): (Vec<_>, Vec<_>) =
             known.into_iter().zip(self.rows.iter()).partition(|(_, row)| is_large(row));
+        if large.is_empty() || small.is_empty() {
+            return None;
+        }
         let oversize: Vec<u32> = large.into_iter().map(|(node, _)| node).collect();
-        let (known, rows): (Vec<_>, Vec<_>) =
-            small.into_iter().map(|(node, row)| (node, row.clone())).unzip();
+        let rows: Vec<NodeRow> = small.into_iter().map(|(_, row)| row.clone()).collect();
         let mut unknown = [self.unknown.as_slice(), &oversize].concat();
         unknown.sort_unstable();
-        Some(Self {
-            view: self.view.clone(),
-            left_out,
-            rows: rows.into(),
-            source: self.source,
-            version: self.version,
-            known: Some(known),
-            unknown,
-            deleted: self.deleted.clone(),
-            oversize,
-            bytes: OnceLock::new(),
-            all: OnceLock::new(),
-        })
+        let (deleted, version) = (self.deleted.clone(), self.version);
+        let found = Found { rows: rows.into(), unknown, deleted, version };
+        Some(Self { left_out, oversize, ..Self::new(self.view.clone(), found, self.source) })
     }
 
     /// The rows of these nodes, in their order.
@@ -164,7 +148,7 @@ impl EncodedNodes {
     /// The field with these rows. That with all rows is encoded once for all backends.
     pub(super) fn field(&self, rows: &[&NodeRow]) -> NodesField {
         if rows.len() == self.rows.len() {
-            return self.all.get_or_init(|| encoded(self.rows.iter(), self.bytes())).clone();
+            return self.all.get_or_init(|| encoded(self.rows.iter(), self.bytes)).clone();
         }
         encoded(rows.iter().copied(), total(rows.iter().copied()))
     }
@@ -329,7 +313,7 @@ impl<'c> CallContext<'c> {
     fn without_oversize(&mut self, place: usize, session: &Session) -> usize {
         let nodes = &self.nodes[place];
         let most = session.info.most_request_bytes;
-        if nodes.bytes() <= most {
+        if nodes.bytes <= most {
             return place;
         }
         let held = if self.by_ids { session.tables.latest(nodes.source, &nodes.view) } else { None };
