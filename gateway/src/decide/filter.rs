@@ -321,7 +321,9 @@ impl NodeQuestion for FilterQuestion {
         let (missing, fresh) = missing.unzip();
         let missing = missing.unwrap_or_default();
         // These are known only if this is a check: then the new answer counts.
-        missing.iter().for_each(|at| known[*at as usize] = None);
+        for at in missing {
+            known[*at as usize] = None;
+        }
         let verdicts = ask.ready.session.cache.verdicts.as_ref();
         let mut refusals = verdicts.map_or_else(Vec::new, |verdicts| verdicts.refusals(&known));
         for mut refusal in fresh.map_or_else(Vec::new, |fresh| fresh.refusals) {
