@@ -139,6 +139,7 @@ fn with_count(errors: &ConfigErrors) -> String {
 }
 
 /// One line for each gateway.
-fn lines(away: &[Away]) -> String {
-    away.iter().map(|Away { gateway, why }| format!("\n- {}: {}", clean(gateway), clean(why))).collect()
+fn lines<'a>(away: &'a [Away]) -> String {
+    let line = |away: &'a Away| ["\n- ".into(), clean(&away.gateway), ": ".into(), clean(&away.why)];
+    away.iter().flat_map(line).collect()
 }

@@ -61,9 +61,9 @@ pub(super) struct SchedulerConfigOptions {
 pub(super) fn run(options: &SchedulerConfigOptions, console: &mut Console<'_>) -> Result<(), Failure> {
     let config = Config::read(&options.config)?;
     let files = TlsFiles {
-        ca_file: options.ca_file.clone(),
-        cert_file: options.cert_file.clone(),
-        key_file: options.key_file.clone(),
+        ca: options.ca_file.clone(),
+        cert: options.cert_file.clone(),
+        key: options.key_file.clone(),
     };
     let reach = &Reach::new(&config, options.url.as_deref(), files)
         .map_err(|error| Failure::Usage(error.to_string()))?;

@@ -102,8 +102,7 @@ impl Report {
     fn new(gathered: Gathered<Status>, now: Timestamp) -> Self {
         let Gathered { answers: mut replicas, away } = gathered;
         replicas.sort_by(|a, b| a.gateway.cmp(&b.gateway));
-        let differences =
-            ASPECTS.iter().filter_map(|(name, value)| difference(name, *value, &replicas)).collect();
+        let differences = ASPECTS.iter().filter_map(|aspect| difference(aspect, &replicas)).collect();
         Self { api_version: API_VERSION, kind: "StatusReport", time: now, replicas, away, differences }
     }
 
@@ -129,8 +128,10 @@ impl Report {
     }
 }
 
-/// The properties of a replica that should be the same for all.
-const ASPECTS: [(&str, fn(&Status) -> String); 4] = [
+/// A property of a replica that should be the same for all: its name, and its value.
+type Aspect = (&'static str, fn(&Status) -> String);
+
+const ASPECTS: [Aspect; 4] = [
     ("version", |status| status.version.clone()),
     ("configuration (digests)", |status| status.configuration.digest.clone()),
     ("backends or their effective order", |status| listed(status.backends.iter().map(configured))),
@@ -140,7 +141,7 @@ const ASPECTS: [(&str, fn(&Status) -> String); 4] = [
 ];
 
 /// A sentence if the replicas differ in this property.
-fn difference(name: &str, value: fn(&Status) -> String, replicas: &[Status]) -> Option<String> {
+fn difference((name, value): &Aspect, replicas: &[Status]) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for replica in replicas {
         groups.entry(value(replica)).or_default().push(&replica.gateway);

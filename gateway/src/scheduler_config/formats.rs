@@ -55,12 +55,12 @@ fn write_entry(out: &mut Formatter<'_>, entry: &ExtenderEntry, reach: &Reach) ->
             writeln!(out, "    ignoredByScheduler: true")?;
         }
     }
-    let Some(TlsFiles { ca_file, cert_file, key_file }) = &reach.tls else { return Ok(()) };
+    let Some(TlsFiles { ca, cert, key }) = &reach.tls else { return Ok(()) };
     writeln!(out, "  enableHTTPS: true\n  tlsConfig:")?;
-    write_file(out, "caFile", ca_file.as_ref(), "the CA of extender.tls.certFile, --ca-file")?;
+    write_file(out, "caFile", ca.as_ref(), "the CA of extender.tls.certFile, --ca-file")?;
     let remark = "a certificate signed by extender.tls.clientCAFile, --cert-file";
-    write_file(out, "certFile", cert_file.as_ref(), remark)?;
-    write_file(out, "keyFile", key_file.as_ref(), "its key, --key-file")
+    write_file(out, "certFile", cert.as_ref(), remark)?;
+    write_file(out, "keyFile", key.as_ref(), "its key, --key-file")
 }
 
 fn write_verb(out: &mut Formatter<'_>, field: &str, verb: Option<&String>) -> fmt::Result {

@@ -25,16 +25,16 @@ pub(crate) struct Reach {
 
 /// `tlsConfig`: paths on kube-scheduler's machine, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct TlsFiles {
     /// The CA of the gateway's certificate.
-    pub(crate) ca_file: Option<String>,
+    #[serde(rename = "caFile")]
+    pub(crate) ca: Option<String>,
     /// kube-scheduler's certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cert_file: Option<String>,
+    #[serde(rename = "certFile", skip_serializing_if = "Option::is_none")]
+    pub(crate) cert: Option<String>,
     /// The key of that certificate; set if the certificate is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) key_file: Option<String>,
+    #[serde(rename = "keyFile", skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
 }
 
 /// Why the entries cannot be written.
@@ -74,18 +74,18 @@ impl Reach {
 
     /// Whether there are placeholders.
     pub(crate) fn has_placeholders(&self) -> bool {
-        let files = self.tls.iter().flat_map(|tls| [&tls.ca_file, &tls.cert_file, &tls.key_file]);
+        let files = self.tls.iter().flat_map(|tls| [&tls.ca, &tls.cert, &tls.key]);
         files.flatten().any(|file| is_placeholder(file))
     }
 }
 
 impl TlsFiles {
     fn with_placeholders(mut self, required: TlsFlags) -> Self {
-        let [ca_file, cert_file, key_file] = PLACEHOLDERS.map(str::to_owned);
-        self.ca_file.get_or_insert(ca_file);
+        let [ca, cert, key] = PLACEHOLDERS.map(str::to_owned);
+        self.ca.get_or_insert(ca);
         if required == TlsFlags::Mutual {
-            self.cert_file.get_or_insert(cert_file);
-            self.key_file.get_or_insert(key_file);
+            self.cert.get_or_insert(cert);
+            self.key.get_or_insert(key);
         }
         self
     }

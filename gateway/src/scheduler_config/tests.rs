@@ -199,8 +199,8 @@ fn tls_is_as_the_gateway_speaks_it() {
     let optional = printed(&config(&lines_of, &backend("a", "filter: {}")), Scope::Lasting);
     assert!(!optional.contains("/FILL/IN/tls"), "{optional}");
 
-    let [ca_file, cert_file, key_file] = ["ca.crt", "c.crt", "c d"].map(|file| Some(file.to_owned()));
-    let files = TlsFiles { ca_file, cert_file, key_file };
+    let [ca, cert, key] = ["ca.crt", "c.crt", "c d"].map(|file| Some(file.to_owned()));
+    let files = TlsFiles { ca, cert, key };
     let reach = Reach::new(&mutual, Some("https://gateway:1/a/"), files).unwrap();
     let text = Extenders { entries: &entries(&mutual), reach: &reach }.to_string();
     let expected = "  tlsConfig:\n    caFile: ca.crt\n    certFile: c.crt\n    keyFile: \"c d\"\n";
@@ -216,7 +216,7 @@ fn urls_that_do_not_do() {
     let plain = config("", &backend("a", "filter: {}"));
     let tls = config("extender: {tls: {certFile: a, keyFile: b}}", &backend("a", "filter: {}"));
     let free = config("extender: {address: '127.0.0.1:0'}", &backend("a", "filter: {}"));
-    let ca = || TlsFiles { ca_file: Some("ca.crt".to_owned()), ..TlsFiles::default() };
+    let ca = || TlsFiles { ca: Some("ca.crt".to_owned()), ..TlsFiles::default() };
     let none = TlsFiles::default;
     for text in [
         "",

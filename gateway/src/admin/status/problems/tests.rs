@@ -155,7 +155,7 @@ const GATEWAY: [(Change, &str, Severity, &str); 8] = [
     ),
     (
         |scene| {
-            scene.gateway_status.sources.table.as_ref().unwrap().source_health.failed("forbidden".to_owned())
+            scene.gateway_status.sources.table.as_ref().unwrap().source_health.failed("forbidden".to_owned());
         },
         "the nodes",
         Severity::Warning,
