@@ -73,7 +73,6 @@ struct ManagedResource {
 /// What kube-scheduler needs for TLS with the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TlsFlags {
-    /// No TLS.
     #[default]
     None,
     /// The CA of the gateway's certificate. A client certificate may be optional.

@@ -108,7 +108,7 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console<'_>) -> Result
     if evidence.gateways.is_empty() {
         return Err(Failure::Away(evidence.away.clone()));
     }
-    if evidence.is_unknown() {
+    if evidence.pod().is_none() && evidence.attempts.is_empty() {
         return Err(Failure::Unknown(render::unknown(evidence)));
     }
     let notes = &notes::of(evidence);

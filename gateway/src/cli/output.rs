@@ -139,7 +139,8 @@ fn with_count(errors: &ConfigErrors) -> String {
 }
 
 /// One line for each gateway.
-fn lines<'a>(away: &'a [Away]) -> String {
-    let line = |away: &'a Away| ["\n- ".into(), clean(&away.gateway), ": ".into(), clean(&away.why)];
-    away.iter().flat_map(line).collect()
+fn lines(away: &[Away]) -> String {
+    away.iter()
+        .flat_map(|Away { gateway, why }| ["\n- ".into(), clean(gateway), ": ".into(), clean(why)])
+        .collect()
 }

@@ -91,7 +91,6 @@ impl TlsFiles {
     }
 }
 
-/// Whether this is a placeholder.
 pub(super) fn is_placeholder(file: &str) -> bool {
     PLACEHOLDERS.contains(&file)
 }

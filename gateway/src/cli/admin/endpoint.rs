@@ -116,8 +116,8 @@ mod tests {
             ),
             ("https://gateway:9403", "an admin address uses HTTP without TLS; set http://HOST:PORT, and"),
         ] {
-            let told = admin_url(text).unwrap_err();
-            assert!(told.starts_with(wrong), "{text}: {told}");
+            let error = admin_url(text).unwrap_err();
+            assert!(error.starts_with(wrong), "{text}: {error}");
         }
     }
 

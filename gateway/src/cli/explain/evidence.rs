@@ -117,15 +117,11 @@ impl Evidence {
 
     /// The pod's node, or the node that it was bound to before it was deleted.
     pub(super) fn node_of_pod(&self) -> Option<&str> {
-        match self.pod() {
-            Some(pod) => pod.node.as_deref(),
-            None => self.latest()?.bound(),
+        if let Some(pod) = self.pod() {
+            return pod.node.as_deref();
         }
-    }
-
-    /// Whether there is no data about the pod.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.pod().is_none() && self.attempts.is_empty()
+        let bind = self.latest()?.call(Verb::Bind).filter(|call| call.outcome == "ok")?;
+        bind.nodes.first().map(|node| node.name.as_str())
     }
 }
 
@@ -171,12 +167,6 @@ impl SchedulingAttempt {
     /// Its prioritize call, if that was answered.
     pub(super) fn scored(&self) -> Option<&Decision> {
         self.call(Verb::Prioritize).filter(|call| call.outcome == "ok")
-    }
-
-    /// The node that a bind call bound the pod to.
-    fn bound(&self) -> Option<&str> {
-        let call = self.call(Verb::Bind).filter(|call| call.outcome == "ok")?;
-        call.nodes.first().map(|node| node.name.as_str())
     }
 }
 

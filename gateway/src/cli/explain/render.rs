@@ -164,12 +164,10 @@ fn filter(call: &Decision, all: Option<u64>) -> String {
 }
 
 fn prioritize(call: &Decision) -> String {
-    match best(call) {
-        None => "no backend scores".to_owned(),
-        Some((total, nodes)) => match nodes.as_slice() {
-            [node] => format!("{} has the highest total, {total}", node.name),
-            nodes => format!("{} share the highest total, {total}", counted(nodes.len() as u64, "node")),
-        },
+    let Some((total, nodes)) = best(call) else { return "no backend scores".to_owned() };
+    match nodes.as_slice() {
+        [node] => format!("{} has the highest total, {total}", node.name),
+        nodes => format!("{} share the highest total, {total}", counted(nodes.len() as u64, "node")),
     }
 }
 
