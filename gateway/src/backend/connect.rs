@@ -135,8 +135,8 @@ pub(super) fn tls_failure(backend: &config::BackendSettings, error: &h2::Error) 
         return None;
     }
     // Errors of the operating system have a number and no message.
-    let said = error.get_io()?.get_ref()?;
-    Some(cannot(&backend.url, &format!("TLS: {said}")))
+    let tls_error = error.get_io()?.get_ref()?;
+    Some(cannot(&backend.url, &format!("TLS: {tls_error}")))
 }
 
 /// The cause, if the backend sent more frames than allowed or something other than frames.
