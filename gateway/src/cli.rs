@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     config::Config,
-    observe::debug::{DebugTables, MOST},
+    observe::debug::{DebugTables, MAX_ROWS},
 };
 
 use self::output::{Console, Failure, on_console};
@@ -96,7 +96,7 @@ struct Serve {
 }
 
 fn rows() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=i64::from(MOST))
+    clap::value_parser!(u32).range(0..=i64::from(MAX_ROWS))
 }
 
 /// The command line of `kubectl extender-explain`, which is `explain` under another name.
@@ -137,10 +137,12 @@ impl Arguments {
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
         match self.command {
-            Command::Serve(Serve { path, debug_scores: scores, debug_filters: rejections }) => {
-                serve(&path, Config::read(&path)?, DebugTables { scores, rejections })
-                    .map_err(|error| Failure::Serve(error.to_string()))
-            }
+            Command::Serve(Serve { path, debug_scores: scores, debug_filters: rejections }) => serve(
+                &path,
+                Config::read(&path)?,
+                DebugTables { scores: scores.into(), rejections: rejections.into() },
+            )
+            .map_err(|error| Failure::Serve(error.to_string())),
             Command::CheckConfig(options) => check_config::run(&options, console),
             Command::SchedulerConfig(options) => scheduler_config::run(&options, console),
             Command::Explain(options) => explain::run(&options, console),

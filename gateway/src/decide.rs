@@ -37,7 +37,7 @@ use crate::{
     cluster::binder::BindingState,
     config::{self, Mode, ReasonSettings, Timeouts},
     object::{ObjectError, pod::ObjectPod},
-    observe::{Metrics, Observer, SeldomEach},
+    observe::{Metrics, Observer, RateLimitedLog},
     record::{CallRecord, Outcome, PodRef, RequestedNodes},
     wire::{Request, WireError},
 };
@@ -61,7 +61,7 @@ pub struct Decider {
     settings: DeciderSettings,
     prefetched: PrefetchedScores,
     /// By backend and verb: a backend that is down fails hundreds of calls per second.
-    failure_log: SeldomEach<(String, Verb)>,
+    failure_log: RateLimitedLog<(String, Verb)>,
     /// Random, so that call ids are unique among all replicas.
     run: u64,
     next_call: AtomicU64,
@@ -95,7 +95,7 @@ impl Decider {
             backends,
             prefetched: PrefetchedScores::new(settings.cadences.early_scores),
             settings,
-            failure_log: SeldomEach::default(),
+            failure_log: RateLimitedLog::default(),
             // The random key of a hasher is the standard library's source of randomness.
             run: RandomState::new().hash_one(0_u8),
             next_call: AtomicU64::new(1),
@@ -169,7 +169,7 @@ impl Decider {
         let part = &mut record.backends[part];
         part.outcome = Outcome::Failed(failure.clone());
         let backend = part.backend.name.as_str();
-        let Some(similar) = self.failure_log.turn((backend.to_owned(), verb)) else { return };
+        let Some(similar) = self.failure_log.turn_of((backend.to_owned(), verb)) else { return };
         tracing::warn!(
             backend,
             verb = verb.backend_name(),

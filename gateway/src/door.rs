@@ -37,7 +37,7 @@ use crate::{
     config::{Config, VerbPaths},
     decide::{Call, CallError, Decider, PreemptCall},
     object::pod,
-    observe::{Metrics, Observer, SeldomEach},
+    observe::{Metrics, Observer, RateLimitedLog},
     record::{HttpCall, PodRef, RequestedNodes},
     wire::{self, PreemptRequest, reply},
 };
@@ -50,7 +50,7 @@ pub struct Door {
     /// Receives the records of calls.
     pub observer: Arc<Observer>,
     /// Limits log lines about refused calls, by verb and outcome.
-    refused: SeldomEach<(&'static str, &'static str)>,
+    refused: RateLimitedLog<(&'static str, &'static str)>,
 }
 
 /// What answers calls under one configuration.
@@ -85,7 +85,7 @@ fn verb_of(path: &str, verbs: &VerbPaths) -> Option<Verb> {
 impl Door {
     /// A door that initially answers by this configuration.
     pub fn new(served: Served, observer: Arc<Observer>) -> Self {
-        Self { served: ArcSwap::from_pointee(served), observer, refused: SeldomEach::default() }
+        Self { served: ArcSwap::from_pointee(served), observer, refused: RateLimitedLog::default() }
     }
 
     /// Answers one request. Never fails: every error has a response.
@@ -135,7 +135,7 @@ impl Door {
     ) -> Response<ReplyBody> {
         let CallRefusal { outcome, text, is_logged, .. } = refusal;
         let (verb, caller) = (Verb::name_or_none(guard.verb), guard.caller);
-        let turn = if is_logged { None } else { self.refused.turn((verb, outcome)) };
+        let turn = if is_logged { None } else { self.refused.turn_of((verb, outcome)) };
         if let Some(similar) = turn {
             let trace_id = guard.record.as_ref().and_then(|record| record.trace);
             let trace_id = trace_id.map(|trace| display(trace.trace_id));

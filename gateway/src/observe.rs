@@ -4,18 +4,36 @@
 pub mod debug;
 mod decisions;
 pub mod health;
-mod latest;
 pub mod log;
 pub mod metrics;
 mod observer;
-mod rate_limited_log;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod traces;
 
-pub use decisions::{DecisionLog, Query, Verdict};
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+
+pub use decisions::{DecisionLog, Query};
 pub use health::Health;
+pub use log::RateLimitedLog;
 pub use metrics::Metrics;
 pub use observer::Observer;
-pub use rate_limited_log::{RateLimitedLog, SeldomEach};
 pub use traces::Tracer;
+
+use crate::{api::NodeForm, record::RequestedNodes, wire::Offer};
+
+/// How kube-scheduler sent the nodes; `None` for verbs other than filter and prioritize.
+fn node_form(nodes: &RequestedNodes) -> Option<NodeForm> {
+    let RequestedNodes::Offered(request) = nodes else { return None };
+    Some(match request.offer {
+        Offer::Names => NodeForm::Names,
+        Offer::Objects(_) => NodeForm::Objects,
+    })
+}
+
+/// A time of the admin address's responses.
+fn timestamp(time: SystemTime) -> Timestamp {
+    Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
+}

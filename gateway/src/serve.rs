@@ -97,9 +97,8 @@ pub fn run(file: &Path, config: Config, tables: DebugTables) -> Result<(), Serve
     let scraped = listen("metrics.address", config.metrics.address)?;
     let administered = listen("admin.address", config.admin.address)?;
     let second = runtime::Builder::new_current_thread().enable_all().build()?;
-    let telemetry = Telemetry::start(&config, second.handle())?;
+    let telemetry = Telemetry::start(&config, tables, second.handle())?;
     let observer = Arc::clone(&telemetry.observer);
-    observer.debug.write(tables);
     let health = Arc::new(Health::default());
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     // Signals are handled from here on: without a handler a signal would end the process, or be ignored if it is
@@ -222,7 +221,7 @@ impl CallServer {
         );
         tokio::select! {
             () = door::serve(Entrance { listener, tls: self.tls }, door, self.stops.stopped(self.health)) => {
-                observer.settled(LAST_CALLS).await;
+                observer.finished(LAST_CALLS).await;
                 exporters.shutdown(LAST_SPANS).await;
                 Ok(())
             }

@@ -6,23 +6,24 @@ use allocation_counter::measure;
 use extender_gateway::{
     observe::{
         Metrics,
-        metrics::{Applied, BackendMetrics, VerbMetrics},
+        metrics::{BackendMetrics, VerbMetrics},
     },
-    record::Agreement,
+    record::{Agreement, OnFailure},
 };
 use extender_gateway_core::{FailureKind, Verb};
 
 const TOOK: Duration = Duration::from_micros(300);
 
-fn record(filter: &VerbMetrics, zones: &BackendMetrics) {
-    let call = filter.begun();
+fn record(filter: &VerbMetrics, backend: &BackendMetrics) {
+    let call = filter.begin();
+    let zones = &backend.verbs.filter;
     zones.asked(400);
-    zones.remembered(20);
+    zones.remembered.inc_by(20);
     zones.bytes(4_000, 60);
     zones.answered(TOOK, None);
-    zones.rejected("in drain", 3);
-    zones.rejected_share(3, 420);
-    zones.failed((FailureKind::Late, Applied::Ignore), TOOK, None);
+    backend.rejected("in drain", 3);
+    backend.rejected_share(Verb::Filter, 3, 420);
+    zones.failed((FailureKind::Late, Some(OnFailure::Ignore)), TOOK, None);
     zones.shadowed(Agreement::Agrees);
     filter.nodes(420, 417);
     filter.bytes(12_000, 9_000);
@@ -34,11 +35,11 @@ fn record(filter: &VerbMetrics, zones: &BackendMetrics) {
 #[test]
 fn recording_does_not_allocate() {
     let metrics = Metrics::new();
-    let (filter, zones) = (metrics.verb(Some(Verb::Filter)), metrics.backend("zones", Verb::Filter));
+    let (filter, zones) = (metrics.verb(Some(Verb::Filter)), metrics.backend("zones"));
     record(&filter, &zones);
     let used = measure(|| (0..100).for_each(|_| record(black_box(&filter), black_box(&zones))));
     assert_eq!(used.count_total, 0, "{used:?}");
-    assert_eq!((filter.calls(), zones.calls()), (202, 101));
+    assert_eq!((filter.calls(), zones.verbs.filter.calls()), (202, 101));
 }
 
 #[test]

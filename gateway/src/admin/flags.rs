@@ -19,7 +19,7 @@ use axum::{
 use crate::{
     admin::{AdminState, error_response},
     observe::{
-        debug::{Debug, MOST},
+        debug::{DebugTables, MAX_ROWS},
         log,
     },
 };
@@ -50,7 +50,7 @@ pub(super) fn verbosity() -> Route {
 }
 
 /// A number of rows. `booleans`: what the error message says about `true` and `false`; empty if they are errors.
-fn rows(name: &'static str, booleans: &'static str, flag: fn(&Debug) -> &AtomicU32) -> Route {
+fn rows(name: &'static str, booleans: &'static str, flag: fn(&DebugTables) -> &AtomicU32) -> Route {
     let show = move |State(admin): State<Arc<AdminState>>| async move {
         text(&flag(&admin.observer.debug).load(Ordering::Relaxed))
     };
@@ -61,12 +61,12 @@ fn rows(name: &'static str, booleans: &'static str, flag: fn(&Debug) -> &AtomicU
         };
         let value = body.trim();
         let rows = match value {
-            "true" if !booleans.is_empty() => Some(MOST),
+            "true" if !booleans.is_empty() => Some(MAX_ROWS),
             "false" if !booleans.is_empty() => Some(0),
-            _ => value.parse().ok().filter(|rows| *rows <= MOST),
+            _ => value.parse().ok().filter(|rows| *rows <= MAX_ROWS),
         };
         let Some(rows) = rows else {
-            let expected = format!("expected a number of rows from 0 (off) to {MOST}{booleans}");
+            let expected = format!("expected a number of rows from 0 (off) to {MAX_ROWS}{booleans}");
             let message = format!("failed to set {name} to {value:?}; {expected}");
             return error_response(StatusCode::BAD_REQUEST, &message);
         };

@@ -20,7 +20,7 @@ use crate::{
     cluster::{SourceHealth, pods::PodTable, table::NodeTable},
     config::{BackendSettings, Choice, Mode, NodeSource},
     door::{Door, Served},
-    observe::{Health, Metrics, Observer, metrics::Gauge},
+    observe::{Health, Metrics, Observer, metrics::Source},
 };
 
 /// The gateway's status.
@@ -92,22 +92,27 @@ impl GatewayStatus {
 
     /// Registers the gauges of the status.
     pub fn gauges(self: &Arc<Self>, metrics: &Metrics) {
-        let register = |gauge, value: fn(&Self) -> Option<f64>| {
+        let register = |gauge: &Source<Option<f64>>, value: fn(&Self) -> Option<f64>| {
             let status = Arc::downgrade(self);
-            metrics.gauge(gauge, move || value(&*status.upgrade()?));
+            gauge.set(move || value(&*status.upgrade()?));
         };
-        register(Gauge::KnownNodes, |it| Some(float(it.sources.table.as_ref()?.len())));
-        register(Gauge::NodesSynced, |it| Some(f64::from(u8::from(it.sources.table.as_ref()?.is_synced()))));
-        register(Gauge::NodesSilence, |it| silence(&it.sources.table.as_ref()?.source_health));
-        register(Gauge::KnownPods, |it| it.pods().map(|pods| float(pods.len())));
-        register(Gauge::PodsSynced, |it| it.pods().map(|_| 1.0));
-        register(Gauge::PodsSilence, |it| silence(&it.sources.pods.source_health));
-        register(Gauge::ConfigurationGeneration, |it| {
+        let metrics = metrics.process();
+        register(&metrics.known_nodes, |it| Some(float(it.sources.table.as_ref()?.len())));
+        register(&metrics.nodes_synced, |it| {
+            Some(f64::from(u8::from(it.sources.table.as_ref()?.is_synced())))
+        });
+        register(&metrics.nodes_silence, |it| silence(&it.sources.table.as_ref()?.source_health));
+        register(&metrics.known_pods, |it| it.pods().map(|pods| float(pods.len())));
+        register(&metrics.pods_synced, |it| it.pods().map(|_| 1.0));
+        register(&metrics.pods_silence, |it| silence(&it.sources.pods.source_health));
+        register(&metrics.configuration_generation, |it| {
             Some(float(usize::try_from(it.door.get()?.served.load().generation).unwrap_or_default()))
         });
-        register(Gauge::ConfigurationLoaded, |it| Some(it.loaded.lock().since.as_duration().as_secs_f64()));
+        register(&metrics.configuration_loaded, |it| {
+            Some(it.loaded.lock().since.as_duration().as_secs_f64())
+        });
         let status = Arc::downgrade(self);
-        metrics.connected(move || status.upgrade().map_or_else(Vec::new, |status| status.connected()));
+        metrics.connected.set(move || status.upgrade().map_or_else(Vec::new, |status| status.connected()));
     }
 
     /// Each backend that is called, and whether its connection has a successful handshake.
@@ -183,14 +188,14 @@ fn silence(source_health: &SourceHealth) -> Option<f64> {
 
 fn verb_status(observer: &Observer, verb: Verb) -> VerbStatus {
     let metrics = observer.metrics.verb(Some(verb));
-    let recent = metrics.lately();
+    let recent = metrics.recent();
     VerbStatus {
         verb: verb.name().to_owned(),
         calls: metrics.calls(),
         failed: metrics.failures(),
         median_seconds: seconds(recent.and_then(|recent| recent.median)),
         p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
-        last: observer.latest.of(verb),
+        last: metrics.last(),
     }
 }
 
@@ -239,8 +244,8 @@ fn backend_verb(
     info: Option<&Info>,
     observer: &Observer,
 ) -> BackendVerb {
-    let metrics = observer.metrics.backend(settings.name.as_str(), verb);
-    let recent = metrics.lately();
+    let metrics = &observer.metrics.backend(settings.name.as_str()).verbs[verb];
+    let recent = metrics.recent();
     BackendVerb {
         verb: verb.backend_name().to_owned(),
         unsuitable: info.and_then(|info| info.refusal(verb)).map(|failure| failure.detail.clone()),
@@ -250,7 +255,7 @@ fn backend_verb(
         lately: recent.map_or(0, |recent| recent.calls),
         median_seconds: seconds(recent.and_then(|recent| recent.median)),
         p99_seconds: seconds(recent.and_then(|recent| recent.p99)),
-        rejected_share: metrics.latest_rejected_share(),
-        last_failure: observer.failures.of(settings.name.as_str(), verb),
+        rejected_share: metrics.recent_rejected_share(),
+        last_failure: metrics.last_failure(),
     }
 }

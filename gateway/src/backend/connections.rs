@@ -47,7 +47,8 @@ impl Connections {
         let mut longest_timeout = connection.longest_timeout.lock();
         *longest_timeout = settings.longest_timeout().max(*longest_timeout);
         drop(longest_timeout);
-        self.metrics.add_backend(settings.name.as_str());
+        // Its series are shown from now on.
+        self.metrics.backend(settings.name.as_str());
         Arc::new(Backend::new(settings, &self.metrics, connection))
     }
 

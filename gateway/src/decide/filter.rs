@@ -141,14 +141,14 @@ impl Decider {
                 let is_unknown =
                     |group: &&u32| matches!(rejected.groups[**group as usize].by, By::Unknown(_));
                 let unknown = rejected.nodes.iter().flatten().filter(is_unknown).count();
-                self.metrics().unknown_nodes(unknown as u64);
+                self.metrics().process().unknown_nodes.inc_by(unknown as u64);
                 self.pace_retries(call, participants, Filtered { rejected, reasons })
             }
             Verdict::Failed { seat, failure } => {
                 Err(CallError::backend(&participants[seat].backend.settings, Verb::Filter, failure))
             }
             Verdict::NotYetKnown { nodes } => {
-                self.metrics().unknown_nodes(u64::from(nodes));
+                self.metrics().process().unknown_nodes.inc_by(u64::from(nodes));
                 Err(CallError::NotYetKnown(nodes))
             }
         }
@@ -175,8 +175,8 @@ impl Decider {
             };
             let backends: Vec<_> = rejected.groups.iter().map(backend).collect();
             let held = settings.pacing.hold(pod, &call.request.names, &backends, (rejected, reasons));
-            metrics.reasons_held(held.changed as u64);
-            metrics.reasons_forgotten(held.forgotten as u64);
+            metrics.process().held_reasons.inc_by(held.changed as u64);
+            metrics.process().forgotten_reasons.inc_by(held.forgotten as u64);
         }
         if settings.reasons.repeated == RepeatedRefusals::AsGiven {
             return Ok(filtered);
@@ -184,7 +184,7 @@ impl Decider {
         match settings.pacing.refused(pod, scope(call)) {
             Pace::Usual => return Ok(filtered),
             Pace::Unknown => {
-                metrics.pace_unknown();
+                metrics.process().uncounted_refusals.inc();
                 return Ok(filtered);
             }
             Pace::JustTooFast => {
@@ -194,7 +194,7 @@ impl Decider {
             }
             Pace::TooFast => {}
         }
-        metrics.refused_too_often();
+        metrics.process().repeated_refusals.inc();
         let group = filtered.rejected.nodes.iter().flatten().next();
         let reason = group.map(|group| filtered.reasons[*group as usize].text.clone());
         Err(CallError::Repeated(reason.unwrap_or_default()))

@@ -109,7 +109,7 @@ impl Decider {
             Taken::Counted => {
                 attempt.finish(&Ok(()));
                 record.backends[at].outcome = Outcome::Candidates(victims(chain.left()));
-                self.metrics().unknown_nodes(u64::from(unknown));
+                self.metrics().process().unknown_nodes.inc_by(u64::from(unknown));
             }
             Taken::Skipped(failure) | Taken::Failed(failure) => {
                 attempt.finish(&Err::<(), _>(failure.clone()));

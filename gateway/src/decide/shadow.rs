@@ -105,9 +105,9 @@ impl Decider {
                 }
                 Err(failure) => Err(failure),
             };
-            observer.settle_beside(verb, &record.with_shadow_outcome(answer, attempt));
+            observer.record_shadow(verb, &record.with_shadow_outcome(answer, attempt));
         });
-        self.settings.observer.beside(async move {
+        self.settings.observer.spawn(async move {
             if work.catch_unwind().await.is_err() {
                 metrics.panicked();
             }

@@ -57,7 +57,7 @@ impl<'o> CallGuard<'o> {
 
     pub(super) fn enter(&mut self, verb: Verb) {
         self.verb = Some(verb);
-        self.in_flight = Some(self.observer.metrics.verb(Some(verb)).begun());
+        self.in_flight = Some(self.observer.metrics.verb(Some(verb)).begin());
     }
 
     pub(super) fn answered(mut self, response: Response<ReplyBody>) -> Response<ReplyBody> {
@@ -90,7 +90,7 @@ impl Drop for CallGuard<'_> {
             http_call.outcome = "gone";
             "the caller disconnected before the response".clone_into(&mut http_call.message);
         }
-        Arc::clone(self.observer).settle_soon(http_call);
+        Arc::clone(self.observer).record_later(http_call);
     }
 }
 

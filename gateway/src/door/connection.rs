@@ -28,7 +28,7 @@ use super::{
     limit::ConnectionSlot,
     tls::{self, Tls, TlsCause, TlsRefusal},
 };
-use crate::observe::SeldomEach;
+use crate::observe::RateLimitedLog;
 
 /// The interval of pings to an HTTP/2 caller, and the timeout of its response: idle connections are kept, dead ones
 /// are closed.
@@ -50,7 +50,7 @@ pub(super) struct Host {
     /// Whether callers are asked to reconnect elsewhere.
     pub(super) draining: AtomicBool,
     /// Limits log lines about failed handshakes, by cause.
-    pub(super) refused: SeldomEach<TlsCause>,
+    pub(super) refused: RateLimitedLog<TlsCause>,
 }
 
 impl Host {
@@ -77,7 +77,7 @@ impl Host {
     fn log(&self, refusal: &TlsRefusal, caller: SocketAddr) {
         if refusal.cause == TlsCause::Gone {
             tracing::debug!(%caller, "TLS handshake failed: {refusal}");
-        } else if let Some(similar) = self.refused.turn(refusal.cause) {
+        } else if let Some(similar) = self.refused.turn_of(refusal.cause) {
             tracing::warn!(%caller, similar, "TLS handshake failed: {refusal}");
         }
     }

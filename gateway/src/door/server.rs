@@ -34,7 +34,7 @@ use super::{
     limit::Address,
     tls::Tls,
 };
-use crate::observe::{Metrics, SeldomEach};
+use crate::observe::{Metrics, RateLimitedLog};
 
 /// How long new calls are accepted after a stop signal, until callers have switched to another replica.
 const ACCEPTED_AFTER_STOP: Duration = Duration::from_secs(3);
@@ -66,7 +66,7 @@ impl From<TcpListener> for Entrance {
 pub async fn serve(entrance: impl Into<Entrance>, door: Arc<Door>, stop: impl Future<Output = ()>) {
     let Entrance { listener, tls } = entrance.into();
     let host =
-        Host { door, tls: tls.clone(), draining: AtomicBool::new(false), refused: SeldomEach::default() };
+        Host { door, tls: tls.clone(), draining: AtomicBool::new(false), refused: RateLimitedLog::default() };
     tokio::select! {
         () = serve_until(listener, Arc::new(host), stop) => {}
         () = follow(tls) => {}

@@ -14,35 +14,20 @@ use extender_gateway_core::{
 use crate::record::{CallRecord, Outcome, RequestedNodes};
 
 /// The most rows of a table.
-pub const MOST: u32 = 1000;
+pub const MAX_ROWS: u32 = 1000;
 
 /// The number of rows per call; 0 for no table.
 #[derive(Debug, Default)]
-pub struct Debug {
+pub struct DebugTables {
     /// The best nodes.
     pub scores: AtomicU32,
     /// Rejected nodes.
     pub rejections: AtomicU32,
 }
 
-/// The initial numbers of rows.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct DebugTables {
-    /// For the best nodes.
-    pub scores: u32,
-    /// For rejected nodes.
-    pub rejections: u32,
-}
-
-impl Debug {
-    /// Sets the number of rows.
-    pub fn write(&self, tables: DebugTables) {
-        self.scores.store(tables.scores, Ordering::Relaxed);
-        self.rejections.store(tables.rejections, Ordering::Relaxed);
-    }
-
+impl DebugTables {
     /// Logs the enabled tables of a call.
-    pub(super) fn say(&self, verb: Verb, record: &CallRecord) {
+    pub(super) fn log(&self, verb: Verb, record: &CallRecord) {
         let rows = |switch: &AtomicU32| switch.load(Ordering::Relaxed) as usize;
         let table = match verb {
             Verb::Prioritize if rows(&self.scores) > 0 => scores(record, rows(&self.scores)),
@@ -55,32 +40,18 @@ impl Debug {
     }
 }
 
-fn name(record: &CallRecord, node: u32) -> &str {
-    match &record.nodes {
-        RequestedNodes::Offered(request) => request.names.name(node),
-        RequestedNodes::Candidates(request) => request.name(node),
-        RequestedNodes::Target(node) => node,
-        RequestedNodes::CountOnly(_) => "",
-    }
-}
-
 /// `# | Pod | Node | Score`, and one column per backend with its share of the score.
 fn scores(record: &CallRecord, rows: usize) -> Option<String> {
-    let ballots: Vec<(&str, &Ballot)> = record
-        .backends
-        .iter()
-        .filter_map(|part| Some((part.backend.name.as_str(), part.ballot()?)))
-        .collect();
-    let counted: Vec<&Ballot> = ballots.iter().map(|(_, ballot)| *ballot).collect();
-    let totals = score::totals(record.nodes.count() as usize, &counted);
+    let scored = record.backends.iter().filter_map(|part| Some((part.backend.name.as_str(), part.ballot()?)));
+    let (names, ballots): (Vec<&str>, Vec<&Ballot>) = scored.unzip();
+    let totals = score::totals(record.nodes.count() as usize, &ballots);
     let mut order: Vec<(u32, i64)> =
         (0..).zip(totals).filter_map(|(node, total)| Some((node, total?))).collect();
     order.sort_by_key(|(_, total)| Reverse(*total));
     if order.is_empty() {
         return None;
     }
-    let names: Vec<&str> = ballots.iter().map(|(name, _)| *name).collect();
-    let shares: Vec<_> = ballots.iter().map(|(_, ballot)| share(ballot)).collect();
+    let shares: Vec<_> = ballots.into_iter().map(share).collect();
     let mut table = head(&["#", "Pod", "Node", "Score"], &names);
     for (rank, (node, total)) in order.iter().take(rows).enumerate() {
         let cells = shares.iter().map(|share| share(*node));
@@ -110,30 +81,28 @@ fn amount(weighted: f64) -> String {
 
 /// `# | Pod | Node`, and one column per backend with its reason.
 fn rejections(record: &CallRecord, rows: usize) -> Option<String> {
-    let mut by_node: Vec<(u32, usize, &str)> = Vec::new();
-    let mut names = Vec::new();
+    let (mut by_node, mut names) = (Vec::<(u32, usize, &str)>::new(), Vec::new());
     for part in &record.backends {
         let Outcome::Filtered(filtered) = &part.outcome else { continue };
         for refusal in &filtered.refusals {
-            by_node
-                .extend(filtered.in_call(refusal).map(|node| (node, names.len(), refusal.reason.as_str())));
+            let nodes = filtered.in_call(refusal);
+            by_node.extend(nodes.map(|node| (node, names.len(), refusal.reason.as_str())));
         }
         names.push(part.backend.name.as_str());
     }
     by_node.sort_unstable();
     let mut table = head(&["#", "Pod", "Node"], &names);
     let nodes = by_node.chunk_by(|one, other| one.0 == other.0);
-    for (rank, said) in nodes.take(rows).enumerate() {
-        let reason =
-            |column| said.iter().find(|(_, at, _)| *at == column).map_or("", |(_, _, reason)| *reason);
+    for (rank, reasons) in nodes.take(rows).enumerate() {
+        let reason = |column| reasons.iter().find(|(_, at, _)| *at == column).map_or("", |reason| reason.2);
         let cells = (0..names.len()).map(|column| cell(reason(column)));
-        table += &row(rank, record, said[0].0, cells);
+        table += &row(rank, record, reasons[0].0, cells);
     }
     (!by_node.is_empty()).then_some(table)
 }
 
-fn head(columns: &[&str], policies: &[&str]) -> String {
-    let all: Vec<&str> = columns.iter().chain(policies).copied().collect();
+fn head(columns: &[&str], backends: &[&str]) -> String {
+    let all: Vec<&str> = columns.iter().chain(backends).copied().collect();
     format!("| {} |\n|{}\n", all.join(" | "), " --- |".repeat(all.len()))
 }
 
@@ -144,12 +113,10 @@ fn cell(text: &str) -> String {
 
 /// A row: rank, pod, node, and a cell for each backend.
 fn row(rank: usize, record: &CallRecord, node: u32, cells: impl Iterator<Item = String>) -> String {
-    let pod = &record.pod;
-    let mut row = format!(
-        "| {rank} | {} | {} |",
-        cell(&format!("{}/{}", pod.namespace, pod.name)),
-        cell(name(record, node))
-    );
+    // Only filter and prioritize have tables.
+    let RequestedNodes::Offered(request) = &record.nodes else { return String::new() };
+    let pod = cell(&format!("{}/{}", record.pod.namespace, record.pod.name));
+    let mut row = format!("| {rank} | {pod} | {} |", cell(request.names.name(node)));
     for cell in cells {
         row = row + " " + &cell + " |";
     }

@@ -6,30 +6,32 @@
 
 mod dictionary;
 mod entry;
-mod glossary;
 mod packed;
-mod query;
 mod retention;
 mod shown;
 
 use std::{cmp::Reverse, collections::HashMap, iter, sync::Arc, time::SystemTime};
 
-pub(super) use self::entry::CallEnd;
-pub use self::query::{Query, Verdict};
-use self::{
-    entry::LogEntry,
-    retention::{Retention, SearchStep},
-};
-use crate::{
-    api::{Decision, LogState},
-    record::{CallRecord, PodRef},
-};
+use extender_gateway_core::Verb;
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+use self::{entry::LogEntry, retention::Retention};
+use super::timestamp;
+use crate::{
+    api::{Decision, LogState, NodeVerdict},
+    record::{CallRecord, HttpCall, PodRef},
+};
 
 /// The most calls that are unpacked for one response.
-const MOST_LOOKED_AT: usize = 5_000;
+const MAX_UNPACKED: usize = 5_000;
 /// The most nodes in one response, over all of its calls: each takes half a kilobyte.
-const MOST_ROWS: usize = 50_000;
+const MAX_NODES: usize = 50_000;
+/// The default number of calls.
+const DEFAULT_LIMIT: usize = 100;
+/// The most calls.
+const MAX_LIMIT: usize = 5_000;
 
 /// The log.
 #[derive(Debug)]
@@ -39,31 +41,24 @@ pub struct DecisionLog {
 }
 
 impl DecisionLog {
-    /// An empty log with this limit in bytes; 0 disables it.
-    pub fn new(most: usize) -> Self {
-        Self { kept: Mutex::new(Retention::new(most)), since: SystemTime::now() }
+    /// An empty log with this limit in bytes; 0 disables it. It counts the calls that it evicts.
+    pub fn new(max_bytes: usize, evicted: Counter) -> Self {
+        Self { kept: Mutex::new(Retention::new(max_bytes, evicted)), since: SystemTime::now() }
     }
 
-    /// Changes the limit, in bytes. Returns the number of evicted calls.
-    #[must_use]
-    pub fn resize(&self, most: usize) -> u64 {
-        let mut kept = self.kept.lock();
-        let (_, _, before) = kept.counts();
-        kept.resize(most);
-        kept.counts().2 - before
+    /// Changes the limit, in bytes.
+    pub fn resize(&self, max_bytes: usize) {
+        self.kept.lock().resize(max_bytes);
     }
 
-    /// Stores a call. Returns the number of evicted calls.
-    pub(super) fn keep(&self, record: &CallRecord, ending: CallEnd<'_>) -> u64 {
+    /// Stores a call, or its shadow calls, which have no HTTP call.
+    pub(super) fn put(&self, verb: Verb, record: &CallRecord, http_call: Option<&HttpCall>) {
         let mut kept = self.kept.lock();
-        if kept.most() == 0 {
-            return 0;
+        if kept.max_bytes > 0 {
+            let pod = kept.pod(&record.pod);
+            let entry = LogEntry::new((verb, record), http_call, pod, kept.dictionary());
+            kept.put(entry);
         }
-        let (_, _, before) = kept.counts();
-        let pod = kept.pod(&record.pod);
-        let entry = LogEntry::new(record, pod, ending, kept.dictionary());
-        kept.put(entry);
-        kept.counts().2 - before
     }
 
     /// The state of the log.
@@ -72,19 +67,17 @@ impl DecisionLog {
         let oldest = self.calls(|_| true).map(|entry| entry.time).min();
         let kept = self.kept.lock();
         let (calls, pods, evicted) = kept.counts();
+        let is_disabled = kept.max_bytes == 0;
+        let complete_since = if is_disabled { Some(SystemTime::now()) } else { kept.latest_evicted };
         LogState {
-            max_bytes: kept.most() as u64,
+            max_bytes: kept.max_bytes as u64,
             bytes: kept.bytes() as u64,
             calls: calls as u64,
             pods: pods as u64,
             evicted,
-            since: shown::timestamp(self.since),
-            oldest: oldest.map(shown::timestamp),
-            complete_since: match kept.most() {
-                // The log is disabled.
-                0 => Some(shown::timestamp(SystemTime::now())),
-                _ => kept.complete_since().map(shown::timestamp),
-            },
+            since: timestamp(self.since),
+            oldest: oldest.map(timestamp),
+            complete_since: complete_since.map(timestamp),
         }
     }
 
@@ -92,7 +85,7 @@ impl DecisionLog {
     pub fn size(&self) -> [usize; 4] {
         let kept = self.kept.lock();
         let (calls, pods, _) = kept.counts();
-        [kept.most(), kept.bytes(), calls, pods]
+        [kept.max_bytes, kept.bytes(), calls, pods]
     }
 
     /// The calls that match a query, newest first, and whether there are more.
@@ -101,38 +94,39 @@ impl DecisionLog {
         entries.sort_by_key(|entry| (Reverse(entry.time), Arc::as_ptr(entry)));
         // A pod with another call in the meantime was visited twice.
         entries.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        let mut beside: HashMap<&str, Vec<&Arc<LogEntry>>> = HashMap::new();
-        for entry in entries.iter().filter(|entry| entry.beside) {
-            beside.entry(&entry.id).or_default().push(entry);
+        let mut shadows: HashMap<&str, Vec<&LogEntry>> = HashMap::new();
+        for entry in entries.iter().filter(|entry| entry.shadow) {
+            shadows.entry(&entry.id).or_default().push(entry);
         }
+        let shadows = |entry: &LogEntry| shadows.get(&*entry.id).into_iter().flatten().copied();
         let has_part = |entry: &LogEntry| {
-            let asides = beside.get(&*entry.id).into_iter().flatten();
             let by = |backend: &String| {
-                entry.has_part(backend) || asides.clone().any(|aside| aside.has_part(backend))
+                entry.has_part(backend) || shadows(entry).any(|shadow| shadow.has_part(backend))
             };
             query.backend.as_ref().is_none_or(by)
         };
-        let calls = entries.iter().filter(|entry| !entry.beside && query.wants_verb(entry.verb));
+        let calls =
+            entries.iter().filter(|entry| !entry.shadow && query.verb.is_none_or(|verb| verb == entry.verb));
         let calls = calls.filter(|entry| query.node.as_deref().is_none_or(|node| entry.offers(node)));
         // A search for a rare text may scan the whole log, which is bounded.
-        let (calls, mut looked) = (calls.filter(|entry| has_part(entry)), 0);
+        let (calls, mut unpacked) = (calls.filter(|entry| has_part(entry)), 0);
         let mut wanted = calls.filter_map(|entry| {
-            looked += 1;
-            if looked > MOST_LOOKED_AT {
+            unpacked += 1;
+            if unpacked > MAX_UNPACKED {
                 return None;
             }
-            let aside = beside.get(&*entry.id).into_iter().flatten();
-            query.of(shown::decision(entry, aside.map(|entry| &***entry)))
+            query.matching(shown::decision(entry, shadows(entry)))
         });
-        let (mut found, mut rows) = (Vec::new(), 0);
-        while found.len() < query.limit() && rows < MOST_ROWS {
+        let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+        let (mut found, mut nodes) = (Vec::new(), 0);
+        while found.len() < limit && nodes < MAX_NODES {
             let Some(decision) = wanted.next() else { break };
-            rows += decision.nodes.len();
+            nodes += decision.nodes.len();
             found.push(decision);
         }
         let more = wanted.next().is_some();
         drop(wanted);
-        (found, more || looked > MOST_LOOKED_AT)
+        (found, more || unpacked > MAX_UNPACKED)
     }
 
     /// The calls of all pods that `wanted` selects, unordered, some twice. The lock is held for some pods at a
@@ -140,10 +134,90 @@ impl DecisionLog {
     fn calls(&self, wanted: impl Fn(&PodRef) -> bool) -> impl Iterator<Item = Arc<LogEntry>> {
         let mut after = Some(0);
         let steps = iter::from_fn(move || {
-            let SearchStep { calls, next } = self.kept.lock().step(after?, &wanted);
+            let (calls, next) = self.kept.lock().step(after?, &wanted);
             after = next;
             Some(calls)
         });
         steps.flatten()
+    }
+}
+
+/// The parameters of `GET /debug/decisions`. Omitted parameters do not restrict.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Query {
+    /// A pod's name.
+    pub pod: Option<String>,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Calls that offered this node, with only the answers for this node.
+    pub node: Option<String>,
+    /// Calls in which this backend had a part.
+    pub backend: Option<String>,
+    /// `accepted`, `rejected`, `scored` or `failed`: calls in which a backend (`backend`, if given) had this
+    /// verdict, for `node` if that is given.
+    pub verdict: Option<Verdict>,
+    /// `filter`, `prioritize`, `preempt` or `bind`.
+    #[serde(deserialize_with = "verb")]
+    pub verb: Option<Verb>,
+    /// The most calls; 100 by default.
+    pub limit: Option<usize>,
+}
+
+/// The verdict of a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Filter: a node is accepted.
+    Accepted,
+    /// Filter and preempt: a node is rejected.
+    Rejected,
+    /// Prioritize: a node has a score.
+    Scored,
+    /// No usable answer.
+    Failed,
+}
+
+/// A verb by its name.
+fn verb<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Verb>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let names = || Verb::ALL.map(Verb::name).join(", ");
+    let unknown = || D::Error::custom(format!("unknown verb {name:?}; known are {}", names()));
+    Verb::named(&name).map(Some).ok_or_else(unknown)
+}
+
+impl Query {
+    /// Whether calls for this pod match.
+    pub(super) fn wants_pod(&self, pod: &PodRef) -> bool {
+        let is =
+            |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        is(&self.pod, &pod.name) && is(&self.namespace, &pod.namespace) && is(&self.uid, &pod.uid)
+    }
+
+    /// The matching part of a call; `None` if nothing matches.
+    fn matching(&self, mut decision: Decision) -> Option<Decision> {
+        if let Some(node) = &self.node {
+            decision.nodes.retain(|part| part.name == *node);
+            if decision.nodes.is_empty() {
+                return None;
+            }
+        }
+        let by = |name: &str| self.backend.as_deref().is_none_or(|wanted| wanted == name);
+        let node_has = |has: fn(&NodeVerdict) -> bool| {
+            let verdicts = decision.nodes.iter().flat_map(|node| &node.backends);
+            verdicts.into_iter().any(|(name, verdict)| by(name) && has(verdict))
+        };
+        let matches = match self.verdict {
+            None => true,
+            Some(Verdict::Failed) => {
+                decision.backends.iter().any(|part| by(&part.name) && part.failure.is_some())
+            }
+            Some(Verdict::Accepted) => node_has(|verdict| verdict.accepted),
+            Some(Verdict::Rejected) => node_has(|verdict| verdict.rejected.is_some()),
+            Some(Verdict::Scored) => node_has(|verdict| verdict.raw.is_some()),
+        };
+        matches.then_some(decision)
     }
 }

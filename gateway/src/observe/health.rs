@@ -14,7 +14,6 @@ use axum::{
     Router,
     extract::State,
     http::{StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse,
     routing::get,
 };
 use tokio::time::{Instant, sleep};
@@ -99,22 +98,14 @@ impl Health {
 
 /// The routes of the metrics address.
 pub fn routes(metrics: Arc<Metrics>, health: Arc<Health>) -> Router {
+    let page =
+        async |State(metrics): State<Arc<Metrics>>| ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text());
+    let livez = async |State(health): State<Arc<Health>>| health.live();
+    let readyz = async |State(health): State<Arc<Health>>| health.readiness();
     Router::new()
-        .route("/metrics", get(text).with_state(metrics))
+        .route("/metrics", get(page).with_state(metrics))
         .route("/livez", get(livez).with_state(Arc::clone(&health)))
         .route("/readyz", get(readyz).with_state(health))
-}
-
-async fn text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text())
-}
-
-async fn livez(State(health): State<Arc<Health>>) -> impl IntoResponse {
-    health.live()
-}
-
-async fn readyz(State(health): State<Arc<Health>>) -> impl IntoResponse {
-    health.readiness()
 }
 
 #[cfg(test)]

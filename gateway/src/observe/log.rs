@@ -7,6 +7,8 @@ mod writer;
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
+    collections::HashMap,
+    hash::Hash,
     io::{self, IsTerminal, Write},
     panic::{PanicHookInfo, set_hook},
     sync::OnceLock,
@@ -15,22 +17,26 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use self::writer::LogWriter;
 use crate::config::{self, Choice, LogFormat, LogLevel};
 
-/// Changes the level while the process runs.
-static CONTROL: OnceLock<Control> = OnceLock::new();
+/// The log of the process.
+static LOG: OnceLock<Log> = OnceLock::new();
 
-struct Control {
+struct Log {
+    /// Changes the level while the process runs.
     filter: reload::Handle<EnvFilter, Registry>,
-    now: Mutex<String>,
+    level: Mutex<String>,
     writer: LogWriter,
 }
 
 /// The time for writing the last lines when the process ends.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// The minimum time between two lines of a [`RateLimitedLog`].
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Writes the queued lines when it is dropped, for at most a second.
 #[derive(Debug)]
@@ -39,8 +45,8 @@ pub struct Flush;
 
 impl Drop for Flush {
     fn drop(&mut self) {
-        if let Some(control) = CONTROL.get() {
-            control.writer.flush_within(LAST_LINES);
+        if let Some(log) = LOG.get() {
+            log.writer.flush_within(FLUSH_TIMEOUT);
         }
     }
 }
@@ -51,8 +57,8 @@ pub struct Stderr;
 
 impl Write for Stderr {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        match CONTROL.get() {
-            Some(control) => control.writer.clone().write(text),
+        match LOG.get() {
+            Some(log) => log.writer.clone().write(text),
             None => io::stderr().write(text),
         }
     }
@@ -65,13 +71,13 @@ impl Write for Stderr {
 
 /// Log lines lost since the start, because standard error was not read.
 pub fn lost() -> u64 {
-    CONTROL.get().map_or(0, |control| control.writer.lost())
+    LOG.get().map_or(0, |log| log.writer.lost())
 }
 
-/// The log filter: our lines of this level, and warnings of the libraries, with two exceptions. kube repeats at
+/// The default filter: our lines of this level, and warnings of the libraries, with two exceptions. kube repeats at
 /// each attempt what the watch logs once, and h2 warns of frames, of which a peer can send a hundred thousand a
 /// second.
-fn usual(level: LogLevel) -> String {
+fn default_filter(level: LogLevel) -> String {
     let others = if level == LogLevel::Error { "error" } else { "warn" };
     let level = level.word();
     format!("{others},extender_gateway={level},extender_otlp={level},kube_client=off,h2=error")
@@ -82,15 +88,12 @@ fn usual(level: LogLevel) -> String {
 /// # Errors
 /// The system cannot start a thread for it.
 pub fn init(settings: &config::LogSettings) -> io::Result<Flush> {
-    let said = std::env::var("RUST_LOG").ok().filter(|said| !said.is_empty());
-    let usable = |said: &String| have_levels(said) && EnvFilter::try_new(said).is_ok();
-    let (known, refused): (Option<String>, Option<String>) = match said {
-        Some(said) if usable(&said) => (Some(said), None),
-        said => (None, said),
-    };
-    let text = known.unwrap_or_else(|| usual(settings.level));
-    let (filter, handle) = reload::Layer::new(EnvFilter::new(&text));
-    let writer = LogWriter::start(io::stderr(), report)?;
+    let variable = std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty());
+    let is_valid = |directives: &String| have_levels(directives) && EnvFilter::try_new(directives).is_ok();
+    let level = variable.clone().filter(is_valid).unwrap_or_else(|| default_filter(settings.level));
+    let invalid = variable.filter(|variable| *variable != level);
+    let (filter, handle) = reload::Layer::new(EnvFilter::new(&level));
+    let writer = LogWriter::start(io::stderr(), report_lost)?;
     // It would write its own errors to standard error.
     let lines = tracing_subscriber::fmt::layer().with_writer(writer.clone()).log_internal_errors(false);
     let lines = match settings.format {
@@ -100,16 +103,16 @@ pub fn init(settings: &config::LogSettings) -> io::Result<Flush> {
         }
     };
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
-        let _ = CONTROL.set(Control { filter: handle, now: Mutex::new(text), writer });
-        set_hook(Box::new(panicked));
+        let _ = LOG.set(Log { filter: handle, level: Mutex::new(level), writer });
+        set_hook(Box::new(log_panic));
     }
-    if let Some(refused) = refused {
-        tracing::warn!("RUST_LOG={refused:?} is invalid and ignored: {WORDS}");
+    if let Some(invalid) = invalid {
+        tracing::warn!("RUST_LOG={invalid:?} is invalid and ignored: {EXPECTED}");
     }
     Ok(Flush)
 }
 
-fn report(lost: u64) {
+fn report_lost(lost: u64) {
     tracing::warn!(
         lost,
         "log lines were lost because standard error was not read; check what collects the logs of this process"
@@ -117,22 +120,20 @@ fn report(lost: u64) {
 }
 
 /// Logs what the standard library would write to standard error.
-fn panicked(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let text = panic.payload_as_str().unwrap_or("(a value that is not text)");
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    let backtrace = Backtrace::capture();
-    let backtrace = if backtrace.status() == BacktraceStatus::Captured {
-        format!("\n{backtrace}")
-    } else {
-        String::new()
+    let backtrace = match Backtrace::capture() {
+        backtrace if backtrace.status() == BacktraceStatus::Captured => format!("\n{backtrace}"),
+        _ => String::new(),
     };
     let thread = thread::current();
     tracing::error!(thread = thread.name(), "panicked at {place}: {text}{backtrace}");
 }
 
 /// The valid levels.
-const WORDS: &str = "expected error, warn, info, debug, a number from 0 to 10, or directives such as \
-                     info,extender_gateway::backend=debug";
+const EXPECTED: &str = "expected error, warn, info, debug, a number from 0 to 10, or directives such as \
+                        info,extender_gateway::backend=debug";
 
 /// Whether each of these directives has a level. One without a level means `trace`, as that word does: lines of
 /// that level are removed at compile time, and the library reports this in its own format, within the log.
@@ -147,7 +148,7 @@ fn have_levels(directives: &str) -> bool {
 
 /// The current filter, in the syntax of `RUST_LOG`.
 pub fn level() -> String {
-    CONTROL.get().map_or_else(String::new, |control| control.now.lock().clone())
+    LOG.get().map_or_else(String::new, |log| log.level.lock().clone())
 }
 
 /// Changes the level: one of the words of the configuration, a klog number (0 to 3 for info, higher for debug), or
@@ -159,34 +160,84 @@ pub fn set_level(text: &str) -> Result<String, String> {
     let directives = directives(text.trim())?;
     let filter =
         EnvFilter::try_new(&directives).map_err(|error| format!("{text:?} is not a log level: {error}"))?;
-    let control = CONTROL.get().ok_or("this process writes no log")?;
-    control.filter.reload(filter).map_err(|error| error.to_string())?;
-    control.now.lock().clone_from(&directives);
+    let log = LOG.get().ok_or("this process writes no log")?;
+    log.filter.reload(filter).map_err(|error| error.to_string())?;
+    log.level.lock().clone_from(&directives);
     Ok(directives)
 }
 
 /// Applies the configured level.
 pub fn configure(level: LogLevel) {
     // Without a log there is nowhere to report it.
-    let _ = set_level(&usual(level));
+    let _ = set_level(&default_filter(level));
 }
 
+/// The filter for the level of a [`set_level`].
 fn directives(text: &str) -> Result<String, String> {
     if let Ok(verbosity) = text.parse::<u32>() {
-        return Ok(usual(if verbosity < 4 { LogLevel::Info } else { LogLevel::Debug }));
+        return Ok(default_filter(if verbosity < 4 { LogLevel::Info } else { LogLevel::Debug }));
     }
     if let Some((_, level)) = LogLevel::WORDS.iter().find(|(word, _)| *word == text) {
-        return Ok(usual(*level));
+        return Ok(default_filter(*level));
     }
     if !have_levels(text) {
-        return Err(format!("{text:?} is not a log level; {WORDS}"));
+        return Err(format!("{text:?} is not a log level; {EXPECTED}"));
     }
     Ok(text.to_owned())
+}
+
+/// Limits lines that callers or backends can trigger by the hundred to one a second: for each key, so that no key
+/// suppresses another. Keys are never dropped: there must be few.
+#[derive(Debug)]
+pub struct RateLimitedLog<K = ()>(Mutex<HashMap<K, (Instant, u64)>>);
+
+impl<K> Default for RateLimitedLog<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl RateLimitedLog {
+    /// The number of lines suppressed since the last one; `None` if this one is suppressed, too.
+    pub fn turn(&self) -> Option<u64> {
+        self.turn_of(())
+    }
+}
+
+impl<K: Eq + Hash> RateLimitedLog<K> {
+    /// As [`turn`](RateLimitedLog::turn), for lines with this key.
+    pub fn turn_of(&self, key: K) -> Option<u64> {
+        let (mut lines, now) = (self.0.lock(), Instant::now());
+        match lines.get_mut(&key) {
+            Some((logged, suppressed)) if now.duration_since(*logged) < LINE_INTERVAL => {
+                *suppressed += 1;
+                None
+            }
+            _ => Some(lines.insert(key, (now, 0)).map_or(0, |(_, suppressed)| suppressed)),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_line_a_second_and_the_others_are_counted() {
+        let limited = RateLimitedLog::default();
+        assert_eq!([limited.turn(), limited.turn(), limited.turn()], [Some(0), None, None]);
+        tokio::time::advance(LINE_INTERVAL).await;
+        assert_eq!([limited.turn(), limited.turn()], [Some(2), None]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_do_not_suppress_each_other() {
+        let limited = RateLimitedLog::default();
+        let lines = [limited.turn_of("a"), limited.turn_of("a"), limited.turn_of("b")];
+        assert_eq!(lines, [Some(0), None, Some(0)]);
+        tokio::time::advance(LINE_INTERVAL).await;
+        assert_eq!([limited.turn_of("a"), limited.turn_of("b")], [Some(1), Some(0)]);
+    }
 
     #[test]
     fn levels_are_words_numbers_or_directives() {

@@ -2,23 +2,46 @@
 //! ([`Tracer::begin`]). The spans are created after the response, from the call record, and only if they are kept:
 //! if the sampler selects the call, or if it failed, was slow, or a backend was late.
 
-mod call;
-mod door;
-mod names;
-mod previous;
-mod question;
+mod decision;
+mod request;
+mod rpc;
 
-use extender_gateway_core::Verb;
-use std::time::Duration;
+use std::{hash::BuildHasher, mem, time::Duration};
 
 use arc_swap::ArcSwap;
+use extender_gateway_core::Verb;
 use extender_otlp::{Delivery, Sampler, Span, Spans, TraceContext, ids};
+use foldhash::{HashMap, fast::RandomState};
+use parking_lot::Mutex;
 
-use self::previous::Previous;
 use crate::{
     object::pod::ObjectPod,
-    record::{BackendAttempt, CallRecord, HttpCall, Outcome, PodRef},
+    record::{CallRecord, HttpCall, Outcome, PodRef},
 };
+
+/// The attributes outside the semantic conventions, described in `docs/traces.md`.
+mod names {
+    pub(super) const CALL_ID: &str = "extender.call.id";
+    pub(super) const VERB: &str = "extender.verb";
+    pub(super) const OUTCOME: &str = "extender.outcome";
+    pub(super) const NODE_FORM: &str = "extender.node_form";
+    pub(super) const OFFERED: &str = "extender.nodes.offered";
+    pub(super) const LEFT: &str = "extender.nodes.left";
+    pub(super) const REJECTED: &str = "extender.nodes.rejected";
+    /// The number of nodes with a cached or prefetched answer.
+    pub(super) const KNOWN: &str = "extender.nodes.known";
+    /// The number of nodes that were sent to the backend.
+    pub(super) const ASKED: &str = "extender.nodes.asked";
+    /// How a request to a backend names the nodes.
+    pub(super) const NODES_AS: &str = "extender.nodes.form";
+    pub(super) const GENERATION: &str = "extender.configuration.generation";
+    pub(super) const BACKEND: &str = "extender.backend.name";
+    pub(super) const MODE: &str = "extender.mode";
+    pub(super) const POLICY: &str = "extender.failure.policy";
+    /// Whether a backend in shadow mode agrees with the decision.
+    pub(super) const OPINION: &str = "extender.opinion";
+    pub(super) const LINK: &str = "extender.link";
+}
 
 /// Settings that may change while the gateway runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,19 +58,19 @@ pub struct TraceSettings {
 #[derive(Debug)]
 pub struct Tracer {
     spans: Spans,
-    choice: ArcSwap<TraceSettings>,
-    previous: Previous,
+    settings: ArcSwap<TraceSettings>,
+    latest: LatestSpans,
 }
 
 impl Tracer {
     /// A tracer that sends its spans to `spans`.
-    pub fn new(spans: Spans, choice: TraceSettings) -> Self {
-        Self { spans, choice: ArcSwap::from_pointee(choice), previous: Previous::default() }
+    pub fn new(spans: Spans, settings: TraceSettings) -> Self {
+        Self { spans, settings: ArcSwap::from_pointee(settings), latest: LatestSpans::default() }
     }
 
     /// Replaces the settings.
-    pub fn choose(&self, choice: TraceSettings) {
-        self.choice.store(choice.into());
+    pub fn set(&self, settings: TraceSettings) {
+        self.settings.store(settings.into());
     }
 
     /// The delivery status of the spans so far.
@@ -57,60 +80,53 @@ impl Tracer {
 
     /// The span of a decision about this pod, possibly a child of the caller's: all calls of a pod are kept, or none.
     pub fn begin(&self, pod: &PodRef, parent: Option<TraceContext>) -> TraceContext {
-        let by = self.choice.load().sampler;
+        let sampler = self.settings.load().sampler;
         if let Some(parent) = parent {
-            return TraceContext { sampled: by.continues(&parent), ..parent.child() };
+            return TraceContext { sampled: sampler.continues(&parent), ..parent.child() };
         }
         let root = TraceContext::root();
         let sampled = match pod.uid.as_bytes() {
-            [] => by.begins(&root.trace_id.to_bytes()),
-            uid => by.begins(uid),
+            [] => sampler.begins(&root.trace_id.to_bytes()),
+            uid => sampler.begins(uid),
         };
         TraceContext { sampled, ..root }
     }
 
     /// The span in the pod's annotation, if configured. An invalid one counts as none.
     pub fn annotated(&self, pod: &ObjectPod<'_>) -> Option<TraceContext> {
-        let choice = self.choice.load();
-        TraceContext::parse(pod.annotation(choice.annotation.as_deref()?)?).ok()
+        let settings = self.settings.load();
+        TraceContext::parse(pod.annotation(settings.annotation.as_deref()?)?).ok()
     }
 
     /// Sends the spans of a request, if they are kept. Returns whether they are.
-    pub(super) fn settle(&self, http_call: &HttpCall) -> bool {
+    pub(super) fn record(&self, http_call: &HttpCall) -> bool {
         let context = http_call.record.as_ref().and_then(|record| record.trace);
         let context = context.unwrap_or_else(|| self.begin(&PodRef::default(), http_call.parent));
         if !context.sampled && !self.is_notable(http_call) {
             return false;
         }
-        let door = ids::span();
-        self.send(door::span(http_call, TraceContext { span_id: door, ..context }));
+        let request = ids::span();
+        self.send(request::span(http_call, TraceContext { span_id: request, ..context }));
         if let Some(record) = &http_call.record {
-            let before = self.previous.replace(&record.pod.uid, context);
-            self.send(call::span(http_call, record, (context, door), before));
-            for (part, verb) in record.backends.iter().zip(http_call.verb.into_iter().cycle()) {
-                self.ask(verb, record, part, context);
-            }
+            let previous = self.latest.replace(&record.pod.uid, context);
+            self.send(decision::span(http_call, record, (context, request), previous));
+            http_call.verb.into_iter().for_each(|verb| self.send_rpcs(verb, record, context));
         }
         true
     }
 
     /// Sends the spans of shadow calls, if the call is sampled.
-    pub(super) fn settle_beside(&self, verb: Verb, record: &CallRecord) {
-        let Some(context) = record.trace.filter(|context| context.sampled) else { return };
-        for part in &record.backends {
-            self.ask(verb, record, part, context);
+    pub(super) fn record_shadow(&self, verb: Verb, record: &CallRecord) {
+        if let Some(context) = record.trace.filter(|context| context.sampled) {
+            self.send_rpcs(verb, record, context);
         }
     }
 
-    fn ask(
-        &self,
-        verb: Verb,
-        record: &CallRecord,
-        part: &crate::record::BackendOutcome,
-        context: TraceContext,
-    ) {
-        for attempt in &part.attempts {
-            question::spans(verb, record, (part, attempt), context).for_each(|span| self.send(span));
+    fn send_rpcs(&self, verb: Verb, record: &CallRecord, decision: TraceContext) {
+        for part in &record.backends {
+            for attempt in &part.attempts {
+                rpc::spans(verb, record, (part, attempt), decision).for_each(|span| self.send(span));
+            }
         }
     }
 
@@ -121,7 +137,7 @@ impl Tracer {
 
     /// Requests without a verb, such as probes and scans, are kept only if the sampler selects them.
     fn is_notable(&self, http_call: &HttpCall) -> bool {
-        let slow = || http_call.took > self.choice.load().slow;
+        let slow = || http_call.took > self.settings.load().slow;
         let failed = || http_call.record.as_ref().is_some_and(has_failure);
         http_call.verb.is_some() && (http_call.outcome != "ok" || slow() || failed())
     }
@@ -129,9 +145,42 @@ impl Tracer {
 
 /// Whether some backend failed or was late, regardless of the effect on the call.
 fn has_failure(record: &CallRecord) -> bool {
-    let failed = |attempt: &BackendAttempt| attempt.failure.is_some();
-    record
-        .backends
-        .iter()
-        .any(|part| matches!(part.outcome, Outcome::Failed(_)) || part.attempts.iter().any(failed))
+    record.backends.iter().any(|part| {
+        let failed = part.attempts.iter().any(|attempt| attempt.failure.is_some());
+        failed || matches!(part.outcome, Outcome::Failed(_))
+    })
 }
+
+/// The most pods per generation of [`LatestSpans`].
+const MAX_PODS: usize = 8192;
+
+/// The latest kept span of each pod, to which the next one is linked, by the hash of the pod's UID, which may have
+/// any length. The current and the previous generation: a pod is dropped after [`MAX_PODS`] others were used.
+#[derive(Debug, Default)]
+struct LatestSpans {
+    spans: Mutex<[HashMap<u64, TraceContext>; 2]>,
+    hasher: RandomState,
+}
+
+impl LatestSpans {
+    /// Replaces the span of the pod and returns the previous one.
+    fn replace(&self, uid: &str, span: TraceContext) -> Option<TraceContext> {
+        if uid.is_empty() {
+            return None;
+        }
+        let uid = self.hasher.hash_one(uid);
+        let mut spans = self.spans.lock();
+        let [current, previous] = &mut *spans;
+        if let Some(known) = current.get_mut(&uid) {
+            return Some(mem::replace(known, span));
+        }
+        if current.len() >= MAX_PODS {
+            *previous = mem::take(current);
+        }
+        current.insert(uid, span);
+        previous.remove(&uid)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use super::ServeError;
 use crate::{
     admin::status::GatewayStatus,
     config::{Config, Exporter, OtlpProtocol},
-    observe::{Health, Metrics, Observer, Tracer, log, metrics::Gauge, traces::TraceSettings},
+    observe::{Health, Metrics, Observer, Tracer, debug::DebugTables, log, traces::TraceSettings},
 };
 
 /// The interval for counting spans and lost log lines.
@@ -28,7 +28,7 @@ pub(super) struct Telemetry {
 
 impl Telemetry {
     /// Starts telemetry by the configuration and the `OTEL_*` variables. Connections belong to the runtime.
-    pub(super) fn start(config: &Config, runtime: &Handle) -> Result<Self, ServeError> {
+    pub(super) fn start(config: &Config, debug: DebugTables, runtime: &Handle) -> Result<Self, ServeError> {
         let version = env!("CARGO_PKG_VERSION");
         let scope = InstrumentationScope::builder(SERVICE).with_version(version).build();
         let program = Program { service: SERVICE.to_owned(), version: version.to_owned(), scope };
@@ -37,8 +37,8 @@ impl Telemetry {
         tracing::info!("OTLP: {settings}");
         let sampler = settings.sampler;
         let tracer = exporters.spans().map(|spans| Tracer::new(spans.clone(), choice(config, sampler)));
-        let observer =
-            Observer::new(Arc::new(Metrics::new()), config.decisions.max_bytes).with_tracer(tracer);
+        let mut observer = Observer::new(Arc::new(Metrics::new()), config.decisions.max_bytes);
+        (observer.tracer, observer.debug) = (tracer, debug);
         Ok(Self { exporters, observer: Arc::new(observer), sampler })
     }
 }
@@ -46,10 +46,9 @@ impl Telemetry {
 /// Applies the part of a configuration that can change while the gateway runs. `sampler` applies if the file does not
 /// configure one.
 pub(super) fn apply(observer: &Observer, sampler: Sampler, config: &Config, before: &Config) {
-    let evicted = observer.decisions.resize(config.decisions.max_bytes);
-    observer.metrics.evicted(evicted);
+    observer.decisions.resize(config.decisions.max_bytes);
     if let Some(tracer) = &observer.tracer {
-        tracer.choose(choice(config, sampler));
+        tracer.set(choice(config, sampler));
     }
     // A level set through the admin address stays until the file has another one.
     if config.log.level != before.log.level {
@@ -57,22 +56,22 @@ pub(super) fn apply(observer: &Observer, sampler: Sampler, config: &Config, befo
     }
     let names: Vec<&str> = config.backends.iter().map(|backend| backend.name.as_str()).collect();
     observer.metrics.retain_backends(&names);
-    observer.failures.retain(&names);
 }
 
 /// Copies the log's count of lost lines and the exporter's counts of spans to the metrics, indefinitely.
 pub(super) async fn count(observer: &Observer) -> Infallible {
     let Observer { metrics, tracer, .. } = observer;
+    let counters = metrics.process();
     let (mut lost, mut spans) = (0, tracer.as_ref().map(Tracer::delivery));
     loop {
         let now = log::lost();
-        metrics.log_lines_lost(now - lost);
+        counters.lost_log_lines.inc_by(now - lost);
         lost = now;
         sleep(COUNT).await;
         if let (Some(tracer), Some(before)) = (tracer, &mut spans) {
             let now = tracer.delivery();
-            metrics.spans_exported(now.delivered - before.delivered);
-            metrics.spans_dropped(now.failed + now.dropped - before.failed - before.dropped);
+            counters.exported_spans.inc_by(now.delivered - before.delivered);
+            counters.dropped_spans.inc_by(now.failed + now.dropped - before.failed - before.dropped);
             *before = now;
         }
     }
@@ -80,16 +79,20 @@ pub(super) async fn count(observer: &Observer) -> Infallible {
 
 /// Registers gauges for values that are not counted.
 pub(super) fn gauges(observer: &Arc<Observer>, gateway_status: &Arc<GatewayStatus>, health: &Arc<Health>) {
-    let metrics = &observer.metrics;
-    gateway_status.gauges(metrics);
+    gateway_status.gauges(&observer.metrics);
+    let metrics = observer.metrics.process();
     let health = Arc::clone(health);
-    metrics.gauge(Gauge::CallThreadSilence, move || Some(health.silence().as_secs_f64()));
-    let of_log =
-        [Gauge::DecisionLogLimit, Gauge::DecisionLogBytes, Gauge::DecisionLogCalls, Gauge::DecisionLogPods];
+    metrics.call_thread_silence.set(move || Some(health.silence().as_secs_f64()));
+    let of_log = [
+        &metrics.decision_log_limit,
+        &metrics.decision_log_bytes,
+        &metrics.decision_log_calls,
+        &metrics.decision_log_pods,
+    ];
     for (at, gauge) in of_log.into_iter().enumerate() {
         let observer = Arc::downgrade(observer);
         #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-        metrics.gauge(gauge, move || Some(observer.upgrade()?.decisions.size()[at] as f64));
+        gauge.set(move || Some(observer.upgrade()?.decisions.size()[at] as f64));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Texts that occur in many calls, each stored once: names of nodes and backends, reasons.
 
-use std::{borrow::Cow, hash::BuildHasher};
+use std::{borrow::Cow, collections::HashMap, hash::BuildHasher};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -13,17 +13,17 @@ use super::packed::{Runs, RunsSoFar};
 const AHEAD: usize = 4;
 
 /// The longest name that is stored whole, in bytes. No name in Kubernetes is longer.
-const LONGEST_NAME: usize = 253;
+const MAX_NAME: usize = 253;
 /// Replaces texts of a call that has used up its room.
 pub(super) const NOT_KEPT: &str = "(not kept)";
 
-/// A name as it is stored: one that is longer than Kubernetes allows is shortened.
-pub(super) fn name_kept(name: &str) -> Cow<'_, str> {
+/// A name, shortened if it is longer than Kubernetes allows.
+pub(super) fn truncated_name(name: &str) -> Cow<'_, str> {
     const MARK: &str = "…";
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= MAX_NAME {
         return name.into();
     }
-    format!("{}{MARK}", &name[..name.floor_char_boundary(LONGEST_NAME - MARK.len())]).into()
+    format!("{}{MARK}", &name[..name.floor_char_boundary(MAX_NAME - MARK.len())]).into()
 }
 
 /// How many texts are compared in one step.
@@ -42,7 +42,7 @@ impl<'t> DictionaryRow<'t> {
     /// Whether each text is a name that is stored whole.
     pub(super) fn are_names(self) -> bool {
         let mut start = 0;
-        self.ends.iter().all(|end| (*end - std::mem::replace(&mut start, *end)) as usize <= LONGEST_NAME)
+        self.ends.iter().all(|end| (*end - std::mem::replace(&mut start, *end)) as usize <= MAX_NAME)
     }
 
     fn at(self, place: usize) -> &'t str {
@@ -72,8 +72,10 @@ fn start(ends: &[u32], at: usize) -> u32 {
     at.checked_sub(1).map_or(0, |before| ends[before])
 }
 
+/// How many texts are copied under one lock: calls that write to the dictionary wait for no longer than that.
+const TEXTS_PER_LOCK: usize = 512;
 /// The bytes of a text besides its content: its end, and its slot in the index.
-const BESIDE_A_TEXT: usize = 9;
+const TEXT_OVERHEAD: usize = 9;
 
 /// Texts by number. Texts are only added, so numbers stay valid for concurrent readers.
 #[derive(Debug, Default)]
@@ -97,6 +99,26 @@ impl Dictionary {
 
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, TextIds> {
         self.0.write()
+    }
+
+    /// Copies these texts, so that slow work does not hold the lock.
+    pub(super) fn texts(&self, numbers: &[u32]) -> Texts {
+        let mut found = HashMap::with_capacity(numbers.len());
+        for numbers in numbers.chunks(TEXTS_PER_LOCK) {
+            let texts = self.read();
+            found.extend(numbers.iter().map(|number| (*number, texts.at(*number).to_owned())));
+        }
+        Texts(found)
+    }
+}
+
+/// Copies of texts, by number.
+#[derive(Debug)]
+pub(super) struct Texts(HashMap<u32, String>);
+
+impl Texts {
+    pub(super) fn at(&self, number: u32) -> &str {
+        self.0.get(&number).map_or("", String::as_str)
     }
 }
 
@@ -122,7 +144,7 @@ impl TextIds {
         if let Some(known) = self.index.find(hash, |at| self.at(*at) == text) {
             return *known;
         }
-        match self.room.checked_sub(text.len() + BESIDE_A_TEXT) {
+        match self.room.checked_sub(text.len() + TEXT_OVERHEAD) {
             Some(room) => {
                 self.room = room;
                 self.add(hash, text)
@@ -211,19 +233,19 @@ mod tests {
 
     #[test]
     fn names_longer_than_kubernetes_has_are_shortened() {
-        assert_eq!(name_kept(&"a".repeat(253)).len(), 253);
-        let kept = name_kept(&"ä".repeat(127)).into_owned();
+        assert_eq!(truncated_name(&"a".repeat(253)).len(), 253);
+        let kept = truncated_name(&"ä".repeat(127)).into_owned();
         assert_eq!((kept.len(), kept.chars().last()), (253, Some('…')));
     }
 
     #[test]
     fn texts_beyond_the_room_are_one() {
         let mut texts = TextIds::default();
-        texts.limit(2 * (3 + BESIDE_A_TEXT));
+        texts.limit(2 * (3 + TEXT_OVERHEAD));
         let numbers: Vec<u32> = texts.numbers(["aaa", "bbb", "ccc", "aaa", "ddd"].into_iter()).collect();
         let kept: Vec<&str> = numbers.iter().map(|number| texts.at(*number)).collect();
         assert_eq!(kept, ["aaa", "bbb", NOT_KEPT, "aaa", NOT_KEPT]);
-        texts.limit(3 + BESIDE_A_TEXT);
+        texts.limit(3 + TEXT_OVERHEAD);
         let number = texts.number("ccc");
         assert_eq!(texts.at(number), "ccc", "the next call has room of its own");
     }

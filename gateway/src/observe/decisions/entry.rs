@@ -8,19 +8,23 @@ use std::{
 
 use extender_gateway_core::{
     Verb,
+    filter::Asked,
     score::{Ballot, Normalization, Range},
 };
 use opentelemetry::trace::TraceId;
 
 use super::{
-    dictionary::{Dictionary, DictionaryRow, TextIds, name_kept},
+    dictionary::{Dictionary, DictionaryRow, TextIds, Texts, truncated_name},
     packed::{Numbers, Runs},
 };
 use crate::{
     api::NodeForm,
     config::Mode,
-    record::{BackendAttempt, BackendOutcome, CallRecord, OnFailure, Outcome, PodRef, RequestedNodes},
-    wire::Offer,
+    observe::node_form,
+    record::{
+        Agreement, BackendAttempt, BackendOutcome, CallRecord, HttpCall, OnFailure, Outcome, PodRef,
+        RequestedNodes,
+    },
 };
 
 /// A call.
@@ -47,7 +51,7 @@ pub(super) struct LogEntry {
     /// No backend was called, because the pod's namespace is exempt.
     pub(super) exempt: bool,
     /// Whether it has the shadow calls of the call with this id.
-    pub(super) beside: bool,
+    pub(super) shadow: bool,
 }
 
 /// A backend's part. Texts are numbers of the dictionary.
@@ -59,27 +63,24 @@ pub(super) struct PartEntry {
     pub(super) asked: u32,
     pub(super) known: u32,
     pub(super) took: Duration,
-    /// Positions of nodes without the facts that it needs.
-    pub(super) unknown: Runs,
-    /// Positions of the unknown nodes that were deleted.
-    pub(super) deleted: Runs,
-    /// Positions of nodes that are too large for a request to it.
-    pub(super) oversize: Runs,
-    pub(super) said: SaidEntry,
-    pub(super) opinion: Option<&'static str>,
+    /// Positions of nodes that it did not receive: those without the facts that it needs, deleted ones, and those
+    /// that are too large for a request to it.
+    pub(super) not_sent: [Runs; 3],
+    pub(super) outcome: OutcomeEntry,
+    pub(super) agreement: Option<Agreement>,
     /// The call ended without its answer.
-    pub(super) given_up: bool,
+    pub(super) canceled: bool,
 }
 
-/// Its answer. Positions are those in the call.
+/// A packed [`Outcome`]. Positions are those in the call.
 #[derive(Debug)]
-pub(super) enum SaidEntry {
-    Nothing,
+pub(super) enum OutcomeEntry {
+    Pending,
     Failed {
         kind: &'static str,
         message: u32,
     },
-    Refused {
+    Filtered {
         asked: Option<Runs>,
         refusals: Box<[(u32, Runs)]>,
     },
@@ -89,58 +90,46 @@ pub(super) enum SaidEntry {
         range: Range,
         nodes: Option<Runs>,
         scores: Numbers,
-        outside: usize,
+        clamped: usize,
     },
-    Kept {
+    Candidates {
         nodes: Runs,
         victims: Numbers,
     },
-    Choice(u32),
-}
-
-/// Data of a call that its record does not contain.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::observe) struct CallEnd<'e> {
-    pub(in crate::observe) verb: Verb,
-    pub(in crate::observe) took: Duration,
-    pub(in crate::observe) trace: Option<TraceId>,
-    pub(in crate::observe) generation: u64,
-    pub(in crate::observe) outcome: &'static str,
-    pub(in crate::observe) message: Option<&'e str>,
-    pub(in crate::observe) beside: bool,
+    Bound(u32),
 }
 
 impl LogEntry {
-    /// Packs a record.
+    /// Packs the record of a call, or of its shadow calls, which have no HTTP call.
     pub(super) fn new(
-        record: &CallRecord,
+        (verb, record): (Verb, &CallRecord),
+        http_call: Option<&HttpCall>,
         pod: Arc<PodRef>,
-        ending: CallEnd<'_>,
         dictionary: &Arc<Dictionary>,
     ) -> Self {
-        let CallEnd { verb, took, trace, generation, outcome, message, beside } = ending;
         let mut texts = dictionary.write();
         let (nodes, offered) = nodes(&record.nodes, &mut texts);
-        let parts = record.backends.iter().map(|part| PartEntry::new(part, &mut texts)).collect();
+        let attempts = record.backends.iter().flat_map(|part| &part.attempts);
+        let message = http_call.map(|http_call| &*http_call.message).filter(|message| !message.is_empty());
         Self {
             id: record.id.as_str().into(),
             time: record.time,
-            took,
+            took: http_call.map_or_else(|| attempts.map(|attempt| attempt.took).sum(), |call| call.took),
             verb,
-            trace,
-            generation,
+            trace: http_call.and(record.trace).map(|trace| trace.trace_id),
+            generation: http_call.map_or(0, |http_call| http_call.generation),
             pod,
-            nominated: texts.number(&name_kept(&record.pod.nominated)),
-            form: form(&record.nodes),
+            nominated: texts.number(&truncated_name(&record.pod.nominated)),
+            form: node_form(&record.nodes),
             left: record.left,
-            outcome,
+            outcome: http_call.map_or("ok", |http_call| http_call.outcome),
             message: message.map(Box::from),
             dictionary: Arc::clone(dictionary),
             nodes,
             offered,
-            parts,
+            parts: record.backends.iter().map(|part| PartEntry::new(part, &mut texts)).collect(),
             exempt: record.exempt,
-            beside,
+            shadow: http_call.is_none(),
         }
     }
 
@@ -156,20 +145,19 @@ impl LogEntry {
         number.is_some_and(|number| self.parts.iter().any(|part| part.name == number))
     }
 
+    /// Its texts.
+    pub(super) fn texts(&self) -> Texts {
+        let parts = self.parts.iter().flat_map(|part| [part.name].into_iter().chain(part.outcome.texts()));
+        let numbers: Vec<u32> = self.nodes.iter().chain([self.nominated]).chain(parts).collect();
+        self.dictionary.texts(&numbers)
+    }
+
     /// The approximate size in bytes, without its pod and the dictionary.
     pub(super) fn bytes(&self) -> usize {
         let texts = self.id.len() + self.message.as_deref().map_or(0, str::len);
         let parts: usize = self.parts.iter().map(PartEntry::bytes).sum();
         size_of_val(self) + texts + self.nodes.bytes() + parts
     }
-}
-
-fn form(nodes: &RequestedNodes) -> Option<NodeForm> {
-    let RequestedNodes::Offered(request) = nodes else { return None };
-    Some(match request.offer {
-        Offer::Names => NodeForm::Names,
-        Offer::Objects(_) => NodeForm::Objects,
-    })
 }
 
 /// The nodes of a call, and their number.
@@ -188,43 +176,36 @@ fn nodes(nodes: &RequestedNodes, texts: &mut TextIds) -> (Runs, u32) {
             let count = request.count();
             (numbered((0..count).map(|node| request.name(node)), texts), count)
         }
-        RequestedNodes::Target(node) => (Runs::of([texts.number(&name_kept(node))]), 1),
+        RequestedNodes::Target(node) => (Runs::of([texts.number(&truncated_name(node))]), 1),
         RequestedNodes::CountOnly(count) => (Runs::default(), *count),
     }
 }
 
 /// The numbers of names.
 fn numbered<'n>(names: impl Iterator<Item = &'n str>, texts: &mut TextIds) -> Runs {
-    Runs::of(texts.numbers(names.map(name_kept)))
+    Runs::of(texts.numbers(names.map(truncated_name)))
 }
 
 impl PartEntry {
     fn new(part: &BackendOutcome, texts: &mut TextIds) -> Self {
-        let attempts = &part.attempts;
-        let last = attempts.last();
+        let last = part.attempts.last();
+        let not_sent = [&part.unknown, &part.deleted, &part.oversize];
         Self {
             name: texts.number(part.backend.name.as_str()),
             mode: part.backend.mode,
             policy: part.policy,
             asked: last.map_or(0, |attempt| attempt.requested),
             known: last.map_or(0, |attempt| attempt.cached),
-            took: attempts.iter().map(waited).sum(),
-            unknown: Runs::of(part.unknown.iter().copied()),
-            deleted: Runs::of(part.deleted.iter().copied()),
-            oversize: Runs::of(part.oversize.iter().copied()),
-            said: SaidEntry::new(&part.outcome, texts),
-            given_up: last.is_some_and(|last| last.canceled),
-            opinion: part.agreement.map(crate::record::Agreement::as_str),
+            took: part.attempts.iter().map(waited).sum(),
+            not_sent: not_sent.map(|nodes| Runs::of(nodes.iter().copied())),
+            outcome: OutcomeEntry::new(&part.outcome, texts),
+            agreement: part.agreement,
+            canceled: last.is_some_and(|last| last.canceled),
         }
     }
 
-    /// The nodes that the backend did not receive.
-    pub(super) fn untold(&self) -> [&Runs; 3] {
-        [&self.unknown, &self.deleted, &self.oversize]
-    }
-
     fn bytes(&self) -> usize {
-        size_of_val(self) + self.untold().iter().map(|nodes| nodes.bytes()).sum::<usize>() + self.said.bytes()
+        size_of_val(self) + self.not_sent.iter().map(Runs::bytes).sum::<usize>() + self.outcome.bytes()
     }
 }
 
@@ -234,62 +215,79 @@ fn waited(attempt: &BackendAttempt) -> Duration {
 }
 
 /// The longest text of a backend that is kept, in bytes: it is repeated for each node that it applies to.
-const LONGEST: usize = 1024;
+const MAX_TEXT: usize = 1024;
 
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST)]
+fn truncated(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
-impl SaidEntry {
-    fn new(said: &Outcome, texts: &mut TextIds) -> Self {
-        match said {
-            Outcome::Pending => Self::Nothing,
+impl OutcomeEntry {
+    fn new(outcome: &Outcome, texts: &mut TextIds) -> Self {
+        match outcome {
+            Outcome::Pending => Self::Pending,
             Outcome::Failed(failure) => {
-                Self::Failed { kind: failure.kind.as_str(), message: texts.number(cut(&failure.detail)) }
+                let message = texts.number(truncated(&failure.detail));
+                Self::Failed { kind: failure.kind.as_str(), message }
             }
-            Outcome::Filtered(verdicts) => Self::Refused {
-                asked: match &verdicts.nodes {
-                    extender_gateway_core::filter::Asked::All => None,
-                    extender_gateway_core::filter::Asked::Some(nodes) => {
-                        Some(Runs::of(nodes.iter().copied()))
-                    }
-                },
-                refusals: verdicts
-                    .refusals
-                    .iter()
-                    .map(|refusal| (texts.number(cut(&refusal.reason)), Runs::of(verdicts.in_call(refusal))))
-                    .collect(),
+            Outcome::Filtered(filtered) => {
+                let asked = match &filtered.nodes {
+                    Asked::All => None,
+                    Asked::Some(nodes) => Some(Runs::of(nodes.iter().copied())),
+                };
+                let refusals = filtered.refusals.iter().map(|refusal| {
+                    (texts.number(truncated(&refusal.reason)), Runs::of(filtered.in_call(refusal)))
+                });
+                Self::Filtered { asked, refusals: refusals.collect() }
+            }
+            Outcome::Scored(ballot, clamped) => {
+                let Ballot { weight, normalization, range, nodes, scores } = ballot;
+                Self::Scored {
+                    weight: *weight,
+                    normalization: *normalization,
+                    range: *range,
+                    nodes: nodes.as_ref().map(|nodes| Runs::of(nodes.iter().copied())),
+                    scores: Numbers::of(scores.iter().copied()),
+                    clamped: *clamped,
+                }
+            }
+            Outcome::Candidates(candidates) => Self::Candidates {
+                nodes: Runs::of(candidates.iter().map(|(node, _)| *node)),
+                victims: Numbers::of(candidates.iter().map(|(_, victims)| victims.cast_signed())),
             },
-            Outcome::Scored(ballot, outside) => Self::scored(ballot, *outside),
-            Outcome::Candidates(kept) => Self::Kept {
-                nodes: Runs::of(kept.iter().map(|(node, _)| *node)),
-                victims: Numbers::of(kept.iter().map(|(_, victims)| victims.cast_signed())),
-            },
-            Outcome::Bound(words) => Self::Choice(texts.number(cut(words))),
+            Outcome::Bound(text) => Self::Bound(texts.number(truncated(text))),
         }
     }
 
-    fn scored(ballot: &Ballot, outside: usize) -> Self {
-        let Ballot { weight, normalization, range, nodes, scores } = ballot;
-        Self::Scored {
+    /// The numbers of its texts.
+    fn texts(&self) -> Vec<u32> {
+        match self {
+            Self::Pending | Self::Scored { .. } | Self::Candidates { .. } => Vec::new(),
+            Self::Failed { message: text, .. } | Self::Bound(text) => vec![*text],
+            Self::Filtered { refusals, .. } => refusals.iter().map(|(reason, _)| *reason).collect(),
+        }
+    }
+
+    /// The ballot of a backend that scored.
+    pub(super) fn ballot(&self) -> Option<Ballot> {
+        let Self::Scored { weight, normalization, range, nodes, scores, .. } = self else { return None };
+        Some(Ballot {
             weight: *weight,
             normalization: *normalization,
             range: *range,
-            nodes: nodes.as_ref().map(|nodes| Runs::of(nodes.iter().copied())),
-            scores: Numbers::of(scores.iter().copied()),
-            outside,
-        }
+            nodes: nodes.as_ref().map(|nodes| nodes.iter().collect()),
+            scores: scores.iter().collect(),
+        })
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Nothing | Self::Failed { .. } | Self::Choice(_) => 0,
-            Self::Refused { asked, refusals } => {
+            Self::Pending | Self::Failed { .. } | Self::Bound(_) => 0,
+            Self::Filtered { asked, refusals } => {
                 let runs: usize = refusals.iter().map(|(_, runs)| runs.bytes()).sum();
                 asked.as_ref().map_or(0, Runs::bytes) + size_of_val(&**refusals) + runs
             }
             Self::Scored { nodes, scores, .. } => nodes.as_ref().map_or(0, Runs::bytes) + scores.bytes(),
-            Self::Kept { nodes, victims } => nodes.bytes() + victims.bytes(),
+            Self::Candidates { nodes, victims } => nodes.bytes() + victims.bytes(),
         }
     }
 }
@@ -300,11 +298,11 @@ mod tests {
     use crate::observe::samples::refused;
 
     #[test]
-    fn long_texts_of_backends_are_cut() {
+    fn long_texts_of_backends_are_truncated() {
         let (dictionary, long) = (Dictionary::default(), "ä".repeat(1 << 20));
         dictionary.write().limit(usize::MAX);
-        let said = SaidEntry::new(&refused(&[(&long, &[0, 1])]), &mut dictionary.write());
-        assert!(matches!(said, SaidEntry::Refused { .. }));
-        assert!(dictionary.read().bytes() < 4 * LONGEST, "{}", dictionary.read().bytes());
+        let outcome = OutcomeEntry::new(&refused(&[(&long, &[0, 1])]), &mut dictionary.write());
+        assert!(matches!(outcome, OutcomeEntry::Filtered { .. }));
+        assert!(dictionary.read().bytes() < 4 * MAX_TEXT, "{}", dictionary.read().bytes());
     }
 }

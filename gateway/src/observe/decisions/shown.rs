@@ -1,50 +1,51 @@
-//! Converts a call of the decision log to the JSON of the admin address.
+//! Converts a call of the decision log to the JSON of the admin address: the answers for its nodes, merged from all
+//! backends.
 
-mod sheet;
-
-use std::time::SystemTime;
+use std::{collections::BTreeMap, ops};
 
 use extender_gateway_core::{
-    Verb,
-    score::{Direction, Normalization},
+    Verb, reason,
+    score::{self, Ballot, Direction, Normalization},
 };
-use jiff::Timestamp;
 
-use self::sheet::VerdictTable;
 use super::{
-    entry::{LogEntry, PartEntry, SaidEntry},
-    glossary::Glossary,
+    dictionary::Texts,
+    entry::{LogEntry, OutcomeEntry, PartEntry},
+    packed::Runs,
 };
 use crate::{
-    api::{BackendFailed, BackendPart, Decision, PodRef},
+    api::{BackendFailed, BackendPart, Decision, NodePart, NodeVerdict, PodRef},
     config::Choice,
+    observe::timestamp,
+    record::Agreement,
 };
 
-/// The failure of a backend whose answer was no longer needed, or came after the caller disconnected.
-const GIVEN_UP: &str = "canceled: the caller disconnected, or the call was decided without it";
-
-/// A time in a response.
-pub(super) fn timestamp(time: SystemTime) -> Timestamp {
-    Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
-}
+/// The answer of a backend that was no longer needed, or came after the caller disconnected.
+const CANCELED: &str = "canceled: the caller disconnected, or the call was decided without it";
+/// The reasons of nodes that a backend did not receive, in the order of [`PartEntry::not_sent`].
+const NOT_SENT: [&str; 3] =
+    ["node is not yet known to the gateway", "node was deleted", "node is too large for the backend"];
+/// The reason of a candidate that a backend dropped: preempt has no reasons.
+const LEFT_OUT: &str = "left out";
 
 /// Converts a call, with its shadow calls.
-pub(super) fn decision<'e>(entry: &LogEntry, beside: impl Iterator<Item = &'e LogEntry>) -> Decision {
-    let texts = Glossary::of(entry);
-    let mut sheet = VerdictTable::new(entry, &texts);
+pub(super) fn decision<'e>(entry: &LogEntry, shadows: impl Iterator<Item = &'e LogEntry>) -> Decision {
+    let texts = entry.texts();
+    let mut nodes = Nodes::new(entry, &texts);
     for part in &entry.parts {
-        sheet.add(part, &texts);
-        sheet.count(part, &texts);
+        nodes.add(part, &texts);
+        nodes.apply(part, &texts);
     }
     if entry.verb == Verb::Prioritize {
-        sheet.total(&entry.parts);
+        nodes.add_totals(&entry.parts);
     }
-    let mut backends: Vec<_> = entry.parts.iter().map(|part| shown_part(part, &texts)).collect();
-    for aside in beside {
-        let texts = Glossary::of(aside);
-        aside.parts.iter().for_each(|part| sheet.add(part, &texts));
-        backends.extend(aside.parts.iter().map(|part| shown_part(part, &texts)));
+    let mut backends: Vec<_> = entry.parts.iter().map(|part| backend(part, &texts)).collect();
+    for shadow in shadows {
+        let texts = shadow.texts();
+        shadow.parts.iter().for_each(|part| nodes.add(part, &texts));
+        backends.extend(shadow.parts.iter().map(|part| backend(part, &texts)));
     }
+    let nominated = texts.at(entry.nominated).to_owned();
     Decision {
         id: entry.id.to_string(),
         time: timestamp(entry.time),
@@ -52,7 +53,12 @@ pub(super) fn decision<'e>(entry: &LogEntry, beside: impl Iterator<Item = &'e Lo
         verb: entry.verb.name().to_owned(),
         trace_id: entry.trace.map(|trace| trace.to_string()),
         generation: entry.generation,
-        pod: pod(entry, &texts),
+        pod: PodRef {
+            namespace: entry.pod.namespace.clone(),
+            name: entry.pod.name.clone(),
+            uid: entry.pod.uid.clone(),
+            nominated_node: Some(nominated).filter(|node| !node.is_empty()),
+        },
         node_form: entry.form,
         offered: entry.offered,
         left: entry.left,
@@ -60,21 +66,11 @@ pub(super) fn decision<'e>(entry: &LogEntry, beside: impl Iterator<Item = &'e Lo
         message: entry.message.as_deref().map(str::to_owned),
         exempt: entry.exempt,
         backends,
-        nodes: sheet.into_nodes(),
+        nodes: nodes.0,
     }
 }
 
-fn pod(entry: &LogEntry, texts: &Glossary) -> PodRef {
-    let nominated = texts.at(entry.nominated).to_owned();
-    PodRef {
-        namespace: entry.pod.namespace.clone(),
-        name: entry.pod.name.clone(),
-        uid: entry.pod.uid.clone(),
-        nominated_node: Some(nominated).filter(|node| !node.is_empty()),
-    }
-}
-
-fn shown_part(part: &PartEntry, texts: &Glossary) -> BackendPart {
+fn backend(part: &PartEntry, texts: &Texts) -> BackendPart {
     let mut shown = BackendPart {
         name: texts.at(part.name).to_owned(),
         mode: part.mode.word().to_owned(),
@@ -85,31 +81,31 @@ fn shown_part(part: &PartEntry, texts: &Glossary) -> BackendPart {
         rejected: 0,
         clamped: 0,
         seconds: part.took.as_secs_f64(),
-        answer: part.opinion.map(str::to_owned),
+        answer: part.agreement.map(Agreement::as_str).map(str::to_owned),
         failure: None,
     };
-    match &part.said {
-        SaidEntry::Nothing if part.given_up => shown.answer = Some(GIVEN_UP.to_owned()),
-        SaidEntry::Nothing => {}
-        SaidEntry::Failed { kind, message } => {
+    match &part.outcome {
+        OutcomeEntry::Pending if part.canceled => shown.answer = Some(CANCELED.to_owned()),
+        OutcomeEntry::Pending => {}
+        OutcomeEntry::Failed { kind, message } => {
             shown.failure = Some(BackendFailed {
                 kind: (*kind).to_owned(),
                 message: texts.at(*message).to_owned(),
                 policy: part.policy.as_str().to_owned(),
             });
         }
-        SaidEntry::Refused { refusals, .. } => {
+        OutcomeEntry::Filtered { refusals, .. } => {
             shown.rejected = number(refusals.iter().flat_map(|(_, nodes)| nodes.iter()).count());
         }
-        SaidEntry::Scored { weight, normalization, outside, .. } => {
+        OutcomeEntry::Scored { weight, normalization, clamped, .. } => {
             shown.weight = Some(*weight);
-            shown.normalization = Some(words(*normalization));
-            shown.clamped = number(*outside);
+            shown.normalization = Some(normalization_name(*normalization));
+            shown.clamped = number(*clamped);
         }
-        SaidEntry::Kept { nodes, .. } => {
+        OutcomeEntry::Candidates { nodes, .. } => {
             shown.rejected = part.asked.saturating_sub(number(nodes.iter().count()));
         }
-        SaidEntry::Choice(words) => shown.answer = Some(texts.at(*words).to_owned()),
+        OutcomeEntry::Bound(text) => shown.answer = Some(texts.at(*text).to_owned()),
     }
     shown
 }
@@ -118,7 +114,7 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn words(normalization: Normalization) -> String {
+fn normalization_name(normalization: Normalization) -> String {
     let (name, direction) = match normalization {
         Normalization::None => ("None", Direction::LargestIsBest),
         Normalization::Range(direction) => ("Range", direction),
@@ -129,4 +125,125 @@ fn words(normalization: Normalization) -> String {
         Direction::LargestIsBest => name.to_owned(),
         Direction::LeastIsBest => format!("{name} reversed"),
     }
+}
+
+/// The nodes of a call, in kube-scheduler's order, and the answers for them so far.
+struct Nodes(Vec<NodePart>);
+
+impl Nodes {
+    fn new(entry: &LogEntry, texts: &Texts) -> Self {
+        let node = |name: u32| NodePart {
+            name: texts.at(name).to_owned(),
+            rejected_by: None,
+            reason: None,
+            total: None,
+            backends: BTreeMap::new(),
+        };
+        Self(entry.nodes.iter().map(node).collect())
+    }
+
+    /// Adds the answer of a backend.
+    fn add(&mut self, part: &PartEntry, texts: &Texts) {
+        let name = texts.at(part.name);
+        match &part.outcome {
+            OutcomeEntry::Pending | OutcomeEntry::Failed { .. } | OutcomeEntry::Bound(_) => {}
+            OutcomeEntry::Filtered { asked, refusals } => {
+                let accepted = NodeVerdict { accepted: true, ..NodeVerdict::default() };
+                let asked = self.positions(asked.as_ref().map(Runs::iter));
+                asked.into_iter().for_each(|node| self.put(node, name, &accepted));
+                for (reason, nodes) in refusals {
+                    let rejected = rejected(texts.at(*reason));
+                    nodes.iter().for_each(|node| self.put(node, name, &rejected));
+                }
+            }
+            OutcomeEntry::Scored { .. } => {
+                part.outcome.ballot().iter().for_each(|ballot| self.score(ballot, name));
+            }
+            OutcomeEntry::Candidates { nodes, victims } => {
+                self.leave_out(name, part);
+                for (node, victims) in nodes.iter().zip(victims.iter()) {
+                    let victims = Some(victims.cast_unsigned());
+                    self.put(node, name, &NodeVerdict { victims, ..NodeVerdict::default() });
+                }
+            }
+        }
+    }
+
+    /// Marks the candidates that a backend received as left out. One that an earlier backend dropped was not sent.
+    fn leave_out(&mut self, name: &str, part: &PartEntry) {
+        let mut not_sent: Vec<u32> = part.not_sent.iter().flat_map(Runs::iter).collect();
+        not_sent.sort_unstable();
+        let left_out = rejected(LEFT_OUT);
+        for node in self.all() {
+            let earlier = self.0[node as usize].rejected_by.is_some();
+            if !earlier && not_sent.binary_search(&node).is_err() {
+                self.put(node, name, &left_out);
+            }
+        }
+    }
+
+    fn score(&mut self, ballot: &Ballot, name: &str) {
+        let normalized = score::normalized(ballot);
+        let positions = self.positions(ballot.nodes.as_ref().map(|nodes| nodes.iter().copied()));
+        for (node, raw) in positions.into_iter().zip(&ballot.scores) {
+            let normalized = normalized(*raw);
+            let scored = NodeVerdict {
+                raw: Some(*raw),
+                normalized: Some(normalized),
+                weighted: Some(normalized * f64::from(ballot.weight)),
+                ..NodeVerdict::default()
+            };
+            self.put(node, name, &scored);
+        }
+    }
+
+    /// Adds the total scores.
+    fn add_totals(&mut self, parts: &[PartEntry]) {
+        let ballots: Vec<Ballot> = parts.iter().filter_map(|part| part.outcome.ballot()).collect();
+        let totals = score::totals(self.0.len(), &ballots.iter().collect::<Vec<_>>());
+        self.0.iter_mut().zip(totals).for_each(|(node, total)| node.total = total);
+    }
+
+    /// Applies a backend's rejections: a node's first one is the one that kube-scheduler gets.
+    fn apply(&mut self, part: &PartEntry, texts: &Texts) {
+        let name = texts.at(part.name);
+        if matches!(part.outcome, OutcomeEntry::Filtered { .. } | OutcomeEntry::Candidates { .. }) {
+            for (nodes, reason) in part.not_sent.iter().zip(NOT_SENT) {
+                nodes.iter().for_each(|node| self.reject(node, name, reason));
+            }
+        }
+        for node in self.all() {
+            let verdict = self.0[node as usize].backends.get(name);
+            if let Some(reason) = verdict.and_then(|verdict| verdict.rejected.clone()) {
+                self.reject(node, name, &reason);
+            }
+        }
+    }
+
+    fn put(&mut self, node: u32, name: &str, verdict: &NodeVerdict) {
+        if let Some(node) = self.0.get_mut(node as usize) {
+            node.backends.insert(name.to_owned(), verdict.clone());
+        }
+    }
+
+    fn reject(&mut self, node: u32, name: &str, reason: &str) {
+        let node = self.0.get_mut(node as usize).filter(|node| node.rejected_by.is_none());
+        if let Some(node) = node {
+            node.rejected_by = Some(name.to_owned());
+            node.reason = Some(reason::clean(reason));
+        }
+    }
+
+    fn all(&self) -> ops::Range<u32> {
+        0..number(self.0.len())
+    }
+
+    /// These positions, or all.
+    fn positions(&self, nodes: Option<impl Iterator<Item = u32>>) -> Vec<u32> {
+        nodes.map_or_else(|| self.all().collect(), Iterator::collect)
+    }
+}
+
+fn rejected(reason: &str) -> NodeVerdict {
+    NodeVerdict { rejected: Some(reason.to_owned()), ..NodeVerdict::default() }
 }

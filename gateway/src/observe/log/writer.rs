@@ -74,20 +74,6 @@ impl LogWriter {
     pub(super) fn flush_within(&self, timeout: Duration) {
         self.0.emptied.wait_while_for(&mut self.0.queue.lock(), |queue| !queue.is_done(), timeout);
     }
-
-    fn push(&self, line: &[u8]) {
-        let mut queue = self.0.queue.lock();
-        if queue.text.len() + line.len() > CAPACITY {
-            queue.dropped += 1;
-            self.0.lost.fetch_add(1, Relaxed);
-            return;
-        }
-        queue.text.extend_from_slice(line);
-        queue.lines += 1;
-        if !queue.writing {
-            self.0.filled.notify_one();
-        }
-    }
 }
 
 impl WriterState {
@@ -126,7 +112,17 @@ impl WriterState {
 /// Every call of `write` is one line and succeeds.
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(line);
+        let mut queue = self.0.queue.lock();
+        if queue.text.len() + line.len() > CAPACITY {
+            queue.dropped += 1;
+            self.0.lost.fetch_add(1, Relaxed);
+        } else {
+            queue.text.extend_from_slice(line);
+            queue.lines += 1;
+            if !queue.writing {
+                self.0.filled.notify_one();
+            }
+        }
         Ok(line.len())
     }
 

@@ -1,117 +1,147 @@
-//! The metrics of the calls to one backend for one verb.
+//! The metrics of the calls to one backend.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use extender_gateway_core::{FailureKind, Verb};
+use extender_gateway_core::{FailureKind, PerVerb, Verb};
+use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
-use super::{
-    few::Few,
-    page::{Durations, Trace},
-    reasons::ReasonCounts,
-    recent::{RecentCalls, RecentSummary},
+use super::series::{Durations, LabeledCounts, ReasonCounts, RecentSummary, Trace};
+use crate::{
+    api::TimedMessage,
+    record::{Agreement, BackendAttempt, BackendOutcome, CacheSource, OnFailure, Outcome, Rpc},
 };
-use crate::record::Agreement;
 
-/// The applied failure policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applied {
-    /// The call ended with an error.
-    Fail,
-    /// The backend was ignored in the decision.
-    Ignore,
-    /// The next binder was called.
-    Next,
-    /// None: the backend is in shadow mode.
-    None,
-}
-
-impl Applied {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Ignore => "ignore",
-            Self::Next => "next",
-            Self::None => "none",
-        }
-    }
-}
-
-/// No share was recorded yet.
-const NO_SHARE: u64 = u64::MAX;
 /// The first and the last bucket separate "none" and "all" from almost none and almost all.
 const SHARES: [f64; 11] = [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0];
 
-/// The metrics shared by all verbs of a backend.
-#[derive(Debug)]
-pub(super) struct SharedSeries {
-    pub(super) reasons: ReasonCounts,
-    pub(super) rejected: Histogram,
-    pub(super) clamped: Counter,
-    pub(super) missed: Counter,
-}
-
-/// The calls to one backend for one verb. Once [`retain_backends`](super::Metrics::retain_backends) has removed the
-/// backend, values recorded here are no longer shown.
+/// The calls to one backend. Once [`retain_backends`](super::Metrics::retain_backends) has removed the backend,
+/// values recorded here are no longer shown.
 #[derive(Debug)]
 pub struct BackendMetrics {
-    verb: Verb,
-    pub(super) shared: Arc<SharedSeries>,
-    pub(super) calls: Counter,
-    pub(super) duration: Durations,
-    pub(super) failures: Few<(FailureKind, Applied)>,
-    pub(super) asked: Counter,
-    pub(super) remembered: Counter,
-    pub(super) early: Counter,
-    pub(super) sent: Counter,
-    pub(super) received: Counter,
-    pub(super) disagreed: Counter,
-    pub(super) shadow: Few<Agreement>,
-    recent: RecentCalls,
-    /// The moving average of the share of rejected nodes, as the bits of a float.
-    share: AtomicU64,
+    /// The calls of each verb.
+    pub verbs: PerVerb<BackendVerbMetrics>,
+    pub(super) rejected: ReasonCounts,
+    pub(super) rejected_ratio: Histogram,
+    pub(super) clamped: Counter,
+    pub(super) table_misses: Counter,
 }
 
-impl SharedSeries {
-    pub(super) fn new() -> Self {
+/// The calls to one backend for one verb.
+#[derive(Debug, Default)]
+pub struct BackendVerbMetrics {
+    pub(super) calls: Counter,
+    pub(super) duration: Durations,
+    /// By cause and applied failure policy. `None`: the failure had no effect on the call.
+    pub(super) failures: LabeledCounts<(FailureKind, Option<OnFailure>)>,
+    pub(super) asked: Counter,
+    /// Nodes that were not sent, because their answers were cached.
+    pub remembered: Counter,
+    pub(super) prefetched: Counter,
+    pub(super) sent: Counter,
+    pub(super) received: Counter,
+    pub(super) disagreements: Counter,
+    pub(super) shadow: LabeledCounts<Agreement>,
+    /// The exponential moving average of the share of rejected nodes.
+    rejected_share: Mutex<Option<f64>>,
+    last_failure: Mutex<Option<TimedMessage>>,
+}
+
+impl Default for BackendMetrics {
+    fn default() -> Self {
         Self {
-            reasons: ReasonCounts::default(),
-            rejected: Histogram::new(SHARES),
+            verbs: PerVerb::default(),
+            rejected: ReasonCounts::default(),
+            rejected_ratio: Histogram::new(SHARES),
             clamped: Counter::default(),
-            missed: Counter::default(),
+            table_misses: Counter::default(),
         }
     }
 }
 
 impl BackendMetrics {
-    pub(super) fn new(verb: Verb, shared: Arc<SharedSeries>) -> Self {
-        Self {
-            verb,
-            shared,
-            calls: Counter::default(),
-            duration: Durations::default(),
-            failures: Few::default(),
-            asked: Counter::default(),
-            remembered: Counter::default(),
-            early: Counter::default(),
-            sent: Counter::default(),
-            received: Counter::default(),
-            disagreed: Counter::default(),
-            shadow: Few::default(),
-            recent: RecentCalls::default(),
-            share: AtomicU64::new(NO_SHARE),
+    /// Records the backend's part in a call with this outcome.
+    pub(in crate::observe) fn record(
+        &self,
+        verb: Verb,
+        (outcome, part): (&str, &BackendOutcome),
+        trace: Option<Trace>,
+    ) {
+        let metrics = &self.verbs[verb];
+        let policy = applied_policy(outcome, part);
+        for attempt in &part.attempts {
+            metrics.record(attempt, policy, trace);
+            self.table_misses.inc_by(attempt.misses.into());
+        }
+        match &part.outcome {
+            Outcome::Filtered(filtered) => {
+                let mut rejected = 0;
+                for refusal in &filtered.refusals {
+                    self.rejected(&refusal.reason, refusal.positions.len());
+                    rejected += refusal.positions.len();
+                }
+                let last = part.attempts.last();
+                let nodes = last.map_or(0, |last| last.requested.saturating_add(last.cached));
+                self.rejected_share(verb, rejected, nodes as usize);
+            }
+            Outcome::Scored(_, clamped) => {
+                self.clamped.inc_by(*clamped as u64);
+            }
+            Outcome::Failed(failure) => {
+                let failure = TimedMessage { time: Timestamp::now(), message: failure.to_string() };
+                *metrics.last_failure.lock() = Some(failure);
+            }
+            Outcome::Pending | Outcome::Candidates(_) | Outcome::Bound(_) => {}
+        }
+        if let Some(agreement) = part.agreement {
+            metrics.shadowed(agreement);
         }
     }
 
-    /// The verb.
-    pub fn verb(&self) -> Verb {
-        self.verb
+    /// Counts nodes that were rejected for this reason. The number of reasons is not limited here.
+    pub fn rejected(&self, reason: &str, nodes: usize) {
+        self.rejected.add(reason, nodes as u64);
+    }
+
+    /// Records how many of a call's nodes were rejected, sent or cached; ignored for a call without nodes.
+    pub fn rejected_share(&self, verb: Verb, rejected: usize, nodes: usize) {
+        if nodes == 0 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "there are not that many nodes")]
+        let share = rejected as f64 / nodes as f64;
+        self.rejected_ratio.observe(share);
+        let mut mean = self.verbs[verb].rejected_share.lock();
+        *mean = Some(mean.map_or(share, |before| before + (share - before) / 8.0));
+    }
+}
+
+impl BackendVerbMetrics {
+    fn record(&self, attempt: &BackendAttempt, policy: Option<OnFailure>, trace: Option<Trace>) {
+        let known = match attempt.source {
+            CacheSource::AnswerCache => &self.remembered,
+            CacheSource::Filter => &self.prefetched,
+        };
+        known.inc_by(attempt.cached.into());
+        self.disagreements.inc_by(attempt.impure.into());
+        let rpcs = attempt.rpcs.all();
+        let failure = attempt.failure.map(|kind| (kind, policy));
+        if rpcs.is_empty() {
+            if let Some(failure) = failure {
+                self.not_sent(failure);
+            }
+            return;
+        }
+        self.asked(attempt.requested as usize);
+        let sum = |bytes: fn(&Rpc) -> usize| rpcs.iter().map(bytes).sum();
+        self.bytes(sum(|rpc| rpc.sent), sum(|rpc| rpc.received));
+        match failure {
+            // Its full duration is unknown.
+            None if attempt.canceled => {}
+            None => self.answered(attempt.took, trace),
+            Some(failure) => self.failed(failure, attempt.took, trace),
+        }
     }
 
     /// Counts a call that was sent with this many nodes.
@@ -122,78 +152,31 @@ impl BackendMetrics {
 
     /// Counts a call that succeeded.
     pub fn answered(&self, took: Duration, trace: Option<Trace>) {
-        self.duration.observe(took, trace);
-        self.recent.answered(took);
+        self.duration.observe(took, false, trace);
     }
 
     /// Counts a call that failed after this time.
-    pub fn failed(&self, failure: (FailureKind, Applied), took: Duration, trace: Option<Trace>) {
+    pub fn failed(&self, failure: (FailureKind, Option<OnFailure>), took: Duration, trace: Option<Trace>) {
         self.failures.add(failure, 1);
-        self.duration.observe(took, trace);
-        self.recent.failed(took);
+        self.duration.observe(took, true, trace);
     }
 
     /// Counts a call that failed without being sent: there is no connection, or the backend does not serve the
     /// verb.
-    pub fn unasked(&self, failure: (FailureKind, Applied)) {
+    pub fn not_sent(&self, failure: (FailureKind, Option<OnFailure>)) {
         self.failures.add(failure, 1);
-        self.recent.unasked();
-    }
-
-    /// Counts nodes that were not sent, because their answers were cached.
-    pub fn remembered(&self, nodes: usize) {
-        self.remembered.inc_by(nodes as u64);
-    }
-
-    /// Counts nodes that were not sent, because their scores were prefetched with the filter answer.
-    pub fn came_early(&self, nodes: usize) {
-        self.early.inc_by(nodes as u64);
-    }
-
-    /// Counts nodes that were rejected for this reason. The number of reasons is not limited here.
-    pub fn rejected(&self, reason: &str, nodes: usize) {
-        self.shared.reasons.rejected(reason, nodes as u64);
-    }
-
-    /// Records how many of a call's nodes were rejected, sent or cached; ignored for a call without nodes.
-    pub fn rejected_share(&self, rejected: usize, of: usize) {
-        if of == 0 {
-            return;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "there are not that many nodes")]
-        let share = rejected as f64 / of as f64;
-        self.shared.rejected.observe(share);
-        // An exponential moving average with weight 1/8. Of two concurrent writes one may be lost, which is
-        // harmless.
-        let before = self.latest_rejected_share();
-        let mean = before.map_or(share, |before| before + (share - before) / 8.0);
-        self.share.store(mean.to_bits(), Ordering::Relaxed);
-    }
-
-    /// Counts scores that were clamped to the declared range.
-    pub fn clamped(&self, scores: usize) {
-        self.shared.clamped.inc_by(scores as u64);
-    }
-
-    /// Counts an answer in shadow mode that agrees or disagrees with the decision.
-    pub fn shadowed(&self, opinion: Agreement) {
-        self.shadow.add(opinion, 1);
-    }
-
-    /// Counts a different answer for a verb that is declared pure.
-    pub fn disagreed(&self) {
-        self.disagreed.inc();
-    }
-
-    /// Counts calls that named nodes which the backend's table lacks.
-    pub fn missed(&self, times: u32) {
-        self.shared.missed.inc_by(times.into());
+        self.duration.recent.record(None, true);
     }
 
     /// Counts the bytes of a call's messages.
     pub fn bytes(&self, sent: usize, received: usize) {
         self.sent.inc_by(sent as u64);
         self.received.inc_by(received as u64);
+    }
+
+    /// Counts an answer in shadow mode that agrees or disagrees with the decision.
+    pub fn shadowed(&self, agreement: Agreement) {
+        self.shadow.add(agreement, 1);
     }
 
     /// Calls since the start.
@@ -207,13 +190,46 @@ impl BackendMetrics {
     }
 
     /// Summary of the latest 256 calls; `None` before the first.
-    pub fn lately(&self) -> Option<RecentSummary> {
-        self.recent.lately()
+    pub fn recent(&self) -> Option<RecentSummary> {
+        self.duration.recent.summary()
     }
 
     /// The share of rejected nodes in the latest calls, from 0 to 1, later ones weighted more; `None` before the first.
-    pub fn latest_rejected_share(&self) -> Option<f64> {
-        let share = self.share.load(Ordering::Relaxed);
-        (share != NO_SHARE).then(|| f64::from_bits(share))
+    pub fn recent_rejected_share(&self) -> Option<f64> {
+        *self.rejected_share.lock()
+    }
+
+    /// The latest failure.
+    pub(crate) fn last_failure(&self) -> Option<TimedMessage> {
+        self.last_failure.lock().clone()
+    }
+}
+
+/// The failure policy that decided the call: none if the backend answered the second call, was not needed, or is in
+/// shadow mode.
+fn applied_policy(outcome: &str, part: &BackendOutcome) -> Option<OnFailure> {
+    let failed = part.agreement.is_none() && matches!(part.outcome, Outcome::Failed(_));
+    let had_effect = part.policy != OnFailure::Fail || outcome != "ok";
+    (failed && had_effect).then_some(part.policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use extender_gateway_core::BackendFailure;
+
+    use super::*;
+    use crate::observe::samples::part;
+
+    #[tokio::test]
+    async fn a_failure_that_ended_no_call_has_no_policy() {
+        let failed = || Outcome::Failed(BackendFailure::new(FailureKind::Late, "late"));
+        let of = |said, policy, outcome| {
+            applied_policy(outcome, &BackendOutcome { policy, ..part("zones", said) })
+        };
+        assert_eq!(of(failed(), OnFailure::Fail, "backend"), Some(OnFailure::Fail));
+        assert_eq!(of(failed(), OnFailure::Fail, "ok"), None, "no node was left for it");
+        assert_eq!(of(Outcome::Pending, OnFailure::Ignore, "ok"), None, "it answered the second time");
+        assert_eq!(of(failed(), OnFailure::Ignore, "ok"), Some(OnFailure::Ignore));
+        assert_eq!(of(failed(), OnFailure::Next, "ok"), Some(OnFailure::Next));
     }
 }

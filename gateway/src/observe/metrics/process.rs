@@ -1,111 +1,154 @@
-//! Counters of the whole process.
+//! The metrics of the whole process: counters, and gauges whose value is read at each scrape.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use prometheus_client::metrics::{
-    counter::{ConstCounter, Counter},
-    gauge::ConstGauge,
-};
+use parking_lot::Mutex;
+use prometheus_client::metrics::{counter::Counter, gauge::ConstGauge};
 
-use super::{few::Few, page::Page};
+use super::{page::Page, series::LabeledCounts};
 
-#[derive(Debug, Default)]
-pub(super) struct Process {
-    pub(super) unknown_nodes: Counter,
-    pub(super) panics: Counter,
-    pub(super) held_reasons: Counter,
-    pub(super) forgotten_reasons: Counter,
-    pub(super) repeated_refusals: Counter,
-    pub(super) uncounted_refusals: Counter,
-    pub(super) configuration_reloads: Few<&'static str>,
-    pub(super) decision_log_evictions: Counter,
-    /// By address and cause.
-    pub(super) dropped_connections: Few<(&'static str, &'static str)>,
-    pub(super) lost_log_lines: Counter,
-    pub(super) exported_spans: Counter,
-    pub(super) dropped_spans: Counter,
+/// Metrics without labels: the field, the name on the page, and the help text, which also documents the field.
+macro_rules! unlabeled {
+    (
+        counters { $($counter:ident: $counter_name:literal, $counter_help:literal;)* }
+        gauges { $($gauge:ident: $gauge_name:literal, $gauge_help:literal;)* }
+    ) => {
+        /// The metrics of the whole process.
+        #[derive(Debug, Default)]
+        pub struct ProcessMetrics {
+            $(#[doc = $counter_help] pub $counter: Counter,)*
+            $(#[doc = $gauge_help] pub $gauge: Source<Option<f64>>,)*
+            /// Each backend that is called, and whether it is connected with a successful handshake.
+            pub connected: Source<Vec<(String, bool)>>,
+            /// By outcome.
+            pub(super) configuration_reloads: LabeledCounts<&'static str>,
+            /// By address and cause.
+            pub(super) dropped_connections: LabeledCounts<(&'static str, &'static str)>,
+        }
+
+        impl ProcessMetrics {
+            fn write_counters(&self, page: &mut Page<'_>) -> fmt::Result {
+                $(page.single($counter_name, $counter_help, &self.$counter)?;)*
+                Ok(())
+            }
+
+            fn write_gauges(&self, page: &mut Page<'_>) -> fmt::Result {
+                $(if let Some(value) = self.$gauge.read().flatten().filter(|value| value.is_finite()) {
+                    page.single($gauge_name, $gauge_help, &ConstGauge::new(value))?;
+                })*
+                Ok(())
+            }
+        }
+    };
 }
 
-impl Process {
-    pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
-        page.single(
-            "extender_gateway_unknown_nodes_total",
-            "Nodes rejected because the gateway did not know them yet",
-            &self.unknown_nodes,
-        )?;
-        page.single(
-            "extender_gateway_panics_total",
-            "Panics caught in calls, in their background work, and in connections to backends",
-            &self.panics,
-        )?;
-        page.single(
-            "extender_gateway_held_reasons_total",
-            "Changed reasons replaced by the text of the first attempt",
-            &self.held_reasons,
-        )?;
-        page.single(
-            "extender_gateway_forgotten_reasons_total",
-            "Reasons dropped because the memory for reasons is full",
-            &self.forgotten_reasons,
-        )?;
-        page.single(
-            "extender_gateway_repeated_refusals_total",
-            "Filter calls answered with an error because the pod was rejected repeatedly",
-            &self.repeated_refusals,
-        )?;
-        page.single(
-            "extender_gateway_uncounted_refusals_total",
-            "Rejections on all nodes that were not tracked because the memory for pods is full",
-            &self.uncounted_refusals,
-        )?;
-        self.write_losses(page)?;
-        self.write_of_process(page)
+unlabeled! {
+    counters {
+        unknown_nodes: "extender_gateway_unknown_nodes_total",
+            "Nodes rejected because the gateway did not know them yet";
+        panics: "extender_gateway_panics_total",
+            "Panics caught in calls, in their background work, and in connections to backends";
+        held_reasons: "extender_gateway_held_reasons_total",
+            "Changed reasons replaced by the text of the first attempt";
+        forgotten_reasons: "extender_gateway_forgotten_reasons_total",
+            "Reasons dropped because the memory for reasons is full";
+        repeated_refusals: "extender_gateway_repeated_refusals_total",
+            "Filter calls answered with an error because the pod was rejected repeatedly";
+        uncounted_refusals: "extender_gateway_uncounted_refusals_total",
+            "Rejections on all nodes that were not tracked because the memory for pods is full";
+        decision_log_evictions: "extender_gateway_decision_log_evictions_total",
+            "Calls evicted from the decision log";
+        lost_log_lines: "extender_gateway_lost_log_lines_total",
+            "Log lines dropped because standard error was not read";
+        exported_spans: "extender_gateway_exported_spans_total",
+            "Spans exported to the collector";
+        dropped_spans: "extender_gateway_dropped_spans_total",
+            "Spans lost because the queue was full or the export failed";
     }
+    gauges {
+        call_thread_silence: "extender_gateway_call_thread_silence_seconds",
+            "Time since the last heartbeat of the thread that serves calls";
+        configuration_generation: "extender_gateway_configuration_generation",
+            "Generation of the configuration in use, starting at 1";
+        configuration_loaded: "extender_gateway_configuration_loaded_timestamp_seconds",
+            "Unix time at which the configuration in use was loaded";
+        known_nodes: "extender_gateway_known_nodes",
+            "Nodes in the node table";
+        nodes_synced: "extender_gateway_nodes_synced",
+            "1 after the first list of nodes, 0 before";
+        nodes_silence: "extender_gateway_nodes_silence_seconds",
+            "Time since the last event of the watch of nodes";
+        known_pods: "extender_gateway_known_pods",
+            "Pods in the pod table";
+        pods_synced: "extender_gateway_pods_synced",
+            "1 after the first list of pods, 0 before";
+        pods_silence: "extender_gateway_pods_silence_seconds",
+            "Time since the last event of the watch of pods";
+        decision_log_bytes: "extender_gateway_decision_log_bytes",
+            "Size of the decision log";
+        decision_log_limit: "extender_gateway_decision_log_limit_bytes",
+            "Maximum size of the decision log";
+        decision_log_calls: "extender_gateway_decision_log_calls",
+            "Calls in the decision log";
+        decision_log_pods: "extender_gateway_decision_log_pods",
+            "Pods in the decision log";
+    }
+}
 
-    /// Metrics that are not about calls.
-    fn write_of_process(&self, page: &mut Page<'_>) -> fmt::Result {
+impl ProcessMetrics {
+    pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        self.write_counters(page)?;
+        let dropped = self.dropped_connections.all().into_iter();
+        page.family(
+            "extender_gateway_dropped_connections_total",
+            "Connections rejected, or closed to make room or because they sent no request",
+            dropped.map(|((address, cause), count)| ([("address", address), ("cause", cause)], count)),
+        )?;
         let reloads = self.configuration_reloads.all().into_iter();
         page.family(
             "extender_gateway_configuration_reloads_total",
             "Configuration reloads, by outcome",
-            reloads.map(|(outcome, count)| ([("outcome", outcome)], ConstCounter::new(count))),
+            reloads.map(|(outcome, count)| ([("outcome", outcome)], count)),
         )?;
         page.family(
             "extender_gateway_build_info",
             "Build information; always 1",
             [([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_i64))],
-        )
+        )?;
+        let connected = self.connected.read().unwrap_or_default().into_iter();
+        page.family(
+            "extender_gateway_backend_connected",
+            "1 if the backend is connected and its handshake succeeded, 0 otherwise",
+            connected.map(|(name, is)| ([("backend", name)], ConstGauge::new(i64::from(is)))),
+        )?;
+        self.write_gauges(page)
+    }
+}
+
+/// A value that is read at each scrape, on any thread. `None` and non-finite numbers are not shown.
+pub struct Source<T>(Mutex<Option<Arc<dyn Fn() -> T + Send + Sync>>>);
+
+impl<T> Source<T> {
+    /// Sets where the value comes from; a later source replaces an earlier one.
+    pub fn set(&self, source: impl Fn() -> T + Send + Sync + 'static) {
+        *self.0.lock() = Some(Arc::new(source));
     }
 
-    /// Observability data, and how much of it was lost.
-    fn write_losses(&self, page: &mut Page<'_>) -> fmt::Result {
-        page.single(
-            "extender_gateway_decision_log_evictions_total",
-            "Calls evicted from the decision log",
-            &self.decision_log_evictions,
-        )?;
-        let dropped = self.dropped_connections.all().into_iter();
-        page.family(
-            "extender_gateway_dropped_connections_total",
-            "Connections rejected, or closed to make room or because they sent no request",
-            dropped.map(|((address, cause), count)| {
-                ([("address", address), ("cause", cause)], ConstCounter::new(count))
-            }),
-        )?;
-        page.single(
-            "extender_gateway_lost_log_lines_total",
-            "Log lines dropped because standard error was not read",
-            &self.lost_log_lines,
-        )?;
-        page.single(
-            "extender_gateway_exported_spans_total",
-            "Spans exported to the collector",
-            &self.exported_spans,
-        )?;
-        page.single(
-            "extender_gateway_dropped_spans_total",
-            "Spans lost because the queue was full or the export failed",
-            &self.dropped_spans,
-        )
+    fn read(&self) -> Option<T> {
+        // It is called without the lock: it may take locks of its own.
+        let source = self.0.lock().clone();
+        source.map(|source| source())
+    }
+}
+
+impl<T> Default for Source<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> fmt::Debug for Source<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").finish_non_exhaustive()
     }
 }

@@ -3,52 +3,47 @@ use std::time::Duration;
 use extender_gateway_core::{FailureKind, Verb};
 
 use super::*;
-use crate::record::Agreement;
-
-const GAUGES: [Gauge; 13] = [
-    Gauge::CallThreadSilence,
-    Gauge::KnownNodes,
-    Gauge::NodesSynced,
-    Gauge::NodesSilence,
-    Gauge::KnownPods,
-    Gauge::PodsSynced,
-    Gauge::PodsSilence,
-    Gauge::DecisionLogBytes,
-    Gauge::DecisionLogLimit,
-    Gauge::DecisionLogCalls,
-    Gauge::DecisionLogPods,
-    Gauge::ConfigurationGeneration,
-    Gauge::ConfigurationLoaded,
-];
+use crate::record::{Agreement, OnFailure};
 
 impl Metrics {
     /// Records one of everything, so that every metric has a series.
     pub(super) fn record_everything(&self) {
         let (millisecond, trace) = (Duration::from_millis(1), Some([1; 16]));
         let verb = self.verb(Some(Verb::Filter));
-        verb.begun();
+        verb.begin();
         verb.answered("ok", millisecond, trace);
         verb.nodes(3, 2);
         verb.bytes(100, 50);
-        let backend = self.backend("zones", Verb::Filter);
-        backend.asked(3);
-        backend.answered(millisecond, trace);
-        backend.failed((FailureKind::Late, Applied::Fail), millisecond, trace);
-        backend.unasked((FailureKind::Unreachable, Applied::Ignore));
-        backend.remembered(1);
-        backend.came_early(1);
+        let backend = self.backend("zones");
         backend.rejected("in drain", 1);
-        backend.rejected_share(1, 3);
-        backend.clamped(1);
-        backend.shadowed(Agreement::Agrees);
-        backend.disagreed();
-        backend.missed(1);
-        backend.bytes(10, 5);
+        backend.rejected_share(Verb::Filter, 1, 3);
+        let filter = &backend.verbs.filter;
+        filter.asked(3);
+        filter.answered(millisecond, trace);
+        filter.failed((FailureKind::Late, Some(OnFailure::Fail)), millisecond, trace);
+        filter.not_sent((FailureKind::Unreachable, Some(OnFailure::Ignore)));
+        filter.shadowed(Agreement::Agrees);
+        filter.bytes(10, 5);
         self.reloaded("ok");
         self.connections_dropped(("metrics", "evicted"), 1);
-        self.connected(|| vec![("zones".to_owned(), true)]);
-        for gauge in GAUGES {
-            self.gauge(gauge, || Some(1.0));
+        let process = self.process();
+        process.connected.set(|| vec![("zones".to_owned(), true)]);
+        for gauge in [
+            &process.call_thread_silence,
+            &process.known_nodes,
+            &process.nodes_synced,
+            &process.nodes_silence,
+            &process.known_pods,
+            &process.pods_synced,
+            &process.pods_silence,
+            &process.decision_log_bytes,
+            &process.decision_log_limit,
+            &process.decision_log_calls,
+            &process.decision_log_pods,
+            &process.configuration_generation,
+            &process.configuration_loaded,
+        ] {
+            gauge.set(|| Some(1.0));
         }
     }
 }
@@ -71,12 +66,12 @@ fn series(metrics: &Metrics) -> usize {
 fn what_was_counted_can_be_read() {
     let metrics = Metrics::new();
     metrics.verb(Some(Verb::Filter)).answered("ok", Duration::ZERO, None);
-    metrics.backend("racks", Verb::Prioritize).unasked((FailureKind::Late, Applied::None));
-    metrics.backend("racks", Verb::Prioritize).clamped(3);
-    metrics.unknown_nodes(2);
+    metrics.backend("racks").verbs.prioritize.not_sent((FailureKind::Late, None));
+    metrics.backend("racks").clamped.inc_by(3);
+    metrics.process().unknown_nodes.inc_by(2);
     metrics.panicked();
-    metrics.reasons_forgotten(7);
-    metrics.pace_unknown();
+    metrics.process().forgotten_reasons.inc_by(7);
+    metrics.process().uncounted_refusals.inc();
     for line in [
         r#"calls_total{verb="filter",outcome="ok"} 1"#,
         r#"backend_failures_total{backend="racks",verb="score",kind="late",policy="none"} 1"#,
@@ -94,8 +89,8 @@ fn what_was_counted_can_be_read() {
 fn a_verb_is_recorded_by_its_handle() {
     let metrics = Metrics::new();
     let filter = metrics.verb(Some(Verb::Filter));
-    assert_eq!((filter.calls(), filter.failures(), filter.lately()), (0, 0, None));
-    let call = filter.begun();
+    assert_eq!((filter.calls(), filter.failures(), filter.recent()), (0, 0, None));
+    let call = filter.begin();
     has(&metrics, r#"calls_in_flight{verb="filter"} 1"#);
     drop(call);
     filter.answered("ok", Duration::from_micros(150), None);
@@ -119,25 +114,26 @@ fn a_verb_is_recorded_by_its_handle() {
     }
     let exemplar = format!(r#"{{le="0.0032",verb="filter"}} 2 # {{trace_id="{}"}} 0.002 "#, "ab".repeat(16));
     assert!(metrics.text().contains(&exemplar));
-    let (lately, median) = (filter.lately().unwrap(), Some(Duration::from_micros(150)));
+    let (recent, median) = (filter.recent().unwrap(), Some(Duration::from_micros(150)));
     assert_eq!((filter.calls(), filter.failures()), (2, 1));
-    assert_eq!((lately.calls, lately.failed, lately.median), (2, 1, median));
+    assert_eq!((recent.calls, recent.failed, recent.median), (2, 1, median));
 }
 
 #[test]
 fn a_backend_is_recorded_by_its_handle() {
     let metrics = Metrics::new();
-    let zones = metrics.backend("zones", Verb::Filter);
+    let backend = metrics.backend("zones");
+    backend.rejected("in drain", 100);
+    backend.rejected_share(Verb::Filter, 100, 400);
+    backend.rejected_share(Verb::Filter, 0, 0);
+    backend.clamped.inc_by(7);
+    let zones = &backend.verbs.filter;
     zones.asked(400);
     zones.answered(Duration::from_millis(1), None);
     zones.asked(20);
-    zones.failed((FailureKind::Late, Applied::Ignore), Duration::from_millis(200), None);
-    zones.unasked((FailureKind::Unreachable, Applied::Fail));
-    zones.rejected("in drain", 100);
-    zones.rejected_share(100, 400);
-    zones.rejected_share(0, 0);
-    metrics.backend("zones", Verb::Prioritize).clamped(7);
-    zones.came_early(3);
+    zones.failed((FailureKind::Late, Some(OnFailure::Ignore)), Duration::from_millis(200), None);
+    zones.not_sent((FailureKind::Unreachable, Some(OnFailure::Fail)));
+    zones.prefetched.inc_by(3);
     zones.shadowed(Agreement::Disagrees);
     zones.bytes(5_000, 90);
     for line in [
@@ -158,10 +154,10 @@ fn a_backend_is_recorded_by_its_handle() {
     ] {
         has(&metrics, line);
     }
-    let lately = zones.lately().unwrap();
-    assert_eq!((zones.calls(), zones.failures(), lately.calls, lately.failed), (2, 2, 3, 2));
-    assert_eq!(zones.latest_rejected_share(), Some(0.25));
-    assert_eq!(metrics.backend("zones", Verb::Prioritize).latest_rejected_share(), None);
+    let recent = zones.recent().unwrap();
+    assert_eq!((zones.calls(), zones.failures(), recent.calls, recent.failed), (2, 2, 3, 2));
+    assert_eq!(zones.recent_rejected_share(), Some(0.25));
+    assert_eq!(backend.verbs.prioritize.recent_rejected_share(), None);
 }
 
 #[test]
@@ -171,38 +167,39 @@ fn a_backend_that_is_gone_leaves_nothing_and_may_come_back() {
     for reload in 0..100 {
         let names = [format!("a{reload}"), format!("b{reload}")];
         for name in &names {
-            let backend = metrics.backend(name, Verb::Filter);
+            let backend = metrics.backend(name);
             backend.rejected("no", 1);
-            backend.unasked((FailureKind::Reset, Applied::Fail));
+            backend.verbs.filter.not_sent((FailureKind::Reset, Some(OnFailure::Fail)));
         }
         metrics.retain_backends(&names.each_ref().map(String::as_str));
     }
-    let (old, one) = (metrics.backend("a99", Verb::Filter), series(&metrics) - empty);
+    let (old, one) = (metrics.backend("a99"), series(&metrics) - empty);
     metrics.retain_backends(&[]);
     assert_eq!(series(&metrics), empty, "the last two had {one}");
-    old.asked(7);
     old.rejected("another reason", 1);
-    old.unasked((FailureKind::Late, Applied::Fail));
-    old.shadowed(Agreement::Agrees);
+    old.verbs.filter.asked(7);
+    old.verbs.filter.not_sent((FailureKind::Late, Some(OnFailure::Fail)));
+    old.verbs.filter.shadowed(Agreement::Agrees);
     assert_eq!(series(&metrics), empty, "a call of before ends");
-    metrics.backend("a99", Verb::Filter).asked(5);
+    metrics.backend("a99").verbs.filter.asked(5);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 5"#);
     metrics.retain_backends(&["a99"]);
-    metrics.backend("a99", Verb::Filter).asked(1);
+    metrics.backend("a99").verbs.filter.asked(1);
     has(&metrics, r#"backend_asked_nodes_total{backend="a99",verb="filter"} 6"#);
 }
 
 #[test]
 fn a_gauge_is_what_its_latest_owner_says() {
     let metrics = Arc::new(Metrics::new());
-    metrics.gauge(Gauge::KnownNodes, || Some(1.0));
+    let known_nodes = &metrics.process().known_nodes;
+    known_nodes.set(|| Some(1.0));
     // A source may read the metrics: no lock is held while it is called.
     let seen = Arc::clone(&metrics);
-    metrics.gauge(Gauge::KnownNodes, move || (seen.verb(Some(Verb::Filter)).calls() == 0).then_some(2.5));
+    known_nodes.set(move || (seen.verb(Some(Verb::Filter)).calls() == 0).then_some(2.5));
     has(&metrics, "known_nodes 2.5");
-    metrics.gauge(Gauge::KnownNodes, || None);
+    known_nodes.set(|| None);
     assert!(!metrics.text().contains("extender_gateway_known_nodes"));
-    metrics.connected(|| vec![("zones".to_owned(), true), ("racks".to_owned(), false)]);
+    metrics.process().connected.set(|| vec![("zones".to_owned(), true), ("racks".to_owned(), false)]);
     has(&metrics, r#"backend_connected{backend="zones"} 1"#);
     has(&metrics, r#"backend_connected{backend="racks"} 0"#);
 }
@@ -213,8 +210,8 @@ fn series_are_bounded_whatever_is_said() {
     for number in 0..3_000 {
         let word: &'static str = format!("made up {number}").leak();
         metrics.verb(None).answered("ok", Duration::from_millis(number), None);
-        metrics.backend("zones", Verb::Filter).asked(1);
-        metrics.backend("zones", Verb::Filter).rejected(word, 1);
+        metrics.backend("zones").verbs.filter.asked(1);
+        metrics.backend("zones").rejected(word, 1);
     }
     has(&metrics, r#"calls_total{verb="none",outcome="ok"} 3000"#);
     has(&metrics, r#"backend_rejected_nodes_total{backend="zones",reason="other"} 2980"#);
@@ -228,22 +225,22 @@ fn a_backend_has_at_most_as_many_series_as_the_documentation_says() {
     };
     let metrics = Metrics::new();
     let empty = series(&metrics);
-    for verb in Verb::ALL {
-        let backend = metrics.backend("zones", verb);
+    let backend = metrics.backend("zones");
+    for (_, verb) in backend.verbs.iter() {
         for kind in [Late, Malformed, Oversize, Reset, Status, Unreachable, Unsuitable, CircuitOpen, Internal]
         {
-            let policies = [Applied::Fail, Applied::Ignore, Applied::Next, Applied::None];
-            for policy in policies {
-                backend.unasked((kind, policy));
+            let policies = [OnFailure::Fail, OnFailure::Ignore, OnFailure::Next];
+            for policy in policies.map(Some).into_iter().chain([None]) {
+                verb.not_sent((kind, policy));
             }
         }
         let opinions = [Agreement::Agrees, Agreement::Disagrees, Agreement::Failed];
         for opinion in opinions {
-            backend.shadowed(opinion);
+            verb.shadowed(opinion);
         }
-        (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
     }
-    metrics.connected(|| vec![("zones".to_owned(), true)]);
+    (0..30).for_each(|number| backend.rejected(&format!("rack {number}"), 1));
+    metrics.process().connected.set(|| vec![("zones".to_owned(), true)]);
     assert_eq!(series(&metrics) - empty, 306);
 }
 

@@ -3,15 +3,18 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use extender_gateway_core::{PerVerb, Verb};
-use prometheus_client::metrics::{
-    counter::{ConstCounter, Counter},
-    gauge::Gauge,
-};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
-    few::Few,
-    page::{Durations, Page, Trace},
-    recent::{RecentCalls, RecentSummary},
+    page::Page,
+    series::{Durations, LabeledCounts, RecentSummary, Trace},
+};
+use crate::{
+    api::LastCall,
+    observe::{node_form, timestamp},
+    record::{BackendOutcome, CallRecord, HttpCall},
 };
 
 /// The outcome of a successful call.
@@ -20,23 +23,23 @@ const OK: &str = "ok";
 /// The calls of each verb.
 #[derive(Debug)]
 pub(super) struct VerbSeries {
-    verbs: PerVerb<Arc<VerbMetrics>>,
+    pub(super) verbs: PerVerb<Arc<VerbMetrics>>,
     /// Requests without a verb in their path.
-    none: Arc<VerbMetrics>,
+    pub(super) none: Arc<VerbMetrics>,
 }
 
 /// The calls of one verb.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct VerbMetrics {
-    verb: &'static str,
-    outcomes: Few<&'static str>,
+    outcomes: LabeledCounts<&'static str>,
     duration: Durations,
     in_flight: Gauge,
     offered: Counter,
     left: Counter,
     request: Counter,
     response: Counter,
-    recent: RecentCalls,
+    /// The latest call, which shows whether kube-scheduler calls at all.
+    last: Mutex<Option<LastCall>>,
 }
 
 /// A call in progress, until this is dropped.
@@ -51,94 +54,81 @@ impl Drop for InFlight {
 
 impl Default for VerbSeries {
     fn default() -> Self {
-        let metrics = |verb| Arc::new(VerbMetrics::new(Verb::name_or_none(verb)));
-        Self { verbs: PerVerb::from_fn(|verb| metrics(Some(verb))), none: metrics(None) }
+        let metrics = || {
+            let metrics = VerbMetrics::default();
+            metrics.outcomes.add(OK, 0);
+            Arc::new(metrics)
+        };
+        Self { verbs: PerVerb::from_fn(|_| metrics()), none: metrics() }
     }
 }
 
 impl VerbSeries {
-    pub(super) fn of(&self, verb: Option<Verb>) -> Arc<VerbMetrics> {
-        Arc::clone(verb.map_or(&self.none, |verb| &self.verbs[verb]))
-    }
-
-    fn all(&self) -> impl Iterator<Item = &VerbMetrics> {
-        self.verbs.iter().map(|(_, metrics)| &**metrics).chain([&*self.none])
+    /// All verbs as labels, with their metrics.
+    fn all(&self) -> impl Iterator<Item = ([(&str, &str); 1], &VerbMetrics)> {
+        let verbs = self.verbs.iter().map(|(verb, metrics)| (Some(verb), metrics));
+        let all = verbs.chain([(None, &self.none)]);
+        all.map(|(verb, metrics)| ([("verb", Verb::name_or_none(verb))], &**metrics))
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
-        let outcomes = self.all().flat_map(|metrics| {
+        let outcomes = self.all().flat_map(|(verb, metrics)| {
             let outcomes = metrics.outcomes.all().into_iter();
-            outcomes.map(|(outcome, count)| {
-                ([("verb", metrics.verb), ("outcome", outcome)], ConstCounter::new(count))
-            })
+            outcomes.map(move |(outcome, count)| ((verb, [("outcome", outcome)]), count))
         });
         page.family("extender_gateway_calls_total", "Calls received", outcomes)?;
         page.family(
             "extender_gateway_call_duration_seconds",
             "Time from the request's headers to the end of the response",
-            self.each(|metrics| metrics.duration.series()),
+            self.all().map(|(verb, metrics)| (verb, metrics.duration.series())),
         )?;
         page.family(
             "extender_gateway_calls_in_flight",
             "Calls in progress",
-            self.each(|metrics| metrics.in_flight.clone()),
+            self.all().map(|(verb, metrics)| (verb, metrics.in_flight.clone())),
         )?;
-        page.family(
-            "extender_gateway_offered_nodes_total",
-            "Nodes in calls",
-            self.each(|metrics| metrics.offered.clone()),
-        )?;
-        page.family(
-            "extender_gateway_left_nodes_total",
-            "Nodes left, or scored, in responses",
-            self.each(|metrics| metrics.left.clone()),
-        )?;
-        page.family(
-            "extender_gateway_request_bytes_total",
-            "Bytes of request bodies",
-            self.each(|metrics| metrics.request.clone()),
-        )?;
-        page.family(
-            "extender_gateway_response_bytes_total",
-            "Bytes of response bodies",
-            self.each(|metrics| metrics.response.clone()),
-        )
-    }
-
-    fn each<S>(&self, series: impl Fn(&VerbMetrics) -> S) -> impl Iterator<Item = ([(&str, &str); 1], S)> {
-        self.all().map(move |metrics| ([("verb", metrics.verb)], series(metrics)))
+        let counters: [(_, _, fn(&VerbMetrics) -> &Counter); 4] = [
+            ("extender_gateway_offered_nodes_total", "Nodes in calls", |verb| &verb.offered),
+            ("extender_gateway_left_nodes_total", "Nodes left, or scored, in responses", |verb| &verb.left),
+            ("extender_gateway_request_bytes_total", "Bytes of request bodies", |verb| &verb.request),
+            ("extender_gateway_response_bytes_total", "Bytes of response bodies", |verb| &verb.response),
+        ];
+        counters.into_iter().try_for_each(|(name, help, counter)| {
+            page.family(name, help, self.all().map(|(verb, metrics)| (verb, counter(metrics).clone())))
+        })
     }
 }
 
 impl VerbMetrics {
-    fn new(verb: &'static str) -> Self {
-        let outcomes = Few::default();
-        outcomes.add(OK, 0);
-        Self {
-            verb,
-            outcomes,
-            duration: Durations::default(),
-            in_flight: Gauge::default(),
-            offered: Counter::default(),
-            left: Counter::default(),
-            request: Counter::default(),
-            response: Counter::default(),
-            recent: RecentCalls::default(),
-        }
-    }
-
     /// Counts a call that was received. It is in progress until the returned guard is dropped, also if the caller
     /// disconnects.
-    pub fn begun(&self) -> InFlight {
+    pub fn begin(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
+    }
+
+    /// Records a call that has ended.
+    pub(in crate::observe) fn record(&self, http_call: &HttpCall, trace: Option<Trace>) {
+        self.answered(http_call.outcome, http_call.took, trace);
+        self.bytes(http_call.request_bytes, http_call.response_bytes);
+        let record = http_call.record.as_ref();
+        let nodes = record.map_or(0, |record| record.nodes.count());
+        let left =
+            record.map_or(0, |record| record.left.map_or_else(|| scored(record), |left| left as usize));
+        self.nodes(nodes as usize, left);
+        let time = record.map_or_else(Timestamp::now, |record| timestamp(record.time));
+        let node_form = record.and_then(|record| node_form(&record.nodes));
+        let mut last = self.last.lock();
+        // Reused, so that recording does not allocate.
+        let mut outcome = last.take().map(|last| last.outcome).unwrap_or_default();
+        http_call.outcome.clone_into(&mut outcome);
+        *last = Some(LastCall { time, node_form, nodes, outcome });
     }
 
     /// Counts a call that was answered: `ok`, or the kind of its error.
     pub fn answered(&self, outcome: &'static str, took: Duration, trace: Option<Trace>) {
         self.outcomes.add(outcome, 1);
-        self.duration.observe(took, trace);
-        if outcome == OK { self.recent.answered(took) } else { self.recent.failed(took) }
+        self.duration.observe(took, outcome != OK, trace);
     }
 
     /// Records the number of nodes in a call, and how many were left or scored.
@@ -164,7 +154,18 @@ impl VerbMetrics {
     }
 
     /// Summary of the latest 256 calls; `None` before the first.
-    pub fn lately(&self) -> Option<RecentSummary> {
-        self.recent.lately()
+    pub fn recent(&self) -> Option<RecentSummary> {
+        self.duration.recent.summary()
     }
+
+    /// The latest call.
+    pub(crate) fn last(&self) -> Option<LastCall> {
+        self.last.lock().clone()
+    }
+}
+
+/// The number of nodes with a score.
+fn scored(record: &CallRecord) -> usize {
+    let ballots = record.backends.iter().filter_map(BackendOutcome::ballot);
+    ballots.map(|ballot| ballot.scores.len()).max().unwrap_or(0)
 }

@@ -67,7 +67,8 @@ fn exporters(endpoint: &str) -> Exporters {
 /// A gateway that sends its spans there.
 async fn gateway(exporters: &Exporters, choice: TraceSettings, rest: &str) -> Gateway {
     let tracer = Tracer::new(exporters.spans().unwrap().clone(), choice);
-    let observer = Observer::new(Arc::new(Metrics::new()), 1 << 20).with_tracer(Some(tracer));
+    let mut observer = Observer::new(Arc::new(Metrics::new()), 1 << 20);
+    observer.tracer = Some(tracer);
     Gateway::start_seen(configuration("", rest), observer).await
 }
 

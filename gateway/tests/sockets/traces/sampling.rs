@@ -109,7 +109,7 @@ async fn what_is_kept_can_change_while_calls_come() {
     let backend = Scripted::refusing(&[], "", 3).await;
     let traced = Traced::of(none(), &backend).await;
     traced.gateway.post("/filter", of_pod("before")).await;
-    traced.gateway.observer.tracer.as_ref().unwrap().choose(all());
+    traced.gateway.observer.tracer.as_ref().unwrap().set(all());
     traced.gateway.post("/filter", of_pod("after")).await;
     let spans = traced.last().await;
     assert_eq!(spans.one("decide filter").attributes["k8s.pod.uid"], "after");

@@ -2,7 +2,7 @@ use extender_gateway_core::Verb;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::observe::decisions::{packed::Runs, query::Query};
+use crate::observe::decisions::{Query, packed::Runs};
 
 fn subject(pod: u32) -> PodRef {
     PodRef {
@@ -38,7 +38,7 @@ fn entry(log: &mut Retention, pod: u32, left: u32) -> LogEntry {
         offered: 100,
         parts: Box::default(),
         exempt: false,
-        beside: false,
+        shadow: false,
     }
 }
 
@@ -51,9 +51,9 @@ fn put(log: &mut Retention, pod: u32, left: u32) {
 fn steps(log: &Retention) -> Vec<Vec<String>> {
     let (mut steps, mut after) = (Vec::new(), 0);
     loop {
-        let step = log.step(after, |pod| Query::default().wants_pod(pod));
-        steps.push(step.calls.iter().map(|entry| entry.pod.name.clone()).collect());
-        let Some(next) = step.next else { return steps };
+        let (calls, next) = log.step(after, |pod| Query::default().wants_pod(pod));
+        steps.push(calls.iter().map(|entry| entry.pod.name.clone()).collect());
+        let Some(next) = next else { return steps };
         after = next;
     }
 }
@@ -67,7 +67,7 @@ fn pods(log: &Retention) -> Vec<String> {
 
 #[test]
 fn what_it_takes_stays_below_what_it_may() {
-    let mut log = Retention::new(64 << 10);
+    let mut log = Retention::new(64 << 10, Counter::default());
     for pod in 0..2_000 {
         put(&mut log, pod, pod % 2);
         assert!(log.bytes() <= 64 << 10, "{} bytes", log.bytes());
@@ -79,7 +79,7 @@ fn what_it_takes_stays_below_what_it_may() {
 
 #[test]
 fn pods_that_found_no_node_stay_longest() {
-    let mut log = Retention::new(64 << 10);
+    let mut log = Retention::new(64 << 10, Counter::default());
     put(&mut log, 0, 0);
     put(&mut log, 1, 7);
     for pod in 2..500 {
@@ -97,17 +97,17 @@ fn pods_that_found_no_node_stay_longest() {
 
 #[test]
 fn one_pod_does_not_push_out_the_others() {
-    let mut log = Retention::new(1 << 20);
+    let mut log = Retention::new(1 << 20, Counter::default());
     put(&mut log, 0, 1);
     for _ in 0..1_000 {
         put(&mut log, 1, 0);
     }
-    assert_eq!(log.counts(), (1 + MOST_OF_A_POD, 2, 0));
+    assert_eq!(log.counts(), (1 + MAX_CALLS_PER_POD, 2, 0));
 }
 
 #[test]
 fn a_smaller_log_lets_go_at_once_and_one_of_nothing_keeps_nothing() {
-    let mut log = Retention::new(1 << 20);
+    let mut log = Retention::new(1 << 20, Counter::default());
     (0..100).for_each(|pod| put(&mut log, pod, 1));
     log.resize(16 << 10);
     assert!(log.bytes() <= 16 << 10 && log.counts().0 > 0);
@@ -117,18 +117,18 @@ fn a_smaller_log_lets_go_at_once_and_one_of_nothing_keeps_nothing() {
 
 #[test]
 fn a_log_that_was_switched_off_is_complete_since_it_is_on() {
-    let mut log = Retention::new(1 << 20);
+    let mut log = Retention::new(1 << 20, Counter::default());
     put(&mut log, 1, 1);
-    assert_eq!(log.complete_since(), None);
+    assert_eq!(log.latest_evicted, None);
     log.resize(0);
     let before = SystemTime::now();
     log.resize(1 << 20);
-    assert!(log.complete_since().is_some_and(|since| since >= before));
+    assert!(log.latest_evicted.is_some_and(|since| since >= before));
 }
 
 #[test]
 fn texts_of_nobody_are_let_go() {
-    let mut log = Retention::new(4 << 20);
+    let mut log = Retention::new(4 << 20, Counter::default());
     for pod in 0..200_u32 {
         for at in 0..1_000 {
             log.dictionary().write().number(&format!("a-node-of-another-call-{pod}-{at}"));
@@ -141,23 +141,23 @@ fn texts_of_nobody_are_let_go() {
 
 #[test]
 fn a_step_looks_at_so_many_pods_and_all_steps_at_all() {
-    let mut log = Retention::new(64 << 20);
+    let mut log = Retention::new(64 << 20, Counter::default());
     (0..1_000).for_each(|pod| put(&mut log, pod, pod % 2));
     let steps = steps(&log);
-    assert!(steps.iter().all(|step| step.len() <= PODS_A_STEP));
+    assert!(steps.iter().all(|step| step.len() <= PODS_PER_STEP));
     assert_eq!(steps.iter().map(Vec::len).sum::<usize>(), 1_000);
 }
 
 #[test]
 fn a_pod_that_comes_again_between_two_steps_is_not_missed() {
-    let mut log = Retention::new(64 << 20);
-    let last = 10 * u32::try_from(PODS_A_STEP).unwrap();
+    let mut log = Retention::new(64 << 20, Counter::default());
+    let last = 10 * u32::try_from(PODS_PER_STEP).unwrap();
     (0..=last).for_each(|pod| put(&mut log, pod, 1));
     let (mut found, mut after) = (std::collections::BTreeSet::new(), 0);
     loop {
-        let step = log.step(after, |_| true);
-        found.extend(step.calls.iter().map(|entry| entry.pod.name.clone()));
-        let Some(next) = step.next else { break };
+        let (calls, next) = log.step(after, |_| true);
+        found.extend(calls.iter().map(|entry| entry.pod.name.clone()));
+        let Some(next) = next else { break };
         if after == 0 {
             // It waits from now on: it moves to the end, in the other list.
             put(&mut log, last, 0);
@@ -170,7 +170,7 @@ fn a_pod_that_comes_again_between_two_steps_is_not_missed() {
 
 #[test]
 fn the_texts_of_one_call_do_not_push_out_all_others() {
-    let mut log = Retention::new(8 << 20);
+    let mut log = Retention::new(8 << 20, Counter::default());
     (0..300).for_each(|pod| put(&mut log, pod, 1));
     let dictionary = Arc::clone(log.dictionary());
     let names = (0..100_000).map(|at| format!("{at:0200}"));
@@ -184,7 +184,7 @@ fn the_texts_of_one_call_do_not_push_out_all_others() {
 
 #[test]
 fn a_pod_with_texts_larger_than_its_share_does_not_push_out_the_others() {
-    let mut log = Retention::new(1 << 20);
+    let mut log = Retention::new(1 << 20, Counter::default());
     (0..20).for_each(|pod| put(&mut log, pod, 1));
     let large = PodRef { uid: "u".repeat(2 << 20), ..subject(20) };
     let pod = log.pod(&large);

@@ -9,12 +9,11 @@ use opentelemetry_semantic_conventions::attribute::{
     URL_SCHEME,
 };
 
-use super::{call, names};
+use super::{decision, names};
 use crate::record::HttpCall;
 
 /// The span of a request.
 pub(super) fn span(http_call: &HttpCall, context: TraceContext) -> Span {
-    let (start, end) = call::time(http_call);
     let parent = http_call.parent.map_or(Parent::None, |parent| Parent::Remote(parent.span_id));
     let method = method(&http_call.http.0);
     // The conventions exclude unknown methods from span names.
@@ -24,8 +23,8 @@ pub(super) fn span(http_call: &HttpCall, context: TraceContext) -> Span {
         kind: SpanKind::Server,
         parent,
         attributes: attributes(http_call),
-        status: call::status(http_call),
-        ..Span::new(name, context, start..end)
+        status: decision::status(http_call),
+        ..Span::new(name, context, decision::time(http_call))
     }
 }
 
@@ -38,8 +37,8 @@ fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
         KeyValue::new(NETWORK_PROTOCOL_VERSION, protocol(*version)),
         KeyValue::new(CLIENT_ADDRESS, http_call.caller.ip().to_string()),
         KeyValue::new(CLIENT_PORT, i64::from(http_call.caller.port())),
-        KeyValue::new(HTTP_REQUEST_BODY_SIZE, call::number(http_call.request_bytes)),
-        KeyValue::new(HTTP_RESPONSE_BODY_SIZE, call::number(http_call.response_bytes)),
+        KeyValue::new(HTTP_REQUEST_BODY_SIZE, decision::number(http_call.request_bytes)),
+        KeyValue::new(HTTP_RESPONSE_BODY_SIZE, decision::number(http_call.response_bytes)),
         KeyValue::new(names::OUTCOME, http_call.outcome),
     ];
     if let Some(verb) = http_call.verb {
@@ -56,18 +55,8 @@ fn attributes(http_call: &HttpCall) -> Vec<KeyValue> {
 
 /// Unknown methods of callers must not create new span names.
 fn method(method: &Method) -> &str {
-    let known = [
-        Method::POST,
-        Method::GET,
-        Method::PUT,
-        Method::HEAD,
-        Method::DELETE,
-        Method::OPTIONS,
-        Method::PATCH,
-        Method::TRACE,
-        Method::CONNECT,
-    ];
-    if known.contains(method) { method.as_str() } else { "_OTHER" }
+    let known = ["POST", "GET", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"];
+    if known.contains(&method.as_str()) { method.as_str() } else { "_OTHER" }
 }
 
 fn protocol(version: Version) -> &'static str {

@@ -1,8 +1,8 @@
 //! The span of a decision.
 
-use extender_gateway_core::Verb;
-use std::time::SystemTime;
+use std::{ops::Range, time::SystemTime};
 
+use extender_gateway_core::Verb;
 use extender_otlp::{Parent, Span, TraceContext};
 use opentelemetry::{
     KeyValue,
@@ -14,37 +14,37 @@ use opentelemetry_semantic_conventions::attribute::{
 
 use super::names;
 use crate::{
+    api::NodeForm,
     config::Choice,
+    observe::node_form,
     record::{BackendOutcome, CallRecord, HttpCall, Outcome, RequestedNodes},
-    wire::Offer,
 };
 
 /// The span of a decision, a child of the request's span, linked to the pod's previous call.
 pub(super) fn span(
     http_call: &HttpCall,
     record: &CallRecord,
-    (context, door): (TraceContext, SpanId),
-    before: Option<TraceContext>,
+    (context, request): (TraceContext, SpanId),
+    previous: Option<TraceContext>,
 ) -> Span {
-    let (start, end) = time(http_call);
-    let previous = before.map(|span| link(span, "previous call"));
+    let previous = previous.map(|span| link(span, "previous call"));
     let annotated = record.annotated.map(|span| link(span, "pod annotation"));
     Span {
-        parent: Parent::Local(door),
+        parent: Parent::Local(request),
         attributes: attributes(http_call, record),
         links: previous.into_iter().chain(annotated).collect(),
-        events: record.backends.iter().filter_map(|part| unasked(record, part)).collect(),
+        events: record.backends.iter().filter_map(|part| known_event(record, part)).collect(),
         status: status(http_call),
-        ..Span::new(format!("decide {}", Verb::name_or_none(http_call.verb)), context, start..end)
+        ..Span::new(format!("decide {}", Verb::name_or_none(http_call.verb)), context, time(http_call))
     }
 }
 
 /// The start and end of a request.
-pub(super) fn time(http_call: &HttpCall) -> (SystemTime, SystemTime) {
-    let came = http_call.record.as_ref().map(|record| record.time);
-    let start = came.or_else(|| SystemTime::now().checked_sub(http_call.started.elapsed()));
+pub(super) fn time(http_call: &HttpCall) -> Range<SystemTime> {
+    let received = http_call.record.as_ref().map(|record| record.time);
+    let start = received.or_else(|| SystemTime::now().checked_sub(http_call.started.elapsed()));
     let start = start.unwrap_or(SystemTime::UNIX_EPOCH);
-    (start, start + http_call.took)
+    start..start + http_call.took
 }
 
 /// A call that ended with an error has this status, even if its HTTP status is 200.
@@ -79,13 +79,12 @@ fn attributes(http_call: &HttpCall, record: &CallRecord) -> Vec<KeyValue> {
         attributes.push(KeyValue::new(names::LEFT, i64::from(left)));
         attributes.push(KeyValue::new(names::REJECTED, i64::from(record.nodes.count().saturating_sub(left))));
     }
-    match &record.nodes {
-        RequestedNodes::Offered(request) => attributes.push(KeyValue::new(
-            names::NODE_FORM,
-            if matches!(request.offer, Offer::Names) { "names" } else { "objects" },
-        )),
-        RequestedNodes::Candidates(_) | RequestedNodes::CountOnly(_) => {}
-        RequestedNodes::Target(node) => attributes.push(KeyValue::new(K8S_NODE_NAME, node.clone())),
+    if let Some(form) = node_form(&record.nodes) {
+        let form = if form == NodeForm::Names { "names" } else { "objects" };
+        attributes.push(KeyValue::new(names::NODE_FORM, form));
+    }
+    if let RequestedNodes::Target(node) = &record.nodes {
+        attributes.push(KeyValue::new(K8S_NODE_NAME, node.clone()));
     }
     if http_call.outcome != "ok" {
         attributes.push(KeyValue::new(ERROR_TYPE, http_call.outcome));
@@ -94,7 +93,7 @@ fn attributes(http_call: &HttpCall, record: &CallRecord) -> Vec<KeyValue> {
 }
 
 /// The event of a backend that was not called because all of its answers were cached or prefetched.
-fn unasked(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
+fn known_event(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
     let attempt = part.attempts.last().filter(|attempt| attempt.rpcs.all().is_empty())?;
     if attempt.failure.is_some() {
         return None;
@@ -103,14 +102,13 @@ fn unasked(record: &CallRecord, part: &BackendOutcome) -> Option<Event> {
         KeyValue::new(names::BACKEND, part.backend.name.to_string()),
         KeyValue::new(names::MODE, part.backend.mode.word()),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
-        KeyValue::new(names::REJECTED, i64::from(rejected(&part.outcome))),
+        KeyValue::new(names::REJECTED, rejected(&part.outcome)),
     ];
     Some(Event::new("backend", record.at(attempt.started), attributes, 0))
 }
 
 /// How many nodes a backend rejected.
-pub(super) fn rejected(said: &Outcome) -> u32 {
-    let Outcome::Filtered(filtered) = said else { return 0 };
-    let rejected: usize = filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum();
-    u32::try_from(rejected).unwrap_or(u32::MAX)
+pub(super) fn rejected(outcome: &Outcome) -> i64 {
+    let Outcome::Filtered(filtered) = outcome else { return 0 };
+    number(filtered.refusals.iter().map(|refusal| refusal.positions.len()).sum())
 }

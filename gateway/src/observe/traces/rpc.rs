@@ -10,10 +10,10 @@ use opentelemetry_semantic_conventions::attribute::{
     ERROR_TYPE, RPC_METHOD, RPC_RESPONSE_STATUS_CODE, RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_PORT,
 };
 
-use super::{call, names};
+use super::{decision, names};
 use crate::{
     config::Choice,
-    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome, Rpc},
+    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
 };
 
 /// The spans of the requests to a backend in one attempt. A request that could not be sent has a span with the error.
@@ -23,27 +23,25 @@ pub(super) fn spans(
     (part, attempt): (&BackendOutcome, &BackendAttempt),
     decision: TraceContext,
 ) -> impl Iterator<Item = Span> {
-    let exchanges = attempt.rpcs.all();
-    let asked = (1..).zip(exchanges).map(move |(at, exchange)| {
+    let rpcs = attempt.rpcs.all();
+    let sent = (1..).zip(rpcs).map(move |(at, rpc)| {
         // Only the last request's failure is known.
-        let failure = if at == exchanges.len() { attempt.failure } else { exchange.failure };
-        let start = record.at(exchange.started);
-        let mut span = Span::new(
-            name(verb),
-            exchange.span.unwrap_or_else(|| decision.child()),
-            start..start + exchange.took,
-        );
+        let failure = if at == rpcs.len() { attempt.failure } else { rpc.failure };
+        let start = record.at(rpc.started);
+        let context = rpc.span.unwrap_or_else(|| decision.child());
+        let mut span = Span::new(name(verb), context, start..start + rpc.took);
         span.attributes = attributes(verb, part, attempt);
-        span.attributes.extend(of_exchange(exchange));
+        span.attributes.push(KeyValue::new(RPC_RESPONSE_STATUS_CODE, rpc.code));
+        span.attributes.push(KeyValue::new(names::NODES_AS, rpc.form.as_str()));
         failed(span, part, failure)
     });
-    let unasked = attempt.failure.filter(|_| exchanges.is_empty()).map(|failure| {
+    let not_sent = attempt.failure.filter(|_| rpcs.is_empty()).map(|failure| {
         let start = record.at(attempt.started);
         let mut span = Span::new(name(verb), decision.child(), start..start + attempt.took);
         span.attributes = attributes(verb, part, attempt);
         failed(span, part, Some(failure))
     });
-    asked.chain(unasked).map(move |span| Span {
+    sent.chain(not_sent).map(move |span| Span {
         kind: SpanKind::Client,
         parent: Parent::Local(decision.span_id),
         ..span
@@ -71,19 +69,12 @@ fn attributes(verb: Verb, part: &BackendOutcome, attempt: &BackendAttempt) -> Ve
         KeyValue::new(names::MODE, settings.mode.word()),
         KeyValue::new(names::ASKED, i64::from(attempt.requested)),
         KeyValue::new(names::KNOWN, i64::from(attempt.cached)),
-        KeyValue::new(names::REJECTED, i64::from(call::rejected(&part.outcome))),
+        KeyValue::new(names::REJECTED, decision::rejected(&part.outcome)),
     ];
-    if let Some(opinion) = part.agreement {
-        attributes.push(KeyValue::new(names::OPINION, opinion.as_str()));
+    if let Some(agreement) = part.agreement {
+        attributes.push(KeyValue::new(names::OPINION, agreement.as_str()));
     }
     attributes
-}
-
-fn of_exchange(exchange: &Rpc) -> [KeyValue; 2] {
-    [
-        KeyValue::new(RPC_RESPONSE_STATUS_CODE, exchange.code),
-        KeyValue::new(names::NODES_AS, exchange.form.as_str()),
-    ]
 }
 
 fn failed(mut span: Span, part: &BackendOutcome, failure: Option<FailureKind>) -> Span {

@@ -1,18 +1,19 @@
-//! `docs/traces.md` has a table for each span, with the attributes that the code of that span writes.
+//! The latest spans of pods, and `docs/traces.md`, which has a table for each span with the attributes that the code
+//! of that span writes.
 
 use std::collections::BTreeSet;
 
 use opentelemetry_semantic_conventions::attribute as conventions;
 
-use super::*;
+use super::{names::*, *};
 
-const DOCUMENT: &str = include_str!("../../../../../docs/traces.md");
+const DOCUMENT: &str = include_str!("../../../../docs/traces.md");
 
 /// The spans: their headings in the document, and their code.
 const SPANS: [(&str, &str); 3] = [
-    ("### The request", include_str!("../door.rs")),
-    ("### The decision", include_str!("../call.rs")),
-    ("### A request to a backend", include_str!("../question.rs")),
+    ("### The request", include_str!("request.rs")),
+    ("### The decision", include_str!("decision.rs")),
+    ("### A request to a backend", include_str!("rpc.rs")),
 ];
 
 /// The attribute that a constant of the code stands for.
@@ -77,4 +78,22 @@ fn the_documentation_has_the_attributes_of_each_span() {
     for (heading, code) in SPANS {
         assert_eq!(documented(heading), written(code), "docs/traces.md, {heading}: documented, written");
     }
+}
+
+#[test]
+fn the_span_of_a_pod_is_kept_for_a_while() {
+    let latest = LatestSpans::default();
+    let (one, two) = (TraceContext::root(), TraceContext::root());
+    assert_eq!(latest.replace("a", one), None);
+    assert_eq!(latest.replace("a", two), Some(one));
+    for pod in 0..MAX_PODS {
+        latest.replace(&format!("b-{pod}"), one);
+    }
+    assert_eq!(latest.replace("a", one), Some(two));
+    for pod in 0..2 * MAX_PODS {
+        latest.replace(&format!("c-{pod}"), one);
+    }
+    assert_eq!(latest.replace("a", one), None);
+    assert_eq!(latest.replace("", one), None);
+    assert_eq!(latest.replace("", one), None);
 }

@@ -1,0 +1,256 @@
+//! The kinds of series that several metrics use.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    fmt::{self, Write as _},
+    time::{Duration, SystemTime},
+};
+
+use extender_gateway_core::reason;
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder},
+    metrics::{counter::ConstCounter, exemplar::HistogramWithExemplars, histogram::exponential_buckets},
+};
+
+/// The number of different reasons of a backend with their own series.
+const MAX_REASONS: usize = 20;
+/// The longest reason, in bytes.
+const MAX_REASON_BYTES: usize = 100;
+/// The label of all later reasons.
+const OTHER: &str = "other";
+/// The number of calls in a [`RecentSummary`].
+const WINDOW: usize = 256;
+
+/// Counts by a small number of label values, in the order of their first use. Only a new value allocates.
+#[derive(Debug)]
+pub(super) struct LabeledCounts<K>(Mutex<Vec<(K, u64)>>);
+
+impl<K> Default for LabeledCounts<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Copy + Eq> LabeledCounts<K> {
+    pub(super) fn add(&self, key: K, more: u64) {
+        let mut counts = self.0.lock();
+        match counts.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, count)) => *count += more,
+            None => counts.push((key, more)),
+        }
+    }
+
+    /// All label values and their counters.
+    pub(super) fn all(&self) -> Vec<(K, ConstCounter<u64>)> {
+        self.0.lock().iter().map(|(key, count)| (*key, ConstCounter::new(*count))).collect()
+    }
+
+    /// The sum of the counts of these label values.
+    pub(super) fn sum(&self, of: impl Fn(K) -> bool) -> u64 {
+        self.0.lock().iter().filter(|(key, _)| of(*key)).map(|(_, count)| count).sum()
+    }
+}
+
+/// Nodes that a backend rejected, by reason: few, short and clean labels, regardless of what the backend sends.
+#[derive(Debug, Default)]
+pub(super) struct ReasonCounts(Mutex<BTreeMap<Box<str>, u64>>);
+
+impl ReasonCounts {
+    /// Counts rejected nodes. Allocates only if the reason is new or needs cleaning.
+    pub(super) fn add(&self, reason: &str, nodes: u64) {
+        let label = clean(reason);
+        let mut counts = self.0.lock();
+        let others = usize::from(counts.contains_key(OTHER));
+        let known = counts.contains_key(&*label) || counts.len() - others < MAX_REASONS;
+        let label = if known { &*label } else { OTHER };
+        match counts.get_mut(label) {
+            Some(count) => *count += nodes,
+            None => drop(counts.insert(label.into(), nodes)),
+        }
+    }
+
+    /// All reasons with their numbers of nodes.
+    pub(super) fn all(&self) -> Vec<(String, ConstCounter<u64>)> {
+        let counts = self.0.lock();
+        counts.iter().map(|(reason, nodes)| (reason.to_string(), ConstCounter::new(*nodes))).collect()
+    }
+}
+
+fn clean(text: &str) -> Cow<'_, str> {
+    let is_clean = text.len() <= MAX_REASON_BYTES
+        && text.split(' ').all(|word| !word.is_empty())
+        && !text.contains(|c: char| c == '%' || c.is_control() || c != ' ' && c.is_whitespace());
+    if is_clean { Cow::Borrowed(text) } else { Cow::Owned(cleaned(text)) }
+}
+
+fn cleaned(text: &str) -> String {
+    let line = reason::one_line(text, MAX_REASON_BYTES);
+    if line.is_empty() { reason::UNSAID.to_owned() } else { line }
+}
+
+/// The id of the trace that a value belongs to, in the form of W3C Trace Context.
+pub type Trace = [u8; 16];
+
+/// How long calls took, in kube-scheduler's own buckets, extended: from 0.1 ms, times 2, up to 13.1 s. The first ones
+/// are those of its `scheduler_framework_extension_point_duration_seconds`. Each bucket keeps the latest trace whose
+/// duration is known.
+#[derive(Debug)]
+pub(super) struct Durations {
+    histogram: HistogramWithExemplars<[(&'static str, TraceId); 1]>,
+    pub(super) recent: RecentCalls,
+}
+
+#[derive(Debug)]
+struct TraceId(Trace);
+
+impl EncodeLabelValue for TraceId {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(encoder, "{byte:02x}"))
+    }
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        let histogram = HistogramWithExemplars::new(exponential_buckets(0.0001, 2.0, 18));
+        Self { histogram, recent: RecentCalls::default() }
+    }
+}
+
+impl Durations {
+    /// Records a call that was sent.
+    pub(super) fn observe(&self, took: Duration, failed: bool, trace: Option<Trace>) {
+        self.recent.record(Some(took), failed);
+        let exemplar = trace.map(|trace| [("trace_id", TraceId(trace))]);
+        let time = exemplar.as_ref().map(|_| SystemTime::now());
+        self.histogram.observe(took.as_secs_f64(), exemplar, time);
+    }
+
+    /// The series for a page.
+    pub(super) fn series(&self) -> HistogramWithExemplars<impl EncodeLabelSet + use<>> {
+        self.histogram.clone()
+    }
+}
+
+/// The latest 256 calls: the duration, if the call was sent, and whether it failed.
+#[derive(Debug)]
+pub(super) struct RecentCalls(Mutex<VecDeque<(Option<Duration>, bool)>>);
+
+/// Summary of the latest calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecentSummary {
+    /// The number of calls; at most 256.
+    pub calls: u32,
+    /// The number of failed calls.
+    pub failed: u32,
+    /// The median duration; `None` if no call was sent.
+    pub median: Option<Duration>,
+    /// The 99th percentile of the duration.
+    pub p99: Option<Duration>,
+}
+
+impl Default for RecentCalls {
+    fn default() -> Self {
+        Self(Mutex::new(VecDeque::with_capacity(WINDOW)))
+    }
+}
+
+impl RecentCalls {
+    /// Records a call; `took` is `None` if it failed before it was sent.
+    pub(super) fn record(&self, took: Option<Duration>, failed: bool) {
+        let mut calls = self.0.lock();
+        if calls.len() >= WINDOW {
+            calls.pop_front();
+        }
+        calls.push_back((took, failed));
+    }
+
+    /// Their summary; `None` before the first one.
+    pub(super) fn summary(&self) -> Option<RecentSummary> {
+        let calls = self.0.lock().clone();
+        let mut durations: Vec<Duration> = calls.iter().filter_map(|(took, _)| *took).collect();
+        durations.sort_unstable();
+        let count = |calls: usize| u32::try_from(calls).unwrap_or(u32::MAX);
+        (!calls.is_empty()).then(|| RecentSummary {
+            calls: count(calls.len()),
+            failed: count(calls.iter().filter(|(_, failed)| *failed).count()),
+            median: percentile(&durations, 50),
+            p99: percentile(&durations, 99),
+        })
+    }
+}
+
+/// A percentile by the nearest rank.
+fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_first_twenty_reasons_are_told_apart() {
+        let reasons = ReasonCounts::default();
+        for round in 0..3 {
+            (0..1_000).for_each(|number| reasons.add(&format!("{number:03} is full"), 1 + round));
+        }
+        let counts: Vec<(Box<str>, u64)> = reasons.0.into_inner().into_iter().collect();
+        assert_eq!(counts.len(), MAX_REASONS + 1);
+        assert_eq!(counts[19], ("019 is full".into(), 6));
+        assert_eq!(counts[20], (OTHER.into(), 980 * 6));
+    }
+
+    #[test]
+    fn reasons_are_cleaned_before_they_are_compared() {
+        let reasons = ReasonCounts::default();
+        for text in ["in drain", "in\ndrain", " in  drain ", "", "\u{7}"] {
+            reasons.add(text, 1);
+        }
+        let counts: Vec<(Box<str>, u64)> = reasons.0.into_inner().into_iter().collect();
+        assert_eq!(counts, [("in drain".into(), 3), ("rejected".into(), 2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_reason_becomes_a_short_line(text in any::<String>()) {
+            let label = clean(&text);
+            prop_assert!((1..=MAX_REASON_BYTES).contains(&label.len()), "{label:?}");
+            prop_assert!(!label.contains(|c: char| c.is_control() || c == '%'), "{label:?}");
+            prop_assert_eq!(cleaned(&text), label);
+        }
+    }
+
+    #[test]
+    fn the_latest_calls_are_summed_up() {
+        let recent = RecentCalls::default();
+        assert_eq!(recent.summary(), None);
+        (1..=100).for_each(|number| recent.record(Some(Duration::from_micros(number)), false));
+        recent.record(Some(Duration::from_secs(5)), true);
+        recent.record(None, true);
+        let (median, p99) = (Some(Duration::from_micros(51)), Some(Duration::from_micros(100)));
+        assert_eq!(recent.summary(), Some(RecentSummary { calls: 102, failed: 2, median, p99 }));
+    }
+
+    #[test]
+    fn calls_that_were_not_sent_have_no_duration() {
+        let recent = RecentCalls::default();
+        recent.record(None, true);
+        let summary = RecentSummary { calls: 1, failed: 1, median: None, p99: None };
+        assert_eq!(recent.summary(), Some(summary));
+    }
+
+    #[test]
+    fn calls_before_the_latest_256_are_dropped() {
+        let recent = RecentCalls::default();
+        (0..1_000).for_each(|_| recent.record(Some(Duration::MAX), true));
+        (0..256).for_each(|_| recent.record(Some(Duration::from_millis(3)), false));
+        let time = Some(Duration::from_millis(3));
+        let summary = RecentSummary { calls: 256, failed: 0, median: time, p99: time };
+        assert_eq!(recent.summary(), Some(summary));
+    }
+}
