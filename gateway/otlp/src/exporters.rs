@@ -1,9 +1,7 @@
 //! Sends spans: an exporter with a thread that batches them and blocks. The thread has no reactor; connections live
 //! on the given runtime.
 
-mod grpc;
-mod http;
-mod tls;
+mod transport;
 
 use std::{io, path::PathBuf, thread, time::Duration};
 
@@ -14,7 +12,7 @@ use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 use crate::{Export, Protocol, Settings, Spans};
 
 /// The user agent of requests.
-const USER_AGENT: &str = concat!("extender-otlp/", env!("CARGO_PKG_VERSION"));
+const OUR_USER_AGENT: &str = concat!("extender-otlp/", env!("CARGO_PKG_VERSION"));
 
 /// Sends spans according to the [`Settings`]. Connects with the first batch; an unavailable collector costs only
 /// the lost spans: `extender_otlp` logs when exports begin to fail and when they work again. The logging feature of
@@ -68,7 +66,7 @@ impl Exporters {
     /// running.
     pub async fn shutdown(&self, within: Duration) {
         let Some(spans) = self.spans.clone() else { return };
-        drop(timeout(within, aside(move || spans.shutdown(within))).await);
+        drop(timeout(within, on_a_thread(move || spans.shutdown(within))).await);
     }
 }
 
@@ -86,7 +84,7 @@ fn resource(settings: &Settings) -> Resource {
 
 /// Runs a blocking function on a separate thread, since it waits for tasks of the runtime. Skipped if no thread can
 /// start.
-fn aside(work: impl FnOnce() + Send + 'static) -> oneshot::Receiver<()> {
+fn on_a_thread(work: impl FnOnce() + Send + 'static) -> oneshot::Receiver<()> {
     let (done, ended) = oneshot::channel();
     let run = move || {
         work();
@@ -99,7 +97,7 @@ fn aside(work: impl FnOnce() + Send + 'static) -> oneshot::Receiver<()> {
 fn span_exporter(export: &Export, runtime: &Handle) -> Result<SpanExporter, StartError> {
     let builder = SpanExporter::builder();
     Ok(match export.protocol {
-        Protocol::Grpc => grpc::set(builder.with_tonic(), export, runtime)?.build()?,
-        Protocol::Http => http::set(builder.with_http(), export, runtime)?.build()?,
+        Protocol::Grpc => transport::grpc(builder.with_tonic(), export, runtime)?.build()?,
+        Protocol::Http => transport::http(builder.with_http(), export, runtime)?.build()?,
     })
 }

@@ -1,20 +1,16 @@
 //! A bounded queue of finished spans for the exporter, and counts of their delivery.
 
-mod counted;
+use std::{any::Any, fmt, mem, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
-
+use futures_util::FutureExt;
 use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::{
     Resource,
-    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanExporter, SpanProcessor as _},
+    error::{OTelSdkError, OTelSdkResult},
+    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor as _},
 };
+use parking_lot::Mutex;
 
-use self::counted::{Counted, Counts};
 use crate::{Batch, Span};
 
 /// Takes finished spans. Clones are the same queue.
@@ -26,8 +22,8 @@ pub struct Spans {
 struct Queue {
     processor: BatchSpanProcessor,
     scope: InstrumentationScope,
-    most: usize,
-    counts: Arc<Counts>,
+    size: u64,
+    delivery: Arc<Mutex<Delivery>>,
 }
 
 /// Delivery of spans since the start. Those that are neither delivered, failed nor dropped are queued.
@@ -53,26 +49,28 @@ impl Spans {
         resource: &Resource,
         batch: Batch,
     ) -> Self {
-        let counts = Arc::new(Counts::default());
         let config = BatchConfigBuilder::default()
             .with_max_queue_size(batch.queue.get())
             .with_max_export_batch_size(batch.size.get())
             .with_scheduled_delay(batch.delay);
-        let exporter = Counted::new(exporter, Arc::clone(&counts));
+        let delivery = Arc::new(Mutex::new(Delivery::default()));
+        let exporter = CountingExporter { exporter, delivery: Arc::clone(&delivery) };
         let mut processor = BatchSpanProcessor::builder(exporter).with_batch_config(config.build()).build();
         processor.set_resource(resource);
-        Self { queue: Arc::new(Queue { processor, scope, most: batch.queue.get(), counts }) }
+        Self { queue: Arc::new(Queue { processor, scope, size: batch.queue.get() as u64, delivery }) }
     }
 
     /// Queues a finished span. Never blocks: if the queue is full the span is dropped and counted. Does not check
     /// whether the context is sampled.
     pub fn send(&self, span: Span) {
-        let Queue { processor, scope, most, counts } = &*self.queue;
+        let Queue { processor, scope, size, delivery } = &*self.queue;
+        let mut counts = delivery.lock();
         // Counted here, because the processor does not report how many it dropped. Its queue is never shorter.
-        if counts.waiting.fetch_add(1, Relaxed) >= *most {
-            counts.waiting.fetch_sub(1, Relaxed);
-            counts.dropped.fetch_add(1, Relaxed);
+        if counts.waiting >= *size {
+            counts.dropped += 1;
         } else {
+            counts.waiting += 1;
+            drop(counts);
             processor.on_end(span.into_data(scope.clone()));
         }
     }
@@ -80,7 +78,7 @@ impl Spans {
     /// Delivery of the spans so far.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
-        self.queue.counts.delivery()
+        self.queue.delivery.lock().clone()
     }
 
     /// Sends the queued spans and blocks until done; not for a thread of a runtime.
@@ -94,4 +92,57 @@ impl fmt::Debug for Spans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Spans").field(&self.delivery()).finish()
     }
+}
+
+/// Counts spans, and logs when exports begin to fail and when they work again.
+#[derive(Debug)]
+struct CountingExporter<E> {
+    exporter: E,
+    delivery: Arc<Mutex<Delivery>>,
+}
+
+impl<E> CountingExporter<E> {
+    /// Logs two lines per outage, regardless of its length.
+    fn count(&self, spans: u64, result: &OTelSdkResult) {
+        let fault = result.as_ref().err().map(ToString::to_string);
+        let before = {
+            let mut delivery = self.delivery.lock();
+            *(if fault.is_none() { &mut delivery.delivered } else { &mut delivery.failed }) += spans;
+            mem::replace(&mut delivery.fault, fault.clone())
+        };
+        match (before, fault) {
+            (None, Some(error)) => {
+                tracing::warn!(%error, "cannot export spans to the collector; they are lost");
+            }
+            (Some(_), None) => tracing::info!("exporting spans to the collector works again"),
+            _ => {}
+        }
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for CountingExporter<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len() as u64;
+        self.delivery.lock().waiting -= spans;
+        // tonic panics when a collector sends trailers that it does not expect. The panic would end the processor's
+        // thread, and no more spans would be sent. The exporter shares no state that a panic leaves inconsistent.
+        let export = AssertUnwindSafe(self.exporter.export(batch)).catch_unwind().await;
+        let result = export.unwrap_or_else(|panic| Err(panicked(&*panic)));
+        self.count(spans, &result);
+        result
+    }
+
+    fn shutdown(&self) -> OTelSdkResult {
+        self.exporter.shutdown()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> OTelSdkError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    OTelSdkError::InternalFailure(format!("the answer of the collector cannot be read: {text}"))
 }
