@@ -80,14 +80,14 @@ impl Tracer {
 
     /// The span of a decision about this pod, possibly a child of the caller's: all calls of a pod are kept, or none.
     pub fn begin(&self, pod: &PodRef, parent: Option<TraceContext>) -> TraceContext {
-        let sampler = self.settings.load().sampler;
+        let by = self.settings.load().sampler;
         if let Some(parent) = parent {
-            return TraceContext { sampled: sampler.continues(&parent), ..parent.child() };
+            return TraceContext { sampled: by.continues(&parent), ..parent.child() };
         }
         let root = TraceContext::root();
         let sampled = match pod.uid.as_bytes() {
-            [] => sampler.begins(&root.trace_id.to_bytes()),
-            uid => sampler.begins(uid),
+            [] => by.begins(&root.trace_id.to_bytes()),
+            uid => by.begins(uid),
         };
         TraceContext { sampled, ..root }
     }

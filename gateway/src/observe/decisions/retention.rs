@@ -53,7 +53,7 @@ pub(super) struct Retention {
 
 #[derive(Debug)]
 struct Pod {
-    pod: Arc<PodRef>,
+    identity: Arc<PodRef>,
     calls: VecDeque<Arc<LogEntry>>,
     /// Whether it still waits for a node, judging by its calls.
     pending: bool,
@@ -114,7 +114,7 @@ impl Retention {
         let same = |known: &&Arc<PodRef>| {
             (&known.uid, &known.namespace, &known.name) == (&pod.uid, &pod.namespace, &pod.name)
         };
-        let known = self.pods.get(&*key(pod)).map(|known| &known.pod).filter(same);
+        let known = self.pods.get(&*key(pod)).map(|known| &known.identity).filter(same);
         known.map_or_else(|| Arc::new(PodRef { nominated: String::new(), ..pod.clone() }), Arc::clone)
     }
 
@@ -131,8 +131,8 @@ impl Retention {
         let key = key(&pod);
         let (key, mut pod) = self.take(&key).unwrap_or_else(|| {
             self.bytes += POD_BYTES + text_bytes(&pod);
-            let pod = Arc::clone(&pod);
-            (key.as_ref().into(), Pod { pod, calls: VecDeque::new(), pending: false, turn: 0 })
+            let identity = Arc::clone(&pod);
+            (key.as_ref().into(), Pod { identity, calls: VecDeque::new(), pending: false, turn: 0 })
         });
         if !entry.shadow {
             pod.pending = is_pending(&entry).unwrap_or(pod.pending);
@@ -200,7 +200,7 @@ impl Retention {
                 self.count_evicted(&oldest);
             }
             if pod.calls.is_empty() {
-                self.bytes -= POD_BYTES + text_bytes(&pod.pod);
+                self.bytes -= POD_BYTES + text_bytes(&pod.identity);
             } else {
                 self.put_back(key, pod);
             }
@@ -222,7 +222,8 @@ impl Retention {
         turns.sort_unstable_by_key(|(turn, _)| *turn);
         turns.truncate(PODS_PER_STEP);
         let next = turns.last().map(|(turn, _)| **turn);
-        let pods = turns.iter().filter_map(|(_, key)| self.pods.get(*key)).filter(|pod| wanted(&pod.pod));
+        let pods =
+            turns.iter().filter_map(|(_, key)| self.pods.get(*key)).filter(|pod| wanted(&pod.identity));
         (pods.flat_map(|pod| pod.calls.iter().cloned()).collect(), next)
     }
 }

@@ -149,8 +149,9 @@ impl Nodes {
             OutcomeEntry::Pending | OutcomeEntry::Failed { .. } | OutcomeEntry::Bound(_) => {}
             OutcomeEntry::Filtered { asked, refusals } => {
                 let accepted = NodeVerdict { accepted: true, ..NodeVerdict::default() };
-                let asked = self.positions(asked.as_ref().map(Runs::iter));
-                asked.into_iter().for_each(|node| self.put(node, name, &accepted));
+                for node in self.positions(asked.as_ref().map(Runs::iter)) {
+                    self.put(node, name, &accepted);
+                }
                 for (reason, nodes) in refusals {
                     let rejected = rejected(texts.at(*reason));
                     nodes.iter().for_each(|node| self.put(node, name, &rejected));

@@ -42,6 +42,8 @@ pub struct VerbMetrics {
     last: Mutex<Option<LastCall>>,
 }
 
+type CounterField = fn(&VerbMetrics) -> &Counter;
+
 /// A call in progress, until this is dropped.
 #[derive(Debug)]
 pub struct InFlight(Gauge);
@@ -87,7 +89,7 @@ impl VerbSeries {
             "Calls in progress",
             self.all().map(|(verb, metrics)| (verb, metrics.in_flight.clone())),
         )?;
-        let counters: [(_, _, fn(&VerbMetrics) -> &Counter); 4] = [
+        let counters: [(_, _, CounterField); 4] = [
             ("extender_gateway_offered_nodes_total", "Nodes in calls", |verb| &verb.offered),
             ("extender_gateway_left_nodes_total", "Nodes left, or scored, in responses", |verb| &verb.left),
             ("extender_gateway_request_bytes_total", "Bytes of request bodies", |verb| &verb.request),
