@@ -143,6 +143,7 @@ fn size_within((least, most): (i128, i128), bytes: i128, shown: &impl fmt::Displ
     within.ok_or_else(|| format!("{shown} is out of range"))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "fields are written by reference")]
 pub(super) fn write_size(bytes: &usize, out: &mut Yaml) {
     out.inline(&SizeText(*bytes).to_string());
 }
