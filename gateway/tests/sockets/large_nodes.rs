@@ -102,14 +102,6 @@ async fn a_large_node_of_the_table_is_left_out_too() {
     assert_eq!(raw.asked("Filter")[0].len(), 49);
 }
 
-/// Ten nodes whose rows together exceed what the backend accepts.
-fn heavy_nodes() -> Vec<(String, String)> {
-    let large = "x".repeat(20_000);
-    let object =
-        |name: &str| json!({"metadata": {"name": name, "annotations": {"large": large}}}).to_string();
-    (0..10).map(|at| format!("n{at}")).map(|name| (name.clone(), object(&name))).collect()
-}
-
 #[tokio::test]
 async fn rows_that_the_backend_holds_do_not_count() {
     let policy = Running::start(sdk::raw).await;
