@@ -250,7 +250,7 @@ fn log_crowded(crowded: &mut HashSet<Arc<str>>, node: &Arc<str>, left_out: usize
         tracing::warn!(
             node = &**node,
             left_out,
-            "the pods on a node request more than {MOST_OTHERS} extended resources that the node does not report;              backends get the usage of {MOST_OTHERS} of them. Look for pods that were created with spec.nodeName"
+            "the pods on a node request more than {MOST_OTHERS} extended resources that the node does not report; backends get the usage of {MOST_OTHERS} of them. Look for pods that were created with spec.nodeName"
         );
     }
 }
