@@ -177,10 +177,15 @@ impl<'a> Cursor<'a> {
     }
 
     /// The bytes of a string after unescaping.
+    #[inline]
     pub fn unescaped(&self, string: RawString) -> Result<Cow<'a, [u8]>, WireError> {
         if !string.escaped {
             return Ok(Cow::Borrowed(&self.text[string.inner()]));
         }
+        self.unescape(string)
+    }
+
+    fn unescape(&self, string: RawString) -> Result<Cow<'a, [u8]>, WireError> {
         match serde_json::from_slice::<String>(&self.text[string.quoted()]) {
             Ok(text) => Ok(Cow::Owned(text.into_bytes())),
             Err(error) => Err(WireError::at(string.inner().start, format!("malformed string ({error})"))),

@@ -72,6 +72,7 @@ impl Names {
     }
 
     /// The first entry of a node.
+    #[inline]
     pub fn first_entry(&self, node: u32) -> usize {
         let first =
             self.repetitions.as_ref().map(|repetitions| repetitions.first_entry_of_node[node as usize]);
@@ -79,6 +80,7 @@ impl Names {
     }
 
     /// The name of a node.
+    #[inline]
     pub fn name(&self, node: u32) -> &str {
         self.texts.at(self.first_entry(node))
     }
