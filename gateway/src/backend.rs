@@ -176,7 +176,7 @@ impl Backend {
         };
         let offered = question.candidates.iter().map(|candidate| candidate.victims.len()).sum();
         let read = |message| preempt::answer(message, count, offered);
-        Ok(self.unwrap(session, self.call(session, request, attempt, read).await?))
+        Ok(self.compare_revision(session, self.call(session, request, attempt, read).await?))
     }
 
     /// Calls Bind. The attempt records the RPC.
@@ -198,8 +198,8 @@ impl Backend {
         self.call(session, request, attempt, bind::answer).await
     }
 
-    /// Unwraps the answer; if its revision differs from the handshake's, the handshake is repeated soon.
-    fn unwrap<T>(&self, session: &Session, answered: Answered<T>) -> T {
+    /// The value of an answer. If its revision differs from the handshake's, the handshake is repeated soon.
+    fn compare_revision<T>(&self, session: &Session, answered: Answered<T>) -> T {
         if answered.revision != session.info.revision {
             // Replicas of several builds, or a backend that has changed: the next handshake determines which.
             session.cache.mark_mixed_revisions();
@@ -227,7 +227,7 @@ impl Backend {
             largest_answer: largest_answer(count),
         };
         Ok(match self.call(session, request, attempt, read).await? {
-            Reply::Answered(answered) => Reply::Answered(self.unwrap(session, answered)),
+            Reply::Answered(answered) => Reply::Answered(self.compare_revision(session, answered)),
             Reply::Missed => Reply::Missed,
         })
     }

@@ -262,7 +262,7 @@ impl From<WireError> for CallError {
     }
 }
 
-/// The pod's JSON cannot be parsed.
+/// For pods alone: an error about a node names the node.
 impl From<ObjectError> for CallError {
     fn from(error: ObjectError) -> Self {
         Self::Request(format!("Pod: {error}"))

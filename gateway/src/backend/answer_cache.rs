@@ -1,7 +1,7 @@
 //! The answer cache: answers of verbs that a backend declares pure, reused instead of calling it again. An answer's
 //! key is the exact encoding of the pod and, for each node, the version of its row. A cache belongs to one
-//! [`Session`](super::session::Session): another handshake or configuration starts with an empty one. Nothing is
-//! cached for a backend that does not report its revision.
+//! [`Session`](super::session::Session): another answer to the handshake, or another configuration, starts with an
+//! empty one. Nothing is cached for a backend that does not report its revision.
 
 mod cached_answers;
 

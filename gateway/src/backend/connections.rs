@@ -69,7 +69,7 @@ impl Connections {
     }
 
     /// Waits until a task that supervises a connection panics, which should never happen: the process must stop. A
-    /// panic in code that reads the backend's bytes does not get here; it ends that session as a failure of the
+    /// panic in code that reads the backend's bytes does not get here; it ends that connection as a failure of the
     /// backend.
     pub async fn panicked(&mut self) -> JoinError {
         loop {
@@ -78,6 +78,31 @@ impl Connections {
                 Some(Ok(())) => {}
                 None => std::future::pending().await,
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{cluster::table::NodeTable, observe::samples};
+
+    #[tokio::test]
+    async fn a_connection_that_is_reused_has_the_longest_timeout_of_its_configurations() {
+        let metrics = Arc::new(Metrics::new());
+        let mut connections = Connections::new("test".into(), metrics, Cadences::default());
+        let (source, offered) = (config::NodeSource::NamesOnly, Arc::new(NodeTable::of_calls()));
+        let tables = ClusterTables { source, table: None, offered, pods: None };
+        let mut first: Option<Arc<Backend>> = None;
+        for (timeout, longest) in [(100, 100), (900, 900), (200, 900)] {
+            let filter = format!("filter: {{timeout: {timeout}ms}}");
+            let config = samples::config(&format!("- {{name: a, url: 'http://127.0.0.1:1', {filter}}}\n"));
+            let backend = connections.backend(&config.backends[0], &tables);
+            assert_eq!(*backend.session.longest_timeout.lock(), Duration::from_millis(longest));
+            let first = first.get_or_insert_with(|| Arc::clone(&backend));
+            assert!(Arc::ptr_eq(&first.session, &backend.session));
         }
     }
 }

@@ -150,11 +150,12 @@ impl Gateways {
     /// Queries all replicas concurrently. A replica that is reached in two ways counts once.
     pub(super) async fn query<T: ReplicaAnswer>(&self, path: &str) -> Gathered<T> {
         let (mut replicas, mut found, mut away) = (Vec::new(), Vec::new(), self.away.clone());
-        let responses = join_all(self.endpoints.iter().map(|endpoint| endpoint.get(path))).await;
+        let answer = async |endpoint: &AdminEndpoint| {
+            serde_json::from_slice::<T>(&endpoint.get(path).await?).map_err(QueryError::Malformed)
+        };
+        let responses = join_all(self.endpoints.iter().map(answer)).await;
         for (endpoint, response) in self.endpoints.iter().zip(responses) {
-            let parsed =
-                response.and_then(|body| serde_json::from_slice::<T>(&body).map_err(QueryError::Malformed));
-            match parsed {
+            match response {
                 Ok(mut answer) => {
                     let (name, log_since) = answer.replica();
                     let replica = (name.clone(), log_since);

@@ -18,8 +18,15 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_special) {
         return Cow::Borrowed(text);
     }
-    let escaped = |c: char| if is_special(c) { c.escape_unicode().to_string() } else { c.to_string() };
-    text.chars().map(escaped).collect()
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_special(character) {
+            clean.extend(character.escape_unicode());
+        } else {
+            clean.push(character);
+        }
+    }
+    Cow::Owned(clean)
 }
 
 fn is_special(character: char) -> bool {

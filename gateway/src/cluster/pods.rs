@@ -105,8 +105,9 @@ impl PodTable {
 
     /// Replaces all pods by those of the list, in one step for calls. The table is synced afterwards.
     pub fn replace(&self, relist: PodRelist) {
-        // Freed after the lock.
-        drop(std::mem::replace(&mut *self.pods.write(), relist.pods));
+        // Dropped without the lock: it may be 150,000 pods.
+        let previous = std::mem::replace(&mut *self.pods.write(), relist.pods);
+        drop(previous);
         self.change_usage(|usage| usage.replace(relist.usage));
         // Already set after an earlier list.
         let _ = self.synced.set(());

@@ -290,7 +290,7 @@ impl NodeTable {
         self.synced().await;
         let mut changes = self.changes();
         // The sender is in `self`, so waiting cannot fail.
-        while !self.lock_writer().without_row(view).is_empty() && changes.changed().await.is_ok() {}
+        while !self.lock_writer().is_complete(view) && changes.changed().await.is_ok() {}
     }
 
     /// Reports changes from now on; several at once count as one. Works on any runtime.

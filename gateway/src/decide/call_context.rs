@@ -115,12 +115,13 @@ impl EncodedNodes {
 
     /// The same without the large nodes; `None` if this leaves out none or all of them.
     fn without(&self, is_large: impl Fn(&NodeRow) -> bool, left_out: LeftOut) -> Option<Self> {
+        let large = self.rows.iter().filter(|row| is_large(row)).count();
+        if large == 0 || large == self.rows.len() {
+            return None;
+        }
         let known = self.known.clone().unwrap_or_else(|| positions(self.rows.len()).collect());
         let (large, small): (Vec<_>, Vec<_>) =
             known.into_iter().zip(self.rows.iter()).partition(|(_, row)| is_large(row));
-        if large.is_empty() || small.is_empty() {
-            return None;
-        }
         let oversize: Vec<u32> = large.into_iter().map(|(node, _)| node).collect();
         let rows: Vec<NodeRow> = small.into_iter().map(|(_, row)| row.clone()).collect();
         let mut unknown = [self.unknown.as_slice(), &oversize].concat();

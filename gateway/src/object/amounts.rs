@@ -35,7 +35,11 @@ pub(super) struct Amounts<'s> {
 impl<'s> Amounts<'s> {
     /// The amounts that an object states. The last of equal names counts.
     pub(super) fn of(list: &'s ResourceList<'_>) -> Self {
-        Self { by_name: list.iter().map(|(name, quantity)| (name, *quantity)).collect() }
+        let mut by_name = BTreeMap::new();
+        for (name, quantity) in list.iter() {
+            by_name.insert(name, *quantity);
+        }
+        Self { by_name }
     }
 
     /// The amount of one resource; zero if it is not named.

@@ -102,23 +102,23 @@ pub struct OpenAttempt {
 impl OpenAttempt {
     /// Ends it, with or without an answer.
     pub fn finish<T>(mut self, answer: &Result<T, BackendFailure>) {
-        self.end(answer.as_ref().err().map(|failure| failure.kind), false);
+        let Some(mut attempt) = self.attempt.take() else { return };
+        attempt.failure = answer.as_ref().err().map(|failure| failure.kind);
+        self.record(attempt);
     }
 
-    fn end(&mut self, failure: Option<FailureKind>, canceled: bool) {
-        let Some(mut attempt) = self.attempt.take() else { return };
-        if canceled {
-            attempt.rpcs.end(0, None, CANCELED);
-        }
+    fn record(&self, mut attempt: BackendAttempt) {
         attempt.took = attempt.started.elapsed();
-        (attempt.failure, attempt.canceled) = (failure, canceled);
         self.recorder.0.lock().push((self.part, attempt));
     }
 }
 
 impl Drop for OpenAttempt {
     fn drop(&mut self) {
-        self.end(None, true);
+        let Some(mut attempt) = self.attempt.take() else { return };
+        attempt.canceled = true;
+        attempt.rpcs.end(0, None, CANCELED);
+        self.record(attempt);
     }
 }
 

@@ -96,7 +96,8 @@ fn the_least_has_what_backends_are_asked_for_today() {
     assert_eq!(printed(&disabled, Scope::Minimal), "extenders: []  # no backend has a verb\n");
     let only_binds = config("binder: BuiltIn", &backend("a", "bind: {}"));
     let [entry] = &entries_of(&only_binds, Scope::Minimal).0[..] else { panic!("one") };
-    assert_eq!((entry.bind_verb.as_deref(), &entry.filter_verb), (Some("bind"), &None));
+    let others = [&entry.filter_verb, &entry.prioritize_verb, &entry.preempt_verb];
+    assert_eq!((entry.bind_verb.as_deref(), others), (Some("bind"), [&None; 3]));
 }
 
 #[test]

@@ -22,11 +22,16 @@ func CreateNodes(ctx context.Context, client kubernetes.Interface, nodes []*core
 	})
 }
 
-// CreatePods creates the pods in no fixed order.
+// CreatePods creates the pods in no fixed order. A generated name that is taken is generated again, as controllers
+// do it.
 func CreatePods(ctx context.Context, client kubernetes.Interface, pods []*corev1.Pod) error {
 	return each(ctx, pods, func(ctx context.Context, pod *corev1.Pod) error {
-		_, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-		return err
+		for {
+			_, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+			if pod.GenerateName == "" || !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+		}
 	})
 }
 

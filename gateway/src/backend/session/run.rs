@@ -302,7 +302,9 @@ async fn drive(
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, sync::Mutex};
+    use std::{future::pending, path::Path};
+
+    use tokio::task::yield_now;
 
     use super::*;
     use crate::{backend::session::channel, config::Config};
@@ -324,16 +326,16 @@ mod tests {
         let pauses = Mutex::new(Vec::new());
         let settings = settings();
         let sessions = retry(&settings, &publisher, || {
-            pauses.lock().unwrap().push(ended.lock().unwrap().elapsed().as_millis());
+            pauses.lock().push(ended.lock().elapsed().as_millis());
             let session = session();
             async {
                 let how = session.await;
-                *ended.lock().unwrap() = Instant::now();
+                *ended.lock() = Instant::now();
                 how
             }
         });
         let _ = timeout(within, sessions).await;
-        pauses.into_inner().unwrap()
+        pauses.into_inner()
     }
 
     #[tokio::test(start_paused = true)]
@@ -359,6 +361,20 @@ mod tests {
         })
         .await;
         assert!(pauses.iter().all(|pause| *pause == 0), "{pauses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_of_a_session_that_has_ended_have_the_longest_timeout_to_end() {
+        let grace = Arc::new(Mutex::new(Duration::from_secs(1)));
+        let (session, ended) = oneshot::channel();
+        let driver = tokio::spawn(drive(pending(), ended, Arc::clone(&grace)));
+        yield_now().await;
+        // A reload that reuses the connection allows longer calls.
+        *grace.lock() = Duration::from_mins(1);
+        let end = Instant::now();
+        drop(session);
+        driver.await.unwrap().unwrap();
+        assert_eq!(end.elapsed(), Duration::from_mins(1));
     }
 
     #[tokio::test(start_paused = true)]

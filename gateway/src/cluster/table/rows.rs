@@ -13,7 +13,7 @@ use bytes::Bytes;
 pub struct ViewId(pub(super) usize);
 
 /// A registered view. Its rows are dropped with the first write to the table after the last clone of this is dropped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Column(pub(super) Arc<ViewId>);
 
 impl Column {
@@ -22,6 +22,15 @@ impl Column {
         *self.0
     }
 }
+
+/// Positions are reused and mean nothing in another table: only clones are equal.
+impl PartialEq for Column {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Column {}
 
 /// The id of a node's row in one view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

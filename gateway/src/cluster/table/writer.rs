@@ -112,6 +112,11 @@ impl TableWriter {
         true
     }
 
+    /// Whether every node has its row in a view.
+    pub(super) fn is_complete(&self, view: ViewId) -> bool {
+        self.nodes.values().all(|node| node.has_row(view))
+    }
+
     /// The nodes without a row in a view, whether or not the row can be written.
     pub(super) fn without_row(&self, view: ViewId) -> Vec<Arc<str>> {
         let missing = self.nodes.iter().filter(|(_, node)| !node.has_row(view));

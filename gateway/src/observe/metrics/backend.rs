@@ -99,7 +99,7 @@ impl BackendMetrics {
         }
     }
 
-    /// Counts nodes that were rejected for this reason. The number of reasons is not limited here.
+    /// Counts nodes that were rejected for this reason.
     pub fn rejected(&self, reason: &str, nodes: usize) {
         self.rejected.add(reason, nodes as u64);
     }
