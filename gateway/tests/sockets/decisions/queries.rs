@@ -24,10 +24,13 @@ async fn start() -> (Seen, [Scripted; 2]) {
     let backends = configured("zones", &zones, "filter: {timeout: 60s}, score: {timeout: 60s}")
         + &configured("failing", &failing, "score: {timeout: 60s}");
     let seen = Seen::start(&format!("nodes: {{source: NamesOnly}}\nbackends:\n{backends}")).await;
-    seen.gateway.post("/filter", of_pod("1", &["a", "b"])).await;
-    seen.gateway.post("/prioritize", of_pod("1", &["a"])).await;
-    seen.gateway.post("/filter", of_pod("2", &["c"])).await;
-    seen.calls(3).await;
+    // A call is recorded after its response, so that the next one on another connection could come before it.
+    let calls =
+        [("/filter", "1", &["a", "b"] as &[&str]), ("/prioritize", "1", &["a"]), ("/filter", "2", &["c"])];
+    for (count, (path, uid, nodes)) in (1..).zip(calls) {
+        seen.gateway.post(path, of_pod(uid, nodes)).await;
+        seen.settled(count).await;
+    }
     (seen, [zones, failing])
 }
 
