@@ -12,7 +12,7 @@ use extender_gateway_core::{
 use extender_policy_api::v1alpha1::{GetInfoResponse, Scope, Verb};
 
 use self::reader::{Reader, unsuitable};
-use super::{answer_cache::CachedVerbs, sync};
+use super::answer_cache::CachedVerbs;
 use crate::{
     cluster::{
         pods::PodTable,
@@ -24,6 +24,9 @@ use crate::{
 
 /// The supported package of the policy API.
 pub const API_VERSION: &str = "extender.policy.v1alpha1";
+
+/// The full name of the service of node tables, as in handshakes.
+pub const NODE_TABLE_SERVICE: &str = "extender.policy.v1alpha1.NodeTableService";
 
 /// The default for the largest accepted request: gRPC's usual limit.
 const USUAL_REQUEST_BYTES: usize = 4 << 20;
@@ -161,7 +164,7 @@ impl Info {
             preempt: preempt.and_then(|_| reader.preempt()),
             bind: reader.verb(Verb::Bind, "bind").map(drop),
             pod: reader.pod(),
-            keeps_tables: response.services.iter().any(|service| service == sync::SERVICE),
+            keeps_tables: response.services.iter().any(|service| service == NODE_TABLE_SERVICE),
             most_request_bytes: match usize::try_from(response.max_request_bytes) {
                 Ok(0) => USUAL_REQUEST_BYTES,
                 most => most.unwrap_or(usize::MAX),

@@ -23,9 +23,8 @@ pub(super) use self::run::{SessionTask, run};
 use super::{
     answer_cache::AnswerCache,
     grpc::RpcError,
-    info::{API_VERSION, Info},
+    info::{API_VERSION, Info, NODE_TABLE_SERVICE},
     remote_table::RemoteTables,
-    sync,
 };
 use crate::{config, contract::question::RequestHead};
 
@@ -81,7 +80,7 @@ impl Paths {
             score: verb("Score"),
             preempt: verb("Preempt"),
             bind: verb("Bind"),
-            sync: path(sync::SERVICE, "SyncNodes"),
+            sync: path(NODE_TABLE_SERVICE, "SyncNodes"),
         }
     }
 }

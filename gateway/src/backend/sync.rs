@@ -21,7 +21,7 @@ use self::difference::{Difference, SentRows};
 use super::{
     containment::contained,
     grpc::{Duplex, RpcError},
-    info::{ClusterTables, Info, NodesView},
+    info::{ClusterTables, Info, NODE_TABLE_SERVICE, NodesView},
     remote_table::{AckedTable, MissBreaker, RemoteTable, RemoteTables, TableSource},
     session::{Connection, SessionTask},
 };
@@ -30,9 +30,6 @@ use crate::{
     contract::protobuf::malformed,
     observe::{Metrics, RateLimitedLog},
 };
-
-/// The full name of the service, as in handshakes.
-pub const SERVICE: &str = "extender.policy.v1alpha1.NodeTableService";
 
 /// The least time between two updates, so that changes are batched; until then calls carry newer rows.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -159,7 +156,7 @@ impl TableStream {
                     tracing::warn!(
                         backend,
                         similar,
-                        "backend announces {SERVICE} but does not implement it; calls carry their nodes: {ended}"
+                        "backend announces {NODE_TABLE_SERVICE} but does not implement it; calls carry their nodes: {ended}"
                     );
                 }
                 return;

@@ -18,8 +18,8 @@ use serde::Serialize;
 use tokio::{join, runtime};
 
 use self::{
-    cluster::ClusterView,
-    evidence::{Evidence, ExplainedPod},
+    cluster::{ClusterView, ExplainedPod},
+    evidence::Evidence,
 };
 use super::{
     admin::GatewayOptions,

@@ -137,7 +137,7 @@ async fn a_gateway_says_how_it_and_its_backends_are() {
             ((0, 1), (1, 1))
         );
         let failure = score.last_failure.as_ref().unwrap();
-        assert!(failure.message.contains("broken") && failure.time >= status.started, "{failure:?}");
+        assert!(failure.message.contains("broken"), "{failure:?}");
         assert_eq!(status.log.calls, 2);
     })
     .await;
@@ -161,7 +161,8 @@ async fn a_reload_is_seen_and_so_is_one_that_is_refused() {
         change(&program, &file, &with("decisions: {maxBytes: 1Mi}\n")).await;
         let status = once(program.admin, |status| status.configuration.generation == 2).await;
         assert_eq!(status.configuration.refused, None);
-        assert!(status.configuration.loaded > status.started);
+        // Not later: the wall clock may have been set back.
+        assert_ne!(status.configuration.loaded, status.started);
         assert_eq!(decisions(program.admin).await.log.max_bytes, 1 << 20);
 
         change(&program, &file, &with("decisions: {maxBytes: many}\n")).await;

@@ -12,7 +12,7 @@ use crate::support::{
     sdk::{Running, Seen, facts, pure},
     written::Written,
 };
-use extender_gateway::backend::sync::SERVICE;
+use extender_gateway::backend::info::NODE_TABLE_SERVICE;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView};
 use serde_json::json;
 use tokio::time::timeout;
@@ -291,7 +291,7 @@ async fn a_stream_ends_with_the_handshake_that_does_not_ask_for_it() {
     let first = seen.said().table;
     streams(&seen, 1, 1).await;
     // Another view: the previous stream is useless.
-    seen.relay.introduce(Some(introduced("example.com/", &[SERVICE])));
+    seen.relay.introduce(Some(introduced("example.com/", &[NODE_TABLE_SERVICE])));
     streams(&seen, 2, 1).await;
     let second = seen.until_held(&all()).await.table;
     // No tables at all.

@@ -12,7 +12,6 @@ use kube::{Api, Client, api::ListParams};
 use serde::Serialize;
 use tokio::{join, time::timeout};
 
-use super::evidence::ExplainedPod;
 use crate::cli::apiserver::{ClusterAccess, error_text};
 
 /// The timeout of all queries.
@@ -26,6 +25,15 @@ const MAX_SIMILAR: usize = 3;
 /// The least similarity of names (Jaro-Winkler, 1 for equal names): names that differ only in a generated suffix
 /// are less similar.
 const MIN_SIMILARITY: f64 = 0.85;
+
+/// The pod, and the node of `--node`.
+#[derive(Debug, Serialize)]
+pub(super) struct ExplainedPod {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
+}
 
 /// The answers of the apiserver.
 #[derive(Debug, Serialize)]

@@ -4,7 +4,7 @@ use extender_gateway_core::Verb;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::cluster::{ClusterView, PodFacts};
+use super::cluster::{ClusterView, ExplainedPod, PodFacts};
 use crate::{
     api::{API_VERSION, Decision, DecisionList, LogState, NodePart, Status},
     cli::admin::{Away, Gathered},
@@ -12,15 +12,6 @@ use crate::{
 
 /// The largest clock difference between replicas at which their calls are ordered by time.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(1);
-
-/// The pod, and the node of `--node`.
-#[derive(Debug, Serialize)]
-pub(super) struct ExplainedPod {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<String>,
-}
 
 /// The known facts. In JSON, these are the fields of an `Explanation` before its notes.
 #[derive(Debug, Serialize)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    cluster::{ClusterView, PodFacts, PodState, ShownCondition},
-    evidence::{AttemptCall, Evidence, ExplainedPod},
+    cluster::{ClusterView, ExplainedPod, PodFacts, PodState, ShownCondition},
+    evidence::{AttemptCall, Evidence},
 };
 use crate::{
     api::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use extender_gateway::backend::sync::SERVICE;
+use extender_gateway::backend::info::NODE_TABLE_SERVICE;
 use extender_policy_api::v1alpha1::{FilterResponse, GetInfoResponse, NodeView};
 use futures_util::FutureExt;
 use prost::Message;
@@ -269,7 +269,7 @@ async fn in_a_handshake(metadata: &Metadata, place: Place) {
 /// The stream of nodes ends, or its answer is invalid; calls carry the nodes.
 async fn on_the_stream(metadata: &Metadata, place: Place) {
     let fields = metadata.fields.clone();
-    let served = GetInfoResponse { services: vec![SERVICE.to_owned()], ..info(NodeView::Facts) };
+    let served = GetInfoResponse { services: vec![NODE_TABLE_SERVICE.to_owned()], ..info(NodeView::Facts) };
     let bad = Scripted::start(served, move |verb, message| match verb {
         "SyncNodes" => answer(&fields, place, b"\x08\x01"),
         _ => Act::Message(rejecting(&message).encode_to_vec()),
