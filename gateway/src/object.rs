@@ -16,6 +16,7 @@ pub mod node;
 pub mod pod;
 pub mod quantity;
 mod requests;
+mod spec;
 
 use serde::Deserialize;
 

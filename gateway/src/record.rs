@@ -9,7 +9,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use extender_gateway_core::{BackendFailure, FailurePolicy, Verb, filter::Heard, score::Ballot};
+use extender_gateway_core::{
+    BackendFailure, FailurePolicy, Verb, filter::Heard, preempt::Candidate, score::Ballot,
+};
 use extender_otlp::TraceContext;
 use tokio::time::Instant;
 
@@ -227,6 +229,14 @@ pub enum Outcome {
     Candidates(Vec<(u32, u32)>),
     /// Bind: a short text.
     Bound(String),
+}
+
+impl Outcome {
+    /// The candidates that remain in a preempt call.
+    pub fn candidates(left: &[Candidate]) -> Self {
+        let count = |candidate: &Candidate| u32::try_from(candidate.victims.len()).unwrap_or(u32::MAX);
+        Self::Candidates(left.iter().map(|candidate| (candidate.node, count(candidate))).collect())
+    }
 }
 
 impl BackendOutcome {

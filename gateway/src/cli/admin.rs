@@ -10,13 +10,13 @@ use std::fmt::Display;
 use clap::{Args, value_parser};
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use self::{
     endpoint::{AdminEndpoint, admin_url},
     request::QueryError,
 };
-use super::{apiserver::ClusterAccess, names};
+use super::{apiserver::ClusterAccess, names, output::Away};
 use crate::{
     api::{DecisionList, Status},
     config::BackendUrl,
@@ -71,16 +71,6 @@ pub(super) struct Gathered<T> {
     pub(super) answers: Vec<T>,
     /// The gateways that did not answer.
     pub(super) away: Vec<Away>,
-}
-
-/// A gateway that did not answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Away {
-    /// The address or pod that was queried.
-    pub(super) gateway: String,
-    /// The cause and the remedy.
-    pub(super) why: String,
 }
 
 /// An answer that identifies its replica. Two processes on one machine have the same name.
@@ -174,11 +164,5 @@ impl Gateways {
             }
         }
         Gathered { answers: found.into_iter().map(|(answer, _)| answer).collect(), away }
-    }
-}
-
-impl Away {
-    fn new(gateway: &impl Display, error: &QueryError) -> Self {
-        Self { gateway: gateway.to_string(), why: error.to_string() }
     }
 }

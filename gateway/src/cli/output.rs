@@ -9,10 +9,7 @@ use std::{
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{
-    admin::Away,
-    text::{clean, counted},
-};
+use super::text::{clean, counted};
 use crate::{config::ConfigErrors, observe::log::Stderr};
 
 /// The format of the output.
@@ -127,6 +124,22 @@ impl Failure {
         // There is nowhere left to report a failure of this.
         let _ = out.write_all(format!("{self}\n").as_bytes()).and_then(|()| out.flush());
         ExitCode::from(self.exit_code())
+    }
+}
+
+/// A gateway that did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Away {
+    /// The address or pod that was queried.
+    pub(super) gateway: String,
+    /// The cause and the remedy.
+    pub(super) why: String,
+}
+
+impl Away {
+    pub(super) fn new(gateway: &impl Display, error: &impl Display) -> Self {
+        Self { gateway: gateway.to_string(), why: error.to_string() }
     }
 }
 

@@ -12,9 +12,9 @@ use serde::Serialize;
 use tokio::runtime;
 
 use super::{
-    admin::{Away, GatewayOptions, Gathered},
+    admin::{GatewayOptions, Gathered},
     apiserver::ClusterOptions,
-    output::{Console, Failure, Output},
+    output::{Away, Console, Failure, Output},
 };
 use crate::api::{API_VERSION, BackendStatus, Handshake, Problem, Severity, Status};
 

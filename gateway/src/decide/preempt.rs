@@ -13,13 +13,13 @@ use extender_gateway_core::{
     BackendFailure, Verb,
     preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
 };
-use extender_policy_api::v1alpha1::{self as api, Purpose};
+use extender_policy_api::v1alpha1::Purpose;
 use tokio::time::Instant;
 
 use self::encoded::EncodedVictims;
 use super::{
     CallError, Decider,
-    shadow::{Prepared, ShadowCall, ShadowQuestion},
+    shadow::{PreemptShadow, Prepared, ShadowCall, ShadowQuestion},
 };
 use crate::{
     backend::{Attempt, Backend},
@@ -27,7 +27,7 @@ use crate::{
     config::{AddedVictims, Mode, PreemptSettings},
     contract::{pod::pod_field, preempt::PreemptQuestion},
     object::pod::ObjectPod,
-    record::{Agreement, BackendAttempt, BackendOutcome, CallRecord, Outcome},
+    record::{BackendAttempt, BackendOutcome, CallRecord, Outcome},
     wire::PreemptRequest,
 };
 
@@ -40,14 +40,6 @@ pub struct PreemptCall<'c> {
     pub pod: &'c ObjectPod<'c>,
     /// When it was received; the decision's budget starts here.
     pub began: Instant,
-}
-
-/// The candidates that a backend in shadow mode is called for.
-pub(super) struct PreemptShadow {
-    candidates: Vec<Candidate>,
-    /// The same as they are sent.
-    pub(super) messages: Vec<api::Candidate>,
-    settings: PreemptSettings,
 }
 
 impl Decider {
@@ -108,7 +100,7 @@ impl Decider {
         match &taken {
             Taken::Counted => {
                 attempt.finish(&Ok(()));
-                record.backends[at].outcome = Outcome::Candidates(victims(chain.left()));
+                record.backends[at].outcome = Outcome::candidates(chain.left());
                 self.metrics().process().unknown_nodes.inc_by(u64::from(unknown));
             }
             Taken::Skipped(failure) | Taken::Failed(failure) => {
@@ -187,35 +179,6 @@ impl Decider {
             _permit: permit,
         }))
     }
-}
-
-impl PreemptShadow {
-    /// Compares an answer with the decision.
-    pub(super) fn compare(
-        &self,
-        answer: Result<Vec<Kept>, BackendFailure>,
-    ) -> Result<(Agreement, Outcome), BackendFailure> {
-        let added = match self.settings.added_victims {
-            AddedVictims::Refused => Added::Refused,
-            // Its victims are not evicted: any added victim is a disagreement.
-            AddedVictims::Allowed => Added::Checked(&|_, _| Ok(())),
-        };
-        let mut chain = Chain::begin(self.candidates.clone());
-        match chain.take(&self.candidates, answer, Terms { policy: self.settings.failure_policy, added }) {
-            Taken::Counted => {
-                let agreement =
-                    if chain.left() == self.candidates { Agreement::Agrees } else { Agreement::Disagrees };
-                Ok((agreement, Outcome::Candidates(victims(chain.left()))))
-            }
-            Taken::Skipped(failure) | Taken::Failed(failure) => Err(failure),
-        }
-    }
-}
-
-/// The number of victims on each remaining node.
-fn victims(left: &[Candidate]) -> Vec<(u32, u32)> {
-    let count = |candidate: &Candidate| u32::try_from(candidate.victims.len()).unwrap_or(u32::MAX);
-    left.iter().map(|candidate| (candidate.node, count(candidate))).collect()
 }
 
 /// Checks a victim that a backend adds. kube-scheduler only checks that the pod is on the node: it would even evict

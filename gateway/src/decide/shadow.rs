@@ -6,20 +6,21 @@ use bytes::Bytes;
 use extender_gateway_core::{
     BackendFailure, Verb,
     filter::{Asked, Heard, Refusal},
+    preempt::{Added, Candidate, Chain, Kept, Taken, Terms},
     score::{self, Ballot},
 };
-use extender_policy_api::v1alpha1::Purpose;
+use extender_policy_api::v1alpha1::{self as api, Purpose};
 use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Call, Decider, call_context::CallContext, preempt::PreemptShadow, prioritize};
+use super::{Call, Decider, call_context::CallContext, prioritize};
 use crate::{
     backend::{
         Attempt, Backend,
         info::{FilterPlan, Plan, ScorePlan},
         session::Session,
     },
-    config::Mode,
+    config::{AddedVictims, Mode, PreemptSettings},
     contract::{
         nodes::NodesField,
         preempt::PreemptQuestion,
@@ -48,6 +49,14 @@ pub(super) enum ShadowQuestion {
     Score { nodes: Vec<u32>, best: Vec<bool> },
     /// Which of the remaining candidates would it change?
     Preempt(PreemptShadow),
+}
+
+/// The candidates that a backend in shadow mode is called for.
+pub(super) struct PreemptShadow {
+    pub(super) candidates: Vec<Candidate>,
+    /// The same as they are sent.
+    pub(super) messages: Vec<api::Candidate>,
+    pub(super) settings: PreemptSettings,
 }
 
 /// A call; `None` if it has no nodes; or why the backend is unavailable.
@@ -112,6 +121,29 @@ impl Decider {
                 metrics.panicked();
             }
         });
+    }
+}
+
+impl PreemptShadow {
+    /// Compares an answer with the decision.
+    fn compare(
+        &self,
+        answer: Result<Vec<Kept>, BackendFailure>,
+    ) -> Result<(Agreement, Outcome), BackendFailure> {
+        let added = match self.settings.added_victims {
+            AddedVictims::Refused => Added::Refused,
+            // Its victims are not evicted: any added victim is a disagreement.
+            AddedVictims::Allowed => Added::Checked(&|_, _| Ok(())),
+        };
+        let mut chain = Chain::begin(self.candidates.clone());
+        match chain.take(&self.candidates, answer, Terms { policy: self.settings.failure_policy, added }) {
+            Taken::Counted => {
+                let agreement =
+                    if chain.left() == self.candidates { Agreement::Agrees } else { Agreement::Disagrees };
+                Ok((agreement, Outcome::candidates(chain.left())))
+            }
+            Taken::Skipped(failure) | Taken::Failed(failure) => Err(failure),
+        }
     }
 }
 

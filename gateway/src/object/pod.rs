@@ -8,14 +8,13 @@ use serde::Deserialize;
 
 use super::{
     ObjectError,
-    affinity::Affinity,
-    amounts::{Requirements, ResourceList},
     annotations::AnnotationPrefixes,
-    json::{List, Map, Text, nullable, object},
+    json::object,
     limits::{self, MOST_ENTRIES, Origin},
     meta::{Meta, Owner, owned},
     read,
-    requests::{Container, PodStatus, Share},
+    requests::{PodStatus, Share},
+    spec::{PodSpec, Tolerated, Volume},
 };
 
 /// The name prefix of the volume with the service account's token. The apiserver adds a random suffix for each pod.
@@ -35,69 +34,6 @@ pub struct ObjectPod<'a> {
     #[serde(skip)]
     wanted: OnceLock<Share>,
 }
-
-/// Mirrors `corev1.PodSpec`, the fields that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct PodSpec<'a> {
-    #[serde(borrow)]
-    pub(super) containers: List<Container<'a>>,
-    /// Includes sidecars: init containers that are restarted.
-    pub(super) init_containers: List<Container<'a>>,
-    /// For the pod as a whole, since 1.34.
-    #[serde(deserialize_with = "object")]
-    pub(super) resources: Requirements<'a>,
-    /// The overhead of the runtime class.
-    pub(super) overhead: ResourceList<'a>,
-    /// Set from the class by the apiserver; absent on a pod that never passed one.
-    #[serde(deserialize_with = "nullable")]
-    priority: i32,
-    priority_class_name: Text<'a>,
-    tolerations: List<Tolerated<'a>>,
-    node_selector: Map<'a, Text<'a>>,
-    #[serde(deserialize_with = "object")]
-    affinity: Affinity<'a>,
-    volumes: List<Volume<'a>>,
-    scheduler_name: Text<'a>,
-    node_name: Text<'a>,
-}
-
-/// Mirrors `corev1.Toleration`. Operators are passed on unchanged: clusters gain new ones.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Tolerated<'a> {
-    #[serde(borrow)]
-    key: Text<'a>,
-    operator: Text<'a>,
-    value: Text<'a>,
-    effect: Text<'a>,
-    /// 0 is not the same as absent: evicted immediately, or never.
-    toleration_seconds: Option<i64>,
-}
-
-/// Mirrors `corev1.Volume`, the fields that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Volume<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    persistent_volume_claim: Option<ClaimSource<'a>>,
-    /// Only its presence matters.
-    ephemeral: Option<EphemeralSource>,
-}
-
-/// Mirrors `corev1.PersistentVolumeClaimVolumeSource`, the field that is read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ClaimSource<'a> {
-    #[serde(borrow)]
-    claim_name: Text<'a>,
-}
-
-/// A claim that the control plane creates for the pod; its template is not parsed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct EphemeralSource {}
 
 /// Parses a pod. All fields are optional, including its name; existing fields must have their type.
 pub fn parse(json: &[u8]) -> Result<ObjectPod<'_>, ObjectError> {

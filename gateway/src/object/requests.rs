@@ -8,28 +8,10 @@ use serde::Deserialize;
 
 use super::{
     amounts::{Amounts, Requirements, ResourceList},
-    json::{List, Text, object},
-    pod::PodSpec,
+    json::{List, Text},
     quantity::Quantity,
+    spec::{Container, PodSpec},
 };
-
-/// Mirrors `corev1.Container`, the fields that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Container<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(deserialize_with = "object")]
-    resources: Requirements<'a>,
-    restart_policy: Text<'a>,
-}
-
-impl Container<'_> {
-    /// An init container that keeps running besides the others.
-    fn is_sidecar(&self) -> bool {
-        &*self.restart_policy == "Always"
-    }
-}
 
 /// The resources that one pod takes from its node. Mirrors `fwk.PodResource` of kube-scheduler.
 #[derive(Debug, Clone, Default, PartialEq)]

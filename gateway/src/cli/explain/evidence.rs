@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::cluster::{ClusterView, ExplainedPod, PodFacts};
 use crate::{
     api::{API_VERSION, Decision, DecisionList, LogState, NodePart, Status},
-    cli::admin::{Away, Gathered},
+    cli::{admin::Gathered, output::Away},
 };
 
 /// The largest clock difference between replicas at which their calls are ordered by time.

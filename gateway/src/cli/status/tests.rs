@@ -9,7 +9,7 @@ use self::samples::{at, report, status};
 use super::Report;
 use crate::{
     api::{Problem, Severity, TimedMessage},
-    cli::admin::Away,
+    cli::output::Away,
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/explain.md");

@@ -4,11 +4,11 @@ use super::*;
 use crate::{
     api::{Decision, LogState, PodRef},
     cli::{
-        admin::Away,
         explain::{
             cluster::{PodFacts, PodState, ShownCondition},
             samples::{self, answer, at, bind, filter, pod, prioritize, refused},
         },
+        output::Away,
     },
 };
 
