@@ -11,6 +11,7 @@ use crate::support::{
     backend::{Act, Scripted, configured as backend, filtered, framed, info, result, scored},
     by_name, eager,
     http::Client,
+    until,
 };
 use bytes::Bytes;
 use extender_policy_api::v1alpha1::NodeView;
@@ -127,9 +128,7 @@ async fn a_backend_that_is_not_ready_any_more_is_asked_no_more() {
     let handshakes = || flaky.messages("GetInfo").len();
     ready.store(false, Ordering::Relaxed);
     let before = handshakes();
-    while handshakes() < before + 3 {
-        tokio::task::yield_now().await;
-    }
+    until("no more handshakes", || handshakes() >= before + 3).await;
     assert_eq!(filter().await.json()["NodeNames"], json!(["b"]), "a missed handshake costs no call");
     go.send(true).unwrap();
     let down = "extender-gateway: backend flaky failed filter: handshake failed: UNAVAILABLE: not serving";
@@ -152,9 +151,7 @@ async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
     let head =
         format!("POST /filter HTTP/1.1\r\nHost: gateway\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     client.write(head.as_bytes()).await;
-    while slow.asked("Filter").is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is not asked", || !slow.asked("Filter").is_empty()).await;
     drop(client);
     slow.canceled().await;
 }

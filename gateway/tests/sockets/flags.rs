@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::support::{
-    admin::{Seen, until},
+    admin::Seen,
     backend::{Scripted, configured},
     by_name,
     http::{Answer, Client},
+    until,
     written::Written,
 };
 use serde_json::json;

@@ -5,6 +5,7 @@ use crate::support::{
     backend::{Act, Scripted},
     by_name,
     secured::{HTTP_2, Secured, accepted, connect_h2, post},
+    until,
 };
 use bytes::Bytes;
 use h2::{
@@ -65,9 +66,7 @@ async fn a_reset_stream_takes_the_questions_with_it() {
     let mut requests = requests.ready().await.unwrap();
     let (response, mut stream) = requests.send_request(post("/filter"), false).unwrap();
     stream.send_data(by_name(&["a"]).into(), true).unwrap();
-    while secured.backend.asked("Filter").is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is not asked", || !secured.backend.asked("Filter").is_empty()).await;
     stream.send_reset(Reason::CANCEL);
     secured.backend.canceled().await;
     drop(response);

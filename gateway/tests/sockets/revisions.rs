@@ -11,7 +11,7 @@ use crate::support::{
     program::Program,
     relay::{Relay, Revised},
     sdk::{self, Running, Seen},
-    steady,
+    steady, until,
 };
 use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{GetInfoResponse, NodeView, Scope};
@@ -81,13 +81,8 @@ async fn another_revision_in_the_handshake_forgets() {
 /// Waits until a handshake that began after this has been used.
 async fn until_refreshed(function: &Function) {
     let before = function.backend.messages("GetInfo").len();
-    let refreshed = async {
-        // When the second one comes, the first one has been handled.
-        while function.backend.messages("GetInfo").len() < before + 3 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(TEST_TIMEOUT, refreshed).await.unwrap();
+    // When the second one comes, the first one has been handled.
+    until("no more handshakes", || function.backend.messages("GetInfo").len() >= before + 3).await;
 }
 
 #[tokio::test]

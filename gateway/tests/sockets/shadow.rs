@@ -5,6 +5,7 @@ use crate::support::{
     backend::{Act, Scripted, configured as backend},
     by_name,
     preempting::{adding, call, info, keeping, kept, left, request, sparing},
+    until,
 };
 use extender_policy_api::v1alpha1::{FilterRequest, GetInfoResponse, NodeView, Purpose, Verb};
 use prost::Message;
@@ -14,9 +15,7 @@ use serde_json::json;
 async fn counted(gateway: &Gateway, shadow: &str, verb: &str, outcome: &str) {
     let labels = format!("backend=\"{shadow}\",verb=\"{verb}\",outcome=\"{outcome}\"");
     let line = format!("extender_gateway_backend_shadow_answers_total{{{labels}}} 1");
-    while !gateway.metrics.text().contains(&line) {
-        tokio::task::yield_now().await;
-    }
+    until(&line, || gateway.metrics.text().contains(&line)).await;
 }
 
 #[tokio::test]
@@ -119,9 +118,7 @@ async fn nothing_waits_for_a_shadow() {
     let gateway = beside(&[("hanging", &hanging, ""), ("facts", &facts, "")]).await;
     assert_eq!(gateway.post("/preempt", call()).await.json(), decided());
     assert!(!gateway.metrics.text().contains("shadow_answers_total{backend=\"hanging\""), "it still thinks");
-    while hanging.messages("Preempt").is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is not asked", || !hanging.messages("Preempt").is_empty()).await;
     assert!(facts.messages("Preempt").is_empty(), "no node is known");
 }
 

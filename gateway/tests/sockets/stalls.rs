@@ -24,7 +24,7 @@ use tokio::{
 use crate::support::{
     Gateway, TEST_TIMEOUT,
     backend::{Act, Scripted, configured, filtered, framed, info},
-    by_name, eager,
+    by_name, eager, until,
 };
 
 /// Reports that a filter call has come, and then blocks until the other end of the gate is dropped, together with
@@ -146,12 +146,7 @@ impl Still {
     async fn stop(&self) {
         self.goes.send_replace(false);
         let handshakes = self.backend.messages("GetInfo").len();
-        let unanswered = async {
-            while self.backend.messages("GetInfo").len() == handshakes {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(TEST_TIMEOUT, unanswered).await.unwrap();
+        until("no more handshakes", || self.backend.messages("GetInfo").len() > handshakes).await;
     }
 }
 

@@ -10,6 +10,7 @@ use crate::support::{
     by_name,
     certificates::{Authority, Identity},
     secured::{HTTP_1, NAME, Secured, accepted, connect, http, open},
+    until,
 };
 use tokio::net::TcpStream;
 
@@ -85,9 +86,7 @@ async fn a_caller_who_hangs_up_takes_the_questions_with_it() {
     let client = secured.client(None, HTTP_1);
     let mut client = connect(secured.gateway.address, &client).await.unwrap();
     client.write(&http(&by_name(&["a"]))).await;
-    while secured.backend.asked("Filter").is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is not asked", || !secured.backend.asked("Filter").is_empty()).await;
     drop(client);
     secured.backend.canceled().await;
 }

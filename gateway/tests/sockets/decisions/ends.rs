@@ -4,10 +4,11 @@ use extender_policy_api::v1alpha1::NodeView;
 
 use super::{node, part, verdict};
 use crate::support::{
-    admin::{Seen, until},
+    admin::Seen,
     backend::{Act, Scripted, configured, info},
     by_name,
     http::Client,
+    until,
 };
 
 /// A request written by hand.

@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::{accepted, node, part, rejected, rejections, verdict};
 use crate::support::{
-    admin::{Seen, until},
+    admin::Seen,
     backend::{Act, Scripted, configured, filtered, info},
-    by_name, in_full, pod,
+    by_name, in_full, pod, until,
 };
 
 const NAMES: &str = "nodes: {source: NamesOnly}\nbackends:\n";

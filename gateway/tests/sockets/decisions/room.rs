@@ -8,10 +8,11 @@ use tokio::{task::yield_now, time::timeout};
 use super::of_pod;
 use crate::support::{
     Gateway,
-    admin::{Seen, until},
+    admin::Seen,
     backend::{Scripted, configured},
     configuration,
     http::Client,
+    until,
 };
 
 /// Enough for some tens of calls.

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::{node, part, totals, verdict};
 use crate::support::{
-    admin::{Seen, until},
+    admin::Seen,
     backend::{Act, Scripted, configured, info, scored},
-    by_name,
+    by_name, until,
 };
 
 /// A backend's declared scale.

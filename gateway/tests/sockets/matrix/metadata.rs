@@ -1,20 +1,17 @@
 //! Headers and trailers of answers: missing, repeated, joined, binary, huge. Whatever they contain, either the
 //! answer counts or that backend fails, in calls, in handshakes, on the stream of nodes, and in shadow.
 
-use std::time::Duration;
-
 use extender_gateway::backend::info::NODE_TABLE_SERVICE;
 use extender_policy_api::v1alpha1::{FilterResponse, GetInfoResponse, NodeView};
 use futures_util::FutureExt;
 use prost::Message;
 use serde_json::json;
-use tokio::time::timeout;
 
 use super::{Case, run};
 use crate::support::{
     Gateway,
     backend::{Act, Exactly, Fields, Scripted, configured, filtered, framed, info},
-    by_name, in_full,
+    by_name, in_full, until,
 };
 
 /// Where the status of an answer is.
@@ -202,13 +199,7 @@ async fn called(metadata: &Metadata, place: Place, entry: &str) -> (Gateway, Str
 }
 
 async fn until_counted(gateway: &Gateway, counted: &str, case: &str) {
-    let there = async {
-        while !gateway.metrics.text().contains(counted) {
-            tokio::task::yield_now().await;
-        }
-    };
-    let in_time = timeout(Duration::from_secs(30), there).await;
-    assert!(in_time.is_ok(), "{case}: no {counted} in {}", gateway.metrics.text());
+    until(&format!("{case}: no {counted}"), || gateway.metrics.text().contains(counted)).await;
 }
 
 async fn in_a_call(metadata: &Metadata, place: Place) {

@@ -11,7 +11,7 @@ use std::{net::SocketAddr, sync::LazyLock};
 use crate::support::{
     ClosedPort, Gateway, TEST_TIMEOUT,
     backend::{Act, Scripted, info},
-    by_name, eager,
+    by_name, eager, until,
 };
 use extender_gateway::cadences::Cadences;
 use extender_policy_api::v1alpha1::{
@@ -81,13 +81,7 @@ async fn counted(gateway: &Gateway, fault: &Fault, verb: Verb, case: &str) {
         verb.block(),
         fault.kind
     );
-    let there = async {
-        while !gateway.metrics.text().contains(&counted) {
-            tokio::task::yield_now().await;
-        }
-    };
-    let in_time = timeout(TEST_TIMEOUT, there).await;
-    assert!(in_time.is_ok(), "{case}: {}", gateway.metrics.text());
+    until(&format!("{case}: no {counted}"), || gateway.metrics.text().contains(&counted)).await;
 }
 
 /// Runs cases in batches, each batch on its own runtime, which closes their sockets.
@@ -145,9 +139,7 @@ async fn an_answer_of_another_revision_counts_and_brings_a_new_handshake() {
             let before = handshakes();
             let answer = gateway.post("/filter", by_name(&["a", "b"])).await;
             assert_eq!(answer.json()["NodeNames"], json!(["a", "b"]));
-            while handshakes() == before {
-                tokio::task::yield_now().await;
-            }
+            until("no handshake", || handshakes() > before).await;
         }
     };
     timeout(TEST_TIMEOUT, rounds).await.expect("handshakes follow answers of another revision");

@@ -11,22 +11,13 @@ use extender_gateway::{
     config::NodeSource,
     observe::Health,
 };
-use tokio::{net::TcpListener, task::yield_now, time::timeout};
+use tokio::net::TcpListener;
 
 use super::{
-    Gateway, TEST_TIMEOUT,
+    Gateway,
     http::{Answer, Client},
+    until,
 };
-
-/// Waits until a condition holds.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let there = async {
-        while !is_so() {
-            yield_now().await;
-        }
-    };
-    timeout(TEST_TIMEOUT, there).await.unwrap_or_else(|_| panic!("{what}"));
-}
 
 /// Where it listens.
 #[derive(Clone, Copy)]

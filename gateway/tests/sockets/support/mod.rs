@@ -24,7 +24,21 @@ use extender_gateway::{
     observe::{Metrics, Observer},
     serve::assembly::Assembly,
 };
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task::yield_now,
+    time::timeout,
+};
+
+/// Waits until a condition holds, and panics with `what` if it does not for [`TEST_TIMEOUT`].
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let there = async {
+        while !is_so() {
+            yield_now().await;
+        }
+    };
+    timeout(TEST_TIMEOUT, there).await.unwrap_or_else(|_| panic!("{what}"));
+}
 
 /// A gateway that runs in the test's own runtime.
 pub(crate) struct Gateway {

@@ -8,10 +8,10 @@ use tokio::{net::TcpListener, time::timeout};
 use super::{NAMES, all, exporters, gateway};
 use crate::support::{
     ClosedPort,
-    admin::until,
     backend::{Scripted, configured},
     by_name,
     http::Client,
+    until,
 };
 
 /// Whether the exporter fails immediately.

@@ -2,10 +2,10 @@
 
 use super::{NAMES, Traced, all, assert_within, status};
 use crate::support::{
-    admin::until,
     backend::{Act, Scripted, configured},
     by_name,
     http::Client,
+    until,
 };
 
 async fn start(act: Act, filter: &str) -> (Scripted, Traced) {
