@@ -45,7 +45,8 @@ impl Client {
         let mut body = vec![0; length.expect("every answer has its length")];
         self.stream.read_exact(&mut body).await.expect("the gateway answers");
         let text = String::from_utf8_lossy(&body[..body.len().min(300)]);
-        let good = head.starts_with("HTTP/1.1 200") && !text.contains("\"Error\":\"");
+        let is_error = text.contains("\"Error\":\"") && !text.contains("\"Error\":\"\"");
+        let good = head.starts_with("HTTP/1.1 200") && !is_error;
         assert!(good, "{head}{text}");
     }
 }
